@@ -1,0 +1,58 @@
+# Two targets matter to a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
+.PHONY: demo test setup setup-dev lint types tests docs bench lock clean
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# The first interpreter on the path that is new enough; override with `make PYTHON=/path/to/python`.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PIP := $(PY) -m pip --disable-pip-version-check --no-input --quiet
+
+demo: setup
+	@$(PY) -m gatemini demo
+
+test: setup-dev lint types tests docs
+
+setup: $(VENV)/.run
+setup-dev: $(VENV)/.dev
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer was not found. Install it, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(PY) requirements/run.txt pyproject.toml
+	@echo "installing the locked requirements into $(VENV) (once)"
+	@$(PIP) install --require-hashes -r requirements/run.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+	@echo "installing the locked development requirements into $(VENV) (once)"
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+lint: setup-dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: setup-dev
+	$(PY) -m mypy
+
+tests: setup-dev
+	$(PY) -m pytest
+
+docs: setup-dev
+	$(PY) tests/docs_check.py
+
+bench: setup-dev
+	$(PY) -m tests.benchmarks
+
+# Needs `uv` on the path; run after every change to the dependencies.
+lock:
+	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-header --no-emit-index-url \
+		pyproject.toml requirements/build.in --extra http -o requirements/run.txt
+	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-header --no-emit-index-url \
+		pyproject.toml requirements/build.in --all-extras -c requirements/run.txt -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,151 @@
+"""The one error tree of the gateway.
+
+Every error carries a stable `code` (documented in docs/troubleshooting.md), a message written for the
+agent or person who reads it, and an optional `hint` that says what would be right. Nobody matches on
+text: code that decides looks at the class or the `code`. Everything above may raise these; the edge
+(`server/tools.py`, `cli/`) turns them into answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class GateminiError(Exception):
+    """Base of all errors; `code` is stable, `message` is for the reader, `hint` says what to do."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, details: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details or {}
+
+    @property
+    def kind(self) -> str:
+        """The word in front of the message: the class name."""
+        return type(self).__name__
+
+    def text(self) -> str:
+        """`Kind: message`, and the hint on a line of its own."""
+        first = f"{self.kind}: {self.message}"
+        return f"{first}\nHINT: {self.hint}" if self.hint else first
+
+
+class ConfigError(GateminiError):
+    """The configuration cannot be used; the message names file, key, what was found and the remedy."""
+
+    code = "config.invalid"
+
+
+class InvalidRequest(GateminiError):
+    """A meta-tool was called with arguments it does not take."""
+
+    code = "request.invalid"
+
+
+class CodeError(GateminiError):
+    """The code of a chain cannot be run as it was sent (empty, binary, two fenced blocks …)."""
+
+    code = "chain.code"
+
+
+class BackendNotFound(GateminiError):
+    code = "backend.not_found"
+
+
+class ToolNotFound(GateminiError):
+    code = "tool.not_found"
+
+
+class AmbiguousTool(GateminiError):
+    code = "tool.ambiguous"
+
+
+class ArgumentsInvalid(GateminiError):
+    """Arguments do not fit the tool's input schema; nothing was sent."""
+
+    code = "tool.arguments"
+
+
+class RegistrationRefused(GateminiError):
+    code = "registration.refused"
+
+
+class BackendError(GateminiError):
+    """A backend could not answer. `sent` says whether the request may have reached it."""
+
+    code = "backend.error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        sent: bool = False,
+        hint: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.sent = sent
+
+
+class BackendStarting(BackendError):
+    """Still connecting when the caller's time was over."""
+
+    code = "backend.starting"
+
+
+class BackendStopped(BackendError):
+    """Not running: failed to start, exited, or was stopped."""
+
+    code = "backend.stopped"
+
+
+class BackendCrashed(BackendError):
+    """The process or connection ended while the call was open."""
+
+    code = "backend.crashed"
+
+
+class BackendTimeout(BackendError):
+    """No answer within the call's time; the backend was told to cancel."""
+
+    code = "backend.timeout"
+
+
+class BackendBusy(BackendError):
+    """A limit of concurrent calls or of rate was not met in time; nothing was sent."""
+
+    code = "backend.busy"
+
+
+class BackendProtocol(BackendError):
+    """The backend answered with a JSON-RPC error or with something that is no answer."""
+
+    code = "backend.protocol"
+
+    def __init__(
+        self, message: str, *, rpc_code: int | None = None, rpc_data: object = None, **rest: Any
+    ) -> None:
+        super().__init__(message, **rest)
+        self.rpc_code = rpc_code
+        self.rpc_data = rpc_data
+
+
+class ResultTooLarge(BackendError):
+    code = "backend.too_large"
+
+
+class ResultGone(GateminiError):
+    """A result handle does not exist in this session."""
+
+    code = "result.gone"
+
+
+class ChainError(GateminiError):
+    """A chain ended with an error; subclasses name which limit or fault."""
+
+    code = "chain.error"
