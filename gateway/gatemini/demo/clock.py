@@ -1,0 +1,174 @@
+"""Demo backend `clock`: the time in any zone, and units of measure.
+
+Above: `backends/python.py` runs `server`. Below: `toolbox.py`, zoneinfo.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, available_timezones
+
+from mcp.server.lowlevel import Server
+from pydantic import BaseModel, Field
+
+from gatemini.demo.toolbox import Arguments, Refused, Toolbox
+
+_UNITS: dict[str, dict[str, float]] = {
+    "length": {"mm": 0.001, "cm": 0.01, "m": 1.0, "km": 1000.0, "in": 0.0254, "ft": 0.3048, "mi": 1609.344},
+    "mass": {"g": 0.001, "kg": 1.0, "t": 1000.0, "oz": 0.028349523125, "lb": 0.45359237},
+    "volume": {"ml": 0.001, "l": 1.0, "m3": 1000.0, "gal": 3.785411784},
+    "time": {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0},
+    "data": {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1048576.0, "GiB": 1073741824.0},
+}
+"""Factor of each unit to its kind's base unit (metre, kilogram, litre, second, byte)."""
+
+_TO_KELVIN = {"C": (1.0, 273.15), "F": (5 / 9, 459.67 * 5 / 9), "K": (1.0, 0.0)}
+"""Scale and offset of each temperature unit to kelvin."""
+
+
+@asynccontextmanager
+async def _stateless(_server: Server[None]) -> AsyncIterator[None]:
+    yield None
+
+
+toolbox: Toolbox[None] = Toolbox("clock", "Time zones, dates and unit conversion.", _stateless)
+
+
+class Moment(BaseModel):
+    time: str = Field(description="ISO 8601 with its offset")
+    timezone: str
+    weekday: str
+    utc_offset_minutes: int
+    is_business_hours: bool = Field(description="Monday to Friday, 09:00 to 17:00 local time")
+
+
+class Zone(Arguments):
+    timezone: str = Field(default="UTC", description="IANA name such as Europe/Berlin")
+
+
+@toolbox.tool("now", "Current date and time in a time zone.", Zone, gives=Moment)
+def now(_state: None, arguments: Zone) -> Moment:
+    return _moment(datetime.now(UTC), arguments.timezone)
+
+
+class Conversion(Arguments):
+    time: datetime = Field(description="ISO 8601; without an offset it is read as local time of `source`")
+    source: str = Field(default="UTC", description="Time zone of `time`")
+    target: str = Field(description="Time zone to convert to")
+
+
+@toolbox.tool(
+    "convert_time", "Convert a date and time from one time zone to another.", Conversion, gives=Moment
+)
+def convert_time(_state: None, arguments: Conversion) -> Moment:
+    time = arguments.time
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=_zone(arguments.source))
+    return _moment(time, arguments.target)
+
+
+class ZoneSearch(Arguments):
+    region: str = Field(default="", description="Part of the name: Europe, America/Argentina, berlin")
+
+
+class ZoneNames(BaseModel):
+    timezones: list[str]
+
+
+@toolbox.tool(
+    "list_time_zones",
+    "List the known IANA time zones, filtered by part of the name.",
+    ZoneSearch,
+    gives=ZoneNames,
+)
+def list_time_zones(_state: None, arguments: ZoneSearch) -> ZoneNames:
+    wanted = arguments.region.casefold()
+    return ZoneNames(timezones=sorted(name for name in available_timezones() if wanted in name.casefold()))
+
+
+class Span(Arguments):
+    start: datetime
+    end: datetime
+
+
+class Length(BaseModel):
+    days: float
+    hours: float
+    business_days: int = Field(description="Days from Monday to Friday, start counted, end not")
+
+
+@toolbox.tool(
+    "time_between",
+    "Length of the span between two dates or times, in days, hours and business days.",
+    Span,
+    gives=Length,
+)
+def time_between(_state: None, arguments: Span) -> Length:
+    start, end = (
+        time if time.tzinfo else time.replace(tzinfo=UTC) for time in (arguments.start, arguments.end)
+    )
+    seconds = (end - start).total_seconds()
+    first, last = sorted((start.date(), end.date()))
+    whole = (last - first).days
+    weeks, rest = divmod(whole, 7)
+    business = weeks * 5 + sum((first + timedelta(days=day)).weekday() < 5 for day in range(rest))
+    return Length(
+        days=seconds / 86400, hours=seconds / 3600, business_days=business if seconds >= 0 else -business
+    )
+
+
+class Quantity(Arguments):
+    value: float
+    source: str = Field(description="Unit of `value`: km, lb, C, MiB…")
+    target: str = Field(description="Unit to convert to, of the same kind")
+
+
+class Converted(BaseModel):
+    value: float
+    unit: str
+
+
+@toolbox.tool(
+    "convert_units",
+    "Convert a length, mass, volume, temperature, duration or data size.",
+    Quantity,
+    gives=Converted,
+)
+def convert_units(_state: None, arguments: Quantity) -> Converted:
+    source, target = arguments.source, arguments.target
+    if source in _TO_KELVIN and target in _TO_KELVIN:
+        scale, offset = _TO_KELVIN[source]
+        back, below = _TO_KELVIN[target]
+        return Converted(value=round((arguments.value * scale + offset - below) / back, 9), unit=target)
+    for factors in _UNITS.values():
+        if source in factors and target in factors:
+            return Converted(value=arguments.value * factors[source] / factors[target], unit=target)
+    kinds = [*(f"{kind}: {', '.join(units)}" for kind, units in _UNITS.items()), "temperature: C, F, K"]
+    raise Refused(f"cannot convert {source!r} to {target!r}; units are {'; '.join(kinds)}")
+
+
+def _zone(name: str) -> ZoneInfo:
+    # A name is looked up before it is opened: zoneinfo reads a file whose path is made from it.
+    known = available_timezones() | {"UTC"}
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        raise Refused(f"unknown time zone {name!r}" + (f"; close: {', '.join(close)}" if close else ""))
+    return ZoneInfo(name)
+
+
+def _moment(time: datetime, zone: str) -> Moment:
+    local = time.astimezone(_zone(zone))
+    offset = local.utcoffset() or timedelta()
+    return Moment(
+        time=local.isoformat(timespec="seconds"),
+        timezone=zone,
+        weekday=local.strftime("%A"),
+        utc_offset_minutes=round(offset.total_seconds() / 60),
+        is_business_hours=local.weekday() < 5 and 9 <= local.hour < 17,
+    )
+
+
+server = toolbox.server()

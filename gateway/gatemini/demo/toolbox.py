@@ -1,0 +1,161 @@
+"""Typed Python functions as the tools of one low-level MCP server.
+
+A tool is a function `(state, arguments) -> model or text`: the arguments' pydantic model gives the input
+schema and checks what arrives, the answer's model gives the output schema. The state lives as long as one
+connection (the server's lifespan), so two gateways in one process never share a shop. Above: `shop.py`,
+`notes.py`, `clock.py`. Below: the SDK's low-level server, which, unlike its high-level one, leaves the
+process's logging alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gatemini import __version__
+
+State = TypeVar("State")
+Args = TypeVar("Args", bound="Arguments")
+
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+ADDS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+SETS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+DESTROYS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+)
+
+
+class Arguments(BaseModel):
+    """What a tool takes; a key it does not know is an error, as in a config file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Refused(Exception):
+    """The tool's own error: its text goes to the caller as an `isError` result."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    tool: Tool
+    arguments: type[Arguments]
+    run: Callable[[Any, Any], BaseModel | str]
+
+
+class Toolbox(Generic[State]):
+    """Collects the tools of one server; `server()` makes the server of them."""
+
+    def __init__(
+        self,
+        name: str,
+        instructions: str,
+        lifespan: Callable[[Server[State]], AbstractAsyncContextManager[State]],
+    ) -> None:
+        self._name = name
+        self._instructions = instructions
+        self._lifespan = lifespan
+        self._entries: dict[str, _Entry] = {}
+
+    def tool(
+        self,
+        name: str,
+        description: str,
+        takes: type[Args],
+        *,
+        gives: type[BaseModel] | None = None,
+        hints: ToolAnnotations = READS,
+    ) -> Callable[[Callable[[State, Args], BaseModel | str]], Callable[[State, Args], BaseModel | str]]:
+        """Register the decorated function; without `gives` its answer is plain text."""
+        tool = Tool(
+            name=name,
+            description=description,
+            input_schema=_plain(takes.model_json_schema()),
+            output_schema=None if gives is None else _plain(gives.model_json_schema(mode="serialization")),
+            annotations=hints,
+        )
+
+        def register(
+            run: Callable[[State, Args], BaseModel | str],
+        ) -> Callable[[State, Args], BaseModel | str]:
+            self._entries[name] = _Entry(tool, takes, run)
+            return run
+
+        return register
+
+    def server(self) -> Server[State]:
+        """The server object that a `python` backend runs."""
+        return Server(
+            self._name,
+            version=__version__,
+            instructions=self._instructions,
+            lifespan=self._lifespan,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    async def _list(
+        self, _ctx: ServerRequestContext[State], _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=[entry.tool for entry in self._entries.values()])
+
+    async def _call(self, ctx: ServerRequestContext[State], params: CallToolRequestParams) -> CallToolResult:
+        entry = self._entries.get(params.name)
+        if entry is None:
+            return _failed(f"there is no tool {params.name!r}; there are: {', '.join(self._entries)}")
+        try:
+            answer = entry.run(ctx.lifespan_context, entry.arguments.model_validate(params.arguments or {}))
+        except ValidationError as error:
+            return _failed("; ".join(f"{_where(e['loc'])}: {e['msg']}" for e in error.errors()))
+        except Refused as error:
+            return _failed(str(error))
+        if isinstance(answer, str):
+            return CallToolResult(content=[TextContent(text=answer)])
+        return CallToolResult(
+            content=[TextContent(text=answer.model_dump_json())],
+            structured_content=answer.model_dump(mode="json"),
+        )
+
+
+def _failed(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=message)], is_error=True)
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location) or "arguments"
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """Pydantic's schema without the titles it makes of every field name: an agent pays for each word."""
+
+    def strip(node: Any, *, names: bool) -> Any:
+        if isinstance(node, list):
+            return [strip(item, names=False) for item in node]
+        if not isinstance(node, dict):
+            return node
+        return {
+            key: strip(value, names=not names and key in {"properties", "$defs"})
+            for key, value in node.items()
+            if names or key != "title"
+        }
+
+    plain: dict[str, Any] = strip(schema, names=False)
+    return plain
