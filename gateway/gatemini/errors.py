@@ -116,6 +116,18 @@ class BackendTimeout(BackendError):
     code = "backend.timeout"
 
 
+class BackendUnreachable(BackendError):
+    """No connection to the endpoint, or it refused before the call could have run."""
+
+    code = "backend.unreachable"
+
+
+class BackendUnhealthy(BackendError):
+    """It stopped answering health probes; calls are refused until a probe succeeds."""
+
+    code = "backend.unhealthy"
+
+
 class BackendBusy(BackendError):
     """A limit of concurrent calls or of rate was not met in time; nothing was sent."""
 
@@ -143,6 +155,12 @@ class ResultGone(GateminiError):
     """A result handle does not exist in this session."""
 
     code = "result.gone"
+
+
+class ResultNotKept(GateminiError):
+    """A result fits neither the memory nor the disk a session may use, or the session has ended."""
+
+    code = "result.not_kept"
 
 
 class ChainError(GateminiError):

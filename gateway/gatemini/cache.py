@@ -1,0 +1,259 @@
+"""What outlives a process: tools per backend, verdicts on eras, embeddings, usage counts.
+
+One JSON file, private, written as a whole and never trusted when read: whatever is not exactly as written
+is set aside as `cache.json.bad` and the gateway starts cold. Above: app (load at start, save when due and at
+shutdown). Below: the file system.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gatemini.model import Json, Tool
+
+VERSION = 1
+SAVE_EVERY_SECONDS = 5.0
+"""At most this often while running; shutdown saves what is left."""
+MAX_BYTES = 256 << 20
+"""A larger file is not ours."""
+MAX_EMBEDDINGS = 50_000
+"""Vectors kept per model, newest use last; more than any registry has tools."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Tool(_Strict):
+    """A `Tool`, field by field."""
+
+    name: str
+    description: str = ""
+    input_schema: Json = Field(default_factory=lambda: {"type": "object"})
+    output_schema: Json | None = None
+    annotations: Json = Field(default_factory=dict)
+    tags: list[str] = Field(default_factory=list)
+    namespace: str | None = None
+    title: str | None = None
+    repairs: list[str] = Field(default_factory=list)
+
+
+class _Backend(_Strict):
+    config: str
+    era: str | None = None
+    tools: list[_Tool] = Field(default_factory=list)
+
+
+class _File(_Strict):
+    version: int
+    backends: dict[str, _Backend] = Field(default_factory=dict)
+    embeddings: dict[str, dict[str, str]] = Field(default_factory=dict)
+    usage: dict[str, int] = Field(default_factory=dict)
+
+
+def default_path() -> Path:
+    return Path(platformdirs.user_cache_dir("gatemini", appauthor=False)) / "cache.json"
+
+
+def config_hash(config: BaseModel | Mapping[str, Any]) -> str:
+    """What a backend's tools are keyed by: any change of its configuration makes them stale.
+
+    A hash, so that no secret of the configuration reaches the disk.
+    """
+    plain = config.model_dump(mode="json") if isinstance(config, BaseModel) else dict(config)
+    return hashlib.sha256(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def text_hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+class Cache:
+    """Holds the file's content; `load` first, then ask and tell, `save` when due."""
+
+    def __init__(self, path: Path | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path = path or default_path()
+        self.problem: str | None = None
+        """Why the last load started cold although there was a file; for `doctor`."""
+        self._clock = clock
+        self._file = _File(version=VERSION)
+        self._dirty = False
+        self._saved_at: float | None = None
+
+    # ---------------------------------------------------------------------------------------- the file
+
+    def load(self) -> None:
+        """Never raises for what the file holds: a bad one is moved to `<name>.bad` with a warning."""
+        self.problem = None
+        try:
+            size = self.path.stat().st_size
+            data = self.path.read_bytes() if size <= MAX_BYTES else b""
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._start_cold(f"cannot be read: {error.strerror or error}", set_aside=self.path.is_dir())
+            return
+        if size > MAX_BYTES:
+            self._start_cold(f"has {size} bytes, more than {MAX_BYTES}", set_aside=True)
+            return
+        try:
+            found = orjson.loads(data)
+            if not isinstance(found, dict) or found.get("version") != VERSION:
+                raise ValueError(f"is not of version {VERSION}")
+            self._file = _File.model_validate(found)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            self._start_cold(f"holds something else at {where}: {first['msg']}", set_aside=True)
+        except (ValueError, RecursionError) as error:
+            self._start_cold(f"is damaged: {error}", set_aside=True)
+
+    def _start_cold(self, why: str, *, set_aside: bool) -> None:
+        self._file = _File(version=VERSION)
+        aside = self.path.with_name(self.path.name + ".bad")
+        self.problem = f"the cache {self.path} {why}"
+        if set_aside:
+            try:
+                os.replace(self.path, aside)
+                self.problem += f"; set aside as {aside.name}"
+            except OSError as error:
+                self.problem += f"; it could not be set aside: {error.strerror or error}"
+        logger.warning("%s; starting without it", self.problem)
+
+    @property
+    def due(self) -> bool:
+        """Something changed, and the last save is long enough ago."""
+        if not self._dirty:
+            return False
+        return self._saved_at is None or self._clock() - self._saved_at >= SAVE_EVERY_SECONDS
+
+    def save(self) -> bool:
+        """Writes atomically (temp, fsync, rename; mode 0600). False, with a warning, where it cannot."""
+        self._saved_at = self._clock()
+        temporary: str | None = None
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # mkstemp makes the file readable by this user only.
+            handle, temporary = tempfile.mkstemp(prefix=self.path.name + ".", dir=self.path.parent)
+            with os.fdopen(handle, "wb") as file:
+                file.write(orjson.dumps(self._file.model_dump()))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.path)
+        except (OSError, TypeError) as error:
+            logger.warning("the cache %s could not be written: %s", self.path, error)
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)
+            return False
+        self._dirty = False
+        return True
+
+    # ------------------------------------------------------------------------------------------- content
+
+    def tools(self, backend: str, config: str) -> list[Tool] | None:
+        """The tools listed under this very configuration (`config_hash`); None if there are none."""
+        entry = self._file.backends.get(backend)
+        if entry is None or entry.config != config:
+            return None
+        return [
+            Tool(
+                backend=backend,
+                **{
+                    **tool.model_dump(),
+                    "tags": tuple(tool.tags),
+                    "repairs": tuple(tool.repairs),
+                },
+            )
+            for tool in entry.tools
+        ]
+
+    def put_tools(self, backend: str, config: str, tools: Iterable[Tool]) -> None:
+        kept = [
+            _Tool(
+                name=tool.name,
+                description=tool.description,
+                input_schema=tool.input_schema,
+                output_schema=tool.output_schema,
+                annotations=tool.annotations,
+                tags=list(tool.tags),
+                namespace=tool.namespace,
+                title=tool.title,
+                repairs=list(tool.repairs),
+            )
+            for tool in tools
+        ]
+        before = self._file.backends.get(backend)
+        era = before.era if before and before.config == config else None
+        self._put(backend, _Backend(config=config, era=era, tools=kept))
+
+    def era(self, backend: str, config: str) -> str | None:
+        """Which handshake this backend answered last time under this configuration."""
+        entry = self._file.backends.get(backend)
+        return entry.era if entry and entry.config == config else None
+
+    def put_era(self, backend: str, config: str, era: str) -> None:
+        before = self._file.backends.get(backend)
+        tools = before.tools if before and before.config == config else []
+        self._put(backend, _Backend(config=config, era=era, tools=tools))
+
+    def _put(self, backend: str, entry: _Backend) -> None:
+        if self._file.backends.get(backend) != entry:
+            self._file.backends[backend] = entry
+            self._dirty = True
+
+    def forget_all_but(self, backends: Iterable[str]) -> None:
+        """Drops backends that are no longer configured."""
+        gone = set(self._file.backends) - set(backends)
+        for name in gone:
+            del self._file.backends[name]
+        self._dirty = self._dirty or bool(gone)
+
+    def embeddings(self, model: str) -> dict[str, bytes]:
+        """Vectors (the caller's own bytes) of one model by `text_hash`; what is no base64 is left out."""
+        made: dict[str, bytes] = {}
+        for key, text in self._file.embeddings.get(model, {}).items():
+            try:
+                made[key] = base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError):
+                continue
+        return made
+
+    def put_embeddings(self, model: str, vectors: Mapping[str, bytes]) -> None:
+        """Adds vectors; other models' are dropped, since one model is in use at a time."""
+        kept = self._file.embeddings.get(model, {})
+        if set(self._file.embeddings) - {model}:
+            self._dirty = True
+        for key, data in vectors.items():
+            text = base64.b64encode(data).decode()
+            if kept.get(key) != text:
+                kept[key] = text
+                self._dirty = True
+        for key in list(kept)[: max(0, len(kept) - MAX_EMBEDDINGS)]:
+            del kept[key]
+        self._file.embeddings = {model: kept}
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """Tool → uses, for `Tracker.load_usage`."""
+        return dict(self._file.usage)
+
+    def put_usage(self, counts: Mapping[str, int]) -> None:
+        """Replaces the counts (`Tracker.dump_usage` includes what was loaded)."""
+        if self._file.usage != counts:
+            self._file.usage = dict(counts)
+            self._dirty = True

@@ -1,0 +1,85 @@
+"""Rows within a token budget: fields are cut before rows, and what was cut is told.
+
+Cutting rows first would bias the sample; a field less biases nothing. Serves `results.compact` in chains
+and the token-budget mode of the pipeline. Above: `pipeline.py`, the chain's `results.*`. Below:
+`digest.py`, `jsontext.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gatemini.errors import InvalidRequest
+from gatemini.output.digest import IDENTITY_KEYS
+from gatemini.output.jsontext import size
+
+BYTES_PER_TOKEN = 4
+"""The estimate used everywhere in the product."""
+ROW_STEP = 0.8
+"""Rows are cut to this share of themselves until the rest fits."""
+
+
+def compact(
+    rows: Any, *, fields: Sequence[str] | None = None, budget_tokens: int | None = None
+) -> dict[str, Any]:
+    """`{rows, total_rows, returned_rows, truncated, dropped_fields, note}`.
+
+    `fields` picks and orders columns; `budget_tokens` bounds the rows' JSON at 4 bytes a token.
+    """
+    if not isinstance(rows, list):
+        raise InvalidRequest("results.compact needs an array of rows")
+    if budget_tokens is not None and (isinstance(budget_tokens, bool) or budget_tokens < 1):
+        raise InvalidRequest(f"budget_tokens must be at least 1, found {budget_tokens!r}")
+    kept = rows
+    dropped: list[str] = []
+    if fields is not None:
+        dropped = [key for key in _fields(rows) if key not in set(fields)]
+        kept = [{f: row[f] for f in fields if f in row} if isinstance(row, dict) else row for row in rows]
+    if budget_tokens is not None:
+        kept, more = _within(kept, budget_tokens * BYTES_PER_TOKEN)
+        dropped += more
+    return {
+        "rows": kept,
+        "total_rows": len(rows),
+        "returned_rows": len(kept),
+        "truncated": len(kept) < len(rows),
+        "dropped_fields": dropped,
+        "note": _note(len(rows), len(kept), dropped),
+    }
+
+
+def _fields(rows: list[Any]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows if isinstance(row, dict) for key in row))
+
+
+def _within(rows: list[Any], budget: int) -> tuple[list[Any], list[str]]:
+    """Drops the heaviest fields, all but one identity at last, then rows from the end."""
+    weight = size(rows)
+    if weight <= budget:
+        return rows, []
+    dropped: list[str] = []
+    if all(isinstance(row, dict) for row in rows):
+        names = _fields(rows)
+        keep = next((key for key in IDENTITY_KEYS if key in names), names[0] if names else "")
+        heaviest = sorted(
+            ((size([row[n] for row in rows if n in row]), n) for n in names if n != keep), reverse=True
+        )
+        for _, name in heaviest:
+            dropped.append(name)
+            gone = set(dropped)
+            rows = [{key: item for key, item in row.items() if key not in gone} for row in rows]
+            if size(rows) <= budget:
+                return rows, dropped
+    while rows and size(rows) > budget:
+        rows = rows[: int(len(rows) * ROW_STEP)]
+    return rows, dropped
+
+
+def _note(total: int, returned: int, dropped: list[str]) -> str:
+    parts = []
+    if dropped:
+        parts.append(f"fields left out: {', '.join(dropped)}")
+    if returned < total:
+        parts.append(f"first {returned} of {total} rows")
+    return "; ".join(parts) or f"all {total} rows and fields"

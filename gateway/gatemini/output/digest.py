@@ -1,0 +1,206 @@
+"""What can be said about many rows in few bytes: uniformity, types, counts, ranges.
+
+A `Summary` is fed rows batch by batch, so a document of any size is described without being held. Column
+work runs in C (zip, Counter, min, max). Above: `json_reduce.py`, `results.py`. Below: `jsontext.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from gatemini.output.jsontext import size
+
+IDENTITY_KEYS = ("id", "name", "title", "slug", "key", "label")
+"""The first of these that a row has names it."""
+MISSING_SHARE = 0.1
+"""A key may be missing from this share of the rows and the array still counts as uniform."""
+DIGEST_BYTES = 600
+_MAX_SHAPES = 500
+"""Key orders followed; an array with more is no table of anything."""
+_MAX_KEYS = 400
+_LOW_CARDINALITY = 12
+"""Distinct values up to which a field is told as counts."""
+_COUNTED_CHARS = 40
+"""Longer strings are prose, not categories."""
+_RESERVED_BYTES = 120
+"""Kept free in a digest so that ranges and null counts are not crowded out by categories."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
+_NAMES = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
+_CATEGORIES = {str, bool, type(None), int}
+
+
+class Column:
+    """One field over all rows so far."""
+
+    def __init__(self) -> None:
+        self.present = 0
+        self.types: set[type] = set()
+        self.nulls = 0
+        self.counts: Counter[Any] | None = Counter()
+        self.low: Any = None
+        self.high: Any = None
+
+    def add(self, values: Sequence[Any]) -> None:
+        self.present += len(values)
+        types = set(map(type, values))
+        self.types |= types
+        if type(None) in types:
+            self.nulls += sum(value is None for value in values)
+        if self.counts is not None:
+            self.counts = self._counted(self.counts, values, types)
+        known = types - {type(None)}
+        if known and (known <= {int, float} or known == {str}):
+            self._range(values if known == types else [v for v in values if v is not None])
+
+    def _counted(self, counts: Counter[Any], values: Sequence[Any], types: set[type]) -> Counter[Any] | None:
+        """The counts with `values` in them; None once the field is no category."""
+        # True and 1 are one key to a Counter: a field that mixes them is not counted.
+        if not types <= _CATEGORIES or {bool, int} <= self.types:
+            return None
+        counts.update(values)
+        return counts if len(counts) <= _LOW_CARDINALITY else None
+
+    def _range(self, values: Sequence[Any]) -> None:
+        """Lowest and highest; `span` says whether they mean anything. Numbers and strings do not mix."""
+        low, high = min(values), max(values)
+        if self.low is not None and isinstance(self.low, str) != isinstance(low, str):
+            return
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = high if self.high is None else max(self.high, high)
+
+    @property
+    def type_name(self) -> str:
+        """`string`, `integer|null`: sorted, null last."""
+        names = {_NAMES[kind] for kind in self.types}
+        if "number" in names:
+            names.discard("integer")
+        ordered = sorted(names - {"null"}) + (["null"] if "null" in names else [])
+        return "|".join(ordered) or "null"
+
+    @property
+    def span(self) -> list[Any] | None:
+        """`[min, max]` of numbers or of dates; None for anything else."""
+        known = self.types - {type(None)}
+        if not known or self.low is None or self.low == self.high:
+            return None
+        if known <= {int, float}:
+            return [self.low, self.high]
+        if known == {str} and _DATE.match(self.low) and _DATE.match(self.high):
+            return [self.low, self.high]
+        return None
+
+    @property
+    def categories(self) -> list[tuple[str, int]] | None:
+        """Values with their counts, most frequent first; None unless they are few and repeat."""
+        counts = self.counts
+        if not counts or self.types <= {type(None)} or len(counts) * 2 > self.present:
+            return None
+        if any(isinstance(value, str) and len(value) > _COUNTED_CHARS for value in counts):
+            return None
+        words = [(_word(value), n) for value, n in counts.most_common()]
+        return words if len(dict(words)) == len(words) else None  # "1" and 1 would read the same
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Summary:
+    """Rows of one array, described as they pass by."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.shapes: Counter[tuple[str, ...]] = Counter()
+        self.columns: dict[str, Column] = {}
+        self.all_objects = True
+        self.types: set[type] = set()
+
+    def add(self, rows: Sequence[Any]) -> None:
+        if not rows:
+            return
+        self.total += len(rows)
+        kinds = set(map(type, rows))
+        self.types |= kinds
+        if kinds != {dict}:
+            self.all_objects = False
+        if not self.all_objects:
+            return
+        shapes = Counter(map(tuple, rows))
+        self.shapes.update(shapes)
+        if len(self.shapes) > _MAX_SHAPES or len(self.columns) > _MAX_KEYS:
+            self.all_objects = False
+            return
+        if len(shapes) == 1:
+            for key, values in zip(
+                next(iter(shapes)), zip(*map(dict.values, rows), strict=True), strict=True
+            ):
+                self._column(key).add(values)
+            return
+        for key in dict.fromkeys(key for shape in shapes for key in shape):
+            self._column(key).add([row[key] for row in rows if key in row])
+
+    def _column(self, key: str) -> Column:
+        found = self.columns.get(key)
+        if found is None:
+            found = self.columns[key] = Column()
+        return found
+
+    @property
+    def uniform(self) -> bool:
+        """All rows are objects, and no key is missing from more than a tenth of them."""
+        if not self.all_objects or not self.columns:
+            return False
+        return all(self.total - c.present <= self.total * MISSING_SHARE for c in self.columns.values())
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Key → number of rows without it, for keys that some rows lack."""
+        return {k: self.total - c.present for k, c in self.columns.items() if c.present < self.total}
+
+    @property
+    def identity(self) -> str | None:
+        return next((key for key in IDENTITY_KEYS if key in self.columns), None)
+
+    def schema(self) -> dict[str, str] | str:
+        """Field → type; for rows that are no objects one type name."""
+        if self.all_objects:
+            return {key: column.type_name for key, column in self.columns.items()}
+        return "|".join(sorted({_NAMES.get(kind, "string") for kind in self.types})) or "empty"
+
+    def digest(self, limit: int = DIGEST_BYTES) -> dict[str, Any]:
+        """`{"counts": {field: {value: n}}, "range": {field: [min, max]}, "nulls": {field: n}}` in `limit` bytes.
+
+        Categories first, fields in their order; what does not fit is left out, whole fields at a time.
+        """
+        made: dict[str, Any] = {}
+        if not self.all_objects:
+            return made
+        facts: list[tuple[str, str, Any]] = []
+        for key, column in self.columns.items():
+            categories = column.categories
+            if categories is not None:
+                facts.append(("counts", key, dict(categories)))
+        ranges = [("range", key, column.span) for key, column in self.columns.items() if column.span]
+        nulls = [("nulls", key, column.nulls) for key, column in self.columns.items() if column.nulls]
+        for group, room in ((facts, limit - _RESERVED_BYTES), (ranges, limit - 40), (nulls, limit)):
+            for part, key, fact in group:
+                had = part in made
+                made.setdefault(part, {})[key] = fact
+                if size(made) > room:
+                    del made[part][key]
+                    if not had:
+                        del made[part]
+        return made

@@ -1,0 +1,301 @@
+"""JSON too large to show: what it is, how it begins, and where the rest lies.
+
+`collapse` turns uniform arrays, at any depth where the bulk lies, into an object with count, types, first
+rows and identities; `outline` shows small branches in full and the rest as key paths with sizes. What they
+return is JSON. Above: `pipeline.py`. Below: `digest.py`, `jsontext.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gatemini.output.digest import IDENTITY_KEYS, Summary
+from gatemini.output.jsontext import dump, size
+
+FIRST_ROWS = 3
+IDENTITIES = 20
+IDENTITY_CHARS = 80
+MIN_ROWS = 5
+"""Fewer rows than this are shown, not collapsed."""
+MIN_BYTES = 1024
+"""Arrays smaller than this are not where the bulk lies."""
+CHUNK_BYTES = 4096
+SMALL_BYTES = 512
+"""A branch up to this size is shown in full by the outline, while there is room."""
+MAX_CHUNKS = 40
+MAX_DEPTH = 12
+"""Levels looked into; deeper ones are part of their branch's chunk."""
+SEPARATOR = " > "
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much of a collapsed array is shown; `pipeline` steps down when the budget asks for it."""
+
+    rows: int = FIRST_ROWS
+    identities: int = IDENTITIES
+    digest: bool = True
+
+
+DETAILS = (
+    Detail(),
+    Detail(rows=1, identities=10),
+    Detail(rows=1, identities=0, digest=False),
+    Detail(0, 0, False),
+)
+
+
+@dataclass(slots=True)
+class Collapse:
+    """A collapsed document and what was dropped: path → (total rows, rows shown)."""
+
+    value: Any
+    arrays: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def collapsed_rows(
+    summary: Summary, first: Sequence[Any], later: Sequence[Any], detail: Detail
+) -> dict[str, Any]:
+    """The object that stands for a uniform array; `later` are the rows right after `first`."""
+    shown = list(first[: detail.rows])
+    made: dict[str, Any] = {
+        "$reduced": f"{summary.total} rows, first {len(shown)} shown",
+        "total_rows": summary.total,
+        "shown_rows": len(shown),
+        "types": summary.schema(),
+    }
+    if summary.missing:
+        made["missing_in_rows"] = summary.missing
+    made["first_rows"] = shown
+    key = summary.identity
+    rest = [*first[detail.rows :], *later]
+    if key is not None and detail.identities:
+        named = [short(row.get(key)) for row in rest[: detail.identities]]
+        made["next_identities"] = {"key": key, "values": named}
+    if detail.digest and (digest := summary.digest()):
+        made["digest"] = digest
+    return made
+
+
+def short(value: Any) -> Any:
+    """An identity as shown: containers and long strings are clipped, visibly."""
+    if isinstance(value, str) and len(value) > IDENTITY_CHARS:
+        return value[:IDENTITY_CHARS] + "…"
+    if isinstance(value, dict | list):
+        text = dump(value)
+        return text if len(text) <= IDENTITY_CHARS else text[:IDENTITY_CHARS] + "…"
+    return value
+
+
+def collapse(value: Any, *, target: int, detail: Detail = DETAILS[0]) -> Collapse | None:
+    """Collapses uniform arrays, largest first by level, until at most `target` bytes are left.
+
+    None when there is no uniform array worth it.
+    """
+    made = Collapse(value)
+    made.value = _collapse(value, (), made, detail)
+    if not made.arrays:
+        return None
+    if detail.rows and size(made.value) > target:
+        # The first rows themselves hold the bulk: arrays inside them are collapsed too.
+        made.value = _inside_rows(made.value, made, detail)
+    return made
+
+
+def _collapse(value: Any, path: tuple[str, ...], made: Collapse, detail: Detail) -> Any:
+    if len(path) > MAX_DEPTH or size(value) < MIN_BYTES:
+        return value
+    if isinstance(value, dict):
+        return {key: _collapse(item, (*path, key), made, detail) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    summary = summarise(value) if len(value) >= MIN_ROWS else None
+    if summary is None or not summary.uniform:
+        return [_collapse(item, (*path, f"[{i}]"), made, detail) for i, item in enumerate(value)]
+    stand_in = collapsed_rows(
+        summary, value[: detail.rows], value[detail.rows : detail.rows + IDENTITIES], detail
+    )
+    if size(stand_in) >= size(value):
+        return value
+    made.arrays[path_text(path)] = (summary.total, min(detail.rows, summary.total))
+    return stand_in
+
+
+def _inside_rows(value: Any, made: Collapse, detail: Detail) -> Any:
+    """Walks to the `first_rows` of collapsed arrays and collapses what lies within."""
+    if isinstance(value, list):
+        return [_inside_rows(item, made, detail) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$reduced" in value and isinstance(value.get("first_rows"), list):
+        rows = [
+            _collapse(row, ("first_rows", f"[{i}]"), made, detail)
+            for i, row in enumerate(value["first_rows"])
+        ]
+        return {**value, "first_rows": rows}
+    return {key: _inside_rows(item, made, detail) for key, item in value.items()}
+
+
+def summarise(rows: list[Any]) -> Summary:
+    summary = Summary()
+    summary.add(rows)
+    return summary
+
+
+def path_text(path: Sequence[str]) -> str:
+    """`results > items > [0-4]`; the document itself is `(root)`."""
+    return SEPARATOR.join(path) or "(root)"
+
+
+# ---------------------------------------------------------------------------------------------- outline
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A stretch of siblings that is not shown: where, how large, what it is."""
+
+    path: tuple[str, ...]
+    label: str
+    bytes: int
+    count: int
+    what: str
+
+    @property
+    def text(self) -> str:
+        return path_text((*self.path, self.label) if self.label else self.path)
+
+
+@dataclass(slots=True)
+class Outline:
+    """Small branches in full (`shown`, the document's own shape) and chunks for the rest."""
+
+    shown: Any
+    chunks: list[Chunk]
+    unlisted: int = 0
+    unlisted_bytes: int = 0
+
+    def value(self) -> dict[str, Any]:
+        made: dict[str, Any] = {"$reduced": "small branches in full under `shown`, the others as key paths"}
+        if self.shown:
+            made["shown"] = self.shown
+        made["chunks"] = {chunk.text: f"{kilobytes(chunk.bytes)}, {chunk.what}" for chunk in self.chunks}
+        if self.unlisted:
+            made["more_chunks"] = f"{self.unlisted} more, {kilobytes(self.unlisted_bytes)}"
+        return made
+
+
+def kilobytes(count: int) -> str:
+    return f"{count / 1024:.1f}KB"
+
+
+def outline(value: Any, *, max_chunks: int = MAX_CHUNKS, shown_bytes: int = CHUNK_BYTES) -> Outline:
+    """Key-path chunks of about `CHUNK_BYTES`, larger where that would make more than `max_chunks`."""
+    chunk_bytes = max(CHUNK_BYTES, size(value) // max_chunks)
+    walk = _Walk(chunk_bytes, shown_bytes)
+    shown = walk.level(value)
+    chunks = walk.chunks
+    rest = chunks[max_chunks:]
+    return Outline(shown, chunks[:max_chunks], len(rest), sum(chunk.bytes for chunk in rest))
+
+
+class _Open(dict[str, Any]):
+    """A container of ours in what is shown (of an array: by `[index]`), not one of the document's."""
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A container being looked into: its place in the document and in what is shown."""
+
+    value: Any
+    path: tuple[str, ...]
+    shown: _Open
+
+
+class _Walk:
+    """Breadth first, so that facts near the root get the room before deep ones do."""
+
+    def __init__(self, chunk_bytes: int, room: int) -> None:
+        self.chunk_bytes = chunk_bytes
+        self.room = room
+        self.chunks: list[Chunk] = []
+
+    def level(self, value: Any) -> Any:
+        root = _Branch(value, (), _Open())
+        queue = [root]
+        while queue:
+            queue = [inner for branch in queue for inner in self._look(branch)]
+        return _pruned(root.shown)
+
+    def _look(self, branch: _Branch) -> Iterator[_Branch]:
+        """Shows small children, chunks middling ones together, yields large containers for the next level."""
+        run: list[tuple[Any, Any, int]] = []
+        for key, child in _children(branch.value):
+            weight = size(child)
+            if weight <= SMALL_BYTES and weight <= self.room and isinstance(branch.value, dict):
+                self.room -= weight + len(str(key)) + 4
+                branch.shown[key] = child
+                continue
+            if weight > self.chunk_bytes and isinstance(child, dict | list) and len(branch.path) < MAX_DEPTH:
+                self._flush(branch, run)
+                label = str(key) if isinstance(branch.value, dict) else f"[{key}]"
+                inner = branch.shown[label] = _Open()
+                yield _Branch(child, (*branch.path, label), inner)
+                continue
+            if run and sum(w for _, _, w in run) + weight > self.chunk_bytes:
+                self._flush(branch, run)
+            run.append((key, child, weight))
+        self._flush(branch, run)
+
+    def _flush(self, branch: _Branch, run: list[tuple[Any, Any, int]]) -> None:
+        if not run:
+            return
+        first, last = run[0][0], run[-1][0]
+        if isinstance(branch.value, list):
+            label = f"[{first}-{last}]" if len(run) > 1 else f"[{first}]"
+        else:
+            label = f"{first} … {last} ({len(run)} keys)" if len(run) > 1 else str(first)
+        weight = sum(w for _, _, w in run)
+        self.chunks.append(Chunk(branch.path, label, weight, len(run), _what([child for _, child, _ in run])))
+        run.clear()
+
+
+def _children(value: Any) -> Iterator[tuple[Any, Any]]:
+    yield from value.items() if isinstance(value, dict) else enumerate(value)
+
+
+def _pruned(shown: Any) -> Any:
+    """Drops containers that ended up empty because all of their content went into chunks."""
+    if not isinstance(shown, _Open):
+        return shown
+    kept = {key: _pruned(item) for key, item in shown.items()}
+    return _Open({key: item for key, item in kept.items() if item or not isinstance(item, _Open)})
+
+
+def _what(children: Sequence[Any]) -> str:
+    """A chunk's identity: names of its members, the keys of one object, the start of a string."""
+    if len(children) == 1:
+        child = children[0]
+        if isinstance(child, str):
+            return f"string: {child[:IDENTITY_CHARS]}…" if len(child) > IDENTITY_CHARS else f"string: {child}"
+        if isinstance(child, dict):
+            named = identity(child)
+            keys = ", ".join(list(child)[:12]) + (", …" if len(child) > 12 else "")
+            return f"{named}; keys {keys}" if named else f"keys {keys}"
+        if isinstance(child, list):
+            return f"array of {len(child)}"
+        return dump(child)
+    names = [named for child in children if isinstance(child, dict) and (named := identity(child))]
+    if names:
+        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        return f"{len(children)} items: {shown}"
+    return f"{len(children)} items"
+
+
+def identity(row: dict[str, Any]) -> str | None:
+    """`id 7`, `name main`: the first identity key that holds a scalar."""
+    for key in IDENTITY_KEYS:
+        if key in row and not isinstance(row[key], dict | list) and row[key] is not None:
+            return f"{key} {short(row[key])}"
+    return None

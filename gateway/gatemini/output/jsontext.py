@@ -1,0 +1,138 @@
+"""JSON text in and out without losing anything on the way.
+
+`parse` answers a value that says the same as the text, or nothing: digits beyond a double's, lone
+surrogates and duplicate keys are noticed, and what is no JSON (NaN, half a document) is not guessed at.
+Above: every stage of the pipeline and the result store. Below: orjson for the common case, the standard
+library where orjson would change a value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+_SPACE = b" \n\r\t"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DOUBLE_DIGITS = 17
+"""Decimal digits that always survive a double and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A document. `duplicates`: keys written twice (the last one counts, as in JSON.parse).
+
+    `long_numbers`: fractions with more digits than a double holds, kept as strings.
+    """
+
+    value: Any
+    duplicates: int = 0
+    long_numbers: int = 0
+
+    @property
+    def faithful(self) -> bool:
+        """Whether writing `value` again says all that the text said."""
+        return not self.duplicates and not self.long_numbers
+
+
+def encode(text: str) -> bytes:
+    """UTF-8; lone surrogates, which a Python string can hold, survive `decode`."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def parse(data: bytes) -> Parsed | None:
+    """The document in `data`, or None where it is not JSON (or nested too deeply to work on)."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _parse_carefully(data)
+    if _says_the_same(value, data):
+        return Parsed(value)
+    return _parse_carefully(data) or Parsed(value)
+
+
+def _says_the_same(value: Any, data: bytes) -> bool:
+    """Writing the value gives the text back, apart from white space between tokens."""
+    try:
+        again = orjson.dumps(value)
+    except TypeError:  # orjson refuses depth beyond 254 and integers beyond 64 bits
+        return False
+    return again == data or again.translate(None, _SPACE) == data.translate(None, _SPACE)
+
+
+def _parse_carefully(data: bytes) -> Parsed | None:
+    """The standard library's parser with what orjson would lose counted or kept."""
+    duplicates = long_numbers = 0
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal duplicates
+        made = dict(items)
+        duplicates += len(items) - len(made)
+        return made
+
+    def number(text: str) -> Any:
+        nonlocal long_numbers
+        digits = sum(c.isdigit() for c in text.lower().partition("e")[0].lstrip("-0."))
+        value = float(text)
+        if digits > _DOUBLE_DIGITS or value in (float("inf"), float("-inf")):
+            long_numbers += 1
+            return text
+        return value
+
+    def refuse(word: str) -> Any:
+        raise ValueError(word)
+
+    try:
+        value = json.loads(
+            decode(data),
+            object_pairs_hook=pairs,
+            parse_float=number,
+            parse_int=_integer,
+            parse_constant=refuse,
+        )
+    except (ValueError, RecursionError):
+        return None
+    return Parsed(value, duplicates, long_numbers)
+
+
+def _integer(text: str) -> int:
+    """Python refuses to read integers of thousands of digits; such a document is left alone."""
+    return int(text)
+
+
+def dump(value: Any) -> str:
+    """Compact JSON; lone surrogates stay escapes, so the text is always valid UTF-8."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def size(value: Any) -> int:
+    """Bytes of `dump(value)`."""
+    try:
+        return len(orjson.dumps(value))
+    except TypeError:
+        return len(dump(value).encode())
+
+
+def lines(text: str) -> list[str]:
+    """Lines as every stage counts them: ended by a newline, the last one perhaps not."""
+    made = text.split("\n")
+    if made and not made[-1]:
+        made.pop()
+    return made
+
+
+def looks_like_json(text: str) -> bool:
+    """Cheap first look: only objects and arrays are worth parsing."""
+    head = text[:64].lstrip()
+    return head[:1] in ("{", "[")

@@ -1,0 +1,104 @@
+"""Smart truncation: head and tail of a text too long to show, cut where a reader expects it.
+
+Works on characters (code points) and knows nothing of JSON but its escapes. Above: `pipeline.py`.
+Below: nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+HEAD_SHARE = 0.6
+"""Of the room: how a thing starts says more than how it ends, but the end holds totals and errors."""
+_LINE_SHARE = 0.5
+"""A line boundary is taken when it gives away at most this share of the piece; else the cut is in a line."""
+_ESCAPE_REACH = 12
+"""Characters of the longest JSON escape: a surrogate pair written as two."""
+_ESCAPE = re.compile(r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?\\u[0-9a-fA-F]{4}|\\.", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """`text` is `head + marker + tail`; `head` and `tail` are exact pieces of the original."""
+
+    text: str
+    head: str
+    tail: str
+
+
+def truncate(text: str, max_chars: int) -> Truncated:
+    """`text` in at most `max_chars` characters. The marker goes where it fits, else only the head stays."""
+    if len(text) <= max_chars:
+        return Truncated(text, text, "")
+    # The marker's own length depends on the counts in it: reserve the longest it can be.
+    reserve = len(_marker(text, "", "", lines=True)) + len("characters") + 2 * len(f"{len(text)}")
+    room = max_chars - reserve
+    if room < 2:
+        head = text[: _safe_cut(text, max(max_chars, 0))]
+        return Truncated(head, head, "")
+    head, head_at_line = _head(text, int(room * HEAD_SHARE))
+    tail, tail_at_line = _tail(text, room - int(room * HEAD_SHARE))
+    marker = _marker(text, head, tail, lines=head_at_line and tail_at_line)
+    first = "" if not head or head.endswith("\n") else "\n"
+    return Truncated(f"{head}{first}{marker}\n{tail}", head, tail)
+
+
+def _marker(text: str, head: str, tail: str, *, lines: bool) -> str:
+    cut = text[len(head) : len(text) - len(tail)]
+    count = cut.count("\n") + (1 if cut and not cut.endswith("\n") else 0)
+    size = len(cut.encode("utf-8", "surrogatepass")) / 1024
+    if lines:
+        shown = f"first {_lines(head)} + last {_lines(tail)} lines"
+    else:
+        shown = f"first {len(head)} + last {len(tail)} characters"
+    return f"... [{count} lines / {size:.1f}KB truncated — showing {shown}] ..."
+
+
+def _lines(piece: str) -> int:
+    return piece.count("\n") + (1 if piece and not piece.endswith("\n") else 0)
+
+
+def _head(text: str, room: int) -> tuple[str, bool]:
+    """The first `room` characters or a little less, and whether they end at a line boundary."""
+    at = text.rfind("\n", 0, room) + 1
+    if at > room * _LINE_SHARE:
+        return text[:at], True
+    return text[: _safe_cut(text, room)], False
+
+
+def _tail(text: str, room: int) -> tuple[str, bool]:
+    start = len(text) - room
+    at = text.find("\n", start - 1) + 1
+    if 0 < at <= start + room * _LINE_SHARE and at < len(text):
+        return text[at:], True
+    return text[_safe_cut(text, start, forward=True) :], False
+
+
+def _safe_cut(text: str, at: int, *, forward: bool = False) -> int:
+    """`at`, moved off the inside of a surrogate pair or a JSON escape."""
+    if not 0 < at < len(text):
+        return max(0, min(at, len(text)))
+    if "\ud800" <= text[at - 1] <= "\udbff" and "\udc00" <= text[at] <= "\udfff":
+        return at + 1 if forward else at - 1
+    start = at
+    while start > 0 and at - start < _ESCAPE_REACH and text[start - 1 : start] != "\\":
+        start -= 1
+    if start == 0 or text[start - 1] != "\\":
+        return at
+    # Walk the whole run of escapes from a place that is certainly outside one.
+    begin = start - 1
+    while begin > 0 and text[begin - 1] == "\\":
+        begin -= 1
+    while begin >= 6 and re.fullmatch(r"\\u[0-9a-fA-F]{4}", text[begin - 6 : begin]):
+        begin -= 6
+        while begin > 0 and text[begin - 1] == "\\":
+            begin -= 1
+    position = begin
+    while position < at:
+        found = _ESCAPE.match(text, position)
+        end = found.end() if found else position + 1
+        if end > at:
+            return min(end, len(text)) if forward else position
+        position = end
+    return at

@@ -1,0 +1,239 @@
+"""Counts what went through: answers and their bytes, calls, latency per backend, use per tool.
+
+Everything is in memory and cheap enough to run on every call; only usage counts outlive the process, by way
+of the cache. Above: chain/invoke, server, CLI, search (usage). Below: nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from gatemini.model import Json
+
+RECENT_CALLS = 500
+ANSWERS_KEPT = 200
+BYTES_PER_TOKEN = 4
+"""An estimate, and labelled as one wherever it is shown."""
+LOWEST_US = 1
+HIGHEST_US = 600_000_000
+"""10 minutes; anything slower counts as this."""
+_SUB_BUCKETS = 2048
+"""Values of one power of two are told apart to one in 1,024: three significant digits."""
+_SUB_BITS = 11
+PERCENTILES = {"p50_ms": 50.0, "p95_ms": 95.0, "p99_ms": 99.0}
+_MAX_USAGE = 10_000_000
+
+
+class Histogram:
+    """High dynamic range histogram (G. Tene's HDR layout) of microseconds from 1 µs to 10 min, 3 digits."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self.total = 0
+
+    def record(self, ms: float) -> None:
+        value = min(max(round(ms * 1000), LOWEST_US), HIGHEST_US)
+        slot = _slot(value)
+        self._counts[slot] = self._counts.get(slot, 0) + 1
+        self.total += 1
+
+    def percentile(self, percent: float) -> float:
+        """Milliseconds at or below which `percent` of the values lie; 0 when there are none."""
+        if not self.total:
+            return 0.0
+        rank = max(1, -(-self.total * percent // 100))
+        seen = 0
+        for slot in sorted(self._counts):
+            seen += self._counts[slot]
+            if seen >= rank:
+                return _highest_of(slot) / 1000
+        raise AssertionError("counts do not add up to the total")
+
+
+def _slot(value: int) -> int:
+    """Values below 2,048 µs have a slot each; above, a slot spans 2, 4, 8 … µs."""
+    shift = max(0, value.bit_length() - _SUB_BITS)
+    return (shift << _SUB_BITS) | (value >> shift)
+
+
+def _highest_of(slot: int) -> int:
+    shift, sub = slot >> _SUB_BITS, slot & (_SUB_BUCKETS - 1)
+    return ((sub + 1) << shift) - 1
+
+
+@dataclass(slots=True)
+class _Totals:
+    calls: int = 0
+    processed: int = 0
+    returned: int = 0
+
+    def add(self, processed: int, returned: int) -> None:
+        self.calls += 1
+        self.processed += processed
+        self.returned += returned
+
+
+@dataclass(slots=True)
+class _Session:
+    started: str
+    totals: _Totals = field(default_factory=_Totals)
+    per_tool: dict[str, _Totals] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Calls:
+    """Calls to one backend tool."""
+
+    calls: int = 0
+    errors: int = 0
+    bytes: int = 0
+
+
+class Tracker:
+    """One per process; sessions are counted apart and together."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._clock = clock
+        self._now = now
+        self._born = clock()
+        self._all = _Session(_stamp(now()))
+        self._sessions: dict[str, _Session] = {}
+        self._answers: deque[Json] = deque(maxlen=ANSWERS_KEPT)
+        self._recent: deque[Json] = deque(maxlen=RECENT_CALLS)
+        self._latency: dict[str, Histogram] = {}
+        self._tools: dict[str, _Calls] = {}
+        self._usage: dict[str, int] = {}
+        self._catalog_bytes = 0
+        self._order = 0
+
+    # ---------------------------------------------------------------------------------------- recording
+
+    def record_call(self, tool: str, backend: str, ms: float, ok: bool, bytes_processed: int = 0) -> None:
+        """One call to a backend; `tool` is the qualified name."""
+        self._recent.append(
+            {
+                "tool": tool,
+                "backend": backend,
+                "when": _stamp(self._now()),
+                "ms": round(ms, 3),
+                "ok": ok,
+                "bytes": bytes_processed,
+            }
+        )
+        self._latency.setdefault(backend, Histogram()).record(ms)
+        calls = self._tools.setdefault(tool, _Calls())
+        calls.calls += 1
+        calls.errors += not ok
+        calls.bytes += bytes_processed
+        if ok:
+            self._usage[tool] = self._usage.get(tool, 0) + 1
+
+    def record_answer(
+        self, meta_tool: str, bytes_processed: int, bytes_returned: int, session: str = ""
+    ) -> None:
+        """One answer to a client, discovery too: what it took in and what the model is given."""
+        own = self._sessions.get(session)
+        if own is None:
+            own = self._sessions[session] = _Session(_stamp(self._now()))
+        for counted in (self._all, own):
+            counted.totals.add(bytes_processed, bytes_returned)
+            counted.per_tool.setdefault(meta_tool, _Totals()).add(bytes_processed, bytes_returned)
+        self._order += 1
+        self._answers.append(
+            {
+                "n": self._order,
+                "tool": meta_tool,
+                "session": session,
+                "when": _stamp(self._now()),
+                "processed": bytes_processed,
+                "returned": bytes_returned,
+                "context": own.totals.returned,
+            }
+        )
+
+    def set_catalog_bytes(self, count: int) -> None:
+        """What a client would take in if every tool's full definition were loaded."""
+        self._catalog_bytes = count
+
+    def end_session(self, session: str) -> None:
+        """Its own counts go; what it added to the whole stays."""
+        self._sessions.pop(session, None)
+
+    # ------------------------------------------------------------------------------------------ telling
+
+    def stats(self, session: str | None = None) -> Json:
+        """The answer of `gatemini://stats`; of one session, or of all since the start."""
+        counted = self._all if session is None else self._sessions.get(session, _Session(_stamp(self._now())))
+        totals = counted.totals
+        answers = [entry for entry in self._answers if session is None or entry["session"] == session]
+        saved = max(0, totals.processed - totals.returned)
+        return {
+            "started": counted.started,
+            "uptime_seconds": round(self._clock() - self._born, 1),
+            "total_calls": totals.calls,
+            "total_bytes_returned": totals.returned,
+            "total_bytes_processed": totals.processed,
+            "savings_ratio": round(totals.processed / totals.returned, 2) if totals.returned else 0.0,
+            "reduction_pct": round(100 * saved / totals.processed, 1) if totals.processed else 0.0,
+            "estimated_tokens_saved": saved // BYTES_PER_TOKEN,
+            "estimate": f"tokens are bytes / {BYTES_PER_TOKEN}",
+            "full_tool_list": {
+                "bytes": self._catalog_bytes,
+                "estimated_tokens": self._catalog_bytes // BYTES_PER_TOKEN,
+            },
+            "sessions": len(self._sessions),
+            "per_tool": [
+                {"tool": name, "calls": t.calls, "processed": t.processed, "returned": t.returned}
+                for name, t in sorted(counted.per_tool.items())
+            ],
+            "per_call": answers,
+            "backends": {name: self.latency(name) for name in sorted(self._latency)},
+        }
+
+    def recent(self, limit: int = 50) -> list[Json]:
+        """The last calls to backends, newest first."""
+        newest = list(self._recent)[::-1]
+        return newest[: max(0, limit)]
+
+    def latency(self, backend: str) -> Json:
+        """`{"calls", "p50_ms", "p95_ms", "p99_ms"}`; zeros before the first call."""
+        histogram = self._latency.get(backend, Histogram())
+        return {
+            "calls": histogram.total,
+            **{name: round(histogram.percentile(at), 3) for name, at in PERCENTILES.items()},
+        }
+
+    def tool_calls(self, tool: str) -> Json:
+        """`{"calls", "errors", "bytes"}` of one backend tool since the start."""
+        calls = self._tools.get(tool, _Calls())
+        return {"calls": calls.calls, "errors": calls.errors, "bytes": calls.bytes}
+
+    # -------------------------------------------------------------------------------------------- usage
+
+    @property
+    def usage(self) -> Mapping[str, int]:
+        """Qualified tool name → successful uses, earlier processes included: search's boost."""
+        return self._usage
+
+    def dump_usage(self) -> dict[str, int]:
+        return dict(self._usage)
+
+    def load_usage(self, saved: Mapping[str, Any]) -> None:
+        """Adds counts of earlier processes; what is no sensible count is left out."""
+        for tool, uses in saved.items():
+            if isinstance(tool, str) and type(uses) is int and 0 < uses <= _MAX_USAGE:
+                self._usage[tool] = self._usage.get(tool, 0) + uses
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
