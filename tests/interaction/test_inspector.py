@@ -36,8 +36,8 @@ def inspect(folder: Path, *arguments: str) -> dict[str, Any]:
     return answer
 
 
-def test_the_inspector_lists_the_seven_tools(tmp_path: Path) -> None:
-    listed = inspect(tmp_path, "--method", "tools/list")
+def test_the_inspector_lists_the_seven_tools_and_finds_nothing_unportable_in_them(tmp_path: Path) -> None:
+    listed = inspect(tmp_path, "--method", "tools/list", "--strict")
     assert sorted(tool["name"] for tool in listed["tools"]) == [
         "call_tool_chain",
         "deregister_manual",

@@ -1,0 +1,42 @@
+"""The benchmarks run and judge themselves by checked answers; what they measure is nobody's assertion."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 120
+"""Bounds one run: six processes start, three of them import FastMCP."""
+
+
+@pytest.mark.slow
+def test_the_hop_and_the_chains_are_measured_in_one_command() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", "hop", "inprocess", "--rounds", "1", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert ran.returncode == 0, ran.stderr
+    figures = json.loads(ran.stdout)
+    assert [f["contestant"] for f in figures["hop"]["figures"]] == ["direct", "gatemini", "fastmcp proxy"]
+    assert [r["expected"] for r in figures["hop"]["ratios"]] == ["<= 0.5"]
+    assert all(f["median_ms"] > 0 for f in figures["inprocess"]["figures"])
+
+
+def test_an_unknown_scenario_is_a_usage_error_that_names_it() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", "nonsense"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert ran.returncode == 2
+    assert "nonsense" in ran.stderr

@@ -1,0 +1,64 @@
+"""`gatemini demo` as a newcomer runs it: a process, a terminal's worth of text, exit code 0."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SECONDS = 60
+"""Bounds one run, first-time compiling included."""
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the demo prints when the user has a configuration of his own, which must not show."""
+    home = tmp_path_factory.mktemp("home")
+    config = home / "config.yaml"
+    config.write_text("backends: {mine: {command: no-such-program}}\n")
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "gatemini", "demo"],
+        env=os.environ | {"GATEMINI_CONFIG": str(config), "COLUMNS": "120", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_the_steps_come_in_the_order_an_agent_takes_them(demo: str) -> None:
+    places = [
+        demo.index(step)
+        for step in ("search_tools:", "tool_info:", "call_tool_chain:", "the answer", "what it cost")
+    ]
+    assert places == sorted(places)
+
+
+def test_the_program_on_the_screen_is_the_one_that_ran(demo: str) -> None:
+    program = (Path(__file__).parents[2] / "gateway" / "gatemini" / "demo" / "call_list.ts").read_text()
+    for feature in ("interface ", "for (const ", "Promise.all", "shop.", "clock.", "notes."):
+        assert feature in program
+    squeezed = re.sub(r"\s+", "", demo)
+    assert all(re.sub(r"\s+", "", line) in squeezed for line in program.splitlines())
+
+
+def test_the_answer_came_from_the_shop_and_the_clock(demo: str) -> None:
+    assert '"ring_now"' in demo
+    assert re.search(r"\b3\d calls at the backends in \d+ ms", demo)
+
+
+def test_the_saving_is_counted_from_the_messages_of_this_session(demo: str) -> None:
+    schemas, session = (
+        int(n.replace(",", "")) for n in re.findall(r"^\s*([\d,]+)\s+tokens ", demo, re.MULTILINE)
+    )
+    assert schemas > 0
+    assert session > 0
+
+
+def test_a_users_own_backends_stay_out_of_the_demo(demo: str) -> None:
+    assert "no-such-program" not in demo
