@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field
 
 from gatemini.config.backend import (
     BackendConfig,
@@ -50,6 +50,13 @@ __all__ = [
 
 MAX_CHAIN_SECONDS = 600.0
 """The longest a chain may run, whatever a request or the configuration asks for."""
+
+
+def _qualified(target: str) -> str:
+    backend, dot, tool = target.partition(".")
+    if not (backend and dot and tool):
+        raise ValueError("a qualified name, backend.tool")
+    return target
 
 
 def _expanded(value: Path | None) -> Path | None:
@@ -166,7 +173,7 @@ class Config(Strict):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     backends: dict[str, BackendConfig] = Field(default_factory=dict)
-    aliases: dict[str, str] = Field(default_factory=dict)
+    aliases: dict[str, Annotated[str, AfterValidator(_qualified)]] = Field(default_factory=dict)
     composite_tools: dict[str, CompositeTool] = Field(default_factory=dict)
     registration: RegistrationConfig = RegistrationConfig()
     max_dynamic_backends: int = Field(default=10, ge=0, le=1000)
@@ -178,11 +185,3 @@ class Config(Strict):
     results: ResultsConfig = ResultsConfig()
     secrets: SecretsConfig = SecretsConfig()
     include: tuple[Path, ...] = ()
-
-    @field_validator("aliases")
-    @classmethod
-    def _qualified(cls, value: dict[str, str]) -> dict[str, str]:
-        for alias, target in value.items():
-            if "." not in target:
-                raise ValueError(f"alias {alias!r} must point at a qualified name, backend.tool")
-        return value

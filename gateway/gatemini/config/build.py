@@ -1,0 +1,378 @@
+"""One entry → one `BackendConfig`, or the reasons why it is disabled.
+
+The order is fixed: variables → model → `secretref:` → a second look for what stayed unresolved → what a
+header, URL or argument may hold. All findings of an entry come at once. Above: load. Below: interpolate,
+secrets, the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from pydantic import ValidationError
+
+from gatemini.config.backend import BackendConfig, as_text
+from gatemini.config.document import read_document
+from gatemini.config.entries import Entry
+from gatemini.config.interpolate import (
+    Expanded,
+    ExpandedUrl,
+    Reference,
+    TemplateError,
+    expand,
+    expand_url,
+    parse_template,
+)
+from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
+from gatemini.config.secrets import SecretResolver, SecretText, SecretUnavailable, is_ordinary, read_private
+from gatemini.errors import ConfigError
+
+_SECRET_PLACES = frozenset(("env", "headers"))
+_REFERENCE_PLACES = frozenset(("command", "args", "env", "url", "headers", "prerequisite"))
+_TEXT_PLACES = frozenset(("command", "args", "env", "headers", "url", "cwd"))
+_LITERAL = frozenset(("description", "input_schema", "annotations"))
+"""Below a CLI tool: prose and schemas, where `$` means itself."""
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_ADAPTER_TOOLS = 1000
+
+
+@dataclass(slots=True)
+class Built:
+    """What became of an entry. `config` is None when it is disabled, and `reason` says why."""
+
+    config: BackendConfig | None = None
+    reason: str | None = None
+    problems: list[Problem] = field(default_factory=list)
+    secrets: list[tuple[str, str]] = field(default_factory=list)
+    keys: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """What every entry is built with: variables, secrets, and where stored inputs lie."""
+
+    environ: Mapping[str, str]
+    process: Mapping[str, str]
+    resolver: SecretResolver
+    redact: frozenset[str]
+    store: Path
+
+    def build(self, entry: Entry) -> Built:
+        """Never raises: whatever is wrong with one entry stays with that entry."""
+        return _Work(self, entry).run()
+
+
+class _Work:
+    """The state of building one entry."""
+
+    def __init__(self, builder: Builder, entry: Entry) -> None:
+        self.builder = builder
+        self.entry = entry
+        self.built = Built(problems=list(entry.notes))
+        self.names: dict[str, bool] = {}
+        self.origin: dict[KeyPath, list[str]] = {}
+        self.secret_paths: set[KeyPath] = set()
+        self.references: set[KeyPath] = set()
+
+    def run(self) -> Built:
+        entry, built = self.entry, self.built
+        faults = [f for f in entry.document.faults if f.path[: len(entry.prefix)] == entry.prefix]
+        for fault in faults:
+            self.error(fault.path[len(entry.prefix) :], fault.found, remedy=fault.remedy)
+        if entry.is_self:
+            note = entry.problem((), "is this gateway itself and was skipped", severity="warning")
+            built.problems.append(note)
+            built.reason = note.reason()
+            return built
+        if self.is_disabled():
+            built.reason = "disabled: true in the configuration"
+            return built
+        raw = self.with_adapter_file(entry.raw)
+        for extra in ("name", "cli_tools"):
+            if extra in raw:
+                found, allowed, remedy = unknown_key(extra, written_keys(BackendConfig))
+                self.error((extra,), found, allowed, remedy)
+        raw = {k: v for k, v in raw.items() if k not in ("name", "cli_tools")}
+        expanded = {key: self.expand(value, (key,)) for key, value in raw.items()}
+        self.add_inherited(expanded)
+        config = self.validate(expanded)
+        if config is not None and self.references:
+            self.resolve(expanded)
+            config = self.validate(expanded) if not self.failed() else None
+        if config is not None:
+            self.check(config)
+        self.finish(config)
+        return built
+
+    def error(
+        self, path: KeyPath, found: str, allowed: str = "", remedy: str = "", *, unresolved: bool = False
+    ) -> None:
+        self.built.problems.append(
+            self.entry.problem(path, found, allowed=allowed, remedy=remedy, unresolved=unresolved)
+        )
+
+    def failed(self) -> list[Problem]:
+        return [p for p in self.built.problems if p.severity == "error"]
+
+    def is_disabled(self) -> bool:
+        value = self.entry.raw.get("disabled")
+        if isinstance(value, str):
+            value = self.expand(value, ("disabled",))
+            return str(value).lower() in ("true", "1", "yes", "on")
+        return value is True
+
+    def with_adapter_file(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """`adapter_file` brings tools and `health_check`; what stands inline wins."""
+        if "adapter_file" not in raw:
+            return raw
+        raw = dict(raw)
+        written = self.expand(raw.pop("adapter_file"), ("adapter_file",))
+        if not isinstance(written, str):
+            self.error(
+                ("adapter_file",), "found something that is no path", "the path of a YAML or JSON file"
+            )
+            return raw
+        home = self.builder.resolver.home
+        base = self.entry.document.path.parent
+        path = Path(home, written[2:]) if written.startswith("~/") else Path(base, written)
+        try:
+            value = read_document(path).value
+        except ConfigError as error:
+            self.error(("adapter_file",), error.message, remedy=error.hint or "")
+            return raw
+        unknown = [key for key in value if key not in ("tools", "health_check", "transport", "name")]
+        for key in unknown:
+            self.error(("adapter_file",), f"unknown key {key} in {path}", "tools, health_check")
+        tools = value.get("tools")
+        if not isinstance(tools, dict) or len(tools) > _MAX_ADAPTER_TOOLS:
+            self.error(("adapter_file",), f"{path} has no mapping `tools`", "tools.<name> as inline")
+            return raw
+        inline = raw.get("tools")
+        raw["tools"] = {**tools, **(inline if isinstance(inline, dict) else {})}
+        raw.setdefault("transport", "cli-adapter")
+        if "health_check" in value:
+            raw.setdefault("health_check", value["health_check"])
+        return raw
+
+    def expand(self, value: Any, path: KeyPath) -> Any:
+        """The value with variables put in; scalars that a process gets as text keep their spelling."""
+        if isinstance(value, dict):
+            literal = path[0] == "tools" and len(path) == 2
+            return {
+                key: inner if literal and key in _LITERAL else self.expand(inner, (*path, key))
+                for key, inner in value.items()
+            }
+        if isinstance(value, list):
+            return [self.expand(inner, (*path, i)) for i, inner in enumerate(value)]
+        if isinstance(value, str):
+            return self.expand_text(value, path)
+        if value is not None and (path[0] in _TEXT_PLACES or path[-1] == "command"):
+            return self.entry.document.texts.get(self.entry.source_path(path), as_text(value))
+        return value
+
+    def expand_text(self, text: str, path: KeyPath) -> str:
+        if "secretref:" in text:
+            self.references.add(path)
+        try:
+            segments = parse_template(text, dollars=self.entry.dollars)
+        except TemplateError as error:
+            self.error(path, str(error))
+            return text
+        result = expand_url(segments, self.lookup) if path == ("url",) else expand(segments, self.lookup)
+        self.remember(result, path)
+        return result.text
+
+    def lookup(self, reference: Reference) -> str | None:
+        if reference.kind == "variable":
+            return self.builder.environ.get(reference.name)
+        if reference.kind == "word":
+            return self.entry.words.get(reference.name)
+        try:
+            return read_private(self.builder.store / reference.name)
+        except SecretUnavailable:
+            return self.entry.inputs.get(reference.name)
+
+    def remember(self, result: Expanded, path: KeyPath) -> None:
+        """Note which values are secret here, and what is missing."""
+        place = str(path[1]) if path[0] == "prerequisite" and len(path) > 1 else str(path[0])
+        secret = (
+            result.secret
+            if isinstance(result, ExpandedUrl)
+            else result.used
+            if place in _SECRET_PLACES
+            else []
+        )
+        for reference, value in result.used:
+            hidden = (reference, value) in secret and not is_ordinary(reference.name)
+            if reference.kind != "word" and (hidden or reference.name in self.builder.redact):
+                self.built.secrets.append((reference.name, value))
+                self.secret_paths.add(path)
+            if reference.kind == "variable":
+                self.names[reference.name] = True
+            self.origin.setdefault(path, []).append(reference.name)
+        for reference in result.missing:
+            self.names[reference.name] = False
+            self.error(path, *_missing(reference), unresolved=True)
+        for reference in result.empty:
+            note = f"{reference.name} is set, but empty"
+            self.built.problems.append(self.entry.problem(path, note, severity="warning"))
+
+    def add_inherited(self, expanded: dict[str, Any]) -> None:
+        """`inherit_env` also reaches what only a .env file sets: the child could not inherit that."""
+        names, env = expanded.get("inherit_env"), expanded.setdefault("env", {})
+        if not isinstance(names, list) or not isinstance(env, dict):
+            return
+        environ, process = self.builder.environ, self.builder.process
+        for name in names:
+            if isinstance(name, str) and name in environ and name not in process:
+                env.setdefault(name, environ[name])
+
+    def validate(self, expanded: dict[str, Any]) -> BackendConfig | None:
+        try:
+            return BackendConfig.model_validate({**expanded, "name": self.entry.name})
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                path, found, allowed, remedy = explain(detail, BackendConfig)
+                if path == ("name",):
+                    path, found = (), f"found the name {self.entry.name!r}"
+                finding = self.entry.problem(path, found, allowed=allowed, remedy=remedy)
+                if finding not in self.built.problems:
+                    self.built.problems.append(finding)
+            return None
+
+    def resolve(self, expanded: dict[str, Any]) -> None:
+        """Put secrets in where the file itself wrote `secretref:`, never where a variable's value did."""
+        for path in sorted(self.references, key=str):
+            place = str(path[0])
+            text = _get(expanded, path)
+            if place not in _REFERENCE_PLACES:
+                allowed = "command, args, env, url, headers, prerequisite"
+                self.error(path, "a secretref: is not resolved here", allowed)
+                continue
+            try:
+                value, found = self.builder.resolver.resolve(text)
+            except SecretUnavailable as error:
+                self.error(path, error.message, remedy=error.remedy, unresolved=True)
+                continue
+            if place == "url" and (len(found) != 1 or value != found[0][1]):
+                value = _encoded(text, found)
+            _set(expanded, path, value)
+            self.built.secrets += found
+            self.secret_paths.add(path)
+            self.origin[path] = [name for name, _ in found]
+
+    def check(self, config: BackendConfig) -> None:
+        """What the model cannot know: characters that a header, URL or argument must not hold."""
+        for path, text in _texts(config):
+            if _SURROGATE.search(text):
+                self.error(path, f"{self.whose(path)} holds half a character (a lone surrogate)")
+            elif "\0" in text:
+                self.error(path, f"{self.whose(path)} holds a NUL character")
+        for name, text in config.headers.items():
+            path = ("headers", name)
+            if not _HEADER_NAME.match(name):
+                self.error(path, f"{name!r} is no header name", "letters, digits and -")
+            bad = _CONTROL.search(text)
+            if bad:
+                what = "a newline" if bad[0] in "\r\n" else "a control character"
+                self.error(
+                    path, f"{self.whose(path)} holds {what}, which a header cannot carry", remedy="Remove it"
+                )
+        for name in config.env:
+            if not name or "=" in name or "\0" in name:
+                self.error(("env", name), f"{name!r} is no variable name")
+        if config.url is not None:
+            self.check_url(config.url)
+
+    def check_url(self, url: str) -> None:
+        path: KeyPath = ("url",)
+        try:
+            parts = urlsplit(url)
+            usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        except ValueError:
+            parts, usable = urlsplit(""), False
+        if re.search(r"[\x00-\x20\x7f]", url):
+            self.error(
+                path, f"{self.whose(path)} holds a blank or control character", remedy="Write %20 for a blank"
+            )
+        elif parts.scheme not in ("http", "https"):
+            self.error(path, "the url does not begin with http:// or https://", "http://…, https://…")
+        elif not usable:
+            self.error(path, "the url has no usable host and port", "https://host[:port]/path")
+
+    def whose(self, path: KeyPath) -> str:
+        """`the value of KEY` when a variable or secret was put in, else `the value`."""
+        names = self.origin.get(path)
+        return f"the value of {', '.join(names)}" if names else "the value"
+
+    def finish(self, config: BackendConfig | None) -> None:
+        env = self.entry.raw.get("env")
+        own = [k for k in env if isinstance(k, str)] if isinstance(env, dict) else []
+        needed = list(config.required_keys) if config else []
+        unset = [k for k in needed if not (config and config.env.get(k)) and not self.builder.environ.get(k)]
+        self.built.keys = tuple(dict.fromkeys([*own, *self.names, *needed]))
+        self.built.missing = tuple(
+            dict.fromkeys([*(k for k, there in self.names.items() if not there), *unset])
+        )
+        errors = self.failed()
+        if errors:
+            self.built.reason = "; ".join(dict.fromkeys(p.reason() for p in errors))
+        elif config is not None:
+            self.built.config = self.masked(config)
+
+    def masked(self, config: BackendConfig) -> BackendConfig:
+        """Values that hold a secret become texts that do not print themselves."""
+        update: dict[str, Any] = {}
+        for place in ("env", "headers"):
+            values: dict[str, str] = getattr(config, place)
+            update[place] = {
+                k: SecretText(v) if (place, k) in self.secret_paths else v for k, v in values.items()
+            }
+        update["args"] = tuple(
+            SecretText(v) if ("args", i) in self.secret_paths else v for i, v in enumerate(config.args)
+        )
+        if config.url is not None and ("url",) in self.secret_paths:
+            update["url"] = SecretText(config.url)
+        return config.model_copy(update=update)
+
+
+def _missing(reference: Reference) -> tuple[str, str, str]:
+    if reference.kind == "input":
+        return f"the input {reference.name} has no value", "", f"Run `gatemini secret set {reference.name}`"
+    if reference.kind == "word":
+        return f"${{{reference.name}}} has no meaning outside an editor", "", "Write the path out"
+    return f"{reference.name} is not set", "", f"Set {reference.name} in the environment or a .env file"
+
+
+def _encoded(text: str, found: list[tuple[str, str]]) -> str:
+    """A URL with each secret percent-encoded, in the order in which they stand."""
+    values = iter(found)
+    return re.sub(r"secretref:[A-Za-z][\w-]*:[^\s&\"'<>]+", lambda _: quote(next(values)[1], safe=""), text)
+
+
+def _texts(config: BackendConfig) -> Iterator[tuple[KeyPath, str]]:
+    for name in ("command", "url", "cwd", "module"):
+        value = getattr(config, name)
+        if value is not None:
+            yield (name,), value
+    yield from ((("args", i), text) for i, text in enumerate(config.args))
+    yield from ((("env", k), text) for k, text in config.env.items())
+    yield from ((("headers", k), text) for k, text in config.headers.items())
+
+
+def _get(value: Any, path: KeyPath) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _set(value: Any, path: KeyPath, new: str) -> None:
+    _get(value, path[:-1])[path[-1]] = new

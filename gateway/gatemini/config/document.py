@@ -1,0 +1,332 @@
+"""Reading one configuration file into plain values that remember their lines: YAML, JSON with comments, TOML.
+
+Everything a file may do wrong ends here: a file that is no file, is empty, binary, cut off or too large is
+one `ConfigError`; duplicate keys, unknown tags and the like are faults with a place, so that they disable
+only what they touch. Above: load, clients. Below: jsonc, PyYAML, tomllib.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gatemini.config.jsonc import JsonSyntaxError, parse_jsonc
+from gatemini.config.problems import KeyPath, dotted
+from gatemini.errors import ConfigError
+
+MAX_YAML_BYTES = 1 << 20
+"""A YAML configuration beyond this is a mistake; PyYAML needs seconds for it."""
+MAX_JSON_BYTES = 32 << 20
+"""Some clients keep their whole history in the file that names their servers."""
+MAX_NODES = 100_000
+"""Values after aliases are expanded: bounds what a few nested aliases can grow to."""
+MAX_DEPTH = 100
+_BOMS = (
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something wrong at one place that does not spoil the rest of the file."""
+
+    path: KeyPath
+    line: int | None
+    found: str
+    remedy: str
+
+
+@dataclass(slots=True)
+class Document:
+    """A parsed file. `lines` maps key paths to 1-based lines; `texts` has non-string scalars as written."""
+
+    path: Path
+    kind: str
+    value: dict[str, Any]
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    texts: dict[KeyPath, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def line(self, path: KeyPath) -> int | None:
+        """The line of a key, or of its nearest parent that has one."""
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.lines:
+                return self.lines[path[:end]]
+        return None
+
+
+def read_document(path: Path) -> Document:
+    """Read and parse one file by its ending, or by its first character where that says nothing."""
+    text = _read_text(path)
+    kind = _kind(path, text)
+    if not text.strip():
+        raise ConfigError(
+            f"{path}: the file is empty", hint="Write a `backends:` section, or remove the file."
+        )
+    if kind == "toml":
+        return _toml(path, text)
+    if kind == "json":
+        return _json(path, text)
+    return _YamlReader(path).read(text)
+
+
+def _read_text(path: Path) -> str:
+    """The file's text; every way to be unreadable has its own sentence."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise ConfigError(
+                f"{path}: is a directory, not a file",
+                hint=f"Name a file in it, such as {path / 'config.yaml'}.",
+            )
+        if not (stat.S_ISREG(mode) or str(path).startswith(("/dev/fd/", "/proc/"))):
+            raise ConfigError(f"{path}: is not a regular file", hint="Name a YAML or JSON file.")
+        with path.open("rb") as file:
+            data = file.read(MAX_JSON_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: there is no such file", hint="Check the path given with -c or GATEMINI_CONFIG."
+        ) from None
+    except PermissionError:
+        raise ConfigError(f"{path}: permission to read it is missing", hint=f"chmod u+r {path}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}") from error
+    if len(data) > MAX_JSON_BYTES:
+        raise ConfigError(
+            f"{path}: is larger than {MAX_JSON_BYTES >> 20} MiB", hint="This is no configuration file."
+        )
+    return _decoded(path, data)
+
+
+def _decoded(path: Path, data: bytes) -> str:
+    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8-sig")
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path}:{line}: is not text: byte 0x{data[error.start]:02x} is no UTF-8",
+            hint="Save the file as UTF-8.",
+        ) from None
+    if "\x00" in text:
+        raise ConfigError(f"{path}: is a binary file, not text", hint="Name a YAML or JSON file.")
+    return text
+
+
+def _kind(path: Path, text: str) -> str:
+    suffix = path.suffix.lower()
+    if suffix in (".yaml", ".yml"):
+        return "yaml"
+    if suffix == ".toml":
+        return "toml"
+    if suffix in (".json", ".jsonc", ".json5"):
+        return "json"
+    return "json" if text.lstrip()[:1] == "{" or text.lstrip()[:2] in ("//", "/*") else "yaml"
+
+
+def _json(path: Path, text: str) -> Document:
+    try:
+        parsed = parse_jsonc(text, max_depth=MAX_DEPTH)
+    except JsonSyntaxError as error:
+        raise ConfigError(
+            f"{path}:{error.line}: is not valid JSON (column {error.column}): {error.reason}",
+            hint=error.remedy,
+        ) from None
+    faults = [
+        Fault(
+            p,
+            line,
+            f"{dotted(p[-1:])} is written twice, on lines {first} and {line}",
+            "Remove one of the two",
+        )
+        for p, first, line in parsed.duplicates
+    ]
+    _must_be_mapping(path, parsed.value)
+    return Document(path, "json", parsed.value, parsed.lines, parsed.texts, faults)
+
+
+def _toml(path: Path, text: str) -> Document:
+    try:
+        value = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"{path}: is not valid TOML: {error}", hint="Mend the file where it says."
+        ) from None
+    return Document(path, "toml", value)
+
+
+def _must_be_mapping(path: Path, value: object) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    kind = {list: "a list", str: "text", type(None): "nothing but comments"}.get(
+        type(value), "a single value"
+    )
+    raise ConfigError(
+        f"{path}: holds {kind}, not a mapping of keys", hint="Start with `backends:` on the first line."
+    )
+
+
+class _CoreLoader(yaml.SafeLoader):
+    """YAML 1.2's core scalars: `no`, `on`, `12:30` and `0755` stay what a person sees."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own class protocol
+
+
+def _resolver(tag: str, pattern: str, first: str) -> None:
+    _CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), list(first))
+
+
+_resolver("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF")
+_resolver("null", r"^(?:~|null|Null|NULL|)$", "~nN\0")
+_resolver("int", r"^[-+]?[0-9]+$", "-+0123456789")
+_resolver("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789")
+_resolver("merge", r"^(?:<<)$", "<")
+_CoreLoader.yaml_implicit_resolvers[""] = _CoreLoader.yaml_implicit_resolvers.pop("\0")
+
+
+class _YamlReader:
+    """Nodes → values with lines. Aliases are expanded within `MAX_NODES`; loops are refused."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.document = Document(path, "yaml", {})
+        self.nodes = 0
+        self.open: set[int] = set()
+
+    def read(self, text: str) -> Document:
+        if len(text) > MAX_YAML_BYTES:
+            raise ConfigError(
+                f"{self.path}: is larger than {MAX_YAML_BYTES >> 20} MiB", hint="Split it with `include:`."
+            )
+        try:
+            root = yaml.compose(text, Loader=_CoreLoader)
+            value = None if root is None else self.convert(root, ())
+        except yaml.MarkedYAMLError as error:
+            raise self.syntax_error(error, text) from None
+        except yaml.YAMLError as error:
+            raise ConfigError(
+                f"{self.path}: is not valid YAML: {error}", hint="Remove control characters."
+            ) from None
+        except RecursionError:
+            raise ConfigError(
+                f"{self.path}: is nested too deeply", hint=f"Keep within {MAX_DEPTH} levels."
+            ) from None
+        self.document.value = _must_be_mapping(self.path, value)
+        return self.document
+
+    def syntax_error(self, error: yaml.MarkedYAMLError, text: str) -> ConfigError:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        what = " ".join(part for part in (error.context, error.problem) if part)
+        source = text.splitlines()[mark.line].strip() if mark and mark.line < len(text.splitlines()) else ""
+        remedy = "Mend this line; the cause may stand just above it."
+        if "\\t" in what:
+            remedy = "Indent with spaces, never with tabs."
+        elif not source:
+            opened = f" on line {error.context_mark.line + 1}" if error.context_mark else " above"
+            remedy = f"The file ends in the middle: what is opened{opened} is never closed."
+        where = f"{self.path}:{line}" if line else str(self.path)
+        column = f" (column {mark.column + 1})" if mark else ""
+        return ConfigError(f"{where}: is not valid YAML{column}: {what}", hint=remedy)
+
+    def convert(self, node: yaml.Node, path: KeyPath) -> Any:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise ConfigError(
+                f"{self.path}: expands to more than {MAX_NODES} values through its aliases",
+                hint="Write the repeated parts out, or fewer of them.",
+            )
+        if id(node) in self.open:
+            self.fault(path, node, "an alias that contains itself", "Write the value out")
+            return None
+        if len(path) > MAX_DEPTH:
+            raise ConfigError(
+                f"{self.path}:{node.start_mark.line + 1}: is nested too deeply",
+                hint=f"Keep within {MAX_DEPTH} levels.",
+            )
+        self.document.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node, path)
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.SequenceNode):
+                return [self.convert(item, (*path, i)) for i, item in enumerate(node.value)]
+            return self.mapping(node, path)
+        finally:
+            self.open.discard(id(node))
+
+    def scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        text: str = node.value
+        if kind == "str":
+            return text
+        if kind == "null":
+            return None
+        value: bool | int | float
+        if kind == "bool":
+            value = text.lower() == "true"
+        elif kind == "int" and len(text) < 40:
+            value = int(text)
+        elif kind == "float":
+            value = float(text)
+        elif kind == "int":
+            return text
+        else:
+            self.fault(path, node, f"the YAML tag {node.tag} is not supported", "Write a plain value")
+            return None
+        self.document.texts[path] = text
+        return value
+
+    def mapping(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag.endswith(":merge"):
+                merged = {**self.merged(value_node, path), **merged}
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.fault(path, key_node, "a key that is not plain text", "Use text as the key")
+                continue
+            key, line = key_node.value, key_node.start_mark.line + 1
+            inner = (*path, key)
+            if key in result:
+                first = self.document.lines[inner]
+                self.document.faults.append(
+                    Fault(
+                        inner,
+                        line,
+                        f"{key} is written twice, on lines {first} and {line}",
+                        "Remove one of the two",
+                    )
+                )
+                continue
+            self.document.lines[inner] = line
+            result[key] = self.convert(value_node, inner)
+        return {**merged, **result} if merged else result
+
+    def merged(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:
+        """What `<<: *base` brings in; of several the first wins, as the YAML merge type says."""
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        result: dict[str, Any] = {}
+        for source in sources:
+            if not isinstance(source, yaml.MappingNode):
+                self.fault(
+                    path, source, "<< merges something that is no mapping", "Merge an anchored mapping"
+                )
+                continue
+            for key, value in self.convert(source, path).items():
+                result.setdefault(key, value)
+        return result
+
+    def fault(self, path: KeyPath, node: yaml.Node, found: str, remedy: str) -> None:
+        self.document.faults.append(Fault(path, node.start_mark.line + 1, found, remedy))

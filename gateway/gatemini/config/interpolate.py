@@ -1,0 +1,188 @@
+"""`${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${input:name}` and `$$` in values that are already parsed.
+
+Because the text is parsed before anything is put in, a value can hold quotes, `#` or newlines and never
+becomes structure. In a URL each value is percent-encoded as its place needs. Pure. Above: load, clients.
+Below: urllib's quoting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import quote
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_INPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+_CLIENT_WORDS = frozenset(
+    ("userHome", "workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "pathSeparator", "/", "cwd")
+)
+"""Variables that editors define by themselves; only files in a client's format use them."""
+_MAX_DEFAULT_DEPTH = 8
+_QUERY_SAFE = ""
+_PATH_SAFE = "/:@!$&'()*+,;=~-._"
+_RAW_SAFE = "/:@!$&'()*+,;=~-._?#[]%"
+
+
+class TemplateError(ValueError):
+    """A `${` that cannot be read; the message says what forms there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One `${…}`: a variable, a stored input, or an editor's word; `default` is a template itself."""
+
+    kind: Literal["variable", "input", "word"]
+    name: str
+    default: tuple[Segment, ...] | None = None
+
+
+Segment = str | Reference
+
+
+@dataclass(slots=True)
+class Expanded:
+    """The text with values put in; which references gave which value, and which had none."""
+
+    text: str
+    used: list[tuple[Reference, str]] = field(default_factory=list)
+    missing: list[Reference] = field(default_factory=list)
+    empty: list[Reference] = field(default_factory=list)
+
+
+Lookup = Callable[[Reference], "str | None"]
+
+
+def parse_template(text: str, *, dollars: bool = True, depth: int = 0) -> tuple[Segment, ...]:
+    """Literal pieces and references in order. `dollars`: `$$` is one dollar (our own files only)."""
+    if "$" not in text:
+        return (text,) if text else ()
+    if depth > _MAX_DEFAULT_DEPTH:
+        raise TemplateError(f"defaults nested more than {_MAX_DEFAULT_DEPTH} deep")
+    segments: list[Segment] = []
+    literal = ""
+    at = 0
+    while at < len(text):
+        if dollars and text.startswith("$$", at):
+            literal += "$"
+            at += 2
+        elif text.startswith("${", at):
+            end = _closing(text, at + 2)
+            if literal:
+                segments.append(literal)
+                literal = ""
+            segments.append(_reference(text[at + 2 : end], dollars, depth))
+            at = end + 1
+        else:
+            literal += text[at]
+            at += 1
+    if literal:
+        segments.append(literal)
+    return tuple(segments)
+
+
+def _closing(text: str, start: int) -> int:
+    """Index of the `}` that closes a reference; defaults may hold further references."""
+    depth = 1
+    for at in range(start, len(text)):
+        if text.startswith("${", at):
+            depth += 1
+        elif text[at] == "}":
+            depth -= 1
+            if depth == 0:
+                return at
+    raise TemplateError("a ${ that is never closed; write $$ for a plain dollar sign")
+
+
+def _reference(inner: str, dollars: bool, depth: int) -> Reference:
+    head, separator, rest = inner.partition(":-")
+    default = parse_template(rest, dollars=dollars, depth=depth + 1) if separator else None
+    if head in _CLIENT_WORDS:
+        return Reference("word", head, default)
+    prefix, colon, name = head.partition(":")
+    if colon and prefix == "input" and _INPUT.match(name):
+        return Reference("input", name, default)
+    if colon and prefix == "env":
+        head = name
+        colon = ""
+    if colon or not _NAME.match(head):
+        raise TemplateError(
+            f"${{{head}}} is not understood; there are ${{NAME}}, ${{NAME:-default}}, ${{env:NAME}}, ${{input:name}} and $$"
+        )
+    return Reference("variable", head, default)
+
+
+def expand(segments: tuple[Segment, ...], lookup: Lookup) -> Expanded:
+    """Put values in. A reference without value stays as written and is reported, never an empty text."""
+    result = Expanded("")
+    result.text = "".join(_piece(segment, lookup, result) for segment in segments)
+    return result
+
+
+def _piece(segment: Segment, lookup: Lookup, result: Expanded) -> str:
+    if isinstance(segment, str):
+        return segment
+    value = lookup(segment)
+    if value or (value is not None and segment.default is None):
+        result.used.append((segment, value))
+        if not value:
+            result.empty.append(segment)
+        return value
+    if segment.default is not None:
+        return "".join(_piece(inner, lookup, result) for inner in segment.default)
+    result.missing.append(segment)
+    return f"${{{segment.name}}}"
+
+
+@dataclass(slots=True)
+class ExpandedUrl(Expanded):
+    """As `Expanded`; `secret` holds what stood in the user-info or the query."""
+
+    secret: list[tuple[Reference, str]] = field(default_factory=list)
+
+
+def expand_url(segments: tuple[Segment, ...], lookup: Lookup) -> ExpandedUrl:
+    """Put values into a URL, each percent-encoded for where it stands: user-info, host, path or query.
+
+    A value that begins the URL (`${BASE}/mcp`) is a URL itself and only loses what no URL may hold.
+    """
+    result = ExpandedUrl("")
+    skeleton = "".join(s if isinstance(s, str) else "\0" for s in segments)
+    offset = 0
+    for segment in segments:
+        if isinstance(segment, str):
+            result.text += segment
+            offset += len(segment)
+            continue
+        part = Expanded("")
+        value = _piece(segment, lookup, part)
+        place, safe = _place(skeleton, offset)
+        result.text += value if part.missing else quote(value, safe=safe)
+        result.used += part.used
+        result.missing += part.missing
+        result.empty += part.empty
+        if place in ("query", "userinfo"):
+            result.secret += part.used
+        offset += 1
+    return result
+
+
+def _place(skeleton: str, offset: int) -> tuple[str, str]:
+    """Where in a URL a reference stands, and which characters stay as they are there."""
+    before = skeleton[:offset]
+    if "?" in before:
+        parameter = re.split("[?&]", before)[-1]
+        return "query", _QUERY_SAFE if "=" in parameter else "=&;%+,:/@-._~"
+    if "#" in before:
+        return "fragment", _PATH_SAFE
+    scheme = before.find("://")
+    if scheme < 0:
+        return "base", _RAW_SAFE
+    authority = before[scheme + 3 :]
+    if "/" in authority:
+        return "path", _PATH_SAFE
+    rest = re.split(r"[/?#]", skeleton[scheme + 3 :], maxsplit=1)[0]
+    if "@" in rest[len(authority) :]:
+        return "userinfo", ""
+    return "host", ":[]-._~"

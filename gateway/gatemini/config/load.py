@@ -1,0 +1,399 @@
+"""Files → one `Loaded`: the configuration, everything wrong with it, and the secrets to hide.
+
+`ConfigError` is raised only when the file as a whole cannot be used (missing, empty, half-written, binary)
+or when a part that protects is wrong: running on without it would be worse than not running. Everything
+else is a `Problem`, and a bad backend is disabled alone. Above: app, cli. Below: every file of this folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from platformdirs import user_config_path
+from pydantic import ValidationError
+
+from gatemini.config.backend import BackendConfig
+from gatemini.config.build import Builder, Built
+from gatemini.config.clients import ClientContext, client_entries, is_client_document
+from gatemini.config.document import Document, read_document
+from gatemini.config.entries import Entry
+from gatemini.config.environment import read_environment
+from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
+from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
+from gatemini.config.schema import CompositeTool, Config, SecretsConfig
+from gatemini.config.secrets import SecretResolver
+from gatemini.errors import ConfigError
+
+APP = "gatemini"
+CONFIG_FILE = "config.yaml"
+STORE = "secrets"
+"""Folder beside the configuration where `gatemini secret set` keeps values, one private file each."""
+PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
+"""Sections that limit what may happen: wrong ones stop the start, they are never replaced by defaults."""
+_INCLUDABLE = frozenset(("backends", "aliases", "composite_tools"))
+_MAX_INCLUDES = 32
+_PER_ENTRY = frozenset(("aliases", "composite_tools"))
+
+
+@dataclass(frozen=True, slots=True)
+class BackendKeys:
+    """Variables a backend needs (names only), and which of them have no value."""
+
+    keys: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What loading gave. `config.backends` may be started; `disabled` says why the others may not."""
+
+    config: Config
+    problems: tuple[Problem, ...] = ()
+    disabled: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    source: Path | None = None
+    keys: Mapping[str, BackendKeys] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(p for p in self.problems if p.severity == "error")
+
+
+def config_directory() -> Path:
+    """`~/.config/gatemini`, or the platform's equivalent."""
+    return user_config_path(APP, appauthor=False)
+
+
+def find_config(path: Path | None, environ: Mapping[str, str], directory: Path) -> Path | None:
+    """The file to read: `-c`, else GATEMINI_CONFIG, else the default one if it is there."""
+    if path is not None:
+        return path.expanduser()
+    if environ.get("GATEMINI_CONFIG"):
+        return Path(environ["GATEMINI_CONFIG"]).expanduser()
+    default = directory / CONFIG_FILE
+    return default if default.exists() else None
+
+
+def load_config(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    home: Path | None = None,
+    config_dir: Path | None = None,
+) -> Loaded:
+    """Read the configuration. No file at all is no error: `source` is None and there are no backends.
+
+    `environ` is the process environment; `.env` files are added below it.
+    """
+    directory = config_dir if config_dir is not None else config_directory()
+    home = home if home is not None else Path.home()
+    source = find_config(path, environ, directory)
+    if source is None:
+        return Loaded(Config())
+    document = read_document(source)
+    files = [home / ".env", directory / ".env", source.absolute().parent / ".env"]
+    merged, problems = read_environment(files, environ)
+    return _Loading(source, document, merged, environ, home, directory, problems).run()
+
+
+class _Loading:
+    """One load, from the parsed main file on."""
+
+    def __init__(
+        self,
+        source: Path,
+        document: Document,
+        environ: Mapping[str, str],
+        process: Mapping[str, str],
+        home: Path,
+        directory: Path,
+        problems: list[Problem],
+    ) -> None:
+        self.source, self.document = source, document
+        self.environ, self.process = environ, process
+        self.context = ClientContext(environ, home)
+        self.directory = directory
+        self.problems = problems
+        self.fatal: list[Problem] = []
+        self.sections: dict[str, Any] = {}
+        self.entries: dict[str, Entry] = {}
+        self.read: set[Path] = {source.resolve()}
+
+    def run(self) -> Loaded:
+        if is_client_document(self.document):
+            self.add_entries(client_entries(self.document, self.context))
+        else:
+            self.native(self.document)
+        for included in self.sections.pop("include", ()):
+            self.include(included)
+        if self.fatal:
+            self.refuse(self.fatal)
+        settings: SecretsConfig = self.sections.get("secrets", SecretsConfig())
+        built = self.build(settings)
+        self.check_names(built)
+        if settings.strict:
+            unresolved = [p for p in self.problems if p.unresolved]
+            if unresolved:
+                self.refuse(unresolved)
+        return self.result(built, settings)
+
+    def refuse(self, problems: list[Problem]) -> NoReturn:
+        text = "\n".join(
+            p.text() for p in dict.fromkeys([*problems, *(p for p in self.problems if p.severity == "error")])
+        )
+        raise ConfigError(
+            text,
+            hint="Mend what is named above; `gatemini config check` shows everything without starting.",
+            details={"problems": [p.to_json() for p in problems]},
+        )
+
+    def native(self, document: Document) -> None:
+        """Our own format: each section is checked by itself, so that one error does not hide another."""
+        self.faults(document)
+        for key, value in document.value.items():
+            if key == "backends":
+                self.add_entries(self.native_entries(document, value))
+            elif key not in Config.model_fields:
+                self.unknown_section(document, key, value)
+            elif key in _PER_ENTRY:
+                self.per_entry(document, key, value)
+            else:
+                self.section(document, key, value)
+
+    def faults(self, document: Document) -> None:
+        """Duplicate keys and the like outside of single backends."""
+        for fault in document.faults:
+            if len(fault.path) >= 2 and fault.path[0] == "backends":
+                continue
+            problem = Problem(
+                str(document.path), fault.line, dotted(fault.path), fault.found, "", fault.remedy
+            )
+            self.report(problem, str(fault.path[0]) if fault.path else "")
+
+    def report(self, problem: Problem, section: str) -> None:
+        (self.fatal if section in PROTECTING else self.problems).append(problem)
+
+    def unknown_section(self, document: Document, key: str, value: Any) -> None:
+        known = [name for name in Config.model_fields if name not in NOT_BUILT]
+        found, allowed, remedy = unknown_key(key, known)
+        if key == "strict":
+            found, allowed, remedy = (
+                "unknown key strict, did you mean secrets.strict?",
+                "",
+                "Write secrets: {strict: true}",
+            )
+        elif isinstance(value, dict) and ("command" in value or "url" in value) and not closest(key, known):
+            remedy = f"Put {key} under backends:"
+        problem = Problem(str(document.path), document.line((key,)), key, found, allowed, remedy)
+        near = "secrets" if key == "strict" else closest(key, [*known, *NOT_BUILT])
+        self.report(problem, key if key in PROTECTING else near or "")
+
+    def section(self, document: Document, key: str, value: Any) -> None:
+        value = {} if value is None and key not in ("cache_path",) else value
+        value = self.expand(document, value, (key,), key)
+        try:
+            self.sections[key] = getattr(Config.model_validate({key: value}), key)
+        except ValidationError as error:
+            self.explain(document, error, (), key)
+
+    def per_entry(self, document: Document, key: str, value: Any) -> None:
+        """Aliases and composite tools: a wrong one is left out, the others stay."""
+        if not isinstance(value, dict):
+            if value is not None:
+                problem = Problem(
+                    str(document.path), document.line((key,)), key, "found no mapping", "a mapping by name"
+                )
+                self.problems.append(problem)
+            return
+        kept: dict[str, Any] = self.sections.setdefault(key, {})
+        for name, item in value.items():
+            item = self.expand(document, item, (key, name), key) if key == "aliases" else item
+            try:
+                checked = getattr(Config.model_validate({key: {name: item}}), key)
+            except ValidationError as error:
+                self.explain(document, error, (), key)
+            else:
+                kept.setdefault(name, checked[name])
+
+    def explain(self, document: Document, error: ValidationError, prefix: KeyPath, section: str) -> None:
+        for detail in error.errors(include_url=False):
+            path, found, allowed, remedy = explain(detail, Config)
+            path = (*prefix, *path)
+            problem = Problem(str(document.path), document.line(path), dotted(path), found, allowed, remedy)
+            self.report(problem, section)
+
+    def expand(self, document: Document, value: Any, path: KeyPath, section: str) -> Any:
+        """Variables in sections other than backends: a missing one is a finding, the text stays."""
+        if isinstance(value, dict):
+            return {k: self.expand(document, v, (*path, k), section) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self.expand(document, v, (*path, i), section) for i, v in enumerate(value)]
+        if not isinstance(value, str) or "$" not in value:
+            return value
+        where = (str(document.path), document.line(path), dotted(path))
+        try:
+            result = expand(parse_template(value), self.variable)
+        except TemplateError as error:
+            self.report(Problem(*where, str(error)), section)
+            return value
+        for reference in result.missing:
+            remedy = f"Set {reference.name} in the environment or a .env file"
+            self.report(Problem(*where, f"{reference.name} is not set", "", remedy, unresolved=True), section)
+        return result.text
+
+    def variable(self, reference: Reference) -> str | None:
+        return self.environ.get(reference.name) if reference.kind == "variable" else None
+
+    def native_entries(self, document: Document, value: Any) -> list[Entry]:
+        if value is None:
+            return []
+        if not isinstance(value, dict):
+            found = "found a list" if isinstance(value, list) else "found a single value"
+            remedy = "Write `name:` with its keys indented below"
+            line = document.line(("backends",))
+            self.problems.append(
+                Problem(str(document.path), line, "backends", found, "a mapping by name", remedy)
+            )
+            return []
+        entries: list[Entry] = []
+        for name, raw in value.items():
+            entry = Entry(name, raw if isinstance(raw, dict) else {}, document, ("backends", name))
+            if not isinstance(raw, dict):
+                found = "found nothing" if raw is None else "found no mapping"
+                entry.notes.append(entry.problem((), found, allowed="command, url, module or tools"))
+            entries.append(entry)
+        return entries
+
+    def add_entries(self, entries: list[Entry]) -> None:
+        """Same names in two files are never merged: the first stays, the second is reported."""
+        for entry in entries:
+            first = self.entries.setdefault(entry.name, entry)
+            if first is not entry and first.raw != entry.raw:
+                where = f"{first.document.path}:{first.document.line(first.prefix)}"
+                found = f"{entry.name} is already defined in {where}, and differently"
+                self.problems.append(
+                    entry.problem((), found, remedy="Rename one of the two; the first is used")
+                )
+
+    def include(self, written: Path) -> None:
+        path = written.expanduser()
+        path = path if path.is_absolute() else self.source.absolute().parent / path
+        line = self.document.line(("include",))
+        resolved = path.resolve()
+        if resolved in self.read:
+            return
+        self.read.add(resolved)
+        if len(self.read) > _MAX_INCLUDES:
+            self.problems.append(
+                Problem(str(self.source), line, "include", f"more than {_MAX_INCLUDES} files")
+            )
+            return
+        try:
+            document = read_document(path)
+        except ConfigError as error:
+            self.problems.append(
+                Problem(str(self.source), line, "include", error.message, "", error.hint or "")
+            )
+            return
+        if is_client_document(document):
+            self.add_entries(client_entries(document, self.context))
+            return
+        for key in [key for key in document.value if key not in _INCLUDABLE]:
+            found = f"{key} has no effect in an included file"
+            place = document.line((key,))
+            self.report(Problem(str(path), place, key, found, ", ".join(sorted(_INCLUDABLE))), key)
+            del document.value[key]
+        self.native(document)
+
+    def build(self, settings: SecretsConfig) -> dict[str, Built]:
+        resolver = SecretResolver(self.environ, settings, self.source.absolute().parent, self.context.home)
+        store = self.directory / STORE
+        builder = Builder(self.environ, self.process, resolver, frozenset(settings.redact), store)
+        built = {name: builder.build(entry) for name, entry in self.entries.items()}
+        for one in built.values():
+            self.problems += one.problems
+        return built
+
+    def check_names(self, built: Mapping[str, Built]) -> None:
+        """Fallbacks must exist; a chain to a backend that is not there would look like a safety net."""
+        for name, one in built.items():
+            for at, other in enumerate(one.config.fallback_chain if one.config else ()):
+                if other not in built or other == name:
+                    near = closest(other, [n for n in built if n != name])
+                    found = f"there is no other backend {other}" + (f", did you mean {near}?" if near else "")
+                    entry = self.entries[name]
+                    self.problems.append(entry.problem(("fallback_chain", at), found, severity="warning"))
+
+    def result(self, built: Mapping[str, Built], settings: SecretsConfig) -> Loaded:
+        backends: dict[str, BackendConfig] = {n: b.config for n, b in built.items() if b.config is not None}
+        secrets = [pair for one in built.values() for pair in one.secrets]
+        secrets += [(name, self.environ[name]) for name in settings.redact if self.environ.get(name)]
+        return Loaded(
+            config=Config.model_construct(**{**_defaults(), **self.sections, "backends": backends}),
+            problems=tuple(dict.fromkeys(self.problems)),
+            disabled={n: b.reason for n, b in built.items() if b.reason is not None},
+            secrets=tuple(dict.fromkeys(secrets)),
+            source=self.source,
+            keys={n: BackendKeys(b.keys, b.missing) for n, b in built.items()},
+            origins={n: f"{e.document.path}:{e.document.line(e.prefix)}" for n, e in self.entries.items()},
+        )
+
+
+def _defaults() -> dict[str, Any]:
+    config = Config()
+    return {name: getattr(config, name) for name in Config.model_fields}
+
+
+def dynamic_backend(template: Mapping[str, Any]) -> BackendConfig:
+    """The same model for `register_manual`: no variables and no secrets are put in, whoever writes it.
+
+    An agent that could write `${AWS_SECRET}` here could read it back. Raises `ConfigError` naming every key.
+    """
+    problems: list[str] = []
+    for text in _strings(template):
+        if "secretref:" in text or "${" in text:
+            problems.append(
+                "variables and secretref: are not put into registered backends; write plain values"
+            )
+            break
+    try:
+        config = BackendConfig.model_validate({k: v for k, v in template.items() if k != "cli_tools"})
+        if config.transport == "python":
+            problems.append(
+                "module: code inside the gateway's own process is only taken from the configuration"
+            )
+        if config.prerequisite is not None and config.transport != "stdio":
+            problems.append("prerequisite: starts a command, so it is only taken beside `command`")
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            path, found, allowed, remedy = explain(detail, BackendConfig)
+            problems.append(Problem("", None, dotted(path), found, allowed, remedy).text().removeprefix(": "))
+        config = None
+    if problems or config is None:
+        raise ConfigError("; ".join(problems), hint="A template has name and one of command, url or tools.")
+    return config
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for inner in value.values() for text in _strings(inner)]
+    if isinstance(value, list | tuple):
+        return [text for inner in value for text in _strings(inner)]
+    return []
+
+
+__all__ = [
+    "BackendKeys",
+    "CompositeTool",
+    "Loaded",
+    "Problem",
+    "dynamic_backend",
+    "find_config",
+    "load_config",
+]

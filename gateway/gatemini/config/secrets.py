@@ -1,0 +1,264 @@
+"""Secrets: where `secretref:` values come from, the text type that does not print itself, and redaction.
+
+Providers built: `env`, `file` (private files only), `exec` (commands on `secrets.exec_allow`), and `bws` in
+its disabled form (the last path segment is read as a variable). Above: load, app (redaction of all that
+leaves). Below: the file system and, for `exec`, one bounded child process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import stat
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+from gatemini.config.schema import SecretsConfig
+
+MIN_REDACTED = 6
+"""Shorter values occur by chance in any text; hiding them would only garble answers."""
+_MIN_LINE = 12
+"""Lines of a multi-line secret (a key file) are hidden one by one from this length on."""
+_MAX_SECRET_BYTES = 1 << 20
+_MAX_NAME = 60
+_REFERENCE = re.compile(r"secretref:([A-Za-z][A-Za-z0-9_-]*):([^\s&\"'<>]+)")
+_WHOLE = re.compile(r"secretref:([A-Za-z][A-Za-z0-9_-]*):(.+)\Z", re.DOTALL)
+_LATER = {"keyring": "the OS keychain", "vault": "HashiCorp Vault"}
+PROVIDERS = ("env", "file", "exec", "bws")
+_SECRET_WORD = re.compile(
+    r"(?:^|[_\-.])(?:token|secret|password|passwd|pwd|passphrase|credentials?|auth|authorization|bearer|cookie|"
+    r"(?:api|access|private|secret|auth|license|subscription|encryption|signing)[_\-.]?key|apikey|key|pat|dsn)(?:$|[_\-.])",
+    re.IGNORECASE,
+)
+_ORDINARY = frozenset(
+    ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM", "PWD", "HOSTNAME")
+)
+"""What every child gets anyway: hiding a home directory in all answers would hide paths, not secrets."""
+
+
+class SecretText(str):
+    """A text whose repr is masked; it is the real value only where it is used as text."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'«secret»'"
+
+
+class SecretUnavailable(Exception):
+    """A reference that cannot be resolved: why, and what to do. Never holds a value."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message, self.remedy = message, remedy
+
+
+def looks_secret(name: str) -> bool:
+    """Whether a variable or header name says that its value is a secret."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return _SECRET_WORD.search(spaced) is not None
+
+
+def is_ordinary(name: str) -> bool:
+    """Variables of the login itself (HOME, PATH …), which are never secrets."""
+    return name in _ORDINARY or name.startswith(("XDG_", "LC_"))
+
+
+@dataclass(slots=True)
+class SecretResolver:
+    """Resolves `secretref:<provider>:<path>`; each reference is asked for once."""
+
+    environ: Mapping[str, str]
+    settings: SecretsConfig
+    base: Path
+    home: Path
+    _known: dict[str, str | SecretUnavailable] = field(default_factory=dict)
+
+    def resolve(self, text: str) -> tuple[str, list[tuple[str, str]]]:
+        """The text with its references replaced, and (name, value) of each. Raises `SecretUnavailable`."""
+        whole = _WHOLE.match(text)
+        if whole and (whole[1] == "exec" or not re.search(r"\s", text)) and "secretref:" not in whole[2]:
+            value = self.fetch(whole[1], whole[2])
+            return value, [(secret_name(whole[1], whole[2]), value)]
+        found: list[tuple[str, str]] = []
+
+        def one(match: re.Match[str]) -> str:
+            value = self.fetch(match[1], match[2])
+            found.append((secret_name(match[1], match[2]), value))
+            return value
+
+        result = _REFERENCE.sub(one, text)
+        if not found:
+            raise SecretUnavailable("a secretref: that is not secretref:<provider>:<path>", _providers())
+        return result, found
+
+    def fetch(self, provider: str, path: str) -> str:
+        reference = f"{provider}:{path}"
+        if reference not in self._known:
+            try:
+                self._known[reference] = self._ask(provider, path)
+            except SecretUnavailable as error:
+                self._known[reference] = error
+        known = self._known[reference]
+        if isinstance(known, SecretUnavailable):
+            raise known
+        return known
+
+    def _ask(self, provider: str, path: str) -> str:
+        if provider == "env":
+            return self._variable(path, path)
+        if provider == "bws":
+            return self._variable(path.rstrip("/").rsplit("/", 1)[-1], path)
+        if provider == "file":
+            return self._file(path)
+        if provider == "exec":
+            return self._exec(path)
+        if provider in _LATER:
+            raise SecretUnavailable(
+                f"secrets from {_LATER[provider]} ({provider}) are not built yet", _providers()
+            )
+        raise SecretUnavailable(f"unknown secret provider {provider}", _providers())
+
+    def _variable(self, name: str, path: str) -> str:
+        value = self.environ.get(name)
+        if not value:
+            what = "is not set" if value is None else "is empty"
+            raise SecretUnavailable(f"{name} {what}", f"Set {name} in the environment or a .env file")
+        return value
+
+    def _file(self, path: str) -> str:
+        file = Path(self.home, path[2:]) if path.startswith("~/") else Path(self.base, path)
+        return read_private(file)
+
+    def _exec(self, line: str) -> str:
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise SecretUnavailable(f"the command cannot be split: {error}", "Close its quotes") from None
+        allowed = [shlex.split(entry) for entry in self.settings.exec_allow]
+        if not words or not any(entry and words[: len(entry)] == entry for entry in allowed):
+            raise SecretUnavailable(
+                f"the command {words[0] if words else ''!r} is not on the list secrets.exec_allow",
+                "Add the command, or its first words, to secrets.exec_allow",
+            )
+        return _run(words, self.environ, self.settings.exec_timeout)
+
+
+def _run(words: list[str], environ: Mapping[str, str], seconds: float) -> str:
+    """stdout of an allowed command, without its last newline; bounded in time."""
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell; the owner's allowlist names the command
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            env=dict(environ),
+            check=False,
+        )
+    except FileNotFoundError:
+        raise SecretUnavailable(f"{words[0]} was not found", "Install it, or give its full path") from None
+    except subprocess.TimeoutExpired:
+        raise SecretUnavailable(
+            f"{words[0]} gave no answer within {seconds:g} s", "Raise secrets.exec_timeout"
+        ) from None
+    except OSError as error:
+        raise SecretUnavailable(f"{words[0]} could not be started: {os.strerror(error.errno or 0)}") from None
+    if done.returncode != 0:
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        said = f": {last[0][:200]}" if last else ""
+        raise SecretUnavailable(
+            f"{words[0]} ended with exit code {done.returncode}{said}", "Run it by hand to see why"
+        )
+    return _text(done.stdout, words[0])
+
+
+def read_private(file: Path) -> str:
+    """A secret from a file that only its owner may read; one last newline is not part of it."""
+    try:
+        info = file.stat()
+        if not stat.S_ISREG(info.st_mode):
+            raise SecretUnavailable(f"{file} is not a regular file", "Name a file")
+        if os.name == "posix":
+            _must_be_private(file, info)
+        data = file.read_bytes() if info.st_size <= _MAX_SECRET_BYTES else b""
+    except FileNotFoundError:
+        raise SecretUnavailable(f"there is no file {file}", "Create it with mode 0600") from None
+    except OSError as error:
+        raise SecretUnavailable(
+            f"{file} cannot be read: {os.strerror(error.errno or 0)}", f"chmod 600 {file}"
+        ) from None
+    return _text(data, str(file))
+
+
+def _must_be_private(file: Path, info: os.stat_result) -> None:
+    mode = stat.S_IMODE(info.st_mode)
+    if mode & 0o077:
+        raise SecretUnavailable(f"{file} may be read by others (mode {mode:04o})", f"chmod 600 {file}")
+    if info.st_uid not in (os.geteuid(), 0):
+        raise SecretUnavailable(
+            f"{file} belongs to another user", f"chown it to yourself, then chmod 600 {file}"
+        )
+
+
+def _text(data: bytes, source: str) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise SecretUnavailable(f"{source} gave bytes that are no UTF-8 text") from None
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not text or len(data) > _MAX_SECRET_BYTES:
+        raise SecretUnavailable(f"{source} gave {'nothing' if not text else 'more than 1 MiB'}")
+    return text
+
+
+def _providers() -> str:
+    return f"Use one of {', '.join(f'secretref:{name}:…' for name in PROVIDERS)}"
+
+
+def secret_name(provider: str, path: str) -> str:
+    """What stands in `«secret NAME»`: the variable, or provider and path."""
+    if provider == "env":
+        return path
+    words = path.split()
+    text = f"{provider}:{words[0] if provider == 'exec' and words else path}"
+    return text if len(text) <= _MAX_NAME else text[: _MAX_NAME - 1] + "…"
+
+
+class Redactor:
+    """Replaces every known secret in text that leaves by `«secret NAME»`; values in use stay as they are."""
+
+    def __init__(self, secrets: Iterable[tuple[str, str]] = ()) -> None:
+        self._names: dict[str, str] = {}
+        self._order: list[str] = []
+        self.add(secrets)
+
+    def add(self, secrets: Iterable[tuple[str, str]]) -> None:
+        """Know more secrets (a registered backend's); shorter than six characters are ignored."""
+        for name, value in secrets:
+            for form in _forms(str(value)):
+                self._names.setdefault(form, name)
+        self._order = sorted(self._names, key=len, reverse=True)
+
+    def redact(self, text: str) -> str:
+        """The text without secrets; the longest match wins, and replacements are never scanned again."""
+        present = [form for form in self._order if form in text]
+        if not present:
+            return text
+        pattern = re.compile("|".join(re.escape(form) for form in present))
+        return pattern.sub(lambda match: f"«secret {self._names[match[0]]}»", text)
+
+
+def _forms(value: str) -> set[str]:
+    """The spellings in which a value turns up: raw, in URLs, inside JSON, its lines one by one."""
+    if len(value) < MIN_REDACTED:
+        return set()
+    forms = {value, value.strip(), quote(value, safe=""), quote(value), quote_plus(value)}
+    forms |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    if "\n" in value:
+        forms |= {line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_LINE}
+    return {form for form in forms if len(form) >= MIN_REDACTED}
