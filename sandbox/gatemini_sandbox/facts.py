@@ -1,0 +1,197 @@
+"""What the parse tells about the use of backends: which are shadowed, which calls nobody awaits, what must be known
+before the guest starts.
+
+Above: wrap.py. Below: parse.py. Only facts are gathered here; hints are worded by the gateway. Where the parse cannot
+be sure the answer leans to the generous side: a catalog too many costs time, one too few gives a wrong answer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from gatemini_sandbox.parse import Parsed, text
+from gatemini_sandbox.positions import SourceText
+
+_ROOTS = ("__backends", "globalThis")
+_INTERFACE_WORD = b"__getToolInterface"
+_WORDS = ("__getToolInterface", "__interfaces", *_ROOTS)
+_PROMISE_METHODS = ("then", "catch", "finally")
+_TEXT_LENGTH = 80
+_WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
+_USES = (
+    "member_expression",
+    "subscript_expression",
+    "binary_expression",
+    "template_substitution",
+    "spread_element",
+)
+_PATTERNS = ("object_pattern", "array_pattern")
+
+
+@dataclass
+class Facts:
+    needs_catalog: bool = False
+    interface_literals: set[str] = field(default_factory=set)
+    needs_interfaces: bool = False
+    shadowed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    unawaited: list[tuple[int, int, str]] = field(default_factory=list)
+
+
+def gather(parsed: Parsed, source: SourceText, backends: frozenset[str]) -> Facts:
+    facts = Facts()
+    words = [*_WORDS, *sorted(backends)]
+    pattern = re.compile(("|".join(rf"(?<![\w$]){re.escape(word)}(?![\w$])" for word in words)).encode())
+    root = parsed.root
+    for match in pattern.finditer(parsed.data):
+        node = root.descendant_for_byte_range(match.start(), match.end())
+        if node is None or node.start_byte != match.start() or node.end_byte != match.end():
+            continue
+        if node.type in (
+            "identifier",
+            "shorthand_property_identifier",
+            "shorthand_property_identifier_pattern",
+        ):
+            _visit(node, text(node), facts, source, root)
+    return facts
+
+
+def _visit(node: Node, name: str, facts: Facts, source: SourceText, root: Node) -> None:
+    if name == "__interfaces":
+        facts.needs_interfaces = True
+        return
+    if name == "__getToolInterface":
+        _interface(node, facts)
+        return
+    if name not in _ROOTS and _is_declaration(node):
+        facts.shadowed.setdefault(name, source.position(node.start_byte))
+        return
+    call = _tool_call(node, is_root=name in _ROOTS)
+    if call is None:
+        # The object itself goes somewhere, where it may be asked for its keys.
+        facts.needs_catalog = facts.needs_catalog or name != "globalThis" or _enumerated(node)
+        return
+    if name not in facts.shadowed:
+        _check_awaited(call, facts, source, root)
+
+
+def _interface(node: Node, facts: Facts) -> None:
+    call = node.parent
+    arguments = call.child_by_field_name("arguments") if call is not None else None
+    if call is not None and call.type == "call_expression" and arguments is not None:
+        values = [child for child in arguments.named_children if child.type != "comment"]
+        if len(values) == 1 and values[0].type in ("string", "template_string"):
+            parts = values[0].named_children
+            if all(part.type == "string_fragment" for part in parts):
+                facts.interface_literals.add("".join(text(part) for part in parts))
+                return
+    facts.needs_interfaces = True
+
+
+def _is_declaration(node: Node) -> bool:
+    if node.type == "shorthand_property_identifier_pattern":
+        return True
+    parent = node.parent
+    if parent is None:
+        return False
+    if parent.type in (
+        "variable_declarator",
+        "function_declaration",
+        "generator_function_declaration",
+        "class_declaration",
+        "enum_declaration",
+    ):
+        return parent.child_by_field_name("name") == node
+    if parent.type in ("required_parameter", "optional_parameter"):
+        return parent.child_by_field_name("pattern") == node
+    if parent.type == "arrow_function":
+        return parent.child_by_field_name("parameter") == node
+    if parent.type == "pair_pattern":
+        return parent.child_by_field_name("value") == node
+    if parent.type == "catch_clause":
+        return parent.child_by_field_name("parameter") == node
+    return parent.type in ("array_pattern", "rest_pattern", "import_specifier", "import_clause")
+
+
+def _tool_call(node: Node, is_root: bool) -> Node | None:
+    """The call `backend.tool(…)`, `backend["tool"](…)`, `backend.tool.raw(…)` this name begins, if it is one.
+
+    After `__backends` or `globalThis` one more step names the backend.
+    """
+    steps = 0
+    current = node
+    while True:
+        parent = current.parent
+        if parent is None:
+            return None
+        if (
+            parent.type in ("member_expression", "subscript_expression")
+            and parent.child_by_field_name("object") == current
+        ):
+            steps += 1
+        elif parent.type == "call_expression" and parent.child_by_field_name("function") == current:
+            return parent if steps >= (2 if is_root else 1) else None
+        elif parent.type not in _WRAPPERS:
+            return None
+        current = parent
+
+
+def _enumerated(node: Node) -> bool:
+    """`globalThis` handed on whole or indexed and then handed on: only the latter can reach a backend's names."""
+    parent = node.parent
+    return parent is None or parent.type in ("subscript_expression", "arguments", "variable_declarator")
+
+
+def _check_awaited(call: Node, facts: Facts, source: SourceText, root: Node) -> None:
+    outer = call
+    while outer.parent is not None and outer.parent.type in _WRAPPERS:
+        outer = outer.parent
+    parent = outer.parent
+    if parent is None:
+        return
+    wrong = False
+    if parent.type == "expression_statement":
+        wrong = True
+    elif parent.type in ("member_expression", "subscript_expression"):
+        property_node = parent.child_by_field_name("property")
+        wrong = parent.child_by_field_name("object") == outer and not (
+            property_node is not None and text(property_node) in _PROMISE_METHODS
+        )
+    elif parent.type in _USES:
+        wrong = True
+    elif parent.type == "for_in_statement":
+        wrong = parent.child_by_field_name("right") == outer and not any(
+            c.type == "await" for c in parent.children
+        )
+    elif parent.type == "variable_declarator":
+        name = parent.child_by_field_name("name")
+        if name is not None:
+            wrong = name.type in _PATTERNS or _used_as_value(name, root)
+    if wrong:
+        line, column = source.position(call.start_byte)
+        shown = " ".join(text(call).split())
+        facts.unawaited.append((line, column, shown[:_TEXT_LENGTH]))
+
+
+def _used_as_value(name: Node, root: Node) -> bool:
+    """`const r = demo.rows(…)` and then `r.length` before any `await r`."""
+    word = text(name).encode()
+    data = root.text or b""
+    base = root.start_byte
+    for match in re.finditer(rb"(?<![\w$.])" + re.escape(word) + rb"(?![\w$])", data[name.end_byte - base :]):
+        start = name.end_byte + match.start()
+        node = root.descendant_for_byte_range(start, start + len(word))
+        if node is None or node.type != "identifier" or node.parent is None:
+            continue
+        parent = node.parent
+        if parent.type == "await_expression":
+            return False
+        if (
+            parent.type in ("member_expression", "subscript_expression")
+            and parent.child_by_field_name("object") == node
+        ):
+            property_node = parent.child_by_field_name("property")
+            return property_node is None or text(property_node) not in _PROMISE_METHODS
+    return False
