@@ -1,0 +1,276 @@
+"""Arguments checked against the tool's input schema before a call leaves (spec 2.4).
+
+A fault names the field, lists what is required and shows the signature, so that the call can be written
+right at the second try. What cannot be checked is let through: the backend has the last word. Pure.
+Above: invoke.py. Below: schemas.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import orjson
+from jsonschema.exceptions import ValidationError
+
+from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
+from gatemini.chain.schemas import faults, unknown_names
+from gatemini.errors import ArgumentsInvalid
+from gatemini.model import Json, Tool
+
+SHOWN_FAULTS: Final = 4
+"""Faults named in one error; the rest are counted."""
+
+SHOWN_VALUE: Final = 60
+"""Characters of an argument's value shown in an error."""
+
+SHOWN_SIGNATURE: Final = 1_000
+"""Characters of the signature shown in an error."""
+
+_WRAPPERS: Final = ("arguments", "args", "params", "parameters", "input", "kwargs")
+_TYPES: Final = {
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+
+def check(tool: Tool, arguments: Any, signature: Callable[[Tool], str]) -> tuple[Json, tuple[str, ...]]:
+    """The arguments as the object to send, with notes on what was made of them.
+
+    `arguments` is one object, or what the code passed instead: None, a JSON string of an object, or the
+    list of positional arguments. Raises ArgumentsInvalid naming field, required ones and the signature.
+    """
+    named, notes = _as_object(tool, arguments, signature)
+    named = _well_formed(named, notes)
+    problems = _problems(tool, named)
+    if problems:
+        raise _invalid(tool, problems, named, signature)
+    return named, tuple(notes)
+
+
+def _as_object(tool: Tool, arguments: Any, signature: Callable[[Tool], str]) -> tuple[Json, list[str]]:
+    if arguments is None or arguments == []:
+        return {}, []
+    single = arguments[0] if isinstance(arguments, list) and len(arguments) == 1 else arguments
+    if isinstance(single, dict):
+        return single, []
+    if single is None:
+        return {}, []
+    if isinstance(single, str):
+        parsed = _parsed_object(single)
+        if parsed is not None:
+            return parsed, [
+                f"{tool.qualified}: the arguments came as a JSON string and were taken as the object in it"
+            ]
+    raise _positional(tool, arguments if isinstance(arguments, list) else [arguments], signature)
+
+
+def _parsed_object(text: str) -> Json | None:
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = loads_exact(text)
+    except NotJson:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _positional(tool: Tool, given: Sequence[Any], signature: Callable[[Tool], str]) -> ArgumentsInvalid:
+    """The error for arguments that are not one object, with the call as it should have been written."""
+    kinds = ", ".join(_kind(item) for item in given[:6])
+    names = _parameter_order(tool)
+    written = (
+        f"takes one object with named arguments, not {len(given)} positional"
+        if len(given) > 1
+        else (f"takes one object with named arguments, not {_kind(given[0])}")
+    )
+    message = f"{tool.qualified} {written} ({kinds})" if len(given) > 1 else f"{tool.qualified} {written}"
+    pairs = zip(names, given, strict=False)
+    example = ", ".join(f"{_property(name)}: {_shown(item)}" for name, item in pairs)
+    hint = f"write ({{ {example} }})" if example and len(given) <= len(names) else "write ({ name: value })"
+    return _error(tool, message, hint, signature, fields=[])
+
+
+def _parameter_order(tool: Tool) -> list[str]:
+    properties = tool.input_schema.get("properties")
+    declared = [name for name in properties if isinstance(name, str)] if isinstance(properties, dict) else []
+    required = [name for name in declared if name in tool.required]
+    return required + [name for name in declared if name not in required]
+
+
+def _well_formed(arguments: Json, notes: list[str]) -> Json:
+    """The same arguments without lone surrogates, which no backend could decode."""
+    try:
+        orjson.dumps(arguments)
+    except (orjson.JSONEncodeError, RecursionError):
+        text = dumps(arguments)
+        mended = _without_lone_surrogates(text)
+        if mended != text:
+            notes.append("lone surrogates in the arguments were replaced by U+FFFD")
+            try:
+                value = loads_exact(mended)
+            except NotJson:
+                return arguments
+            return value if isinstance(value, dict) else arguments
+    return arguments
+
+
+def _without_lone_surrogates(text: str) -> str:
+    """JSON text as `dumps` writes it, with the escapes of lone surrogates replaced by U+FFFD."""
+    pieces = text.split("\\ud")
+    out = [pieces[0]]
+    for piece in pieces[1:]:
+        before = out[-1]
+        is_escape = (len(before) - len(before.rstrip("\\"))) % 2 == 0
+        surrogate = is_escape and piece[:1] != "" and piece[0] in "89abcdef"
+        out.append("\ufffd" + piece[3:] if surrogate else "\\ud" + piece)
+    return "".join(out)
+
+
+def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:
+    """What is wrong, as (field, sentence), the most useful first."""
+    known = _parameter_order(tool)
+    missing = [name for name in tool.required if name not in arguments]
+    unknown: list[str] = []
+    other: list[tuple[str, str]] = []
+    for fault in faults(tool.input_schema, arguments):
+        if fault.validator == "required" and not fault.absolute_path and fault.parent is None:
+            continue  # already known, all of them
+        if not fault.absolute_path and unknown_names(fault):
+            unknown.extend(unknown_names(fault))
+        else:
+            other.append(_sentence(fault))
+    extra = [name for name in arguments if name not in known]
+    sentences = [(name, _missing_sentence(name, extra)) for name in missing]
+    free = [name for name in known if name not in arguments]
+    sentences += [(name, _unknown_sentence(name, free)) for name in unknown]
+    return list(dict.fromkeys(sentences + other))
+
+
+def _missing_sentence(name: str, extra: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, list(extra)[:50], 1, 0.6)
+    return f'required "{name}" is missing' + (f' (there is "{close[0]}")' if close else "")
+
+
+def _unknown_sentence(name: str, free: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, list(free)[:200], 1, 0.5)
+    return f'unknown "{_cut(name)}"' + (f' (did you mean "{close[0]}"?)' if close else "")
+
+
+def _sentence(fault: ValidationError) -> tuple[str, str]:
+    """One fault below or beside the required ones, in the words of someone who has to mend the call."""
+    deepest = _deepest(fault)
+    field = _path(deepest.absolute_path)
+    subject = f'"{field}"' if field else "the object of arguments"
+    return field, f"{subject} {_must(deepest)}"
+
+
+def _deepest(fault: ValidationError) -> ValidationError:
+    """Of a failed anyOf/oneOf the branch that came furthest, if one clearly did; else the fault itself."""
+    context = list(fault.context or ())
+    below = [inner for inner in context if len(inner.absolute_path) > len(fault.absolute_path)]
+    branches = {inner.schema_path[0] for inner in context if inner.schema_path}
+    failed_at_root = {inner.schema_path[0] for inner in context if inner not in below and inner.schema_path}
+    survivors = branches - failed_at_root
+    if len(survivors) == 1:
+        inner = next(inner for inner in below if inner.schema_path[0] in survivors)
+        return _deepest(inner)
+    return fault
+
+
+def _must(fault: ValidationError) -> str:
+    value: Any = fault.instance
+    rule: Any = fault.validator_value
+    shown = f"{_kind(value)} {_shown(value)}" if not isinstance(value, (dict, list)) else _kind(value)
+    match fault.validator:
+        case "type":
+            expected = " or ".join(map(str, rule)) if isinstance(rule, list) else str(rule)
+            return f"must be {expected}, got {shown}"
+        case "enum":
+            allowed = ", ".join(dumps(item) for item in rule[:12])
+            more = f", … ({len(rule)} in all)" if len(rule) > 12 else ""
+            close = difflib.get_close_matches(str(value), [str(item) for item in rule[:500]], 1, 0.6)
+            guess = f' (did you mean "{close[0]}"?)' if close else ""
+            return f"must be one of {allowed}{more}, got {_shown(value)}{guess}"
+        case "const":
+            return f"must be {_shown(rule)}, got {_shown(value)}"
+        case "required":
+            lacking = [name for name in rule if isinstance(value, dict) and name not in value]
+            return f"lacks {', '.join(lacking[:8])}"
+        case "additionalProperties":
+            return fault.message.replace("unknown", "has unknown", 1)
+        case "anyOf" | "oneOf":
+            return f"fits none of the allowed forms, got {shown}" + _alternatives(rule)
+        case "pattern":
+            return f"must match the pattern {_cut(str(rule))}, got {_shown(value)}"
+        case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum" | "multipleOf":
+            return f"breaks {fault.validator} {rule}, got {_shown(value)}"
+        case "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties":
+            return f"breaks {fault.validator} {rule} (its size is {len(value)})"
+    return f"does not fit ({_cut(fault.message, 160)})"
+
+
+def _alternatives(branches: Any) -> str:
+    kinds = [str(b["type"]) for b in branches if isinstance(b, dict) and isinstance(b.get("type"), str)]
+    return f" (allowed: {' | '.join(dict.fromkeys(kinds))})" if kinds else ""
+
+
+def _invalid(
+    tool: Tool, problems: list[tuple[str, str]], arguments: Json, signature: Callable[[Tool], str]
+) -> ArgumentsInvalid:
+    shown = [sentence for _, sentence in problems[:SHOWN_FAULTS]]
+    if len(problems) > SHOWN_FAULTS:
+        shown.append(f"and {len(problems) - SHOWN_FAULTS} more")
+    message = f"{tool.qualified} was not called: {'; '.join(shown)}"
+    known = _parameter_order(tool)
+    only = next(iter(arguments), None) if len(arguments) == 1 else None
+    if only in _WRAPPERS and only not in known and isinstance(arguments[only], dict):
+        hint = f'pass the arguments themselves, without "{only}" around them'
+    else:
+        hint = "required: " + (", ".join(tool.required) if tool.required else "nothing")
+    return _error(tool, message, hint, signature, fields=[field for field, _ in problems if field])
+
+
+def _error(
+    tool: Tool, message: str, hint: str, signature: Callable[[Tool], str], *, fields: list[str]
+) -> ArgumentsInvalid:
+    return ArgumentsInvalid(
+        message,
+        hint=f"{hint}. Signature: {_cut(signature(tool), SHOWN_SIGNATURE)}",
+        details={"tool": tool.qualified, "fields": fields, "required": list(tool.required)},
+    )
+
+
+def _path(parts: Any) -> str:
+    text = ""
+    for part in parts:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else str(part)
+    return _cut(text, 120)
+
+
+def _property(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else dumps(name)
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else _TYPES.get(type(value), type(value).__name__)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return dumps(_cut(value))
+    if isinstance(value, (dict, list)) and len(value) > 20:
+        return f"{_kind(value)} of {len(value)}"
+    return _cut(dumps(value))
+
+
+def _cut(text: str, limit: int = SHOWN_VALUE) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,225 @@
+"""JSON as JavaScript reads and writes it.
+
+`dumps` gives the text `JSON.stringify` would give; `loads` reads JSON text without losing a digit. Both go
+through orjson wherever that cannot differ. ECMA-262 Number::toString, QuoteJSONString, OrdinaryOwnPropertyKeys.
+Pure. Above: literals.py, values.py, arguments.py, run.py, script.py. Below: orjson.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+"""The last integer up to which every integer is a double of its own."""
+
+_MAX_ARRAY_INDEX: Final = 2**32 - 2
+_WRITTEN_BITS: Final = 8_192
+"""Integers up to this size are written digit by digit; beyond, JavaScript knows only Infinity."""
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
+
+_NOT_JAVASCRIPT = re.compile(rb'[0-9]e[-+][0-9]+(?:[,\]}]|\Z)|-0\.0(?:[,\]}]|\Z)|"[0-9]{1,10}":')
+"""Where orjson may have written a number in another way or a key in another order than JavaScript."""
+
+_WHOLE_FLOAT = re.compile(rb"\.0(?:[,\]}]|\Z)")
+"""Where orjson may have written a whole number as `1.0`."""
+
+_STRING_OR_POINT_ZERO = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|\.0(?=[,\]}]|\Z)')
+
+_LONG_INTEGER = re.compile(r"[0-9]{16,}(?=[\s,\]}]|\Z)")
+"""Where a text may hold an integer beyond 2^53; in a string or a fraction it does no harm."""
+
+_SPECIAL = re.compile(r'[\x00-\x1f"\\\ud800-\udfff]')
+_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+class NotJson(ValueError):
+    """The text is no JSON; the message says why and where."""
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON text of a JSON value, as `JSON.stringify` writes it.
+
+    Takes dict (any keys, written as strings), list, tuple, str, bool, None, int and float.
+    """
+    try:
+        written = orjson.dumps(value)
+    except (orjson.JSONEncodeError, RecursionError):
+        return "".join(_pieces(value))
+    if _NOT_JAVASCRIPT.search(written):
+        return "".join(_pieces(value))
+    if _WHOLE_FLOAT.search(written):
+        written = _STRING_OR_POINT_ZERO.sub(rb"\1", written)
+    return written.decode()
+
+
+def normalise(value: Any) -> Any:
+    """The value as it is after a trip through JavaScript's `JSON.parse(JSON.stringify(value))`."""
+    return loads(dumps(value))[0]
+
+
+def loads(text: str | bytes) -> tuple[Any, int]:
+    """The value of JSON text, and how many integers beyond 2^53 became strings to keep their digits.
+
+    Raises NotJson (also for NaN, Infinity and nesting beyond the parser's limit).
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogatepass")
+    if _LONG_INTEGER.search(text) is None:
+        return _loads_plain(text), 0
+    kept = 0
+
+    def integer(digits: str) -> int | str:
+        nonlocal kept
+        if len(digits) < 16 or (len(digits) < 18 and abs(int(digits)) <= MAX_SAFE_INTEGER):
+            return int(digits)
+        kept += 1
+        return digits
+
+    return _loads_with(text, integer), kept
+
+
+def loads_exact(text: str) -> Any:
+    """The value of JSON text with integers of any size as they are. Raises NotJson."""
+    if _LONG_INTEGER.search(text) is None:
+        return _loads_plain(text)
+    return _loads_with(text, lambda digits: int(digits) if len(digits) < 4000 else float(digits))
+
+
+def _loads_plain(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError) as exc:
+        if "\\u" in text or "e" in text or "E" in text:  # lone surrogates, 1e400: JavaScript takes both
+            return _loads_with(text, int)
+        raise NotJson(str(exc)) from None
+
+
+def _loads_with(text: str, integer: Any) -> Any:
+    try:
+        return json.loads(text, parse_int=integer, parse_constant=_no_constant)
+    except RecursionError:
+        raise NotJson("nested too deeply") from None
+    except ValueError as exc:
+        raise NotJson(str(exc)) from None
+
+
+def _no_constant(name: str) -> Any:
+    raise NotJson(f"{name} is not JSON")
+
+
+def number_text(value: float) -> str:
+    """A finite double as `String(value)` writes it."""
+    if value == 0:
+        return "0"
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + ("" if fraction == "0" else fraction)).lstrip("0")
+    point = len(whole) + int(exponent or 0)  # digits in front of the decimal point
+    if whole == "0":
+        point -= 1 + len(fraction) - len(fraction.lstrip("0"))
+    digits = digits.rstrip("0") or "0"
+    sign = "-" if value < 0 else ""
+    if len(digits) <= point <= 21:
+        return sign + digits + "0" * (point - len(digits))
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{point - 1:+d}"
+
+
+property_name = number_text
+"""The property a numeric key names: `0x10` is the key "16"."""
+
+
+def simple_number(value: float) -> int | float:
+    """An integral double as int (as far as 64 bits go), any other as it is."""
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+
+
+def ordered_keys(members: dict[str, Any]) -> dict[str, Any]:
+    """The same members in JavaScript's order: array indices ascending, then the rest as they came."""
+    indices = [key for key in members if is_index(key)]
+    if not indices:
+        return members
+    first = {key: members[key] for key in sorted(indices, key=int)}
+    return first | members
+
+
+def is_index(key: str) -> bool:
+    """Whether a property of this name is enumerated before all others."""
+    return _INDEX.fullmatch(key) is not None and int(key) <= _MAX_ARRAY_INDEX
+
+
+def quoted(text: str) -> str:
+    """A string as a JSON string; lone surrogates are escaped, all other non-ASCII stays."""
+    return f'"{_SPECIAL.sub(_escaped, text)}"'
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found[0]
+    return _SHORT.get(sign) or f"\\u{ord(sign):04x}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    if value is None:
+        return "null"
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return number_text(value) if math.isfinite(value) else "null"
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= _WRITTEN_BITS else "null"
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def _pieces(root: Any) -> Iterator[str]:
+    """The text of a value piece by piece, without recursion: values nest as deep as they like."""
+    stack: list[tuple[Iterator[Any], str]] = []
+    current: Any = root
+    while True:
+        if isinstance(current, dict):
+            yield "{"
+            named = {key if isinstance(key, str) else _key_text(key): item for key, item in current.items()}
+            stack.append((iter(ordered_keys(named).items()), "}"))
+        elif isinstance(current, (list, tuple)):
+            yield "["
+            stack.append((iter(current), "]"))
+        else:
+            yield _scalar(current)
+        first = bool(stack) and isinstance(current, (dict, list, tuple))
+        while stack:
+            members, closing = stack[-1]
+            following: Any = next(members, _END)
+            if following is not _END:
+                break
+            yield closing
+            stack.pop()
+            first = False
+        else:
+            return
+        if not first:
+            yield ","
+        if closing == "}":
+            yield quoted(following[0])
+            yield ":"
+            current = following[1]
+        else:
+            current = following
+
+
+_END: Final[Any] = object()
+
+
+def _key_text(key: Any) -> str:
+    return _scalar(key) if not isinstance(key, str) else key

@@ -1,0 +1,288 @@
+"""JSON Schema validation that a hostile or broken schema cannot turn against the gateway.
+
+jsonschema does the work, with the draft the schema declares; around it: remote references are never
+fetched, regular expressions run in a linear-time engine (Rust's, through pydantic-core) or not at all, work
+is bounded by a step budget, and a schema that cannot be used validates everything. Above: arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+import orjson
+from jsonschema.exceptions import UnknownType, ValidationError
+from jsonschema.validators import (
+    Draft202012Validator,
+    extend,
+    validator_for,
+)
+from pydantic_core import SchemaError as RegexError
+from pydantic_core import SchemaValidator, core_schema
+from pydantic_core import ValidationError as NoMatch
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import EMPTY_REGISTRY
+
+MAX_STEPS: Final = 10_000
+"""Keyword evaluations of one validation (about 50 ms); what lies beyond is left to the backend."""
+
+MAX_ERRORS: Final = 20
+"""Faults gathered from one validation."""
+
+MAX_MATCHED: Final = 100_000
+"""Longest string a `pattern` is tried on."""
+
+MAX_PATTERN: Final = 2_000
+"""Longest regular expression that is compiled."""
+
+KEPT_VALIDATORS: Final = 1_024
+"""Prepared validators kept; a schema object belongs to a tool as long as its listing stands."""
+
+
+_STUMBLES: Final = (
+    UnknownType,
+    Unresolvable,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+)
+"""What jsonschema raises over a schema whose parts are not what they should be: it must not block a call."""
+
+
+class _Unusable(Exception):
+    """Validation cannot go on (budget spent); what was found so far counts."""
+
+
+class _Budget:
+    """Steps left of the running validation. Validation is synchronous and never nested."""
+
+    left = MAX_STEPS
+
+    def spend(self, steps: int = 1) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise _Unusable
+
+
+_budget = _Budget()
+Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
+
+
+class Validator(Protocol):
+    def iter_errors(self, instance: Any) -> Iterator[ValidationError]: ...
+
+
+def faults(schema: Mapping[str, Any], instance: Any) -> list[ValidationError]:
+    """What is wrong with the instance by the schema, at most `MAX_ERRORS`; nothing if it cannot be told."""
+    _budget.left = MAX_STEPS
+    found: list[ValidationError] = []
+    try:
+        for fault in _validators.get(schema).iter_errors(instance):
+            found.append(fault)
+            if len(found) >= MAX_ERRORS:
+                break
+    except (_Unusable, RecursionError, *_STUMBLES):
+        return found
+    return found
+
+
+class _Validators:
+    """Validators by identity of the schema object, which is kept so that its id stays its own."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[Mapping[str, Any], Validator]] = OrderedDict()
+
+    def get(self, schema: Mapping[str, Any]) -> Validator:
+        key = id(schema)
+        if (known := self._kept.get(key)) is not None:
+            self._kept.move_to_end(key)
+            return known[1]
+        validator = _prepare(schema)
+        self._kept[key] = (schema, validator)
+        if len(self._kept) > KEPT_VALIDATORS:
+            self._kept.popitem(last=False)
+        return validator
+
+
+_validators = _Validators()
+
+
+def _prepare(schema: Mapping[str, Any]) -> Validator:
+    """A validator of the declared draft, or of 2020-12."""
+    declared = isinstance(schema.get("$schema"), str)
+    draft = validator_for(dict(schema), default=Draft202012Validator) if declared else Draft202012Validator
+    validator: Validator = _guarded(draft)(schema, registry=EMPTY_REGISTRY)
+    return validator
+
+
+@lru_cache(maxsize=16)
+def _guarded(draft: Any) -> Any:
+    """The draft's validator class with every keyword counted and the dangerous ones replaced."""
+    keywords: dict[str, Keyword] = dict(draft.VALIDATORS) | {
+        name: keyword for name, keyword in _REPLACED.items() if name in draft.VALIDATORS
+    }
+    extended: Callable[..., Any] = extend
+    return extended(draft, {name: _counted(name, keyword) for name, keyword in keywords.items()})
+
+
+def _counted(name: str, keyword: Keyword) -> Keyword:
+    """The keyword, counted; where its value is not what it has to be, or stumbles, it validates everything."""
+    has_its_shape = _SHAPES.get(name)
+
+    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        _budget.spend()
+        if has_its_shape is not None and not has_its_shape(value):
+            return
+        try:
+            yield from keyword(validator, value, instance, schema) or ()
+        except _STUMBLES:  # also a reference that leads nowhere here
+            return
+
+    return counted
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, (dict, bool))
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_type(value: Any) -> bool:
+    names = value if isinstance(value, list) else [value]
+    return bool(names) and all(isinstance(name, str) and name in _TYPE_NAMES for name in names)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_size(value: Any) -> bool:
+    return _is_number(value) and value >= 0
+
+
+def _is_branches(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_schema, value))
+
+
+_TYPE_NAMES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
+
+_SHAPES: Final[dict[str, Callable[[Any], bool]]] = {
+    "type": _is_type,
+    "required": _is_names,
+    "enum": lambda value: isinstance(value, list),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_size),
+    **dict.fromkeys(("minProperties", "maxProperties"), _is_size),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), _is_branches),
+    **dict.fromkeys(("not", "if", "contains", "propertyNames", "additionalProperties"), _is_schema),
+    **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), lambda v: isinstance(v, dict)),
+    "dependentRequired": lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
+}
+"""What a keyword's value has to be to mean anything. jsonschema would read `"required": "name"` as letters."""
+
+
+@lru_cache(maxsize=512)
+def _regex(pattern: str) -> SchemaValidator | None:
+    """The pattern in Rust's engine; None for what that engine does not take (look-around, references)."""
+    if len(pattern) > MAX_PATTERN:
+        return None
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except RegexError:
+        return None
+
+
+def _matches(pattern: Any, text: str) -> bool | None:
+    """Whether the pattern occurs in the text, or None when that is not tried."""
+    regex = _regex(pattern) if isinstance(pattern, str) and len(text) <= MAX_MATCHED else None
+    if regex is None:
+        return None
+    try:
+        regex.validate_python(text)
+    except NoMatch:
+        return False
+    return True
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "string") and _matches(pattern, instance) is False:
+        yield ValidationError(f"does not match the pattern {pattern}")
+
+
+def _pattern_properties(
+    validator: Any, patterns: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, subschema in patterns.items():
+        for name, value in instance.items():
+            _budget.spend()
+            if _matches(pattern, name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(
+    validator: Any, rule: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    declared = schema.get("properties", {})
+    patterns = schema.get("patternProperties", {})
+    extras = [
+        name
+        for name in instance
+        if name not in declared and all(_matches(pattern, name) is False for pattern in patterns)
+    ]
+    if validator.is_type(rule, "object"):
+        for name in extras:
+            yield from validator.descend(instance[name], rule, path=name)
+    elif rule is False and extras:
+        fault = ValidationError("unknown " + ", ".join(extras[:10]))
+        fault.cause = _Extras(extras)
+        yield fault
+
+
+class _Extras(Exception):
+    """Names of properties the schema does not allow, carried by a fault."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(names)
+        self.names = names
+
+
+def unknown_names(fault: ValidationError) -> list[str]:
+    """The properties an `additionalProperties` fault is about."""
+    return fault.cause.names if isinstance(fault.cause, _Extras) else []
+
+
+def _unique_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if rule is not True or not validator.is_type(instance, "array"):
+        return
+    seen: set[bytes] = set()
+    for item in instance:
+        written = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+        if written in seen:
+            yield ValidationError("has the same item twice")
+            return
+        seen.add(written)
+
+
+def _unevaluated(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Not validated: it would search with patterns in Python's engine. The backend has the last word."""
+    return iter(())
+
+
+_REPLACED: Final[dict[str, Keyword]] = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "unevaluatedProperties": _unevaluated,
+    "uniqueItems": _unique_items,
+}

@@ -1,0 +1,293 @@
+"""From an MCP tool result to the value the code gets, and to the error it rejects with (spec 2.3).
+
+Binary data never enters a value: it is handed to `save_blob` and the value holds a small descriptor
+`{type, mimeType, bytes, ref}`. Notes say what was changed on the way. Above: invoke.py. Below: jsvalue.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads
+from gatemini.model import Json, Tool
+
+SaveBlob = Callable[[str, str], str]
+"""Keeps base64 data with its MIME type and gives back the handle."""
+
+ERROR_TEXT: Final = 8_000
+"""Characters of a tool's error text that go into the error's message."""
+
+UNKNOWN_TYPE: Final = "application/octet-stream"
+
+
+@dataclass(slots=True)
+class Value:
+    """A value for the code. `media` are the descriptors inside it that have a `ref`.
+
+    `text`, where there is one, is JSON text of the same value: writing it again can be saved.
+    """
+
+    value: Any
+    notes: list[str] = field(default_factory=list)
+    media: list[Json] = field(default_factory=list)
+    text: str | None = None
+
+    def json(self) -> str:
+        """JSON text of the value, for the guest."""
+        return self.text if self.text is not None else dumps(self.value)
+
+
+def to_value(result: Json, tool: Tool, *, save_blob: SaveBlob) -> Value:
+    """The value of a successful result; any shape of result gives one."""
+    reader = _Reader(tool, save_blob)
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    structured = result.get("structuredContent")
+    if structured is not None and not _outdone_by_text(structured, blocks):
+        reader.take_structured(structured, result, blocks)
+    else:
+        if structured is not None:
+            reader.note("structuredContent was {} beside a text; the text is the value")
+        elif tool.output_schema is not None and blocks:
+            reader.note(f"{tool.qualified} declares an output schema but sent no structuredContent")
+        reader.take_blocks(blocks)
+    return reader.out
+
+
+def _outdone_by_text(structured: Any, blocks: list[Any]) -> bool:
+    return structured == {} and any(_text_of(block).strip() for block in blocks)
+
+
+def _text_of(block: Any) -> str:
+    text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None
+    return text if isinstance(text, str) else ""
+
+
+class _Reader:
+    """Gathers one value with its notes."""
+
+    def __init__(self, tool: Tool, save_blob: SaveBlob) -> None:
+        self.tool = tool
+        self.save_blob = save_blob
+        self.out = Value(None)
+        self.big_integers = 0
+
+    def note(self, text: str) -> None:
+        if text not in self.out.notes:
+            self.out.notes.append(text)
+
+    def take_structured(self, structured: Any, result: Json, blocks: list[Any]) -> None:
+        value = structured["result"] if _is_wrapper(structured, self.tool, result) else structured
+        try:
+            orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+        except (orjson.JSONEncodeError, RecursionError):
+            value = self._safe_integers(value)
+        self.out.value = value
+        others = [str(b.get("type")) for b in blocks if isinstance(b, dict) and b.get("type") != "text"]
+        if others:
+            self.note(
+                f"beside this value the result has {', '.join(others)} content: .raw({{…}}) brings all of it"
+            )
+        self._note_big_integers()
+
+    def take_blocks(self, blocks: list[Any]) -> None:
+        if len(blocks) == 1:
+            self.out.value = self._block(blocks[0], alone=True)
+        elif blocks:
+            self.out.value = [self._block(block, alone=False) for block in blocks]
+        self._note_big_integers()
+
+    def _block(self, block: Any, *, alone: bool) -> Any:
+        if not isinstance(block, dict):
+            self.note("a content block was not an object")
+            return block
+        kind = block.get("type")
+        if kind == "text":
+            return self._text(block.get("text"), alone=alone)
+        if kind in ("image", "audio"):
+            return self._media({"type": kind}, block.get("data"), block.get("mimeType"))
+        if kind == "resource_link":
+            return {
+                key: value for key, value in block.items() if key not in ("_meta", "annotations", "icons")
+            }
+        if kind == "resource" and isinstance(block.get("resource"), dict):
+            return self._resource(block["resource"])
+        return self._unknown(block)
+
+    def _text(self, text: Any, *, alone: bool) -> Any:
+        """Text that is a JSON object or array becomes that; any other text is a string."""
+        if not isinstance(text, str):
+            self.note("a text block held no text")
+            return text
+        bare = text.strip(" \t\r\n")
+        if not bare or bare[0] not in "{[" or bare[-1] not in "}]":
+            return text
+        try:
+            value, kept = loads(bare)
+        except NotJson:
+            return text
+        self.big_integers += kept
+        if alone and not kept and bare.isascii():
+            self.out.text = bare
+        return value
+
+    def _media(self, head: Json, data: Any, mime: Any) -> Json:
+        """The descriptor of base64 data; without a `ref` when it cannot be decoded."""
+        kind = mime if isinstance(mime, str) and mime else UNKNOWN_TYPE
+        encoded, size = _canonical_base64(data)
+        head |= {"mimeType": kind, "bytes": size}
+        if encoded is None:
+            self.note(f"the {head['type']} block of {self.tool.qualified} holds no valid base64 data")
+            return head
+        head["ref"] = self.save_blob(encoded, kind)
+        self.out.media.append(head)
+        return head
+
+    def _resource(self, resource: Json) -> Json:
+        head: Json = {"type": "resource", "uri": resource.get("uri")}
+        if isinstance(resource.get("blob"), str):
+            return self._media(head, resource["blob"], resource.get("mimeType"))
+        if isinstance(resource.get("mimeType"), str):
+            head["mimeType"] = resource["mimeType"]
+        head["text"] = resource.get("text")
+        return head
+
+    def _unknown(self, block: Json) -> Json:
+        """A block of a type not known today: its small fields, its data behind a handle."""
+        kind = str(block.get("type"))
+        self.note(f"{self.tool.qualified} sent a content block of the unknown type {kind!r}")
+        head: Json = {
+            key: value
+            for key, value in block.items()
+            if key not in ("data", "blob", "_meta", "annotations") and _is_small(value)
+        }
+        head["type"] = kind
+        data = block.get("data", block.get("blob"))
+        return self._media(head, data, block.get("mimeType")) if isinstance(data, str) else head
+
+    def _safe_integers(self, value: Any) -> Any:
+        """A copy in which integers beyond 2^53 are strings. Iterative: values nest as deep as they like."""
+        holder = [value]
+        work: list[tuple[Any, Any]] = [(holder, 0)]
+        while work:
+            container, key = work.pop()
+            item = container[key]
+            if isinstance(item, dict):
+                container[key] = copy = dict(item)
+                work.extend((copy, k) for k, v in copy.items() if isinstance(v, (dict, list, int)))
+            elif isinstance(item, list):
+                container[key] = entries = list(item)
+                work.extend((entries, i) for i, v in enumerate(entries) if isinstance(v, (dict, list, int)))
+            elif isinstance(item, int) and abs(item) > MAX_SAFE_INTEGER:
+                container[key] = str(item)
+                self.big_integers += 1
+        return holder[0]
+
+    def _note_big_integers(self) -> None:
+        if self.big_integers:
+            what = "1 integer" if self.big_integers == 1 else f"{self.big_integers} integers"
+            self.note(f"{what} beyond 2^53 came as strings, so that no digit is lost")
+
+
+def _is_wrapper(structured: Any, tool: Tool, result: Json) -> bool:
+    """Whether `{"result": X}` is what an SDK put around a return that was no object.
+
+    FastMCP marks it in the output schema or the result's `_meta`; the official SDK names its schema
+    `<tool>Output` and its one property "Result".
+    """
+    if not isinstance(structured, dict) or structured.keys() != {"result"}:
+        return False
+    meta = result.get("_meta")
+    marks = meta.get("fastmcp") if isinstance(meta, dict) else None
+    if isinstance(marks, dict) and marks.get("wrap_result") is True:
+        return True
+    schema = tool.output_schema
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("x-fastmcp-wrap-result") is True:
+        return True
+    properties = schema.get("properties")
+    only = properties.get("result") if isinstance(properties, dict) and len(properties) == 1 else None
+    return (
+        isinstance(only, dict)
+        and only.get("title") == "Result"
+        and schema.get("title") == f"{tool.name}Output"
+    )
+
+
+def _canonical_base64(data: Any) -> tuple[str | None, int]:
+    """Data as standard base64 with its decoded size; (None, characters) when it is not base64.
+
+    Line breaks, a data URL's head, the URL-safe alphabet and missing padding are taken as meant.
+    """
+    if not isinstance(data, str):
+        return None, 0
+    try:
+        return data, len(binascii.a2b_base64(data, strict_mode=True)) if data else 0
+    except (binascii.Error, ValueError):
+        pass
+    body = data.partition(",")[2] if data[:5] == "data:" else data
+    body = "".join(body.split()).replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        raw = binascii.a2b_base64(body + "=" * (-len(body) % 4), strict_mode=True)
+    except (binascii.Error, ValueError):
+        return None, len(data)
+    return base64.b64encode(raw).decode(), len(raw)
+
+
+def _is_small(value: Any) -> bool:
+    return (
+        isinstance(value, (bool, int, float))
+        or value is None
+        or (isinstance(value, str) and len(value) <= 500)
+    )
+
+
+def tool_error(result: Json, tool: Tool) -> Json:
+    """The fields of the `ToolError` a result with `isError` rejects with; `code`, `structured` if any."""
+    structured = result.get("structuredContent")
+    error: Json = {
+        "name": "ToolError",
+        "message": _error_text(result.get("content"), structured),
+        "tool": tool.qualified,
+        "backend": tool.backend,
+    }
+    code = structured.get("code") if isinstance(structured, dict) else None
+    if isinstance(code, (int, str)) and not isinstance(code, bool):
+        error["code"] = code
+    if structured is not None:
+        error["structured"] = structured
+    return error
+
+
+def _error_text(content: Any, structured: Any) -> str:
+    """What the tool says went wrong: its texts, else its structured content, else that it said nothing."""
+    blocks = content if isinstance(content, list) else []
+    texts = [text for text in map(_error_line, blocks) if text]
+    if texts:
+        text = "\n".join(texts)
+    elif isinstance(structured, dict) and structured:
+        said = structured.get("message", structured.get("error"))
+        text = said if isinstance(said, str) and said else dumps(structured)
+    else:
+        return "the tool reported an error and said nothing about it"
+    if len(text) <= ERROR_TEXT:
+        return text
+    head, tail = ERROR_TEXT * 3 // 4, ERROR_TEXT // 4
+    return f"{text[:head]} … [{len(text) - head - tail:,} characters left out] … {text[-tail:]}"
+
+
+def _error_line(block: Any) -> str:
+    if not isinstance(block, dict):
+        return ""
+    if text := _text_of(block).strip():
+        return text
+    resource = block.get("resource")
+    said = resource.get("text") if isinstance(resource, dict) else None
+    return said.strip() if isinstance(said, str) else ""
