@@ -1,0 +1,486 @@
+"""One backend: the task that owns its connection from start to stop, and the calls that reach it.
+
+`run` is that task: it starts the backend, shakes hands, lists, follows changes and health, and starts again
+by the rules of `health.py`. Calls come from other tasks, wait for a healthy session and use it; they never
+open or close anything. Above: `manager.py`. Below: `session.py`, a transport, `limits.py`, `health.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+import anyio.abc
+
+from gatemini.backends.base import BackendStatus, Era, Link, OpenLink, ProgressFn, ServerFacts, State
+from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
+from gatemini.backends.limits import CallLimits
+from gatemini.backends.session import McpSession
+from gatemini.backends.stdio import SHOWN_STDERR_LINES, stderr_text
+from gatemini.config.schema import BackendConfig, HealthConfig
+from gatemini.errors import (
+    BackendBusy,
+    BackendCrashed,
+    BackendError,
+    BackendStarting,
+    BackendStopped,
+    BackendTimeout,
+    BackendUnhealthy,
+    BackendUnreachable,
+)
+from gatemini.model import CallOutcome, Json, Tool
+
+REFRESH_DEBOUNCE_SECONDS = 0.2
+"""A burst of `list_changed` within this time leads to one new listing."""
+
+LISTEN_AGAIN_SECONDS = 5.0
+"""Pause before a change stream that ended is opened again."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What the actor tells the manager, synchronously on the event loop."""
+
+    tools: Callable[[str, list[Tool]], None]
+    state: Callable[[str, State], None]
+    era: Callable[[str, Era], None]
+
+
+class Backend:
+    """One configured backend; `run` must be running for anything to happen."""
+
+    def __init__(
+        self,
+        config: BackendConfig,
+        *,
+        open_link: OpenLink,
+        events: Events,
+        client_info: Json,
+        health: HealthConfig,
+        dynamic: bool = False,
+        era: Era | None = None,
+    ) -> None:
+        self.config = config
+        self.dynamic = dynamic
+        self.era = era
+        self.state = State.STARTING if not config.lazy else State.STOPPED
+        self.error: BackendError | None = None
+        self.facts: ServerFacts | None = None
+        self.tools: dict[str, Tool] = {}
+        self.repairs: list[str] = []
+        self.memory = MemoryWatch(health, config.max_memory_mb)
+        self.finished = anyio.Event()
+        self._open_link = open_link
+        self._events = events
+        self._client_info = client_info
+        self._health = health
+        self._limits = CallLimits(config)
+        self._restarts = Restarts(health)
+        self._breaker = Breaker(health)
+        self._session: McpSession | None = None
+        self._link: Link | None = None
+        self._stderr: list[str] = []
+        self._skipped = 0
+        self._stray = 0
+        self._since = time.time()
+        self._changed = anyio.Event()
+        self._demanded = anyio.Event()
+        self._over = anyio.Event()
+        self._idle = anyio.Event()
+        self._scope = anyio.CancelScope()
+        self._calls = 0
+        self._restart_reason: str | None = None
+
+    # -- the owner task ----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Own the backend until it is stopped; ends with nothing of it left."""
+        try:
+            with self._scope:
+                await self._wait_for_start(first=True)
+                while True:
+                    await self._one_life()
+                    await self._wait_for_start(first=False)
+        finally:
+            self._session = None
+            self._set(State.STOPPED, self.error)
+            self.finished.set()
+
+    def stop(self) -> None:
+        """End `run`; wait for `finished`."""
+        self._scope.cancel()
+
+    def restart(self, reason: str) -> None:
+        """Let open calls end (bounded), then stop and start again."""
+        if self._session is not None and self._restart_reason is None:
+            logger.warning("%s is restarted: %s", self.config.name, reason)
+            self._restart_reason = reason
+            self._over.set()
+
+    async def _wait_for_start(self, *, first: bool) -> None:
+        """Return when it is time to start: at once, after a back-off, or when a call asks for it."""
+        if first and not self.config.lazy:
+            return
+        delay: float | None = None
+        if self._restart_reason is not None:
+            self._restart_reason = None
+            delay = 0.0
+        elif not first and self._worth_retrying():
+            delay = self._restarts.automatic(anyio.current_time())
+        if delay != 0.0:
+            with anyio.move_on_after(delay):
+                await self._demanded.wait()
+        if not first:
+            by_itself = not self._demanded.is_set()
+            self._restarts.restarted(anyio.current_time(), by_itself=by_itself)
+
+    def _worth_retrying(self) -> bool:
+        """Not after a tidy exit, and not when starting again cannot help (no such command …)."""
+        error = self.error
+        if isinstance(error, BackendCrashed):
+            return error.details.get("exit_code") != 0 or self.facts is None
+        return isinstance(error, BackendTimeout | BackendUnreachable)
+
+    async def _one_life(self) -> None:
+        """From start to stop, once; a backend that went away on the probe is tried the old way."""
+        self._demanded = anyio.Event()
+        self.facts = None
+        self._set(State.STARTING, None)
+        error = await self._connected(self.era)
+        if isinstance(error, BackendCrashed) and self.facts is None and self.era != "legacy":
+            error = await self._connected("legacy")
+        if self.facts is None:
+            self._restarts.start_failed(anyio.current_time())
+        if error is not None:
+            logger.warning("backend %s: %s", self.config.name, error.message)
+        if self._restart_reason is None:
+            self._set(State.STOPPED, error)
+
+    async def _connected(self, era: Era | None) -> BackendError | None:
+        """Open a connection and live on it; what ended it, None for a restart that was asked for."""
+        session = McpSession(self.config, client_info=self._client_info)
+        self._over = anyio.Event()
+        error: BackendError | None = None
+        try:
+            async with self._open_link(session.peer) as link:
+                self._link = link
+                session.peer.attach(link)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(session.peer.run_replies)
+                    try:
+                        await self._live(session, link, era, tasks)
+                    except BackendError as ended:
+                        error = ended
+                    await self._drain()
+                    tasks.cancel_scope.cancel()
+        except BackendError as failed:
+            error = failed
+        except Exception as fault:  # one backend's trouble, even a fault of ours, must stay its own
+            logger.exception("backend %s ended by an internal fault", self.config.name)
+            error = BackendCrashed(f"{self.config.name} ended by an internal fault: {fault!r}", sent=True)
+        finally:
+            self._session = None
+            self._keep_traces(session)
+        return error
+
+    async def _live(
+        self, session: McpSession, link: Link, era: Era | None, tasks: anyio.abc.TaskGroup
+    ) -> None:
+        deadline = anyio.current_time() + self.config.connect_timeout
+        try:
+            facts = await session.negotiate(timeout=self.config.connect_timeout, known=era)
+            left = max(0.1, deadline - anyio.current_time())
+            tools, repairs = await session.list_tools(timeout=left)
+        except BackendTimeout as slow:
+            raise BackendTimeout(
+                f"{self.config.name} did not get ready within {self.config.connect_timeout:g} s "
+                f"(connect_timeout): {slow.message}{stderr_text(link.stderr_tail())}",
+                details={"stderr": link.stderr_tail()[-SHOWN_STDERR_LINES:]},
+            ) from slow
+        self.facts = facts
+        self._restarts.healthy()
+        self._breaker = Breaker(self._health)
+        if self.era != facts.era:
+            self.era = facts.era
+            self._events.era(self.config.name, facts.era)
+        self._session = session
+        self._listed(tools, repairs)
+        self._set(State.HEALTHY, None)
+        tasks.start_soon(self._follow_changes, session)
+        tasks.start_soon(self._follow_health, session)
+        tasks.start_soon(self._follow_link, link)
+        if facts.era == "modern" and session.announces_changes:
+            tasks.start_soon(self._listen, session)
+        await self._over.wait()
+        if link.closed.is_set():
+            raise link.failure or BackendCrashed(f"{self.config.name} closed the connection", sent=True)
+
+    async def _drain(self) -> None:
+        """Before a restart: no new calls, and a bounded time for those that run."""
+        if self._restart_reason is None or self._session is None:
+            return
+        self._session = None
+        self._set(State.STARTING, None)
+        with anyio.move_on_after(self._health.drain_timeout):
+            while self._calls:
+                self._idle = anyio.Event()
+                await self._idle.wait()
+
+    def _listed(self, tools: list[Tool], repairs: list[str]) -> None:
+        self.tools = {tool.name: tool for tool in tools}
+        self.repairs = repairs
+        self._events.tools(self.config.name, tools)
+
+    async def _follow_link(self, link: Link) -> None:
+        await link.closed.wait()
+        self._over.set()
+
+    async def _follow_changes(self, session: McpSession) -> None:
+        while True:
+            await session.changed.wait()
+            await anyio.sleep(REFRESH_DEBOUNCE_SECONDS)
+            session.changed = anyio.Event()
+            try:
+                self._listed(*await session.list_tools(timeout=self.config.timeout))
+            except BackendError as error:
+                logger.warning("%s: new tool list not read: %s", self.config.name, error.message)
+
+    async def _listen(self, session: McpSession) -> None:
+        """Keep a change stream open; each time it had to be opened again the list may have changed."""
+        while True:
+            try:
+                await session.listen_for_changes()
+            except BackendError as error:
+                logger.debug("%s: change stream ended: %s", self.config.name, error.message)
+                if not isinstance(error, BackendCrashed | BackendUnreachable):
+                    return
+            await anyio.sleep(LISTEN_AGAIN_SECONDS)
+            session.changed.set()
+
+    async def _follow_health(self, session: McpSession) -> None:
+        """Probe while no call is open: a backend at work may be too busy to answer, and is not ill."""
+        while True:
+            await anyio.sleep(self._breaker.next_probe(anyio.current_time()))
+            if self._calls and self._breaker.circuit == "closed":
+                continue
+            self._breaker.probing()
+            try:
+                await session.ping(timeout=self._health.timeout)
+            except BackendError as error:
+                self._probe_failed(error)
+            else:
+                self._breaker.success()
+                if self.state is State.UNHEALTHY:
+                    self._set(State.HEALTHY, None)
+
+    def _probe_failed(self, error: BackendError) -> None:
+        now = anyio.current_time()
+        may_restart = self._restarts.automatic(now) is not None
+        verdict = self._breaker.failure(now, may_restart=may_restart)
+        if verdict is Verdict.WAIT:
+            return
+        self._set(State.UNHEALTHY, error)
+        if verdict is Verdict.RESTART:
+            self.restart(f"{self._breaker.misses} health probes failed: {error.message}")
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    async def call_tool(
+        self, name: str, arguments: Json, *, timeout: float, on_progress: ProgressFn | None = None
+    ) -> CallOutcome:
+        """Call a tool within `timeout` seconds, start and waiting included.
+
+        Sent again only if it certainly was not sent, or if the tool is marked as repeatable.
+        """
+        deadline = anyio.current_time() + timeout
+        tool = self.tools.get(name)
+        repeatable = tool is not None and tool.repeatable
+        delay = self.config.retry.initial_delay
+        for attempt in range(self.config.retry.max_retries + 1):
+            try:
+                return await self._call_once(name, arguments, deadline, on_progress)
+            except BackendError as error:
+                wait = self._retry_wait(error, delay, repeatable=repeatable)
+                last = attempt == self.config.retry.max_retries
+                if wait is None or last or anyio.current_time() + wait >= deadline:
+                    raise
+                await self._pause(wait)
+            delay = min(delay * self.config.retry.multiplier, self.config.retry.max_delay)
+        raise AssertionError("the loop returns or raises")
+
+    async def read_resource(self, uri: str, *, timeout: float) -> Json:
+        deadline = anyio.current_time() + timeout
+        session = await self.ready(deadline)
+        async with self._limits.slot(deadline), self._counted():
+            return await session.read_resource(uri, timeout=max(0.001, deadline - anyio.current_time()))
+
+    async def ping(self, *, timeout: float) -> None:
+        session = await self.ready(anyio.current_time() + timeout)
+        await session.ping(timeout=timeout)
+
+    async def ready(self, deadline: float) -> McpSession:
+        """The live session; starts a stopped backend and waits for it until `deadline`."""
+        asked = False
+        while True:
+            changed = self._changed
+            if self._session is not None:
+                self._refuse_if_open()
+                return self._session
+            if self.finished.is_set() or self._scope.cancel_called:
+                raise BackendStopped(f"{self.config.name} was stopped")
+            if self.state is State.STOPPED:
+                blocked = self._restarts.blocked(anyio.current_time())
+                if asked or blocked > 0:
+                    raise self._not_started(blocked)
+                self._demanded.set()
+                asked = True
+            with anyio.move_on_at(deadline) as wait:
+                await changed.wait()
+            if wait.cancelled_caught:
+                raise BackendStarting(
+                    f"{self.config.name} is still starting; the time for this call is over"
+                    f"{stderr_text(self.stderr_tail())}",
+                    hint="try again in a few seconds",
+                )
+
+    async def _call_once(
+        self, name: str, arguments: Json, deadline: float, on_progress: ProgressFn | None
+    ) -> CallOutcome:
+        session = await self.ready(deadline)
+        async with self._limits.slot(deadline), self._counted():
+            left = max(0.001, deadline - anyio.current_time())
+            try:
+                return await session.call_tool(name, arguments, timeout=left, on_progress=on_progress)
+            except BackendTimeout as slow:
+                raise BackendTimeout(
+                    f"{self.config.name}.{name} did not answer in time; it was told to cancel"
+                    f"{stderr_text(self.stderr_tail())}",
+                    sent=slow.sent,
+                    hint="give the call more time, or ask for less",
+                ) from slow
+
+    def _counted(self) -> _Counted:
+        return _Counted(self)
+
+    def _retry_wait(self, error: BackendError, delay: float, *, repeatable: bool) -> float | None:
+        """Seconds to wait before sending again; None: the call may have run, or sending cannot help."""
+        if isinstance(error, BackendBusy) and "retry_after" in error.details and error.details.get("remote"):
+            return float(error.details["retry_after"])
+        if not isinstance(error, BackendCrashed | BackendUnreachable):
+            return None
+        return delay if repeatable or not error.sent else None
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but no longer than until the backend's state changes."""
+        changed = self._changed
+        with anyio.move_on_after(seconds):
+            await changed.wait()
+
+    def _refuse_if_open(self) -> None:
+        if self._breaker.circuit == "closed":
+            return
+        seconds = self._breaker.next_probe(anyio.current_time())
+        raise BackendUnhealthy(
+            f"{self.config.name} stopped answering health probes; the next one is due in {seconds:.0f} s",
+            hint="use another tool, or try again after that",
+        )
+
+    def _not_started(self, blocked: float) -> BackendStopped:
+        cause = self.error.message if self.error else "it was stopped"
+        hint = self.error.hint if self.error else None
+        if blocked > 0:
+            hint = f"{hint + '; ' if hint else ''}it is not started again for {blocked:.1f} s"
+        details = self.error.details if self.error else {}
+        return BackendStopped(f"{self.config.name} is not running: {cause}", hint=hint, details=details)
+
+    # -- what others see ---------------------------------------------------------------------------
+
+    def stderr_tail(self) -> list[str]:
+        return self._link.stderr_tail() if self._link is not None else self._stderr
+
+    def sampled(self, rss: int, now: float) -> None:
+        """Resident bytes of its processes, as the manager measured them."""
+        verdict = self.memory.sample(rss, now)
+        if verdict == "ok":
+            return
+        text = f"it uses {rss >> 20} MB, max_memory_mb is {self.config.max_memory_mb}"
+        if verdict == "restart":
+            self.restart(text)
+        else:
+            logger.warning("%s: %s", self.config.name, text)
+
+    @property
+    def pid(self) -> int | None:
+        return self._link.pid if self._link is not None else None
+
+    def status(self) -> BackendStatus:
+        facts, link, session = self.facts, self._link, self._session
+        return BackendStatus(
+            name=self.config.name,
+            state=self.state,
+            transport=self.config.transport,
+            dynamic=self.dynamic,
+            era=self.era,
+            protocol_version=facts.protocol_version if facts else None,
+            server_info=facts.server_info if facts else None,
+            instructions=facts.instructions if facts else None,
+            capabilities=facts.capabilities if facts else {},
+            pid=self.pid,
+            tools=len(self.tools),
+            error=self.error.message if self.error else None,
+            stderr_tail=self.stderr_tail(),
+            repairs=list(self.repairs),
+            skipped_lines=self._skipped + (link.skipped if link else 0),
+            stray_replies=self._stray + (session.peer.stray if session else 0),
+            restarts=self._restarts.total,
+            calls_open=self._calls,
+            rss=self.memory.rss,
+            peak_rss=self.memory.peak,
+            max_memory_mb=self.config.max_memory_mb,
+            circuit=self._breaker.circuit,
+            since=self._since,
+        )
+
+    def _keep_traces(self, session: McpSession) -> None:
+        """What is known of a connection outlives it."""
+        if self._link is not None:
+            self._stderr = self._link.stderr_tail()
+            self._skipped += self._link.skipped
+        self._stray += session.peer.stray
+        self._link = None
+
+    def _set(self, state: State, error: BackendError | None) -> None:
+        changed = state is not self.state
+        self.state, self.error = state, error
+        if changed:
+            self._since = time.time()
+        previous, self._changed = self._changed, anyio.Event()
+        previous.set()
+        if changed:
+            self._events.state(self.config.name, state)
+
+    def _call_began(self) -> None:
+        self._calls += 1
+
+    def _call_ended(self) -> None:
+        self._calls -= 1
+        if self._calls == 0:
+            self._idle.set()
+
+
+class _Counted:
+    """Counts an open call; a plain class because every call passes here."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def __aenter__(self) -> None:
+        self._backend._call_began()
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self._backend._call_ended()

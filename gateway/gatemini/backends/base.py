@@ -1,0 +1,111 @@
+"""What every kind of backend has in common: its states, its status, and the seam between peer and transport.
+
+A transport is a function `open_…(…, peer)` giving an async context manager over a `Link`; the peer writes
+through the link and the link hands what arrives to the peer. Above: `session.py`, `actor.py`, `manager.py`
+and the transports. Below: errors and the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol
+
+import anyio
+
+from gatemini.backends.wire import Piece
+from gatemini.errors import BackendError
+from gatemini.model import Json
+
+Era = Literal["modern", "legacy"]
+"""Which handshake a backend speaks: `server/discover` (2026-07-28) or `initialize` (until 2025-11-25)."""
+
+ProgressFn = Callable[[float, float | None, str | None], None]
+"""Called with progress, total (if known) and message (if any), on the event loop."""
+
+
+class State(StrEnum):
+    STARTING = "starting"
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendStatus:
+    """One backend as `doctor`, `gatemini://health` and `status` show it; a snapshot."""
+
+    name: str
+    state: State
+    transport: str
+    dynamic: bool = False
+    era: Era | None = None
+    protocol_version: str | None = None
+    server_info: Json | None = None
+    instructions: str | None = None
+    capabilities: Json = field(default_factory=dict)
+    pid: int | None = None
+    tools: int = 0
+    error: str | None = None
+    stderr_tail: list[str] = field(default_factory=list)
+    repairs: list[str] = field(default_factory=list)
+    skipped_lines: int = 0
+    stray_replies: int = 0
+    restarts: int = 0
+    calls_open: int = 0
+    rss: int | None = None
+    peak_rss: int | None = None
+    max_memory_mb: int | None = None
+    circuit: str = "closed"
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a backend said about itself when connecting."""
+
+    era: Era
+    protocol_version: str
+    server_info: Json | None = None
+    capabilities: Json = field(default_factory=dict)
+    instructions: str | None = None
+
+
+class Receiver(Protocol):
+    """The side of the peer that a link feeds."""
+
+    def receive(self, piece: Piece) -> None: ...
+
+    def fail(self, error: BackendError) -> None:
+        """The connection is gone: every open request ends with `error`."""
+
+
+class Link(Protocol):
+    """An open connection to one backend."""
+
+    closed: anyio.Event
+    """Set when the other side is gone."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def skipped(self) -> int: ...
+
+    @property
+    def failure(self) -> BackendError | None:
+        """Why the connection ended, once `closed` is set."""
+
+    def stderr_tail(self) -> list[str]: ...
+
+    async def send(self, message: Json, *, ident: int | None = None) -> None:
+        """Write one message. Raises `BackendError` with `sent=False` if it certainly did not go out."""
+
+    def abandon(self, ident: int) -> bool:
+        """Nobody waits for this request any more; True if the link itself tells the backend."""
+
+
+OpenLink = Callable[[Receiver], AbstractAsyncContextManager[Link]]
+"""Opens a connection that feeds the given receiver; leaving the context ends it and everything it started."""

@@ -1,0 +1,206 @@
+"""The children of this gateway: every process group it started, and what sees to their end.
+
+Each group is reported to one watchdog process, which kills what is left when the gateway goes away however
+it does, and recorded in a file, so that the next start can sweep up if the watchdog was killed as well. A
+parent-death signal would reach only the direct child, not what `npx` started. Above: `stdio.py`,
+`cli_adapter.py`, `manager.py`. Below: `watchdog.py` (run as a process of its own), psutil.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import orjson
+import psutil
+
+from gatemini.backends import watchdog
+
+TERM_POLL_SECONDS = 0.02
+"""Pause between two looks at whether a group that was told to end is gone."""
+
+POLLS_PER_SCAN = 10
+"""How many cheap looks lie between two readings of the process table."""
+
+KILL_WAIT_SECONDS = 2.0
+"""How long killed processes may take to disappear before they are given up (and logged)."""
+
+WATCHDOG_EXIT_SECONDS = 3.0
+"""How long the watchdog may take to end after its pipe was closed."""
+
+logger = logging.getLogger(__name__)
+
+
+class Children:
+    """Registry of the process groups of one gateway. Not thread-safe: used on the event loop only."""
+
+    def __init__(self, record_dir: Path | None = None) -> None:
+        self._groups: dict[int, float] = {}
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._dir = record_dir
+        self._record = record_dir / f"children-{os.getpid()}.json" if record_dir else None
+
+    def started(self, pid: int) -> None:
+        """A new child leads a group of its own: watch it."""
+        created = start_time(pid)
+        self._groups[pid] = created
+        self._tell(f"+{pid} {created:.3f}\n")
+        self._save()
+
+    def ended(self, pid: int) -> None:
+        """The group is empty: stop watching it."""
+        if self._groups.pop(pid, None) is not None:
+            self._tell(f"-{pid}\n")
+            self._save()
+
+    async def stop(self, pid: int, *, grace: float) -> None:
+        """SIGTERM to the group, wait up to `grace` seconds, SIGKILL to all that is left; then forget it.
+
+        Also reaches members of its session and descendants that left the group.
+        """
+        others = watchdog.family(pid)
+        _signal_all(pid, others, signal.SIGTERM)
+        if not await _gone(pid, others, grace):
+            others |= watchdog.family(pid)
+            _signal_all(pid, others, signal.SIGKILL)
+            if not await _gone(pid, others, KILL_WAIT_SECONDS):
+                logger.error("process group %d could not be killed", pid)
+        self.ended(pid)
+
+    async def close(self) -> None:
+        """End the watchdog; it kills whatever was not stopped before."""
+        process, self._watchdog = self._watchdog, None
+        if process is not None:
+            if process.stdin is not None:
+                process.stdin.close()
+            with anyio.move_on_after(WATCHDOG_EXIT_SECONDS):
+                while process.poll() is None:  # noqa: ASYNC110 - another process's end is no event of ours
+                    await anyio.sleep(TERM_POLL_SECONDS)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self._groups.clear()
+        self._save()
+
+    def sweep(self) -> int:
+        """Kill what earlier gateways left behind; how many groups that were. Start times must match."""
+        if self._dir is None or not self._dir.is_dir():
+            return 0
+        swept = 0
+        for path in self._dir.glob("children-*.json"):
+            try:
+                record = orjson.loads(path.read_bytes())
+                owner, owner_started = int(record["gateway"]), float(record["started"])
+                groups = {int(pid): float(created) for pid, created in record["groups"].items()}
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                continue  # not ours to read, or half written by a gateway that is writing it now
+            if same_process(owner, owner_started):
+                continue
+            for pid, created in groups.items():
+                swept += watchdog.kill_group(pid, created, grace=0.0)
+            with contextlib.suppress(OSError):
+                path.unlink()
+        return swept
+
+    def _tell(self, line: str) -> None:
+        if sys.platform == "win32":
+            return  # no process groups to watch over: children are in the gateway's job object
+        if self._watchdog is None or self._watchdog.poll() is not None:
+            self._watchdog = _start_watchdog()
+            line = "".join(f"+{pid} {created:.3f}\n" for pid, created in self._groups.items())
+        try:
+            if self._watchdog.stdin is not None:
+                os.write(self._watchdog.stdin.fileno(), line.encode())
+        except OSError as error:
+            logger.warning("the watchdog of child processes does not listen: %s", error)
+
+    def _save(self) -> None:
+        if self._record is None:
+            return
+        try:
+            if not self._groups:
+                self._record.unlink(missing_ok=True)
+                return
+            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            body = {
+                "gateway": os.getpid(),
+                "started": start_time(os.getpid()),
+                "groups": {str(pid): created for pid, created in self._groups.items()},
+            }
+            partial = self._record.with_suffix(".tmp")
+            partial.write_bytes(orjson.dumps(body))
+            partial.replace(self._record)
+        except OSError as error:
+            logger.warning("child processes could not be recorded in %s: %s", self._record, error)
+
+
+def start_time(pid: int) -> float:
+    """Creation time of a process in seconds since the epoch, 0 if it is gone."""
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
+        return 0.0
+
+
+def same_process(pid: int, created: float) -> bool:
+    """Whether `pid` still is the process that was created then, and not one that took its number."""
+    return watchdog.same_start(start_time(pid), created)
+
+
+def _start_watchdog() -> subprocess.Popen[bytes]:
+    # Isolated and without site-packages: it starts in 10 ms and needs nothing but the standard library.
+    command = [sys.executable, "-I", "-S", str(Path(watchdog.__file__))]
+    process = subprocess.Popen(  # noqa: S603 - our own file, no shell
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        bufsize=0,
+        env={},
+    )
+    if process.stdin is not None:
+        os.set_blocking(process.stdin.fileno(), False)  # a stopped watchdog must not stop the gateway
+    return process
+
+
+def _signal_all(group: int, others: set[int], number: int) -> None:
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+    for pid in others:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+async def _gone(group: int, others: set[int], timeout: float) -> bool:
+    """Wait until neither the group nor the others run any more; zombies count as gone.
+
+    Signal 0 is asked first: it costs microseconds, but counts zombies that nobody reaps as alive; only for
+    those that stay is /proc read.
+    """
+    with anyio.move_on_after(timeout):
+        polls = 0
+        while _reachable(group, others):
+            polls += 1
+            if polls % POLLS_PER_SCAN == 0 and not watchdog.running(group, others):
+                return True
+            await anyio.sleep(TERM_POLL_SECONDS)
+        return True
+    return False
+
+
+def _reachable(group: int, others: set[int]) -> bool:
+    for send, number in ((os.killpg, group), *((os.kill, pid) for pid in others)):
+        try:
+            send(number, 0)
+        except OSError:
+            continue
+        return True
+    return False

@@ -1,0 +1,87 @@
+"""How many calls of one backend may run at once, and how many may start within a window.
+
+A call that has to wait waits for at most `semaphore_timeout`, and never longer than its own time; then it
+fails as busy, with nothing sent. Above: `actor.py`. Below: nothing but the clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from gatemini.config.schema import BackendConfig, RateLimit
+from gatemini.errors import BackendBusy
+
+CLI_CONCURRENT_CALLS = 5
+"""`max_concurrent_calls` of a CLI adapter where the config names none: each call is a process."""
+
+
+class RateWindow:
+    """At most `max_calls` starts within any `window` seconds (a sliding window, exact)."""
+
+    def __init__(self, limit: RateLimit) -> None:
+        self.limit = limit
+        self._starts: deque[float] = deque()
+
+    def take(self, now: float) -> float:
+        """0 and the start is counted, or the seconds until the next one is free."""
+        while self._starts and now - self._starts[0] >= self.limit.window:
+            self._starts.popleft()
+        if len(self._starts) < self.limit.max_calls:
+            self._starts.append(now)
+            return 0.0
+        return self.limit.window - (now - self._starts[0])
+
+
+class CallLimits:
+    """The two limits of one backend; `slot` is entered around each call."""
+
+    def __init__(self, config: BackendConfig) -> None:
+        most = config.max_concurrent_calls
+        if most is None and config.transport == "cli-adapter":
+            most = CLI_CONCURRENT_CALLS
+        self._name = config.name
+        self._most = most
+        self._patience = config.semaphore_timeout
+        self._running = anyio.Semaphore(most, fast_acquire=True) if most else None
+        self._rate = RateWindow(config.rate_limit) if config.rate_limit else None
+
+    @asynccontextmanager
+    async def slot(self, deadline: float) -> AsyncIterator[None]:
+        """Hold a place for one call; raises `BackendBusy` when none gets free before `deadline`."""
+        give_up = min(deadline, anyio.current_time() + self._patience)
+        if self._running is None:
+            await self._rated(give_up)
+            yield
+            return
+        with anyio.move_on_after(max(0.0, give_up - anyio.current_time())) as wait:
+            await self._running.acquire()
+        if wait.cancelled_caught:
+            raise BackendBusy(
+                f"{self._name} already runs {self._most} calls (max_concurrent_calls) and none ended in time",
+                hint="call it less often at once, or raise max_concurrent_calls or semaphore_timeout",
+            )
+        try:
+            await self._rated(give_up)
+            yield
+        finally:
+            self._running.release()
+
+    async def _rated(self, give_up: float) -> None:
+        while self._rate is not None:
+            now = anyio.current_time()
+            delay = self._rate.take(now)
+            if delay <= 0:
+                return
+            if now + delay > give_up:
+                limit = self._rate.limit
+                raise BackendBusy(
+                    f"{self._name} takes {limit.max_calls} calls per {limit.window:g} s (rate_limit); "
+                    f"the next is free in {delay:.1f} s",
+                    hint="wait, or make fewer calls: filter or page at the source",
+                    details={"retry_after": delay},
+                )
+            await anyio.sleep(delay)

@@ -1,0 +1,277 @@
+"""Our half of a JSON-RPC conversation: requests with ids, replies in any order, lenient about both.
+
+Works on plain dicts and knows nothing of MCP but progress and cancellation. Sends through a `Link` in the
+caller's own task; what arrives is handed in by the link's reader, synchronously. Above: `session.py`.
+Below: `wire.py`'s pieces, and a link.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from gatemini.backends.base import Link, ProgressFn
+from gatemini.backends.wire import Broken, Piece
+from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, ResultTooLarge
+from gatemini.model import Json
+
+CANCEL_WRITE_SECONDS = 1.0
+"""How long telling a backend "cancelled" may take before it is given up."""
+
+REPLY_WRITE_SECONDS = 5.0
+"""How long answering a backend's own request may take."""
+
+MAX_WAITING_REPLIES = 1000
+"""Answers to a backend's own requests kept while it does not read; more are dropped."""
+
+METHOD_NOT_FOUND = -32601
+UNCANCELLABLE = frozenset({"initialize", "server/discover"})
+"""Requests the protocol forbids to cancel."""
+
+Notify = Callable[[str, Json], None]
+RequestHandler = Callable[[str, Json], Json]
+"""Answers a backend's request: returns a result, or raises `RpcError`."""
+
+
+class RpcError(Exception):
+    """What we answer to a backend's request that we refuse."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(slots=True)
+class _Waiter:
+    """One open request."""
+
+    method: str
+    done: anyio.Event = field(default_factory=anyio.Event)
+    result: Any = None
+    notes: tuple[str, ...] = ()
+    error: BackendError | None = None
+    on_progress: ProgressFn | None = None
+    sent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The `result` of a request, of whatever JSON type it was, and what was mended to read it."""
+
+    result: Any
+    notes: tuple[str, ...]
+
+
+class Peer:
+    """One conversation over one link; made before the link, which needs somebody to feed."""
+
+    def __init__(self, name: str, *, on_notification: Notify, on_request: RequestHandler) -> None:
+        self._name = name
+        self._on_notification = on_notification
+        self._on_request = on_request
+        self._ids = itertools.count(1)
+        self._open: dict[int, _Waiter] = {}
+        self._link: Link | None = None
+        self._replies: list[Json] = []
+        self._reply_added = anyio.Event()
+        self._gone: BackendError | None = None
+        self.stray = 0
+        """Replies nobody waits for: late, doubled or made up."""
+
+    @property
+    def open_requests(self) -> int:
+        return len(self._open)
+
+    def attach(self, link: Link) -> None:
+        self._link = link
+
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        *,
+        timeout: float,
+        on_progress: ProgressFn | None = None,
+    ) -> Reply:
+        """Send a request and wait for its reply, at most `timeout` seconds.
+
+        Raises `BackendTimeout`, `BackendProtocol` (a JSON-RPC error), `ResultTooLarge`, or whatever the link
+        failed with. Timeout and cancellation tell the backend.
+        """
+        if self._gone is not None:
+            raise _copy(self._gone, sent=False)
+        link = self._require_link()
+        ident = next(self._ids)
+        waiter = _Waiter(method, on_progress=on_progress)
+        self._open[ident] = waiter
+        if on_progress is not None:
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": ident}}
+        message: Json = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
+        try:
+            with anyio.move_on_after(timeout) as scope:
+                await link.send(message, ident=ident)
+                waiter.sent = True
+                await waiter.done.wait()
+            if scope.cancelled_caught and not waiter.done.is_set():
+                await self._cancel(link, ident, waiter, "timeout")
+                raise BackendTimeout(
+                    f"{self._name} did not answer {method} within {timeout:g} s", sent=waiter.sent
+                )
+        except anyio.get_cancelled_exc_class():
+            await self._cancel(link, ident, waiter, "cancelled by the caller")
+            raise
+        finally:
+            self._open.pop(ident, None)
+        if waiter.error is not None:
+            raise waiter.error
+        return Reply(waiter.result, waiter.notes)
+
+    async def notify(self, method: str, params: Json | None = None) -> None:
+        message: Json = {"jsonrpc": "2.0", "method": method}
+        if params:
+            message["params"] = params
+        await self._require_link().send(message)
+
+    async def run_replies(self) -> None:
+        """Answer the backend's own requests, one after the other; runs as long as the connection."""
+        link = self._require_link()
+        while True:
+            await self._reply_added.wait()
+            self._reply_added = anyio.Event()
+            batch, self._replies = self._replies, []
+            for reply in batch:
+                with anyio.move_on_after(REPLY_WRITE_SECONDS):
+                    try:
+                        await link.send(reply)
+                    except BackendError:
+                        break  # the connection is gone; its owner has been told
+
+    def receive(self, piece: Piece) -> None:
+        """Take one message off the wire."""
+        if isinstance(piece, Broken):
+            self._broken(piece)
+            return
+        message = piece.message
+        method = message.get("method")
+        if isinstance(method, str):
+            params = message.get("params")
+            params = params if isinstance(params, dict) else {}
+            if message.get("id") is None:
+                self._notification(method, params)
+            else:
+                self._answer(message["id"], method, params)
+            return
+        waiter = self._waiter(message.get("id"))
+        if waiter is None:
+            self.stray += 1
+            return
+        error = message.get("error")
+        if error is not None:
+            waiter.error = self._rpc_error(error, waiter.method)
+        else:
+            waiter.result = message.get("result")
+            waiter.notes = piece.notes
+        waiter.done.set()
+
+    def fail(self, error: BackendError) -> None:
+        """The connection is gone; open requests end with `error`, later ones are not sent."""
+        if self._gone is None:
+            self._gone = error
+        for waiter in self._open.values():
+            if not waiter.done.is_set():
+                waiter.error = _copy(error, sent=waiter.sent)
+                waiter.done.set()
+
+    def _require_link(self) -> Link:
+        if self._link is None:
+            raise RuntimeError("the peer has no link yet")
+        return self._link
+
+    async def _cancel(self, link: Link, ident: int, waiter: _Waiter, reason: str) -> None:
+        """Tell the backend that nobody waits any more; bounded, and shielded from the cancel itself."""
+        if not waiter.sent or waiter.done.is_set() or self._gone is not None:
+            link.abandon(ident)
+            return
+        if link.abandon(ident) or waiter.method in UNCANCELLABLE:
+            return
+        with anyio.move_on_after(CANCEL_WRITE_SECONDS, shield=True):
+            try:
+                await self.notify("notifications/cancelled", {"requestId": ident, "reason": reason})
+            except BackendError:
+                return  # the connection ended in the meantime: there is nobody left to tell
+
+    def _waiter(self, ident: object) -> _Waiter | None:
+        """The request a reply belongs to; ids that came back as text or float count as well."""
+        key: object = ident
+        if isinstance(ident, str):
+            key = int(ident) if ident.isascii() and ident.isdigit() and len(ident) < 16 else None
+        elif isinstance(ident, float):
+            key = int(ident) if ident.is_integer() else None
+        if isinstance(key, int) and not isinstance(key, bool):
+            waiter = self._open.get(key)
+        elif ident is None and len(self._open) == 1:
+            waiter = next(iter(self._open.values()))  # an error without id can only be about this one
+        else:
+            waiter = None
+        return None if waiter is None or waiter.done.is_set() else waiter
+
+    def _broken(self, piece: Broken) -> None:
+        waiter = self._waiter(piece.ident)
+        if waiter is None:
+            self.stray += 1
+            return
+        kind = ResultTooLarge if piece.too_large else BackendProtocol
+        waiter.error = kind(f"{self._name}: {piece.reason}", sent=True)
+        waiter.done.set()
+
+    def _notification(self, method: str, params: Json) -> None:
+        if method == "notifications/progress":
+            waiter = self._waiter(params.get("progressToken"))
+            progress, total, text = params.get("progress"), params.get("total"), params.get("message")
+            if waiter is not None and waiter.on_progress is not None and isinstance(progress, int | float):
+                waiter.on_progress(
+                    float(progress),
+                    float(total) if isinstance(total, int | float) else None,
+                    text if isinstance(text, str) else None,
+                )
+            return
+        self._on_notification(method, params)
+
+    def _answer(self, ident: Any, method: str, params: Json) -> None:
+        reply: Json = {"jsonrpc": "2.0", "id": ident}
+        try:
+            reply["result"] = self._on_request(method, params)
+        except RpcError as error:
+            reply["error"] = {"code": error.code, "message": error.message}
+        if len(self._replies) < MAX_WAITING_REPLIES:
+            self._replies.append(reply)
+            self._reply_added.set()
+
+    def _rpc_error(self, error: object, method: str) -> BackendProtocol:
+        code: int | None = None
+        data: object = None
+        text = ""
+        if isinstance(error, dict):
+            raw = error.get("code")
+            code = raw if isinstance(raw, int) and not isinstance(raw, bool) else None
+            data = error.get("data")
+            text = error["message"] if isinstance(error.get("message"), str) else ""
+        elif isinstance(error, str):
+            text = error
+        shown = text or "an error without a message"
+        return BackendProtocol(
+            f"{shown}" if method == "tools/call" else f"{self._name} answered {method} with: {shown}",
+            rpc_code=code,
+            rpc_data=data,
+            sent=True,
+        )
+
+
+def _copy(error: BackendError, *, sent: bool) -> BackendError:
+    """The same failure for one request; an exception raised in several tasks would share its traceback."""
+    return type(error)(error.message, sent=sent, hint=error.hint, details=error.details)

@@ -1,0 +1,303 @@
+"""Pure repairs of what backends list and answer: every tool stays, every result gets its normal shape.
+
+The SDK's typed client drops a whole list for one odd schema and loses a result for one odd block; here one
+tool gets an open schema and a note, and a result is put into the form the rest of the gateway relies on
+(`content` always a list of objects with a `type`). Above: `session.py`. Below: the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from gatemini.backends.wire import MAX_SAFE_INTEGER
+from gatemini.model import Json, Tool
+
+MAX_SCHEMA_DEPTH = 64
+"""Schemas nested deeper are replaced by an open object: nobody writes them, and every reader recurses."""
+
+MAX_REF_HOPS = 8
+"""How many local `$ref`s are followed from the root of a schema."""
+
+_COMBINATORS = ("anyOf", "oneOf", "allOf")
+
+
+def repair_tools(
+    raw: Iterable[Any], *, backend: str, namespace: str | None = None, tags: Sequence[str] = ()
+) -> tuple[list[Tool], list[str]]:
+    """Tools as listed, mended, names byte for byte; and one sentence for each thing mended."""
+    tools: dict[str, Tool] = {}
+    repairs: list[str] = []
+    for position, item in enumerate(raw):
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
+            repairs.append(f"entry {position} of the tool list has no name and was left out")
+            continue
+        name: str = item["name"]
+        if name in tools:
+            repairs.append(f"{name}: listed twice, the first one is kept")
+            continue
+        notes: list[str] = []
+        annotations = _object_or_none(item, "annotations", notes)
+        tools[name] = Tool(
+            backend=backend,
+            name=name,
+            description=_text(item, "description", notes) or "",
+            input_schema=repair_input_schema(item.get("inputSchema"), notes),
+            output_schema=_object_or_none(item, "outputSchema", notes),
+            annotations=annotations or {},
+            tags=tuple(tags),
+            namespace=namespace,
+            title=_text(item, "title", notes) or _text(annotations or {}, "title", notes),
+            repairs=tuple(notes),
+        )
+        repairs.extend(f"{name}: {note}" for note in notes)
+    return list(tools.values()), repairs
+
+
+def repair_input_schema(schema: Any, notes: list[str]) -> Json:
+    """An object schema, whatever came; appends what was mended to `notes`."""
+    if not isinstance(schema, dict):
+        notes.append(f"inputSchema was {_shape(schema)}, any object is accepted")
+        return {"type": "object"}
+    if _too_deep(schema):
+        notes.append(f"inputSchema is nested deeper than {MAX_SCHEMA_DEPTH} levels, any object is accepted")
+        return {"type": "object"}
+    schema = _without_root_ref(schema, notes)
+    kind = schema.get("type")
+    if kind == "object":
+        fixed = schema
+    elif isinstance(kind, list) and "object" in kind:
+        notes.append(f"inputSchema had the types {orjson.dumps(kind).decode()}, read as an object")
+        fixed = {**schema, "type": "object"}
+    elif kind is not None:
+        notes.append(f"inputSchema had the type {_short(kind)}, any object is accepted")
+        return {"type": "object"}
+    else:
+        notes.append("inputSchema had no type, read as an object" if schema else "inputSchema was empty")
+        fixed = {"type": "object", **schema}
+    return _repair_members(fixed, notes)
+
+
+def _repair_members(schema: Json, notes: list[str]) -> Json:
+    """Make `properties`, `required` and the root's combinators well formed; copies on change."""
+    changes: Json = {}
+    drop: set[str] = set()
+    if "properties" in schema:
+        properties = schema["properties"]
+        if not isinstance(properties, dict):
+            notes.append(f"properties was {_shape(properties)} and was dropped")
+            drop.add("properties")
+        elif bad := [k for k, v in properties.items() if not isinstance(v, dict | bool)]:
+            notes.append(
+                f"the schema of {', '.join(map(repr, bad[:5]))} was no schema, any value is accepted"
+            )
+            changes["properties"] = {k: (v if k not in bad else True) for k, v in properties.items()}
+    if "required" in schema:
+        required = schema["required"]
+        if not isinstance(required, list):
+            notes.append(f"required was {_shape(required)} and was dropped")
+            drop.add("required")
+        elif not all(isinstance(r, str) for r in required):
+            notes.append("required held something that is no name")
+            changes["required"] = [r for r in required if isinstance(r, str)]
+    for key in ("$defs", "definitions"):
+        if key in schema and not isinstance(schema[key], dict):
+            notes.append(f"{key} was {_shape(schema[key])} and was dropped")
+            drop.add(key)
+    for key in _COMBINATORS:
+        branches = schema.get(key)
+        if key in schema and not (
+            isinstance(branches, list) and branches and all(isinstance(b, dict | bool) for b in branches)
+        ):
+            notes.append(f"{key} was not a list of schemas and was dropped")
+            drop.add(key)
+    if not changes and not drop:
+        return schema
+    return {k: changes.get(k, v) for k, v in schema.items() if k not in drop}
+
+
+def _without_root_ref(schema: Json, notes: list[str]) -> Json:
+    """Put the target of a local `$ref` at the root in its place; definitions stay reachable."""
+    if "$ref" not in schema:
+        return schema
+    current, seen = schema, 0
+    while isinstance(current, dict) and "$ref" in current and seen < MAX_REF_HOPS:
+        target = _pointer(schema, current["$ref"])
+        siblings = {k: v for k, v in current.items() if k not in ("$ref", "$defs", "definitions")}
+        current = {**target, **siblings} if isinstance(target, dict) else {}
+        seen += 1
+    definitions: Json = {k: schema[k] for k in ("$defs", "definitions") if k in schema}
+    if not current or "$ref" in current:
+        notes.append("inputSchema's $ref leads nowhere, any object is accepted")
+        return {"type": "object", **definitions}
+    notes.append("inputSchema's root $ref was resolved")
+    return {**current, **definitions}
+
+
+def _pointer(root: Json, ref: object) -> object:
+    """The value a local JSON pointer such as `#/$defs/X` names, or None."""
+    if not isinstance(ref, str) or not ref.startswith("#/"):
+        return None
+    value: object = root
+    for part in ref[2:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(value, dict) or key not in value:
+            return None
+        value = value[key]
+    return value
+
+
+def _too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_SCHEMA_DEPTH):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def repair_result(result: Any) -> tuple[Json, list[str]]:
+    """An MCP `CallToolResult` as a dict whose `content` is a list of typed blocks; notes on what was mended."""
+    notes: list[str] = []
+    if not isinstance(result, dict):
+        result = _from_bare(result, notes)
+    elif "toolResult" in result and "content" not in result:
+        notes.append("the answer had the shape of a 2024 draft (toolResult)")
+        result = _from_bare(result["toolResult"], [])
+    content = result.get("content")
+    fixed = dict(result)
+    if not isinstance(content, list) or not all(_well_formed(block) for block in content):
+        fixed["content"] = _repair_content(content, notes, structured="structuredContent" in result)
+    if "structuredContent" in fixed and fixed["structuredContent"] is None:
+        del fixed["structuredContent"]
+    if "isError" in fixed and not isinstance(fixed["isError"], bool):
+        flag = fixed["isError"]
+        fixed["isError"] = flag not in (None, 0, "", "false", "False")
+        if flag is not None:
+            notes.append(f"isError was {_shape(flag)}")
+    if "_meta" in fixed and not isinstance(fixed["_meta"], dict):
+        del fixed["_meta"]
+    return fixed, notes
+
+
+def exact_integers(value: Any, notes: list[str]) -> Any:
+    """`value` with integers beyond 2^53 as text, so that JavaScript keeps their digits.
+
+    For answers that never were text (in-process servers); the wire does the same while reading.
+    """
+    try:
+        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+    except (TypeError, ValueError, RecursionError):
+        fixed = _integers_as_text(value, 0)
+        if fixed != value:
+            notes.append("integers beyond 2^53 were kept as text")
+        return fixed
+    return value
+
+
+def _integers_as_text(value: Any, depth: int) -> Any:
+    if isinstance(value, bool) or depth > 500:
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
+    if isinstance(value, dict):
+        return {k: _integers_as_text(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_integers_as_text(v, depth + 1) for v in value]
+    return value
+
+
+def _from_bare(value: Any, notes: list[str]) -> Json:
+    """A result that is no object: the value itself, as text and, where it has structure, structured."""
+    notes.append(f"the answer was {_shape(value)} instead of a result object")
+    if value is None:
+        return {"content": []}
+    if isinstance(value, list) and value and all(isinstance(v, dict) and "type" in v for v in value):
+        return {"content": value}
+    if isinstance(value, dict) and isinstance(value.get("content"), list):
+        return value
+    bare: Json = {"content": [{"type": "text", "text": _as_text(value)}]}
+    if isinstance(value, dict | list):
+        bare["structuredContent"] = value
+    return bare
+
+
+def _well_formed(block: object) -> bool:
+    if not isinstance(block, dict):
+        return False
+    kind = block.get("type")
+    return isinstance(kind, str) and (kind != "text" or isinstance(block.get("text"), str))
+
+
+def _repair_content(content: Any, notes: list[str], *, structured: bool) -> list[Json]:
+    if content is None:
+        if not structured:
+            notes.append("the result had no content")
+        return []
+    if not isinstance(content, list):
+        notes.append(f"content was {_shape(content)} instead of a list")
+        content = [content]
+    else:
+        notes.append("content held blocks of the wrong shape")
+    return [_repair_block(block) for block in content if block is not None]
+
+
+def _repair_block(block: Any) -> Json:
+    if not isinstance(block, dict):
+        return {"type": "text", "text": _as_text(block)}
+    if _well_formed(block):
+        return block
+    kind = block.get("type")
+    if kind == "text" or (not isinstance(kind, str) and "text" in block):
+        return {**block, "type": "text", "text": _as_text(block.get("text"))}
+    if isinstance(block.get("resource"), dict):
+        return {**block, "type": "resource"}
+    if isinstance(block.get("data"), str):
+        mime = block.get("mimeType")
+        return {**block, "type": "audio" if isinstance(mime, str) and mime.startswith("audio/") else "image"}
+    if isinstance(block.get("uri"), str):
+        return {**block, "type": "resource_link"}
+    return {"type": "text", "text": _as_text(block)}
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def _text(item: Json, key: str, notes: list[str]) -> str | None:
+    value = item.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    notes.append(f"{key} was {_shape(value)} and was dropped")
+    return None
+
+
+def _object_or_none(item: Json, key: str, notes: list[str]) -> Json | None:
+    value = item.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, dict) or _too_deep(value):
+        notes.append(f"{key} was {_shape(value)} and was dropped")
+        return None
+    return value
+
+
+def _shape(value: object) -> str:
+    if value is None:
+        return "missing or null"
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number"}
+    return names.get(type(value), "a number")
+
+
+def _short(value: object) -> str:
+    return orjson.dumps(value, default=str).decode()[:60]

@@ -1,0 +1,299 @@
+"""What MCP adds to a JSON-RPC conversation: the handshake of either era, listing, calling, probing.
+
+Owned by one actor for one connection. Above: `actor.py`. Below: `peer.py` for the conversation, `repair.py`
+for what comes back.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+
+from gatemini.backends.base import Era, ProgressFn, ServerFacts
+from gatemini.backends.peer import METHOD_NOT_FOUND, Peer, Reply, RpcError
+from gatemini.backends.repair import repair_result, repair_tools
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendTimeout
+from gatemini.model import CallOutcome, Json, Tool
+
+MODERN_VERSION = "2026-07-28"
+HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+
+PROBE_SILENCE_SECONDS = 2.0
+"""A backend silent for this long on `server/discover` is sent `initialize` as well."""
+
+UNDECLARED_LIST_SECONDS = 5.0
+"""How long a backend that declares no tools may take over `tools/list` before it is taken to have none."""
+
+MAX_PAGES = 1000
+MAX_TOOLS = 50_000
+
+_META_VERSION = "io.modelcontextprotocol/protocolVersion"
+_META_CLIENT = "io.modelcontextprotocol/clientInfo"
+_META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+_META_SERVER = "io.modelcontextprotocol/serverInfo"
+
+_CHANGED = "notifications/tools/list_changed"
+
+
+class McpSession:
+    """One connection's MCP side. `changed` is set when the backend says that its tools did."""
+
+    def __init__(self, config: BackendConfig, *, client_info: Json) -> None:
+        self.peer = Peer(config.name, on_notification=self._notification, on_request=self._request)
+        self.facts: ServerFacts | None = None
+        self.changed = anyio.Event()
+        self._config = config
+        self._client_info = client_info
+
+    # -- handshake ---------------------------------------------------------------------------------
+
+    async def negotiate(self, *, timeout: float, known: Era | None) -> ServerFacts:
+        """Find out which era the backend speaks and shake hands; `known` is an earlier verdict.
+
+        Raises `BackendCrashed` when it went away instead of answering (some do on an unknown method),
+        `BackendTimeout` when it answered nothing in time, `BackendProtocol` when it refused both.
+        """
+        deadline = anyio.current_time() + timeout
+        if known == "legacy":
+            try:
+                self.facts = await self._initialize(timeout)
+            except BackendProtocol as refused:
+                try:
+                    self.facts = await self._discover(max(0.1, deadline - anyio.current_time()))
+                except BackendProtocol:
+                    raise refused from None
+        else:
+            self.facts = await self._probe_both(deadline)
+        if self.facts.era == "legacy":
+            await self.peer.notify("notifications/initialized")
+        return self.facts
+
+    async def _probe_both(self, deadline: float) -> ServerFacts:
+        """`server/discover` first; `initialize` beside it after a refusal or a silence; first answer wins."""
+        found: list[ServerFacts] = []
+        errors: list[BackendError] = []
+        probed = anyio.Event()
+
+        def left() -> float:
+            return max(0.1, deadline - anyio.current_time())
+
+        async with anyio.create_task_group() as tasks:
+
+            async def probe() -> None:
+                try:
+                    found.append(await self._discover(left()))
+                    tasks.cancel_scope.cancel()
+                except BackendError as error:
+                    errors.append(error)
+                finally:
+                    probed.set()
+
+            tasks.start_soon(probe)
+            with anyio.move_on_after(PROBE_SILENCE_SECONDS):
+                await probed.wait()
+            try:
+                if not any(isinstance(e, BackendCrashed) for e in errors):
+                    found.append(await self._initialize(left()))
+            except BackendProtocol as error:
+                # "Unsupported version" from a server that has already taken the probe: its answer comes.
+                errors.append(error)
+                await probed.wait()
+            except BackendError as error:
+                errors.append(error)
+            tasks.cancel_scope.cancel()
+        if found:
+            return found[0]
+        raise errors[-1]
+
+    async def _discover(self, timeout: float) -> ServerFacts:
+        reply = await self.peer.request("server/discover", {"_meta": self._stamp()}, timeout=timeout)
+        result = reply.result
+        versions = result.get("supportedVersions") if isinstance(result, dict) else None
+        if not isinstance(versions, list) or MODERN_VERSION not in versions:
+            raise BackendProtocol(f"{self._config.name} does not speak {MODERN_VERSION}", sent=True)
+        meta = result.get("_meta")
+        info = meta.get(_META_SERVER) if isinstance(meta, dict) else None
+        return ServerFacts(
+            era="modern",
+            protocol_version=MODERN_VERSION,
+            server_info=info if isinstance(info, dict) else None,
+            capabilities=_object(result.get("capabilities")),
+            instructions=_string(result.get("instructions")),
+        )
+
+    async def _initialize(self, timeout: float) -> ServerFacts:
+        version = HANDSHAKE_VERSIONS[0]
+        try:
+            reply = await self._send_initialize(version, timeout)
+        except BackendProtocol as error:
+            offered = error.rpc_data.get("supported") if isinstance(error.rpc_data, dict) else None
+            common = [v for v in HANDSHAKE_VERSIONS if isinstance(offered, list) and v in offered]
+            if not common or common[0] == version:
+                raise
+            reply = await self._send_initialize(common[0], timeout)
+        result = _object(reply.result)
+        info = result.get("serverInfo")
+        return ServerFacts(
+            era="legacy",
+            protocol_version=_string(result.get("protocolVersion")) or version,
+            server_info=info if isinstance(info, dict) else None,
+            capabilities=_object(result.get("capabilities")),
+            instructions=_string(result.get("instructions")),
+        )
+
+    async def _send_initialize(self, version: str, timeout: float) -> Reply:
+        params: Json = {"protocolVersion": version, "capabilities": {}, "clientInfo": self._client_info}
+        return await self.peer.request("initialize", params, timeout=timeout)
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    async def request(
+        self, method: str, params: Json, *, timeout: float, on_progress: ProgressFn | None = None
+    ) -> Reply:
+        """A request in the era's form: the stateless revision carries its envelope in every one."""
+        if self.facts is not None and self.facts.era == "modern":
+            params = {**params, "_meta": {**_object(params.get("_meta")), **self._stamp()}}
+        return await self.peer.request(method, params, timeout=timeout, on_progress=on_progress)
+
+    async def call_tool(
+        self, name: str, arguments: Json, *, timeout: float, on_progress: ProgressFn | None
+    ) -> CallOutcome:
+        started = time.perf_counter()
+        reply = await self.request(
+            "tools/call", {"name": name, "arguments": arguments}, timeout=timeout, on_progress=on_progress
+        )
+        ms = (time.perf_counter() - started) * 1000
+        self._refuse_input_request(reply.result)
+        result, notes = repair_result(reply.result)
+        return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes))
+
+    async def read_resource(self, uri: str, *, timeout: float) -> Json:
+        reply = await self.request("resources/read", {"uri": uri}, timeout=timeout)
+        self._refuse_input_request(reply.result)
+        result = dict(_object(reply.result))
+        contents = result.get("contents")
+        result["contents"] = (
+            [c for c in contents if isinstance(c, dict)] if isinstance(contents, list) else []
+        )
+        return result
+
+    async def ping(self, *, timeout: float) -> None:
+        """The cheapest sign of life: `ping`, or a list call where the revision has no ping.
+
+        An error answer is a sign of life too.
+        """
+        modern = self.facts is not None and self.facts.era == "modern"
+        try:
+            await self.request("tools/list" if modern else "ping", {}, timeout=timeout)
+        except BackendProtocol:
+            return
+
+    async def list_tools(self, *, timeout: float) -> tuple[list[Tool], list[str]]:
+        """All pages of the backend's tools, filtered by `tools.allow`/`deny`; what was mended, in words."""
+        declared = self.facts is None or "tools" in self.facts.capabilities
+        deadline = anyio.current_time() + (timeout if declared else min(timeout, UNDECLARED_LIST_SECONDS))
+        raw: list[Any] = []
+        notes: list[str] = []
+        cursor: Any = None
+        seen: set[str] = set()
+        for page in range(MAX_PAGES):
+            left = max(0.1, deadline - anyio.current_time())
+            params: Json = {} if cursor is None else {"cursor": cursor}
+            try:
+                reply = await self.request("tools/list", params, timeout=left)
+            except (BackendProtocol, BackendTimeout) as error:
+                if page == 0 and declared and not _unknown_method(error):
+                    raise
+                if page > 0:
+                    notes.append(f"page {page + 1} of the tool list failed: {error.message}")
+                break
+            notes.extend(reply.notes)
+            items, cursor = _page(reply.result, notes)
+            raw.extend(items)
+            if cursor is None or cursor == "":
+                break
+            if repr(cursor) in seen:
+                notes.append("the tool list repeated a cursor and was ended there")
+                break
+            seen.add(repr(cursor))
+            if len(raw) > MAX_TOOLS:
+                notes.append(f"the tool list was cut at {MAX_TOOLS} tools")
+                break
+        tools, repairs = repair_tools(
+            raw[:MAX_TOOLS],
+            backend=self._config.name,
+            namespace=self._config.namespace,
+            tags=self._config.tags,
+        )
+        return self._allowed(tools), notes + repairs
+
+    async def listen_for_changes(self) -> None:
+        """The stateless revision sends `list_changed` only on a stream that was asked for; returns at its end."""
+        params: Json = {"notifications": {"toolsListChanged": True}}
+        await self.request("subscriptions/listen", params, timeout=float("inf"))
+
+    @property
+    def announces_changes(self) -> bool:
+        tools = self.facts.capabilities.get("tools") if self.facts else None
+        return isinstance(tools, dict) and tools.get("listChanged") is True
+
+    # -- what the backend sends --------------------------------------------------------------------
+
+    def _notification(self, method: str, _params: Json) -> None:
+        if method == _CHANGED:
+            self.changed.set()
+
+    def _request(self, method: str, _params: Json) -> Json:
+        if method == "ping":
+            return {}
+        raise RpcError(METHOD_NOT_FOUND, f"the gateway does not answer {method} for its clients")
+
+    def _refuse_input_request(self, result: Any) -> None:
+        if isinstance(result, dict) and result.get("resultType") == "input_required":
+            raise BackendProtocol(
+                f"{self._config.name} asks for input before it goes on, which cannot be given here",
+                rpc_data=result.get("inputRequests"),
+                sent=True,
+            )
+
+    def _allowed(self, tools: Sequence[Tool]) -> list[Tool]:
+        allow, deny = self._config.tools.allow, self._config.tools.deny
+        return [
+            tool
+            for tool in tools
+            if (not allow or any(fnmatch.fnmatchcase(tool.name, glob) for glob in allow))
+            and not any(fnmatch.fnmatchcase(tool.name, glob) for glob in deny)
+        ]
+
+    def _stamp(self) -> Json:
+        return {_META_VERSION: MODERN_VERSION, _META_CLIENT: self._client_info, _META_CAPABILITIES: {}}
+
+
+def _page(result: Any, notes: list[str]) -> tuple[list[Any], Any]:
+    """The tools and the next cursor of one page, whatever shape it has."""
+    if isinstance(result, list):
+        notes.append("the tool list came as a bare list")
+        return result, None
+    page = _object(result)
+    items = page.get("tools")
+    if not isinstance(items, list):
+        notes.append("a page of the tool list held no list of tools")
+        items = []
+    return items, page.get("nextCursor")
+
+
+def _unknown_method(error: BackendError) -> bool:
+    return isinstance(error, BackendProtocol) and error.rpc_code == METHOD_NOT_FOUND
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _string(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,321 @@
+"""From bytes to JSON-RPC messages, leniently: what real servers write is often not quite the protocol.
+
+`LineReader` cuts a byte stream into lines in time linear in its size and bounded in memory; `decode` turns
+one line (or one HTTP body, one SSE event) into messages. Neither ever raises on what the other side sent:
+junk is counted, a reply that cannot be read becomes a `Broken` naming its request, so that one call fails
+and nothing else. Above: `stdio.py`, `http.py`, `peer.py`. Below: orjson, and the standard `json` where
+orjson is too strict.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gatemini.model import Json
+
+HEAD_BYTES = 4096
+"""Bytes kept of each end of a message that is thrown away, to find out whose reply it was."""
+
+SALVAGE_TRIES = 16
+"""How many opening braces of an unreadable line are tried as the start of a message."""
+
+MAX_SAFE_INTEGER = 2**53 - 1
+"""Largest integer JavaScript holds exactly."""
+
+_DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
+_SIXTEEN_DIGITS = b"0" * 16
+_LONG_INTEGER = re.compile(rb"[:\[,\s]-?\d{16,}(?=[,\]}\s])")
+_ESCAPES = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.)",
+    re.DOTALL,
+)
+_HALF = re.compile(rb"\\u[dD][89abAB]|\\u[dD][c-fC-F]")
+_TAIL_ID = re.compile(
+    rb'[,{]\s*"id"\s*:\s*(-?\d{1,15}|"[^"\\]{1,64}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$'
+)
+_SCALAR = re.compile(rb'\s*(-?\d{1,15}(?=[,}\s])|"[^"\\]{1,64}")')
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One JSON-RPC message, and what had to be mended to read it."""
+
+    message: Json
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A message that could not be read; `ident` is the request it answered, where that could be found."""
+
+    reason: str
+    ident: int | str | None = None
+    too_large: bool = False
+
+
+Piece = Frame | Broken
+
+
+class LineReader:
+    """Cuts a stream into lines and decodes them; feed it chunks of any size.
+
+    Keeps at most `max_bytes` of an unfinished line: a longer one is dropped as it arrives and reported
+    once, as a `Broken` with `too_large`. `skipped` counts lines that were no JSON-RPC.
+    """
+
+    def __init__(self, max_bytes: int, *, on_junk: Callable[[bytes], None] | None = None) -> None:
+        self._max = max_bytes
+        self._on_junk = on_junk
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._dropping: bytes | None = None  # head of the over-long line being dropped
+        self._reported = False
+        self._tail = b""
+        self.skipped = 0
+
+    def feed(self, chunk: bytes) -> list[Piece]:
+        """All messages that `chunk` completes."""
+        pieces: list[Piece] = []
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            self._take(chunk[start:end], pieces)
+            self._finish(pieces)
+            start = end + 1
+        if start < len(chunk):
+            self._take(chunk[start:] if start else chunk, pieces)
+        return pieces
+
+    def end(self) -> list[Piece]:
+        """The last line, where the stream ended without a newline."""
+        pieces: list[Piece] = []
+        self._finish(pieces)
+        return pieces
+
+    def _take(self, part: bytes, pieces: list[Piece]) -> None:
+        if self._dropping is not None:
+            self._tail = (self._tail + part[-HEAD_BYTES:])[-HEAD_BYTES:]
+            return
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size <= self._max:
+            return
+        line = b"".join(self._parts)
+        self._parts, self._size = [], 0
+        self._dropping, self._tail = line[:HEAD_BYTES], line[-HEAD_BYTES:]
+        # Whose reply this is often stands at the start: then the caller need not wait for the end.
+        ident = _id_in_head(self._dropping)
+        self._reported = ident is not None
+        if self._reported:
+            pieces.append(self._oversized(ident))
+
+    def _finish(self, pieces: list[Piece]) -> None:
+        if self._dropping is not None:
+            head, self._dropping = self._dropping, None
+            tail, self._tail = self._tail, b""
+            if self._reported:
+                return
+            if head.lstrip()[:1] in (b"{", b"["):
+                pieces.append(self._oversized(_id_in_tail(tail)))
+            else:
+                self._junk(head)
+            return
+        if not self._parts:
+            return
+        line = b"".join(self._parts) if len(self._parts) > 1 else self._parts[0]
+        self._parts, self._size = [], 0
+        if not line or line.isspace():
+            return
+        decoded = decode(line)
+        if decoded:
+            pieces.extend(decoded)
+        else:
+            self._junk(line)
+
+    def _junk(self, line: bytes) -> None:
+        self.skipped += 1
+        if self._on_junk is not None:
+            self._on_junk(line)
+
+    def _oversized(self, ident: int | str | None) -> Broken:
+        return Broken(
+            f"the answer is larger than {self._max:,} bytes (max_message_mb)", ident=ident, too_large=True
+        )
+
+
+def decode(raw: bytes) -> list[Piece]:
+    """The messages in one line or body: one, several (batch, glued together), or none (junk)."""
+    line = raw.strip(b" \t\r\n\x00\xef\xbb\xbf")
+    if line[:1] not in (b"{", b"["):
+        # Only a prefix like `log: {...}` can hide a message; anything else is cheap to dismiss.
+        return _salvage(line) if b'"jsonrpc"' in line else []
+    long_integers = _has_long_integer(line)
+    if not long_integers:
+        try:
+            return _messages(orjson.loads(line), ())
+        except orjson.JSONDecodeError:
+            pass
+    line, notes = _mend_text(line)
+    if not long_integers:
+        try:
+            return _messages(orjson.loads(line), notes)
+        except orjson.JSONDecodeError:
+            pass
+    try:
+        value, more = _loads_tolerant(line.decode())
+    except RecursionError:
+        ident = _id_of(line)
+        return [Broken("the answer is nested too deeply to be read", ident)] if ident is not None else []
+    except ValueError:
+        return _salvage(line)
+    return _messages(value, notes + more)
+
+
+def is_rpc(value: object) -> bool:
+    """Whether a JSON value looks like a JSON-RPC message at all."""
+    return isinstance(value, dict) and (
+        isinstance(value.get("method"), str) or ("id" in value and ("result" in value or "error" in value))
+    )
+
+
+def _messages(value: Any, notes: tuple[str, ...]) -> list[Piece]:
+    if isinstance(value, list):
+        return [Frame(item, notes) for item in value if is_rpc(item)]
+    if is_rpc(value):
+        return [Frame(value, notes)]
+    if isinstance(value, dict) and value.get("jsonrpc") == "2.0" and isinstance(value.get("id"), int | str):
+        return [Broken("the answer has neither a result nor an error", value["id"])]
+    return []
+
+
+def _has_long_integer(line: bytes) -> bool:
+    """Whether an integer of 16 digits or more stands outside quotes, as far as its neighbours tell.
+
+    One pass that maps every digit to zero and a substring search are several times faster than a regular
+    expression over all of a large message.
+    """
+    if len(line) < 16 or _SIXTEEN_DIGITS not in line.translate(_DIGITS_TO_ZERO):
+        return False
+    return _LONG_INTEGER.search(line) is not None
+
+
+def _mend_text(line: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """Replace invalid UTF-8 and half surrogate pairs by U+FFFD, the replacement character."""
+    notes: list[str] = []
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        line = line.decode("utf-8", "replace").encode()
+        notes.append("invalid UTF-8 was replaced")
+    if _HALF.search(line):
+        replaced = 0
+
+        def whole(match: re.Match[bytes]) -> bytes:
+            nonlocal replaced
+            text = match[0]
+            if text[1:2] != b"u" or match[1] is not None:
+                return text
+            replaced += 1
+            return b"\\ufffd"
+
+        line = _ESCAPES.sub(whole, line)
+        if replaced:
+            notes.append("half surrogate pairs were replaced")
+    return line, tuple(notes)
+
+
+def _loads_tolerant(text: str) -> tuple[Any, tuple[str, ...]]:
+    """Parse with the standard library: NaN, control characters, integers of any length."""
+    notes: list[str] = []
+    value = _tolerant_decoder(notes).decode(text)
+    return value, tuple(dict.fromkeys(notes))
+
+
+def _tolerant_decoder(notes: list[str]) -> json.JSONDecoder:
+    def integer(digits: str) -> int | str:
+        if len(digits) < 16 or (len(digits) < 20 and abs(int(digits)) <= MAX_SAFE_INTEGER):
+            return int(digits)
+        notes.append("integers beyond 2^53 were kept as text")
+        return digits
+
+    def constant(_name: str) -> None:
+        notes.append("NaN and Infinity were read as null")
+
+    return json.JSONDecoder(strict=False, parse_int=integer, parse_constant=constant)
+
+
+def _salvage(line: bytes) -> list[Piece]:
+    """Messages glued to each other or to log text; else the id of what was lost, if it shows."""
+    text = line.decode("utf-8", "replace")
+    notes: list[str] = []
+    decoder = _tolerant_decoder(notes)
+    found: list[Piece] = []
+    position = text.find("{")
+    for _ in range(SALVAGE_TRIES):
+        if position < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = position + 1
+        else:
+            if is_rpc(value):
+                found.append(Frame(value, ("other text on the line was skipped",)))
+        position = text.find("{", end)
+    if found:
+        return found
+    ident = _id_of(line)
+    if ident is None or b'"jsonrpc"' not in line[:HEAD_BYTES] + line[-HEAD_BYTES:]:
+        return []
+    return [Broken("the answer is not valid JSON", ident)]
+
+
+def _id_of(line: bytes) -> int | str | None:
+    found = _id_in_head(line[:HEAD_BYTES])
+    return found if found is not None else _id_in_tail(line[-HEAD_BYTES:])
+
+
+def _id_in_tail(tail: bytes) -> int | str | None:
+    """The id where it is the last or last but one key, as the TypeScript SDK writes it."""
+    match = _TAIL_ID.search(tail)
+    return _scalar(match[1]) if match else None
+
+
+def _id_in_head(head: bytes) -> int | str | None:
+    """The value of the key `id` at depth one, read from the first bytes of a message."""
+    depth = 0
+    position = 0
+    while position < len(head):
+        byte = head[position : position + 1]
+        if byte == b'"':
+            end = _string_end(head, position)
+            key = head[position + 1 : end - 1]
+            position = end
+            if depth == 1 and key == b"id" and head[position:].lstrip()[:1] == b":":
+                match = _SCALAR.match(head, head.index(b":", position) + 1)
+                return _scalar(match[1]) if match else None
+            continue
+        depth += (byte in (b"{", b"[")) - (byte in (b"}", b"]"))
+        position += 1
+    return None
+
+
+def _string_end(text: bytes, start: int) -> int:
+    position = start + 1
+    while position < len(text):
+        if text[position] == 0x5C:
+            position += 2
+        elif text[position] == 0x22:
+            return position + 1
+        else:
+            position += 1
+    return len(text)
+
+
+def _scalar(token: bytes) -> int | str:
+    return token[1:-1].decode("utf-8", "replace") if token[:1] == b'"' else int(token)

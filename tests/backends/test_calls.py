@@ -1,0 +1,203 @@
+"""Calls to real processes: answers, crashes, silence, starts that fail, and what the errors say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from fixtures.backend_bench import Bench, odd_config
+from gatemini.backends.base import State
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import BackendCrashed, BackendNotFound, BackendProtocol, BackendStopped, BackendTimeout
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_call_reaches_the_process_and_its_answer_comes_back(bench: Bench) -> None:
+    await bench.odd()
+    assert await bench.value("echo", {"a": [1, "ü"]}) == {"a": [1, "ü"]}
+
+
+async def test_calls_in_parallel_get_their_own_answers(bench: Bench) -> None:
+    await bench.odd()
+    answers: dict[int, object] = {}
+
+    async def one(number: int) -> None:
+        answers[number] = await bench.value("echo", {"n": number})
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(200):
+            tasks.start_soon(one, number)
+    assert answers == {n: {"n": n} for n in range(200)}
+
+
+async def test_a_call_waits_for_a_backend_that_is_still_starting(bench: Bench) -> None:
+    bench.manager.add(odd_config(options={"delay": 0.3}))
+    assert bench.manager.state("odd") == State.STARTING
+    assert await bench.value("echo", {"x": 1}) == {"x": 1}
+
+
+async def test_a_crash_in_a_call_names_backend_exit_code_and_stderr_and_the_next_call_works(
+    bench: Bench, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+    await bench.odd(options={"journal": str(journal)})
+    with pytest.raises(BackendCrashed) as crash:
+        await bench.call("die", {"code": 7, "stderr": "disk on fire\n"})
+    assert "odd exited with code 7" in crash.value.message
+    assert "disk on fire" in crash.value.message
+    assert crash.value.sent
+    assert await bench.value("echo", {"again": True}) == {"again": True}
+    assert journal.read_text().splitlines().count('die {"code": 7, "stderr": "disk on fire\\n"}') == 1
+
+
+async def test_a_read_only_call_is_sent_again_after_a_crash_but_not_for_ever(
+    bench: Bench, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+    await bench.odd(options={"journal": str(journal)}, retry={"max_retries": 2, "initial_delay": "10ms"})
+    with pytest.raises((BackendCrashed, BackendStopped)):
+        await bench.call("read_die", {"code": 7})
+    assert journal.read_text().splitlines().count('read_die {"code": 7}') == 3
+
+
+async def test_a_call_without_an_answer_ends_at_its_own_limit_and_is_cancelled_there(bench: Bench) -> None:
+    await bench.odd()
+    with pytest.raises(BackendTimeout) as timeout:
+        await bench.call("hang", timeout=0.2)
+    assert "odd.hang" in timeout.value.message
+    assert len(await bench.value("cancelled")) == 1
+
+
+async def test_a_caller_that_gives_up_cancels_the_call_at_the_backend(bench: Bench) -> None:
+    await bench.odd()
+    with anyio.move_on_after(0.2):
+        await bench.call("hang")
+    assert len(await bench.value("cancelled")) == 1
+
+
+async def test_an_answer_after_the_timeout_is_dropped_and_harms_nobody(bench: Bench) -> None:
+    await bench.odd()
+    with pytest.raises(BackendTimeout):
+        await bench.call("late", {"seconds": 0.3}, timeout=0.1)
+    assert await bench.value("late", {"seconds": 0.4}) == {"seconds": 0.4}
+    assert bench.manager.status("odd").stray_replies == 1
+
+
+async def test_a_hanging_call_does_not_hold_up_another(bench: Bench) -> None:
+    await bench.odd()
+    async with anyio.create_task_group() as tasks:
+
+        async def hang() -> None:
+            with pytest.raises(BackendTimeout):
+                await bench.call("hang", timeout=1.0)
+
+        tasks.start_soon(hang)
+        assert await bench.value("echo", {"n": 1}, timeout=0.9) == {"n": 1}
+
+
+async def test_a_json_rpc_error_keeps_its_code_and_text(bench: Bench) -> None:
+    await bench.odd()
+    text = '{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no such city","data":{"f":1}}}\n'
+    with pytest.raises(BackendProtocol) as refused:
+        await bench.call("raw", {"text": text})
+    assert (refused.value.message, refused.value.rpc_code) == ("no such city", -32602)
+    assert refused.value.rpc_data == {"f": 1}
+
+
+async def test_a_backend_that_exits_at_start_shows_its_stderr_and_is_not_started_in_a_loop(
+    bench: Bench,
+) -> None:
+    bench.manager.add(odd_config(options={"exit_code": 1, "stderr": "token missing\n"}))
+    with pytest.raises(BackendStopped) as stopped:
+        await bench.call("echo")
+    assert "exited with code 1" in stopped.value.message
+    assert "token missing" in stopped.value.message
+    status = bench.manager.status("odd")
+    assert status.state is State.STOPPED
+    assert status.stderr_tail == ["token missing"]
+    with pytest.raises(BackendStopped) as blocked:
+        await bench.call("echo")
+    assert "not started again for" in (blocked.value.hint or "")
+
+
+async def test_a_command_that_does_not_exist_is_an_error_with_the_path_searched(bench: Bench) -> None:
+    bench.manager.add(BackendConfig(name="gone", command="no-such-program", env={"PATH": "/nowhere"}))
+    with pytest.raises(BackendStopped) as missing:
+        await bench.call("echo", name="gone")
+    assert "'no-such-program'" in missing.value.message
+    assert "/nowhere" in missing.value.message
+
+
+async def test_a_file_that_is_not_executable_and_a_missing_directory_are_named(
+    bench: Bench, tmp_path: Path
+) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    bench.manager.add(BackendConfig(name="plain", command=str(script)))
+    bench.manager.add(odd_config("lost", cwd=str(tmp_path / "none")))
+    with pytest.raises(BackendStopped, match="not an executable file"):
+        await bench.call("echo", name="plain")
+    with pytest.raises(BackendStopped, match="does not exist"):
+        await bench.call("echo", name="lost")
+
+
+async def test_a_backend_that_exits_while_idle_starts_again_for_the_next_call(bench: Bench) -> None:
+    await bench.odd(options={"exit_when_idle": True})
+    await bench.until(lambda: bench.manager.state("odd") == State.STOPPED)
+    assert bench.tools["odd"], "its tools stay known while it is stopped"
+    await bench.manager.wait_ready("odd", 5.0)
+    assert bench.manager.status("odd").restarts == 1
+
+
+async def test_an_unknown_backend_names_the_closest(bench: Bench) -> None:
+    await bench.odd("weather")
+    with pytest.raises(BackendNotFound) as unknown:
+        await bench.call("echo", name="wether")
+    assert "weather" in (unknown.value.hint or "")
+
+
+async def test_requests_of_the_backend_are_answered_or_refused_clearly(bench: Bench) -> None:
+    await bench.odd()
+    assert (await bench.value("ask", {"method": "ping"}))["result"] == {}
+    refused = await bench.value("ask", {"method": "sampling/createMessage"})
+    assert refused["error"]["code"] == -32601
+    assert "sampling/createMessage" in refused["error"]["message"]
+
+
+async def test_progress_reaches_the_caller(bench: Bench) -> None:
+    await bench.odd()
+    seen: list[tuple[float, float | None, str | None]] = []
+    await bench.manager.call_tool(
+        "odd", "progress", {"steps": 3}, timeout=5, on_progress=lambda *step: seen.append(step)
+    )
+    assert seen == [(1.0, 3.0, None), (2.0, 3.0, None), (3.0, 3.0, None)]
+
+
+async def test_a_resource_is_read(bench: Bench) -> None:
+    await bench.odd()
+    result = await bench.manager.read_resource("odd", "odd://x", timeout=5)
+    assert result["contents"] == [{"uri": "odd://x", "text": "resource text"}]
+
+
+async def test_a_child_that_does_not_read_blocks_only_its_own_calls(bench: Bench) -> None:
+    await bench.odd()
+    await bench.odd("other")
+    await bench.call("stop_reading")
+    big = {"text": "x" * 300_000}
+    with pytest.raises(BackendTimeout):
+        await bench.call("echo", big, timeout=0.2)
+    with pytest.raises(BackendTimeout):
+        await bench.call("echo", big, timeout=0.2)
+    assert await bench.value("echo", {"n": 1}, name="other", timeout=1.0) == {"n": 1}
+
+
+async def test_a_backend_in_this_process_answers_through_the_same_door(bench: Bench) -> None:
+    bench.manager.add(BackendConfig(name="clock", module="gatemini.demo.clock:server"))
+    outcome = await bench.call("convert_units", {"value": 1, "source": "km", "target": "m"}, name="clock")
+    assert "1000" in outcome.result["content"][0]["text"]
+    bench.manager.add(BackendConfig(name="none", module="gatemini.demo.clock:nothing"))
+    with pytest.raises(BackendStopped, match="cannot be loaded"):
+        await bench.call("now", name="none")
