@@ -1,7 +1,7 @@
 """What can be said about many rows in few bytes: uniformity, types, counts, ranges.
 
 A `Summary` is fed rows batch by batch, so a document of any size is described without being held. Column
-work runs in C (zip, Counter, min, max). Above: `json_reduce.py`, `results.py`. Below: `jsontext.py`.
+work runs in C (map, Counter, min, max). Above: `json_reduce.py`, `results.py`. Below: `jsontext.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from gatemini.output.jsontext import size
@@ -144,10 +145,8 @@ class Summary:
             self.all_objects = False
             return
         if len(shapes) == 1:
-            for key, values in zip(
-                next(iter(shapes)), zip(*map(dict.values, rows), strict=True), strict=True
-            ):
-                self._column(key).add(values)
+            for key in next(iter(shapes)):
+                self._column(key).add(list(map(itemgetter(key), rows)))
             return
         for key in dict.fromkeys(key for shape in shapes for key in shape):
             self._column(key).add([row[key] for row in rows if key in row])

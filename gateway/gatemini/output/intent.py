@@ -8,11 +8,12 @@ Below: `jsontext.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gatemini.output.jsontext import dump, lines, size
+from gatemini.output.survey import Bulk, Survey
 
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3
@@ -74,6 +75,30 @@ def filter_json(value: Any, intent: str) -> Filtered | None:
     if not kept or len(kept) == len(value):
         return None
     return Filtered(len(kept), len(value), value=kept)
+
+
+class RecordFilter:
+    """Filters the long arrays of a surveyed document as their batches pass by."""
+
+    def __init__(self, intent: str) -> None:
+        self._wanted = terms(intent)
+        self._kept: dict[tuple[str, ...], list[Any]] = {}
+
+    def visit(self, bulk: Bulk) -> Callable[[list[Any]], None]:
+        kept = self._kept.setdefault(bulk.keys, [])
+
+        def batch(rows: list[Any]) -> None:
+            kept.extend(row for row in rows if matches(_readable(row), self._wanted))
+
+        return batch
+
+    def result(self, found: Survey) -> Filtered | None:
+        """The document with the matching rows of its long arrays; None when no or every row matches."""
+        kept = sum(map(len, self._kept.values()))
+        total = sum(bulk.summary.total for bulk in found.bulks)
+        if not self._wanted or not kept or kept == total:
+            return None
+        return Filtered(kept, total, value=found.filled(lambda bulk: self._kept[bulk.keys]))
 
 
 def _records(rows: list[Any], wanted: Sequence[str]) -> Filtered | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from gatemini.output.digest import IDENTITY_KEYS, Summary
 from gatemini.output.jsontext import dump, size
+from gatemini.output.survey import Bulk
 
 FIRST_ROWS = 3
 IDENTITIES = 20
@@ -70,13 +71,35 @@ def collapsed_rows(
         made["missing_in_rows"] = summary.missing
     made["first_rows"] = shown
     key = summary.identity
-    rest = [*first[detail.rows :], *later]
     if key is not None and detail.identities:
-        named = [short(row.get(key)) for row in rest[: detail.identities]]
+        named = [short(row.get(key)) for row in later[: detail.identities]]
         made["next_identities"] = {"key": key, "values": named}
     if detail.digest and (digest := summary.digest()):
         made["digest"] = digest
     return made
+
+
+def stand_in(bulk: Bulk, detail: Detail) -> dict[str, Any]:
+    """The object that stands for a long array of a surveyed document: collapsed rows, else its stretches."""
+    if bulk.summary.uniform:
+        later = bulk.head[detail.rows : detail.rows + IDENTITIES]
+        return collapsed_rows(bulk.summary, bulk.head, later, detail)
+    step = -(-len(bulk.batches) // MAX_CHUNKS) or 1
+    chunks: dict[str, str] = {}
+    for at in range(0, len(bulk.batches), step):
+        group = bulk.batches[at : at + step]
+        first, count = group[0].first, sum(batch.count for batch in group)
+        weight = kilobytes(group[-1].end - group[0].start)
+        chunks[f"[{first}-{first + count - 1}]"] = f"{weight}, {count} items"
+    shown = [row for row in bulk.head[: detail.rows] if size(row) <= SMALL_BYTES]
+    return {
+        "$reduced": f"{bulk.summary.total} items, first {len(shown)} shown, the others as key paths",
+        "total_rows": bulk.summary.total,
+        "shown_rows": len(shown),
+        "types": bulk.summary.schema(),
+        "first_rows": shown,
+        "chunks": chunks,
+    }
 
 
 def short(value: Any) -> Any:
@@ -108,19 +131,20 @@ def _collapse(value: Any, path: tuple[str, ...], made: Collapse, detail: Detail)
     if len(path) > MAX_DEPTH or size(value) < MIN_BYTES:
         return value
     if isinstance(value, dict):
+        if "$reduced" in value:
+            return value
         return {key: _collapse(item, (*path, key), made, detail) for key, item in value.items()}
     if not isinstance(value, list):
         return value
     summary = summarise(value) if len(value) >= MIN_ROWS else None
     if summary is None or not summary.uniform:
         return [_collapse(item, (*path, f"[{i}]"), made, detail) for i, item in enumerate(value)]
-    stand_in = collapsed_rows(
-        summary, value[: detail.rows], value[detail.rows : detail.rows + IDENTITIES], detail
-    )
-    if size(stand_in) >= size(value):
+    later = value[detail.rows : detail.rows + IDENTITIES]
+    instead = collapsed_rows(summary, value[: detail.rows], later, detail)
+    if size(instead) >= size(value):
         return value
     made.arrays[path_text(path)] = (summary.total, min(detail.rows, summary.total))
-    return stand_in
+    return instead
 
 
 def _inside_rows(value: Any, made: Collapse, detail: Detail) -> Any:

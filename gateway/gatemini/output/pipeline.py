@@ -7,18 +7,28 @@ handle the footer names. It is synchronous; callers with more than 256 KB run it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from gatemini.errors import ResultNotKept
 from gatemini.output import table
 from gatemini.output.compact import BYTES_PER_TOKEN, compact
-from gatemini.output.intent import filter_json, filter_text
-from gatemini.output.json_reduce import CHUNK_BYTES, DETAILS, MAX_CHUNKS, collapse, outline
+from gatemini.output.intent import RecordFilter, filter_json, filter_text
+from gatemini.output.json_reduce import (
+    CHUNK_BYTES,
+    DETAILS,
+    MAX_CHUNKS,
+    Detail,
+    collapse,
+    outline,
+    path_text,
+    stand_in,
+)
 from gatemini.output.jsontext import Parsed, dump, encode, looks_like_json, parse, size
 from gatemini.output.results import UNPARSED, Kind, ResultStore
-from gatemini.output.rows import bulk_path
+from gatemini.output.rows import RowIndex, bulk_path, index_survey
+from gatemini.output.survey import WHOLE_BYTES, NotSurveyed, Survey, survey
 from gatemini.output.truncate import truncate
 
 MAX_CHARS = 200_000
@@ -29,6 +39,10 @@ LOSSLESS_SAVING = 200
 """Lossless savings above this many bytes are worth a footer."""
 INTENT_SHOWN = 80
 """Characters of the intent repeated in its note."""
+NAMED_ARRAYS = 5
+"""Collapsed arrays named in the note; the JSON itself tells of all."""
+DISCLOSURE_CHARS = 400
+"""Kept free beside the rows in token-budget mode: counts and dropped fields."""
 _HANDLE = "res_00000000"
 """Stands for a handle while lengths are compared; all handles are this long."""
 _OUTLINES = ((MAX_CHUNKS, CHUNK_BYTES), (20, 2048), (10, 1024), (4, 256))
@@ -57,6 +71,10 @@ class OutputOptions:
             return self.max_chars
         return min(self.max_chars, self.budget_tokens * BYTES_PER_TOKEN)
 
+    def filters(self, count: int) -> bool:
+        """Whether an output of `count` bytes is to be filtered by the intent."""
+        return self.intent_filter and bool(self.intent) and count > self.intent_threshold
+
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
@@ -70,24 +88,33 @@ class Reduced:
     bytes_out: int = 0
 
 
-@dataclass(slots=True)
 class _Draft:
     """An answer on its way through the stages. `lossy`: something was left out."""
 
-    text: str
-    document: Parsed | None
-    """What the input says, where it is JSON; `value` is what is left of it."""
-    value: Any = None
-    notes: list[str] = field(default_factory=list)
-    lossy: bool = False
+    def __init__(self, text: str, size_in_bytes: int) -> None:
+        self.text = text
+        self.bytes = size_in_bytes
+        self.value: Any = UNPARSED
+        """What is left of the JSON; UNPARSED for plain text."""
+        self.faithful = False
+        self.survey: Survey | None = None
+        """Of a large document, in place of its value."""
+        self.notes: list[str] = []
+        self.lossy = False
+
+    def write(self, text: str, *, lossy: bool) -> None:
+        self.text = text
+        self.bytes = len(encode(text))
+        self.lossy = self.lossy or lossy
 
     @property
-    def bytes(self) -> int:
-        return len(encode(self.text))
+    def is_json(self) -> bool:
+        return self.value is not UNPARSED or self.survey is not None
 
-    def rewrite(self, value: Any) -> None:
-        self.value = value
-        self.text = dump(value)
+    @property
+    def spoken(self) -> int:
+        """Characters of the notes so far, as lines."""
+        return sum(len(line) + 1 for line in self.notes)
 
 
 def reduce_output(
@@ -107,9 +134,12 @@ def reduce_output(
     unreduced = Reduced(text, bytes_in=len(data), bytes_out=len(data))
     if len(data) <= options.table_threshold and len(text) <= options.limit:
         return unreduced
-    document = _document(text, data, is_json, value)
-    draft = _Draft(text, document, document.value if document else None)
-    _reduce(draft, options)
+    draft = _Draft(text, len(data))
+    if looks_like_json(text):
+        _read_json(draft, data, value if is_json else UNPARSED, options)
+    index = index_survey(draft.survey) if draft.survey is not None else None
+    kind: Kind = "json" if draft.is_json else "text"
+    _run_stages(draft, options)
     if draft.text == text:
         return unreduced
     footer = _footer(draft, len(data))
@@ -118,91 +148,93 @@ def reduce_output(
         return unreduced
     handle = None
     if footer:
-        kind: Kind = "json" if document is not None else "text"
-        footer, handle = _keep(footer, store, data, kind, label)
-    block = [draft.text, *draft.notes, *([footer] if footer else [])]
-    return Reduced(
-        draft.text, draft.notes, footer, handle, bytes_in=len(data), bytes_out=len(encode("\n".join(block)))
-    )
+        handle, footer = _keep(footer, store, data, kind, label, index)
+    out = len(encode("\n".join([draft.text, *draft.notes, *([footer] if footer else [])])))
+    return Reduced(draft.text, draft.notes, footer, handle, bytes_in=len(data), bytes_out=out)
 
 
-def _document(text: str, data: bytes, is_json: bool, value: Any) -> Parsed | None:
-    """The parsed JSON container; None for plain text, scalars, and what does not parse."""
-    if not looks_like_json(text):
-        return None
-    if is_json and isinstance(value, dict | list):
-        return Parsed(value)
-    return parse(data)
+def _read_json(draft: _Draft, data: bytes, value: Any, options: OutputOptions) -> None:
+    """The document, parsed or surveyed; the draft stays plain text where it is not JSON."""
+    large = len(data) > WHOLE_BYTES and options.budget_tokens is None
+    if large and _survey_json(draft, data, options):
+        return
+    parsed = Parsed(value) if isinstance(value, dict | list) else parse(data)
+    if parsed is None:
+        return
+    draft.value = parsed.value
+    draft.faithful = parsed.faithful
+    if parsed.duplicates:
+        draft.notes.append(f"{parsed.duplicates} duplicate keys: only the last value of each is shown")
+    if parsed.faithful and len(compactly := dump(parsed.value)) < len(draft.text):
+        draft.write(compactly, lossy=False)
 
 
-def _reduce(draft: _Draft, options: OutputOptions) -> None:
+def _survey_json(draft: _Draft, data: bytes, options: OutputOptions) -> bool:
+    """Reads a large document without holding it; filters its longest array on the way."""
+    if not options.auto_chunk_json and not options.filters(len(data)):
+        return True  # no stage would look into it: to be cut as text
+    keep = RecordFilter(options.intent or "") if options.filters(len(data)) else None
+    try:
+        found = survey(data, keep.visit if keep else None)
+    except NotSurveyed:
+        return False
+    if keep is not None and (filtered := keep.result(found)) is not None:
+        draft.value = filtered.value
+        draft.write(dump(filtered.value), lossy=True)
+        _note_intent(draft, options, filtered.kept, filtered.total)
+        draft.faithful = True
+    elif options.auto_chunk_json:
+        draft.survey = found
+    return True
+
+
+def _run_stages(draft: _Draft, options: OutputOptions) -> None:
     """The stages of spec 4.1 in order; each leaves the draft alone where it does not apply."""
-    if draft.document is None:
-        _filter_text(draft, options)
-    else:
-        _write_compactly(draft, draft.document)
-        _filter_records(draft, options)
-        if _write_table(draft, draft.document, options):
+    if not draft.lossy:
+        _filter(draft, options)
+    if draft.value is not UNPARSED:
+        if _write_table(draft, options):
             return
         if options.budget_tokens is not None and len(draft.text) > options.limit:
             _fit_tokens(draft, options)
-        _shrink_json(draft, options)
+    _shrink_json(draft, options)
     _truncate(draft, options)
 
 
-def _write_compactly(draft: _Draft, document: Parsed) -> None:
-    if document.duplicates:
-        draft.notes.append(f"{document.duplicates} duplicate keys: only the last value of each is shown")
-    if not document.faithful:
+def _filter(draft: _Draft, options: OutputOptions) -> None:
+    if draft.survey is not None or not options.filters(draft.bytes):
         return
-    compact_text = dump(draft.value)
-    if len(compact_text) < len(draft.text):
-        draft.text = compact_text
-
-
-def _filter_records(draft: _Draft, options: OutputOptions) -> None:
-    if not _wants_filter(draft, options):
+    intent = options.intent or ""
+    found = filter_text(draft.text, intent) if draft.value is UNPARSED else filter_json(draft.value, intent)
+    if found is None:
         return
-    found = filter_json(draft.value, options.intent or "")
-    if found is not None:
-        draft.rewrite(found.value)
-        _note_intent(draft, options, found.kept, found.total)
-
-
-def _filter_text(draft: _Draft, options: OutputOptions) -> None:
-    if not _wants_filter(draft, options):
-        return
-    found = filter_text(draft.text, options.intent or "")
-    if found is not None:
-        draft.text = found.text
-        _note_intent(draft, options, found.kept, found.total)
-
-
-def _wants_filter(draft: _Draft, options: OutputOptions) -> bool:
-    return options.intent_filter and bool(options.intent) and draft.bytes > options.intent_threshold
+    if draft.value is UNPARSED:
+        draft.write(found.text, lossy=True)
+    else:
+        draft.value = found.value
+        draft.write(dump(found.value), lossy=True)
+    _note_intent(draft, options, found.kept, found.total)
 
 
 def _note_intent(draft: _Draft, options: OutputOptions, kept: int, total: int) -> None:
     intent = " ".join((options.intent or "").split())
     shown = intent if len(intent) <= INTENT_SHOWN else intent[:INTENT_SHOWN] + "…"
     draft.notes.append(f"[Filtered by intent: '{shown}' — {kept}/{total} sections]")
-    draft.lossy = True
 
 
-def _write_table(draft: _Draft, document: Parsed, options: OutputOptions) -> bool:
-    if not options.table or not document.faithful or draft.bytes <= options.table_threshold:
+def _write_table(draft: _Draft, options: OutputOptions) -> bool:
+    if not options.table or not draft.faithful or draft.bytes <= options.table_threshold:
         return False
-    limit = min(options.chunk_threshold, options.limit)
-    made = table.as_table(draft.value, limit=limit)
+    made = table.as_table(draft.value, limit=min(options.chunk_threshold, options.limit))
     if made is None:
         return False
     weight = len(encode(made))
     line = table.note(len(draft.value), made)
     if weight > options.chunk_threshold or weight > draft.bytes * (1 - table.MIN_SAVING):
         return False
-    if len(made) + sum(map(len, draft.notes)) + len(line) > options.limit:
+    if len(made) + draft.spoken + len(line) + 1 > options.limit:
         return False
-    draft.text = made
+    draft.write(made, lossy=False)
     draft.notes.append(line)
     return True
 
@@ -216,63 +248,72 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
     for key in keys:
         rows = rows[key]
     around = size(draft.value) - size(rows)
-    room = options.limit - around - sum(map(len, draft.notes)) - 400  # the disclosure beside the rows
+    room = options.limit - around - draft.spoken - DISCLOSURE_CHARS
     if room < BYTES_PER_TOKEN:
         return
     made = compact(rows, budget_tokens=room // BYTES_PER_TOKEN)
-    draft.rewrite(_with(draft.value, keys, made))
-    draft.lossy = True
+    draft.value = _placed(draft.value, keys, made)
+    draft.write(dump(draft.value), lossy=True)
 
 
-def _with(value: Any, keys: tuple[str, ...], item: Any) -> Any:
+def _placed(value: Any, keys: tuple[str, ...], item: Any) -> Any:
     if not keys:
         return item
-    return {**value, keys[0]: _with(value[keys[0]], keys[1:], item)}
+    return {**value, keys[0]: _placed(value[keys[0]], keys[1:], item)}
 
 
 def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
     """Uniform arrays collapsed, else key-path chunks; ever less detail until the budget holds it."""
-    if not options.auto_chunk_json or draft.bytes <= options.chunk_threshold:
+    if not options.auto_chunk_json or not draft.is_json or draft.bytes <= options.chunk_threshold:
         return
-    spoken = sum(len(line) + 1 for line in draft.notes)
-    for text, line in _candidates(draft.value, options.chunk_threshold):
-        if len(text) + len(line) + spoken <= options.limit and len(text) < len(draft.text):
-            draft.text = text
+    for text, line in _candidates(draft, options.chunk_threshold):
+        if len(text) + len(line) + 1 + draft.spoken <= options.limit and len(text) < len(draft.text):
+            draft.write(text, lossy=True)
             draft.notes.append(line)
-            draft.lossy = True
             return
 
 
-def _candidates(value: Any, target: int) -> Iterator[tuple[str, str]]:
+def _candidates(draft: _Draft, target: int) -> Iterator[tuple[str, str]]:
     """(text, note) from most to least detail."""
+    found = draft.survey
+    arrays: dict[str, tuple[int, int]] = {}
+    build: Callable[[Detail], Any] = lambda _: draft.value  # noqa: E731
+    if found is not None:
+        build = lambda detail: found.filled(lambda bulk: stand_in(bulk, detail))  # noqa: E731
     for detail in DETAILS:
+        value = build(detail)
+        if found is not None:
+            arrays = {
+                path_text(b.keys): (b.summary.total, min(detail.rows, len(b.head))) for b in found.bulks
+            }
         made = collapse(value, target=target, detail=detail)
-        if made is None:
+        if made is not None:
+            value, arrays = made.value, {**arrays, **made.arrays}
+        if not arrays:
             break
-        told = ", ".join(
-            f"{path}: {total} rows, {shown} shown" for path, (total, shown) in list(made.arrays.items())[:5]
-        )
-        line = f"Arrays collapsed ({told}); counts and types are of all rows."
-        if size(made.value) <= target:
-            yield dump(made.value), line
+        line = _collapsed_note(arrays)
+        if size(value) <= target:
+            yield dump(value), line
         else:
-            yield dump(outline(made.value).value()), f"{line} The rest by key path."
+            yield dump(outline(value).value()), f"{line} The rest by key path."
+    value = build(DETAILS[-1])
     for chunks, shown in _OUTLINES:
         made_outline = outline(value, max_chunks=chunks, shown_bytes=shown)
         yield dump(made_outline.value()), "Large branches are listed by key path with their size."
 
 
+def _collapsed_note(arrays: dict[str, tuple[int, int]]) -> str:
+    told = [f"{path}: {total} rows, {shown} shown" for path, (total, shown) in arrays.items()]
+    more = f"; {len(told) - NAMED_ARRAYS} more" if len(told) > NAMED_ARRAYS else ""
+    return f"Arrays collapsed ({'; '.join(told[:NAMED_ARRAYS])}{more}); counts and types are of all rows."
+
+
 def _truncate(draft: _Draft, options: OutputOptions) -> None:
-    if not options.smart_truncation:
+    if not options.smart_truncation or len(draft.text) + draft.spoken <= options.limit:
         return
-    spoken = sum(len(line) + 1 for line in draft.notes)
-    if len(draft.text) + spoken <= options.limit:
-        return
-    if spoken > options.limit // 2:
+    if draft.spoken > options.limit // 2:
         draft.notes.clear()  # a budget this small goes to the answer; the footer still tells
-        spoken = 0
-    draft.text = truncate(draft.text, options.limit - spoken).text
-    draft.lossy = True
+    draft.write(truncate(draft.text, options.limit - draft.spoken).text, lossy=True)
 
 
 def _footer(draft: _Draft, bytes_in: int) -> str | None:
@@ -288,13 +329,14 @@ def _footer(draft: _Draft, bytes_in: int) -> str | None:
 
 
 def _keep(
-    footer: str, store: ResultStore, data: bytes, kind: Kind, label: str | None
-) -> tuple[str, str | None]:
+    footer: str, store: ResultStore, data: bytes, kind: Kind, label: str | None, index: RowIndex | None
+) -> tuple[str | None, str]:
+    """(handle, footer); without a handle where the store has no room."""
     try:
-        handle = store.save_bytes(data, kind, label=label)
+        handle = store.save_bytes(data, kind, label=label, index=index)
     except ResultNotKept as error:
-        return footer.format(handle=f"not kept ({error.message})"), None
-    return footer.format(handle=handle), handle
+        return None, footer.format(handle=f"not kept ({error.message})")
+    return handle, footer.format(handle=handle)
 
 
 def _shorter(lines: list[str], text: str, bytes_in: int) -> bool:

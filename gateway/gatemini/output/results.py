@@ -108,10 +108,15 @@ class ResultStore:
             text = value if isinstance(value, str) else dump(value)
         return self.save_bytes(encode(text), "text" if isinstance(value, str) else None, label=label)
 
-    def save_bytes(self, data: bytes, kind: Kind | None, *, label: str | None = None) -> str:
-        """Keeps UTF-8 text; `kind` None: JSON if it reads as JSON, found out on first use."""
+    def save_bytes(
+        self, data: bytes, kind: Kind | None, *, label: str | None = None, index: RowIndex | None = None
+    ) -> str:
+        """Keeps UTF-8 text; `kind` None: JSON if it reads as JSON, found out on first use.
+
+        `index`: where its rows are, if the caller knows already.
+        """
         mime = "text/plain" if kind == "text" else "application/json"
-        return self._keep(data, kind or "json", mime, label)
+        return self._keep(data, kind or "json", mime, label, index)
 
     def save_blob(self, data_b64: str, mime: str, *, label: str | None = None) -> str:
         """Keeps an image's or sound's data. Raises InvalidRequest when it is no base64."""
@@ -119,9 +124,9 @@ class ResultStore:
             data = b64.b64decode(data_b64, validate=True)
         except (binascii.Error, ValueError) as error:
             raise InvalidRequest(f"not base64: {error}") from error
-        return self._keep(data, "blob", mime, label)
+        return self._keep(data, "blob", mime, label, None)
 
-    def _keep(self, data: bytes, kind: Kind, mime: str, label: str | None) -> str:
+    def _keep(self, data: bytes, kind: Kind, mime: str, label: str | None, index: RowIndex | None) -> str:
         with self._lock:
             if self._closed:
                 raise ResultNotKept("the session has ended")
@@ -129,7 +134,7 @@ class ResultStore:
             handle = self._fresh_handle()
             now = self._clock()
             short = label[:LABEL_CHARS] if label else None
-            entry = _Entry(handle, kind, mime, short, now, now, len(data), data)
+            entry = _Entry(handle, kind, mime, short, now, now, len(data), data, None, index)
             if len(data) > self._memory_cap and not self._spill(entry, data):
                 raise ResultNotKept(_NO_ROOM.format(bytes=len(data)))
             self._entries[handle] = entry
@@ -182,7 +187,7 @@ class ResultStore:
                     f"{handle} is {entry.mime} data without rows: use results.base64(handle)"
                 )
             index = self._index(entry)
-            rows = index.read(self._bytes(entry), start, limit)
+            rows = index.read(lambda begin, end: self._bytes(entry, begin, end), start, limit)
         after = start + len(rows)
         return {
             "handle": handle,
@@ -305,12 +310,14 @@ class ResultStore:
         self._entries.move_to_end(handle)
         return entry
 
-    def _bytes(self, entry: _Entry) -> bytes:
+    def _bytes(self, entry: _Entry, begin: int = 0, end: int | None = None) -> bytes:
+        """The kept bytes from `begin` to `end`, from memory or disk."""
         if entry.data is not None:
-            return entry.data
-        path = entry.path or Path(os.devnull)
+            return entry.data if begin == 0 and end is None else entry.data[begin:end]
         try:
-            return path.read_bytes()
+            with (entry.path or Path(os.devnull)).open("rb") as file:
+                file.seek(begin)
+                return file.read() if end is None else file.read(end - begin)
         except OSError as error:
             self._remove(entry)
             raise ResultGone(

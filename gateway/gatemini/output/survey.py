@@ -1,0 +1,278 @@
+"""A large JSON document read in pieces: where its long arrays lie, and their rows batch by batch.
+
+Parsing 10 MB at once takes over 100 MB; here only one batch of rows is ever held. Batches are cut at places
+that look like a boundary between two rows and are certain once parsed: from a true boundary on, a slice that
+ends inside a string or a row is never valid JSON. Where the guess fails, a tokenizer finds the boundary.
+Above: `pipeline.py`, `rows.py`. Below: `digest.py`, `jsontext.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from gatemini.output.digest import Summary
+from gatemini.output.jsontext import parse
+
+WHOLE_BYTES = 1 << 20
+"""Documents up to this size are parsed at once."""
+BATCH_BYTES = 256 << 10
+WINDOW_BYTES = 64 << 10
+"""An array still open this far after the last one is where bulk lies."""
+LITERAL_BYTES = 1 << 20
+"""With more than this outside of long arrays a document has no shape to make use of."""
+HEAD_ROWS = 64
+"""First rows kept of every long array: what is shown of it."""
+_CANDIDATES = 3
+"""Likely boundaries tried before the tokenizer is asked."""
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_BOUNDARY = {
+    ord("{"): re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{"),
+    ord("["): re.compile(rb"\][ \t\r\n]*,[ \t\r\n]*\["),
+    ord('"'): re.compile(rb'"[ \t\r\n]*,[ \t\r\n]*"'),
+}
+_SCALAR_BOUNDARY = re.compile(rb"[0-9el][ \t\r\n]*,")
+"""After a number, true, false or null."""
+_FIRST_KEY = re.compile(rb'\{[ \t\r\n]*"[^"\\]{1,64}"[ \t\r\n]*:')
+
+Visit = Callable[[list[Any]], None]
+
+
+class NotSurveyed(Exception):
+    """The document is not valid JSON or has no long array; only callers of `survey` see this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows `first` to `first + count - 1` lie in `data[start:end]`, separated by commas."""
+
+    first: int
+    count: int
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Bulk:
+    """One long array: the keys that lead to it, its rows described, and where they are."""
+
+    keys: tuple[str, ...]
+    summary: Summary = field(default_factory=Summary)
+    head: list[Any] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        return self.batches[-1].end - self.batches[0].start if self.batches else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The document without the rows of its long arrays (`skeleton`), and these arrays."""
+
+    skeleton: Any
+    bulks: list[Bulk]
+
+    def filled(self, stand_in: Callable[[Bulk], Any]) -> Any:
+        """The document with something else in place of each long array."""
+        value = self.skeleton
+        for bulk in self.bulks:
+            value = _placed(value, bulk.keys, stand_in(bulk))
+        return value
+
+
+def _placed(value: Any, keys: tuple[str, ...], item: Any) -> Any:
+    if not keys:
+        return item
+    return {**value, keys[0]: _placed(value[keys[0]], keys[1:], item)}
+
+
+def survey(data: bytes, visit: Callable[[Bulk], Visit] | None = None) -> Survey:
+    """Reads all of `data` once; `visit(bulk)` gives a function that is told each batch of rows.
+
+    Raises NotSurveyed.
+    """
+    bulks: list[Bulk] = []
+    pieces: list[bytes] = []
+    literal = 0
+    piece = position = 0
+    stack: list[_Frame] = []
+    while (opened := _next_long_array(data, position, stack)) is not None:
+        literal += opened - piece
+        if literal > LITERAL_BYTES:
+            raise NotSurveyed
+        pieces.append(data[piece:opened])
+        bulk = Bulk(tuple(frame.key for frame in stack[1:]))
+        bulks.append(bulk)
+        piece = _read_bulk(data, opened, bulk, visit(bulk) if visit else None)
+        position = piece + 1
+        stack.pop()
+    if not bulks or literal + len(data) - piece > LITERAL_BYTES:
+        raise NotSurveyed
+    skeleton = parse(b"".join([*pieces, data[piece:]]))
+    if skeleton is None or skeleton.duplicates:
+        raise NotSurveyed
+    return Survey(skeleton.value, bulks)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """An open container: under which key of its parent, and where its bracket is."""
+
+    key: str
+    array: bool
+    at: int
+
+
+def _next_long_array(data: bytes, position: int, stack: list[_Frame]) -> int | None:
+    """The offset after the bracket of the next array open for `WINDOW_BYTES`; None at the document's end.
+
+    `stack` is brought up to that array, whose parents are all objects.
+    """
+    key = b'""'
+    window = position + WINDOW_BYTES
+    for token in _TOKEN.finditer(data, position):
+        at = token.start()
+        if at >= window:
+            depth = next((i for i, frame in enumerate(stack) if frame.array), None)
+            if depth is not None:
+                del stack[depth + 1 :]
+                return stack[depth].at + 1
+            window = at + WINDOW_BYTES
+            if window - position > LITERAL_BYTES + 2 * WINDOW_BYTES:
+                raise NotSurveyed
+        first = data[at]
+        if first == 0x22:
+            key = token[0]
+        elif first in b"[{":
+            stack.append(_Frame(_key(key) if stack else "", first == 0x5B, at))
+        elif stack:
+            stack.pop()
+        else:
+            raise NotSurveyed
+    return None
+
+
+def _key(token: bytes) -> str:
+    parsed = parse(token)
+    if parsed is None or not isinstance(parsed.value, str):
+        raise NotSurveyed
+    return parsed.value
+
+
+def _read_bulk(data: bytes, start: int, bulk: Bulk, visit: Visit | None) -> int:
+    """Feeds every row to the bulk; the offset of the closing bracket."""
+    reader = _Rows(data, start)
+    for begin, end, rows in reader:
+        # What is shown must be exact; what is only counted may be read at full speed.
+        reader.exact = visit is not None or len(bulk.head) + len(rows) < HEAD_ROWS
+        if len(bulk.head) < HEAD_ROWS:
+            bulk.head += rows[: HEAD_ROWS - len(bulk.head)]
+        bulk.batches.append(Batch(bulk.summary.total, len(rows), begin, end))
+        bulk.summary.add(rows)
+        if visit is not None:
+            visit(rows)
+    return reader.end
+
+
+class _Rows:
+    """Iterates (start, end, rows) over the array whose content begins at `start`; then `end` is its bracket."""
+
+    def __init__(self, data: bytes, start: int) -> None:
+        self.data = data
+        self.end = -1
+        self.exact = True
+        self._at = _skip(data, start)
+        opening = data[self._at : self._at + 1]
+        self._boundary = _BOUNDARY.get(opening[0], _SCALAR_BOUNDARY) if opening else None
+        self._token = _TOKEN if opening in (b"{", b"[") else _TOKEN_OR_COMMA
+        self._first_key: re.Pattern[bytes] | None = None
+        if found := _FIRST_KEY.match(data, self._at):
+            name = found[0][1:-1].strip()
+            self._first_key = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{[ \t\r\n]*" + re.escape(name))
+
+    def __iter__(self) -> Iterator[tuple[int, int, list[Any]]]:
+        data = self.data
+        if data[self._at : self._at + 1] == b"]":
+            self.end = self._at
+            return
+        while self.end < 0:
+            start = self._at
+            cut, rows = self._guess(start) or self._walk(start)
+            after = _skip(data, cut)
+            if data[after : after + 1] == b"]":
+                self.end = after
+            elif data[after : after + 1] == b",":
+                self._at = _skip(data, after + 1)
+            else:
+                raise NotSurveyed
+            yield start, cut, rows
+
+    def _guess(self, start: int) -> tuple[int, list[Any]] | None:
+        """A batch cut at a likely boundary; None where none proves right."""
+        target = start + BATCH_BYTES
+        for pattern in (self._first_key, self._boundary):
+            if pattern is None:
+                continue
+            at = target
+            for _ in range(_CANDIDATES):
+                found = pattern.search(self.data, at, target + BATCH_BYTES)
+                if found is None:
+                    break
+                rows = self._parsed(start, found.start() + 1, guessed=True)
+                if rows is not None:
+                    return found.start() + 1, rows
+                at = found.start() + 1
+        return None
+
+    def _walk(self, start: int) -> tuple[int, list[Any]]:
+        """A batch cut where the tokenizer says a row ends; the array's end at the latest."""
+        depth = 0
+        target = start + BATCH_BYTES
+        cut = len(self.data)
+        for token in self._token.finditer(self.data, start):
+            first = token[0][0]
+            if first in b"{[":
+                depth += 1
+            elif first in b"}]":
+                depth -= 1
+                if depth < 0:
+                    cut = token.start()
+                    break
+                if depth == 0 and token.start() >= target and self._token is _TOKEN:
+                    cut = token.end()
+                    break
+            elif first == 0x2C and depth == 0 and token.start() >= target:
+                cut = token.start()
+                break
+        rows = self._parsed(start, cut, guessed=False)
+        if rows is None:
+            raise NotSurveyed
+        return cut, rows
+
+    def _parsed(self, start: int, end: int, *, guessed: bool) -> list[Any] | None:
+        """The rows between; None where these are not whole rows."""
+        piece = b"[" + self.data[start:end] + b"]"
+        try:
+            rows = orjson.loads(piece)
+        except orjson.JSONDecodeError:
+            if guessed:
+                return None
+            rows = None
+        if rows is None or self.exact:
+            careful = parse(piece)
+            if careful is not None and careful.duplicates:
+                raise NotSurveyed
+            rows = careful.value if careful else None
+        return rows if isinstance(rows, list) and rows else None
+
+
+def _skip(data: bytes, at: int) -> int:
+    found = _SPACE.match(data, at)
+    return found.end() if found else at
