@@ -1,1 +1,5 @@
+"""The guest's side of the sandbox: JavaScript and data, read through importlib.resources.
 
+`prelude.js` is the bridge, `values.js` what it stands on, `shims.js` the standard helpers, `protocol.json` the
+message kinds, fields and limit codes that both sides share. Above: gatemini_sandbox. Below: nothing.
+"""

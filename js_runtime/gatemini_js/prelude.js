@@ -1,0 +1,737 @@
+// The bridge: the guest's half of every message.
+//
+// A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
+// takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
+// returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
+// Above: user code. Below: values.js (references taken at boot, see its rules). Beside: shims.js.
+(function (values, shims, protocol) {
+  "use strict";
+  const {
+    own, list, backendNames, callNames, limitCodes, limitError, kindOf, quote, safeText, safeGet, encode,
+    conversionNote, inspect,
+  } = values;
+  const { define, apply } = own;
+  const LIMIT = protocol.limits;
+  const AsyncFunctionPrototype = own.protoOf(async function () {});
+
+  const noteList = list();
+  const notesSeen = own.create(null);
+  let limits = null;
+
+  function note(text) {
+    if (notesSeen[text] === undefined && noteList.length < 50) {
+      notesSeen[text] = true;
+      noteList[noteList.length] = text;
+    }
+  }
+
+  function expose(target, name, value) {
+    define(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+  }
+
+  // --- console: a fixed buffer, read by the host even after a trap ---------------------------------------
+
+  const consoleBuffer = new own.ArrayBuffer(protocol.console.bytes + 16);
+  const consoleHead = new own.Int32Array(consoleBuffer, 0, 4); // bytes used, lines, lines dropped, lines cut
+  const consoleBytes = new own.Uint8Array(consoleBuffer, 16);
+
+  function writeLine(text) {
+    // UTF-8, ended by 0x0A with newlines inside a line written as 0x0B (the host turns them back).
+    const room = protocol.console.bytes;
+    let at = consoleHead[0];
+    const start = at;
+    for (let i = 0; i < text.length; i++) {
+      let c = own.charCode(text, i);
+      if (c >= 0xd800 && c < 0xdc00 && i + 1 < text.length) {
+        const d = own.charCode(text, i + 1);
+        if (d >= 0xdc00 && d < 0xe000) {
+          c = 0x10000 + ((c - 0xd800) << 10) + (d - 0xdc00);
+          i++;
+        }
+      }
+      if (c >= 0xd800 && c < 0xe000) c = 0xfffd;
+      if (at + 5 > room) {
+        consoleHead[2]++;
+        return false;
+      }
+      if (c < 0x80) consoleBytes[at++] = c === 10 ? 11 : c;
+      else if (c < 0x800) {
+        consoleBytes[at++] = 0xc0 | (c >> 6);
+        consoleBytes[at++] = 0x80 | (c & 63);
+      } else if (c < 0x10000) {
+        consoleBytes[at++] = 0xe0 | (c >> 12);
+        consoleBytes[at++] = 0x80 | ((c >> 6) & 63);
+        consoleBytes[at++] = 0x80 | (c & 63);
+      } else {
+        consoleBytes[at++] = 0xf0 | (c >> 18);
+        consoleBytes[at++] = 0x80 | ((c >> 12) & 63);
+        consoleBytes[at++] = 0x80 | ((c >> 6) & 63);
+        consoleBytes[at++] = 0x80 | (c & 63);
+      }
+    }
+    if (at + 1 > room) {
+      consoleHead[2]++;
+      return false;
+    }
+    consoleBytes[at++] = 10;
+    consoleHead[0] = at;
+    consoleHead[1]++;
+    return at > start;
+  }
+
+  let consoleFull = false;
+  function log(...args) {
+    if (consoleFull) {
+      consoleHead[2]++;
+      return;
+    }
+    const most = protocol.console.line;
+    let text = "";
+    for (let i = 0; i < args.length && text.length <= most; i++) {
+      text += (i === 0 ? "" : " ") + inspect(args[i], most - text.length + 1);
+    }
+    if (text.length > most) {
+      text = own.slice(text, 0, most) + "…";
+      consoleHead[3]++;
+    }
+    consoleFull = !writeLine(text);
+  }
+
+  const console = {
+    log, info: log, warn: log, error: log, debug: log, trace: log,
+    table(rows) { log(rows); },
+    dir(value) { log(value); },
+    assert(ok, ...args) {
+      if (ok) return;
+      log("Assertion failed:");
+      apply(log, undefined, args);
+    },
+    group: log, groupEnd() {}, time() {}, timeEnd() {}, count() {},
+  };
+
+  // --- calls ------------------------------------------------------------------------------------------------
+
+  const pending = own.create(null);
+  const awaited = own.create(null);
+  const callIds = new own.WeakMap();
+  let outbox = list();
+  let unsent = own.create(null);
+  let nextId = 1, outstanding = 0, toolCalls = 0, otherCalls = 0;
+
+  // Promises of calls have a prototype of their own, so that `await` goes through `then` below and a call nobody
+  // waits for can be told from one that is waited for.
+  const CallPromisePrototype = own.create(own.PromisePrototype);
+  function CallPromise() {
+    throw new own.TypeError("calls make their own promises");
+  }
+  define(CallPromise, own.species, { __proto__: null, value: own.Promise });
+  define(CallPromisePrototype, "constructor", { __proto__: null, value: CallPromise });
+  define(CallPromisePrototype, "then", {
+    __proto__: null,
+    value: function then(resolved, rejected) {
+      const id = own.weakGet(callIds, this);
+      if (id !== undefined) awaited[id] = true;
+      return own.then(this, resolved, rejected);
+    },
+  });
+  define(CallPromisePrototype, own.toPrimitive, {
+    __proto__: null,
+    value() {
+      throw forgotten(this, "used as text or number");
+    },
+  });
+  define(CallPromisePrototype, "toJSON", {
+    __proto__: null,
+    value() {
+      throw forgotten(this, "given to JSON.stringify");
+    },
+  });
+  // Reading a member that only the awaited value can have: the commonest slip there is.
+  const VALUE_MEMBERS = [
+    "length", "map", "filter", "forEach", "reduce", "find", "some", "every", "slice", "join", "split", "includes",
+    "indexOf", "flatMap", "sort", "concat", "trim", "replace", "match", "push", "at",
+  ];
+  for (let i = 0; i < VALUE_MEMBERS.length; i++) {
+    const name = VALUE_MEMBERS[i];
+    define(CallPromisePrototype, name, {
+      __proto__: null,
+      get() {
+        throw forgotten(this, `read as .${name}`);
+      },
+    });
+  }
+  own.freeze(CallPromise);
+  own.freeze(CallPromisePrototype);
+
+  function forgotten(promise, how) {
+    const name = own.weakGet(callNames, promise) ?? "the call";
+    return new own.TypeError(`${name}(…) is a promise here and was ${how}: put \`await\` in front of the call`);
+  }
+
+  function callPromise(name, id, executor) {
+    const promise = own.setProto(new own.Promise(executor), CallPromisePrototype);
+    own.weakSet(callNames, promise, name);
+    own.weakSet(callIds, promise, id);
+    return promise;
+  }
+
+  class ToolError extends own.Error {
+    constructor(message, fields) {
+      super(message);
+      define(this, "name", { __proto__: null, value: "ToolError", writable: true, configurable: true });
+      const put = (key, value) =>
+        define(this, key, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
+      if (typeof fields === "object" && fields !== null) {
+        if (typeof fields.name === "string") this.name = fields.name;
+        put("tool", fields.tool);
+        put("backend", fields.backend);
+        if (fields.code !== undefined && fields.code !== null) put("code", fields.code);
+        if (fields.structured !== undefined && fields.structured !== null) put("structured", fields.structured);
+        if (typeof fields.hint === "string") put("hint", fields.hint);
+      }
+    }
+  }
+
+  function stackHere() {
+    // Where the call stands in the user's code; read by the host. User code may have broken Error: then nothing.
+    try {
+      const stack = new own.Error("").stack;
+      return typeof stack === "string" ? stack : "";
+    } catch {
+      return "";
+    }
+  }
+
+  const noneSettled = new own.Map();
+  function argumentText(value, settled, name) {
+    return encode(value, {
+      __proto__: null, settled, depth: limits.depth, typedItems: limits.argument_bytes, bytes: limits.argument_bytes,
+      code: LIMIT.arguments, what: `the arguments of ${name}`,
+    });
+  }
+
+  function parsedObject(text) {
+    // A JSON string given where an object belongs: taken when it is one.
+    try {
+      const value = own.parse(text);
+      return typeof value === "object" && value !== null && !own.isArray(value) ? value : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  function isPlainArguments(value) {
+    if (typeof value !== "object" || value === null) return false;
+    const kind = kindOf(value);
+    return kind === "object" || kind === "instance" || kind === "map";
+  }
+
+  function prepared(kind, args, name) {
+    // What travels as `arguments`: the one object, or the raw list so that the host can answer with the signature.
+    if (kind === "resource") return args[0];
+    if (kind !== "results" && args.length === 1) {
+      const only = args[0];
+      if (isPlainArguments(only)) return only;
+      if (typeof only === "string") {
+        const object = parsedObject(only);
+        if (object !== undefined) {
+          note(`${name} was given a JSON string; its object was taken`);
+          return object;
+        }
+      }
+      if (only === undefined) return list0;
+    }
+    return args;
+  }
+  const list0 = [];
+
+  function claim(kind, name) {
+    if (kind === "tool" || kind === "resource") {
+      if (toolCalls >= limits.calls) throw limitError(LIMIT.calls, `a chain may make ${limits.calls} calls; ${name} was one more`);
+      toolCalls++;
+    } else {
+      if (otherCalls >= limits.other_messages) {
+        throw limitError(LIMIT.calls, `a chain may make ${limits.other_messages} calls of results and gatemini; ${name} was one more`);
+      }
+      otherCalls++;
+    }
+    return nextId++;
+  }
+
+  function send(kind, backend, tool, args, raw, name) {
+    const stack = stackHere();
+    let id = 0;
+    const entry = { __proto__: null, resolve: null, reject: null, stack, name };
+    const executor = (resolve, reject) => {
+      entry.resolve = resolve;
+      entry.reject = reject;
+    };
+    let promise;
+    try {
+      id = claim(kind, name);
+      promise = callPromise(name, id, executor);
+      const value = prepared(kind, args, name);
+      const encoded = argumentText(value, noneSettled, name);
+      pending[id] = entry;
+      outstanding++;
+      if (encoded.promises.length === 0) post(id, kind, backend, tool, raw, encoded, name);
+      else sendLater(id, kind, backend, tool, raw, value, encoded, name);
+    } catch (error) {
+      placeStack(error, stack);
+      if (promise === undefined) promise = callPromise(name, 0, executor);
+      if (pending[id] !== undefined) outstanding--;
+      delete pending[id];
+      entry.reject(error);
+    }
+    return promise;
+  }
+
+  function post(id, kind, backend, tool, raw, encoded, name) {
+    const text = conversionNote(encoded.converted);
+    if (text !== "") note(`arguments of ${name}: ${text}`);
+    outbox[outbox.length] =
+      `[${id},"${kind}",${quote(backend)},${quote(tool)},${raw ? "true" : "false"},${encoded.text ?? "null"}]`;
+    unsent[id] = name;
+  }
+
+  async function sendLater(id, kind, backend, tool, raw, value, encoded, name) {
+    // Promises inside the arguments are waited for first: `b.take({ row: a.find() })` does what it means.
+    try {
+      const settled = new own.Map();
+      while (encoded.promises.length > 0) {
+        await settleAll(encoded.promises, settled);
+        encoded = argumentText(value, settled, name);
+      }
+      post(id, kind, backend, tool, raw, encoded, name);
+    } catch (error) {
+      settle(id, false, error);
+    }
+  }
+
+  async function settleAll(promises, settled) {
+    for (let i = 0; i < promises.length; i++) {
+      if (own.mapGet(settled, promises[i]) === undefined) {
+        own.mapSet(settled, promises[i], { __proto__: null, value: await promises[i] });
+      }
+    }
+  }
+
+  function placeStack(error, stack) {
+    if (stack !== "") define(error, "stack", { __proto__: null, value: stack, writable: true, configurable: true });
+  }
+
+  function settle(id, ok, value) {
+    const entry = pending[id];
+    if (entry === undefined) return;
+    delete pending[id];
+    outstanding--;
+    if (ok) entry.resolve(value);
+    else entry.reject(value);
+  }
+
+  function deliver(replies) {
+    for (let i = 0; i < replies.length; i++) {
+      const reply = replies[i];
+      const id = reply[0], entry = pending[id];
+      if (entry === undefined) continue;
+      if (reply[1]) settle(id, true, reply[2]);
+      else {
+        const fields = reply[2];
+        const error = new ToolError(safeText(safeGet(fields, "message") ?? "the call failed", 100000), fields);
+        placeStack(error, entry.stack);
+        settle(id, false, error);
+      }
+    }
+  }
+
+  // --- backends -----------------------------------------------------------------------------------------------
+
+  let catalog = null;
+  const backendByName = own.create(null);
+  const OBJECT_MEMBERS = own.create(null);
+  {
+    const names = own.ownKeys(own.ObjectPrototype);
+    for (let i = 0; i < names.length; i++) OBJECT_MEMBERS[names[i]] = true;
+  }
+
+  function toolFunction(backend, tool) {
+    const name = `${backend}.${tool}`;
+    const callTool = (...args) => send("tool", backend, tool, args, false, name);
+    expose(callTool, "raw", (...args) => send("tool", backend, tool, args, true, name));
+    return callTool;
+  }
+
+  function specialMember(backend, special) {
+    // `readResource` and `call` are ours unless what is given looks like a call of a tool with that name.
+    const asTool = toolFunction(backend, special);
+    const make = (raw) => (...args) => {
+      const first = args[0];
+      if (typeof first !== "string") return apply(raw ? asTool.raw : asTool, undefined, args);
+      if (special === "readResource") return send("resource", backend, "", args, raw, `${backend}.readResource`);
+      const rest = list();
+      for (let i = 1; i < args.length; i++) rest[i - 1] = args[i];
+      return send("tool", backend, first, rest, raw, `${backend}.${first}`);
+    };
+    const member = make(false);
+    expose(member, "raw", make(true));
+    return member;
+  }
+
+  function has(names, name) {
+    for (let i = 0; i < names.length; i++) if (names[i] === name) return true;
+    return false;
+  }
+
+  function makeBackend(name, owners) {
+    const tools = own.create(null);
+    const text = `[backend ${name}]`;
+    const ambiguous = owners === undefined ? null
+      : () => new own.TypeError(`${name} could be any of ${own.join(owners, ", ")}: write __backends["${owners[0]}"] instead`);
+    const describe = () => text;
+    const get = (_target, key) => {
+      if (typeof key === "symbol") {
+        if (key === own.toPrimitive) return describe;
+        return key === own.toStringTag ? "backend" : undefined;
+      }
+      if (key === "then") return undefined;
+      if (key === "toString" || key === "toJSON" || key === "inspect") return describe;
+      if (OBJECT_MEMBERS[key] === true) return own.ObjectPrototype[key];
+      if (ambiguous !== null) throw ambiguous();
+      let tool = tools[key];
+      if (tool === undefined) {
+        tool = tools[key] = key === "call" || key === "readResource" ? specialMember(name, key) : toolFunction(name, key);
+      }
+      return tool;
+    };
+    const namesOf = () => (catalog === null ? undefined : catalog[name]);
+    const refuse = (what) => () => {
+      throw new own.TypeError(`${name} is a backend: it cannot be ${what}`);
+    };
+    const proxy = new own.Proxy(own.create(null), {
+      __proto__: null,
+      get,
+      has(_target, key) {
+        const names = namesOf();
+        return names !== undefined && typeof key === "string" && has(names, key);
+      },
+      ownKeys() {
+        const names = namesOf(), copy = [];
+        if (names !== undefined) for (let i = 0; i < names.length; i++) {
+          define(copy, i, { __proto__: null, value: names[i], writable: true, enumerable: true, configurable: true });
+        }
+        return copy;
+      },
+      getOwnPropertyDescriptor(target, key) {
+        const names = namesOf();
+        if (typeof key !== "string" || names === undefined || !has(names, key)) return undefined;
+        return { __proto__: null, value: get(target, key), writable: true, enumerable: true, configurable: true };
+      },
+      set: refuse("changed"),
+      defineProperty: refuse("changed"),
+      deleteProperty: refuse("changed"),
+      setPrototypeOf: refuse("changed"),
+      preventExtensions: refuse("frozen or sealed"),
+    });
+    own.weakSet(backendNames, proxy, name);
+    return proxy;
+  }
+
+  function exposeBackends(start) {
+    const all = own.create(null);
+    for (let i = 0; i < start.backends.length; i++) {
+      const pair = start.backends[i], identifier = pair[0], name = pair[1];
+      if (name === "") {
+        expose(globalThis, identifier, makeBackend(identifier, start.ambiguous[identifier]));
+        continue;
+      }
+      let backend = backendByName[name];
+      if (backend === undefined) backend = backendByName[name] = makeBackend(name);
+      define(all, name, { __proto__: null, value: backend, enumerable: true, writable: true, configurable: true });
+      expose(globalThis, identifier, backend);
+      if (!own.hasOwn(globalThis, name)) expose(globalThis, name, backend);
+    }
+    expose(globalThis, "__backends", all);
+  }
+
+  // --- discovery and results: plain messages ----------------------------------------------------------------------
+
+  function messenger(kind, names) {
+    const target = {};
+    for (let i = 0; i < names.length; i++) {
+      const name = names[i];
+      expose(target, name, (...args) => send(kind, "", name, args, false, `${kind}.${name}`));
+    }
+    return target;
+  }
+
+  function exposeServices(start) {
+    expose(globalThis, "gatemini", messenger("gatemini", protocol.gatemini));
+    const results = messenger("results", protocol.results);
+    expose(results, "chunks", (handle, options) => chunks(results, handle, options));
+    expose(globalThis, "results", results);
+    if (start.args !== undefined) expose(globalThis, "args", start.args);
+    const interfaces = start.interfaces ?? own.create(null);
+    expose(globalThis, "__interfaces", interfaces);
+    expose(globalThis, "__getToolInterface", (name) => lookUp(interfaces, own.String(name)));
+  }
+
+  function lookUp(interfaces, name) {
+    // By "backend.tool", by bare tool name, or through the whole catalogue when that was brought in.
+    if (own.hasOwn(interfaces, name)) {
+      const found = interfaces[name];
+      if (found === null || own.hasOwn(found, "name")) return found;
+    }
+    const backends = own.keys(interfaces);
+    for (let i = 0; i < backends.length; i++) {
+      const backend = backends[i], tools = interfaces[backend];
+      if (typeof tools !== "object" || tools === null) continue;
+      const head = backend + ".";
+      const bare = own.slice(name, 0, head.length) === head ? own.slice(name, head.length) : name;
+      if (own.hasOwn(tools, bare)) return tools[bare];
+    }
+    return null;
+  }
+
+  function chunks(results, handle, options) {
+    // An async iterator over pieces of a large result, so that code need not hold all of it at once.
+    const rows = (options && options.rows) || 1000;
+    let offset = 0, ended = false;
+    const next = async () => {
+      if (ended) return { value: undefined, done: true };
+      const piece = await send("results", "", "chunk", [handle, { offset, rows }], false, "results.chunks");
+      const got = own.isArray(piece) ? piece : (piece && piece.rows) || [];
+      offset += got.length;
+      if (got.length < rows) ended = true;
+      return got.length === 0 ? { value: undefined, done: true } : { value: got, done: false };
+    };
+    return { next, return: async (value) => { ended = true; return { value, done: true }; }, [own.asyncIterator]() { return this; } };
+  }
+
+  // --- timers -------------------------------------------------------------------------------------------------------
+
+  const timers = own.create(null);
+  let nextTimer = 1, timerCount = 0, sleepers = 0;
+
+  function addTimer(callback, delay, every, args) {
+    if (timerCount >= 10000) throw limitError(LIMIT.calls, "a chain may have 10000 timers");
+    const ms = own.Number(delay);
+    const wait = ms > 0 ? ms : 0;
+    const id = nextTimer++;
+    const period = every ? (wait < 4 ? 4 : wait) : 0;
+    timers[id] = { __proto__: null, id, due: own.now() + (every ? period : wait), period, callback, args };
+    timerCount++;
+    return id;
+  }
+  function dropTimer(id) {
+    const key = typeof id === "number" ? id : own.Number(id);
+    if (timers[key] !== undefined) {
+      delete timers[key];
+      timerCount--;
+    }
+  }
+  function timerCallback(callback, name) {
+    if (typeof callback !== "function") throw new own.TypeError(`${name} takes a function first`);
+    return callback;
+  }
+  function sleep(ms) {
+    return new own.Promise((resolve) => {
+      addTimer(resolve, ms, false, []);
+    });
+  }
+
+  function earliest() {
+    let best = null;
+    const ids = own.keys(timers); // integer keys come in ascending order, so ties go by age
+    for (let i = 0; i < ids.length; i++) {
+      const timer = timers[ids[i]];
+      if (best === null || timer.due < best.due) best = timer;
+    }
+    return best;
+  }
+
+  function fire() {
+    // Runs the one timer that is most due; the host lets jobs run between two of them.
+    const timer = earliest();
+    if (timer === null || timer.due > own.now()) return;
+    if (timer.period > 0) timer.due = own.now() + timer.period;
+    else dropTimer(timer.id);
+    try {
+      apply(timer.callback, undefined, timer.args);
+    } catch (error) {
+      note(`a timer callback threw: ${thrownLine(error)}`);
+    }
+  }
+
+  // --- the run --------------------------------------------------------------------------------------------------------
+
+  let status = protocol.state.pending;
+  let outcome = "", outcomeKind = "undefined", refs = list();
+
+  function exposeAlways() {
+    // Globals that do not depend on the chain: part of the memory image.
+    expose(globalThis, "console", console);
+    expose(globalThis, "ToolError", ToolError);
+    expose(globalThis, "setTimeout", (f, ms, ...args) => addTimer(timerCallback(f, "setTimeout"), ms, false, args));
+    expose(globalThis, "setInterval", (f, ms, ...args) => addTimer(timerCallback(f, "setInterval"), ms, true, args));
+    expose(globalThis, "setImmediate", (f, ...args) => addTimer(timerCallback(f, "setImmediate"), 0, false, args));
+    expose(globalThis, "clearTimeout", dropTimer);
+    expose(globalThis, "clearInterval", dropTimer);
+    expose(globalThis, "clearImmediate", dropTimer);
+    expose(globalThis, "sleep", sleep);
+    shims.install(globalThis, () => own.keys(backendByName));
+  }
+
+  function begin(start) {
+    limits = start.limits;
+    catalog = start.catalog ?? null;
+    shims.seed(start.seed);
+    exposeServices(start);
+    exposeBackends(start);
+  }
+
+  async function run(main) {
+    try {
+      let value = await apply(main, undefined, []);
+      if (typeof value === "function") {
+        note("the code returned a function; it was called without arguments");
+        value = await value();
+      }
+      const settled = new own.Map();
+      let encoded = valueText(value, settled);
+      while (encoded.promises.length > 0) {
+        await settleAll(encoded.promises, settled);
+        encoded = valueText(value, settled);
+      }
+      if (typeof value === "object" && value !== null && own.mapGet(settled, value) !== undefined) value = own.mapGet(settled, value).value;
+      finish(value, encoded);
+      status = protocol.state.done;
+    } catch (error) {
+      outcome = describe(error);
+      status = protocol.state.failed;
+    }
+  }
+
+  function valueText(value, settled) {
+    return encode(value, {
+      __proto__: null, settled, depth: limits.depth, typedItems: protocol.typed_items, bytes: limits.value_bytes,
+      code: LIMIT.value, what: "the returned value",
+    });
+  }
+
+  function finish(value, encoded) {
+    const text = conversionNote(encoded.converted);
+    if (text !== "") note(`returned value: ${text}`);
+    refs = encoded.refs;
+    if (encoded.text === undefined) {
+      outcome = "null";
+      outcomeKind = "undefined";
+    } else if (typeof value === "string") {
+      if (value.length > limits.value_bytes) throw limitError(LIMIT.value, `the returned value is larger than ${limits.value_bytes} bytes`);
+      outcome = own.isWellFormed(value) ? value : own.toWellFormed(value);
+      outcomeKind = "string";
+    } else {
+      outcome = encoded.text;
+      outcomeKind = "json";
+    }
+  }
+
+  function waitMs() {
+    const timer = earliest();
+    return timer === null ? "null" : own.max(0, timer.due - own.now());
+  }
+
+  function collect() {
+    // One text for everything the host needs to know; called after all jobs have run.
+    let text = `{"state":${status},"open":${outstanding},"wake":${timerCount === 0 ? "null" : waitMs()},"calls":[`;
+    if (outbox.length > 0) {
+      text += own.join(outbox, ",");
+      outbox = list();
+      unsent = own.create(null);
+    }
+    return text + "]}";
+  }
+
+  function summary() {
+    // What goes with the end of a chain, done or failed.
+    const lost = list(), ids = list();
+    let n = 0;
+    for (let id = 1; id < nextId; id++) if (awaited[id] === undefined) ids[n++] = id;
+    const names = own.keys(unsent);
+    for (let i = 0; i < names.length; i++) lost[i] = unsent[names[i]];
+    if (names.length > 0) note(`not sent, because the code ended first: ${own.join(lost, ", ")}`);
+    if (timerCount > 0) note(`${timerCount} timer${timerCount === 1 ? " was" : "s were"} still pending at the end and dropped`);
+    const quotedNotes = list(), quotedRefs = list();
+    for (let i = 0; i < noteList.length; i++) quotedNotes[i] = quote(noteList[i]);
+    for (let i = 0; i < refs.length && i < 1000; i++) quotedRefs[i] = quote(refs[i]);
+    return `{"kind":"${outcomeKind}","notes":[${own.join(quotedNotes, ",")}],"unawaited":[${own.join(ids, ",")}],"refs":[${own.join(quotedRefs, ",")}]}`;
+  }
+
+  // --- errors -----------------------------------------------------------------------------------------------------------
+
+  function thrownLine(error) {
+    if (typeof error !== "object" || error === null) return safeText(error, 500);
+    const name = safeGet(error, "name"), message = safeGet(error, "message");
+    if (typeof message !== "string") return safeText(error, 500);
+    return `${typeof name === "string" ? own.slice(name, 0, 100) : "Error"}: ${own.slice(message, 0, 500)}`;
+  }
+
+  function limitOf(error, name, message) {
+    const code = own.weakGet(limitCodes, error);
+    if (code !== undefined) return code;
+    if (name === "InternalError" && message === "out of memory") return LIMIT.memory;
+    if ((name === "RangeError" || name === "InternalError") && (message === "invalid string length" || message === "string too long")) {
+      return LIMIT.memory;
+    }
+    return null;
+  }
+
+  function fieldText(name, value) {
+    if (value === undefined || value === null) return "";
+    try {
+      const encoded = encode(value, {
+        __proto__: null, settled: noneSettled, depth: 100, typedItems: 100, bytes: 1 << 16, code: LIMIT.value, what: name,
+      });
+      return encoded.text === undefined ? "" : `,"${name}":${encoded.text}`;
+    } catch {
+      return "";
+    }
+  }
+
+  function describe(error) {
+    // JSON of anything thrown: readable whatever its getters do.
+    let name = "Error", message, stack = "", extra = "", limit = null;
+    if (typeof error === "object" && error !== null && kindOfSafely(error) === "error") {
+      const givenName = safeGet(error, "name"), givenMessage = safeGet(error, "message"), givenStack = safeGet(error, "stack");
+      if (typeof givenName === "string" && givenName !== "") name = own.slice(givenName, 0, 200);
+      message = typeof givenMessage === "string" ? own.slice(givenMessage, 0, 100000) : "(the error's message cannot be read)";
+      if (typeof givenStack === "string") stack = own.slice(givenStack, 0, 8000);
+      limit = limitOf(error, name, message);
+      extra = fieldText("tool", safeGet(error, "tool")) + fieldText("backend", safeGet(error, "backend"))
+        + fieldText("code", safeGet(error, "code")) + fieldText("structured", safeGet(error, "structured"))
+        + fieldText("hint", safeGet(error, "hint") ?? shims.hintFor(name, message, own.keys(backendByName)));
+      const cause = safeGet(error, "cause");
+      if (cause !== undefined) extra += `,"cause":${quote(thrownLine(cause))}`;
+    } else {
+      message = `${safeText(error, 10000)} (thrown as ${error === null ? "null" : typeof error}, not as an Error)`;
+      if (typeof error === "object" && error !== null) extra = fieldText("structured", error);
+    }
+    return `{"name":${quote(name)},"message":${quote(message)},"stack":${quote(stack)},"limit":${limit === null ? "null" : quote(limit)}${extra}}`;
+  }
+
+  function kindOfSafely(value) {
+    try {
+      return kindOf(value);
+    } catch {
+      return "unreadable";
+    }
+  }
+
+  function rejected(promise, reason) {
+    // A rejection nobody handled, reported by the engine. Calls are left out: they are reported as un-awaited.
+    if (own.weakGet(callIds, promise) !== undefined) return;
+    note(`a rejected promise was not handled: ${thrownLine(reason)}`);
+  }
+
+  exposeAlways();
+  return [begin, run, deliver, collect, fire, () => outcome, summary, describe, rejected, consoleBuffer];
+})

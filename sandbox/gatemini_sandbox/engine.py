@@ -1,0 +1,357 @@
+"""WebAssembly machines: one compiled module, many instances, each stopped by epoch ticks when its budget is over.
+
+wasmtime's Python calls look up a function's type on every call; this file keeps each function and one array of raw
+values and goes through the C interface, which is several times cheaper. It knows nothing of JavaScript.
+Above: guest.py. Below: module.py, wasi.py, wasmtime.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import wasmtime
+from wasmtime import _ffi as ffi
+
+from gatemini_sandbox import limits, wasi
+from gatemini_sandbox.errors import GuestFault, GuestTampered
+from gatemini_sandbox.module import STACK_POINTER, load_module
+
+TICK_SECONDS = 0.01
+"""How often running guests look at their budget: the most a cancelled or over-budget guest runs on."""
+NATIVE_STACK = 2 * limits.MIB
+"""wasmtime's own bound on native stack; above its async stack size (2 MiB) it would abort the process."""
+PAGE = 65536
+WASI_MODULE = "wasi_snapshot_preview1"
+MOST_SLOTS = 8
+
+
+class Trapped(Exception):
+    """The instance is finished. `reason` is a limit code, "cancelled", or "fault" with wasmtime's text."""
+
+    def __init__(self, reason: str, text: str = "") -> None:
+        super().__init__(reason, text)
+        self.reason = reason
+        self.text = text
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a machine may still use; read by the epoch callback on the guest's own thread."""
+
+    cpu_seconds: float
+    wall_until: float
+    """On time.monotonic()."""
+    ledger: Ledger
+    cancelled: bool = False
+    used_cpu: float = 0.0
+    cpu_at_entry: float = 0.0
+
+    def verdict(self) -> str | None:
+        """The limit that is over, if one is; called while the guest runs."""
+        if self.cancelled:
+            return "cancelled"
+        if self.used_cpu + time.thread_time() - self.cpu_at_entry > self.cpu_seconds:
+            return limits.CPU
+        if time.monotonic() > self.wall_until:
+            return limits.WALL
+        return None
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Linear memory of all guests together, in bytes by machine; the largest ends when it is too much."""
+
+    most: int
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def over(self, machine: int, size: int) -> bool:
+        self.sizes[machine] = size
+        held = list(self.sizes.values())
+        return sum(held) > self.most and size >= max(held)
+
+    def forget(self, machine: int) -> None:
+        self.sizes.pop(machine, None)
+
+
+class Ticker:
+    """Moves the engine's epoch on while any guest runs, and sleeps otherwise."""
+
+    def __init__(self, engine: wasmtime.Engine) -> None:
+        self._engine = engine
+        self._wake = threading.Condition()
+        self._running = 0
+        self._thread: threading.Thread | None = None
+
+    def enter(self) -> None:
+        with self._wake:
+            self._running += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="sandbox-epoch", daemon=True)
+                self._thread.start()
+            elif self._running == 1:
+                self._wake.notify()
+
+    def leave(self) -> None:
+        with self._wake:
+            self._running -= 1
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while self._running == 0:
+                    self._wake.wait()
+            time.sleep(TICK_SECONDS)
+            self._engine.increment_epoch()
+
+
+_machines: dict[int, Machine] = {}
+_numbers = itertools.count(1)
+_on_thread = threading.local()
+
+
+def _deadline(_context: Any, number: int | None, delta: Any, _kind: Any) -> int:
+    """Called by wasmtime on the guest's thread at every tick: go on for one more, or stop."""
+    machine = _machines.get(number or 0)
+    if machine is not None:
+        machine.stopped = machine.budget.verdict() or machine.memory_verdict()
+        if machine.stopped is None:
+            delta[0] = 1
+            return 0
+    error = ffi.wasmtime_error_new(ctypes.create_string_buffer(b"stopped"))
+    return ctypes.cast(error, ctypes.c_void_p).value or 0
+
+
+# The callbacks must have exactly the types of the C interface, and live as long as the process.
+_DEADLINE_TYPE = ctypes.CFUNCTYPE(
+    ctypes.c_size_t,
+    ctypes.POINTER(ffi.wasmtime_context_t),
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_uint64),
+    ctypes.POINTER(ffi.wasmtime_update_deadline_kind_t),
+)
+_FINALIZER_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_deadline_callback = _DEADLINE_TYPE(_deadline)
+_no_finalizer = _FINALIZER_TYPE(0)
+
+
+def _stub(name: str) -> Any:
+    """One WASI function as a raw callback: arguments in, result in the same slots."""
+
+    def run(_env: Any, _caller: Any, slots: Any, _count: int) -> int:
+        machine: Machine = _on_thread.machine
+        if name == "proc_exit":
+            machine.stopped = "fault"
+            trap = ffi.wasmtime_trap_new(ctypes.create_string_buffer(b"exit"), 4)
+            return ctypes.cast(trap, ctypes.c_void_p).value or 0
+        memory, clock = machine.memory, machine.clock
+        if name == "clock_time_get":
+            answer = wasi.clock_time_get(memory, clock, slots[0].i32, slots[2].i32 & 0xFFFFFFFF)
+        elif name == "environ_sizes_get":
+            answer = wasi.environ_sizes_get(memory, slots[0].i32 & 0xFFFFFFFF, slots[1].i32 & 0xFFFFFFFF)
+        elif name == "environ_get":
+            answer = wasi.ERRNO_OK
+        elif name == "fd_write":
+            fd, at, count, written = (slots[i].i32 & 0xFFFFFFFF for i in range(4))
+            answer = wasi.fd_write(memory, fd, at, count, written)
+        else:
+            answer = wasi.refusal(name)
+        slots[0].i32 = answer
+        return 0
+
+    return ffi.wasmtime_func_unchecked_callback_t(run)
+
+
+_stubs = {name: _stub(name) for name in wasi.BINDINGS}
+
+
+class Engine:
+    """The compiled guest and what its instances share; thread-safe."""
+
+    def __init__(self, cache_dir: Path | None) -> None:
+        config = wasmtime.Config()
+        config.epoch_interruption = True
+        config.max_wasm_stack = NATIVE_STACK
+        self.wasmtime = wasmtime.Engine(config)
+        self.module = load_module(self.wasmtime, cache_dir)
+        self.ticker = Ticker(self.wasmtime)
+        self._linker = wasmtime.Linker(self.wasmtime)
+        self.imports = [(entry.module, entry.name or "") for entry in self.module.imports]
+        for entry in self.module.imports:
+            self._bind(entry)
+        self._ready = ctypes.POINTER(ffi.wasmtime_instance_pre_t)()
+        error = ffi.wasmtime_linker_instantiate_pre(
+            self._linker.ptr(), self.module.ptr(), ctypes.byref(self._ready)
+        )
+        if error:
+            raise wasmtime.WasmtimeError._from_ptr(error)
+
+    def _bind(self, entry: wasmtime.ImportType) -> None:
+        name, kind = entry.name or "", entry.type
+        if entry.module != WASI_MODULE or name not in _stubs or not isinstance(kind, wasmtime.FuncType):
+            raise GuestTampered(f"the guest imports {entry.module}.{name}, which is not bound")
+        module, function = WASI_MODULE.encode(), name.encode()
+        error = ffi.wasmtime_linker_define_func_unchecked(
+            self._linker.ptr(),
+            ctypes.create_string_buffer(module),
+            len(module),
+            ctypes.create_string_buffer(function),
+            len(function),
+            kind.ptr(),
+            _stubs[name],
+            None,
+            _no_finalizer,
+        )
+        if error:
+            raise wasmtime.WasmtimeError._from_ptr(error)
+
+    def instantiate(self, store: wasmtime.Store) -> Any:
+        instance = ffi.wasmtime_instance_t()
+        trap = ctypes.POINTER(ffi.wasm_trap_t)()
+        error = ffi.wasmtime_instance_pre_instantiate(
+            self._ready, store._context(), ctypes.byref(instance), ctypes.byref(trap)
+        )
+        if error:
+            raise wasmtime.WasmtimeError._from_ptr(error)
+        if trap:
+            raise wasmtime.Trap._from_ptr(trap)
+        return instance
+
+
+class Machine:
+    """One instance with its memory. Used by one thread at a time; after Trapped only its memory may be read."""
+
+    def __init__(self, engine: Engine, budget: Budget, clock: wasi.Clock, memory_bytes: int) -> None:
+        self.engine = engine
+        self.budget = budget
+        self.clock = clock
+        self.stopped: str | None = None
+        self.number = next(_numbers)
+        self.store = wasmtime.Store(engine.wasmtime)
+        self.store.set_limits(memory_size=memory_bytes, instances=1, memories=1, tables=1)
+        self._context = self.store._context()
+        ffi.wasmtime_store_epoch_deadline_callback(
+            self.store.ptr(), _deadline_callback, ctypes.c_void_p(self.number), _no_finalizer
+        )
+        self._instance = engine.instantiate(self.store)
+        self._functions: dict[str, Any] = {}
+        self._values = (ffi.wasmtime_val_raw_t * MOST_SLOTS)()
+        self._slots = (ctypes.c_uint64 * (2 * MOST_SLOTS)).from_buffer(self._values)
+        self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
+        self._trap_ref = ctypes.byref(self._trap)
+        self._memory = ctypes.byref(self._export("memory").of.memory)
+        self.memory = wasi.Memory(self.locate)
+        _machines[self.number] = self
+
+    def close(self) -> None:
+        """Frees the instance and its memory; idempotent. Not while it runs."""
+        if _machines.pop(self.number, None) is not None:
+            self.budget.ledger.forget(self.number)
+            self.store.close()
+
+    def _export(self, name: str) -> Any:
+        item = ffi.wasmtime_extern_t()
+        raw = name.encode()
+        found = ffi.wasmtime_instance_export_get(
+            self._context, ctypes.byref(self._instance), ctypes.create_string_buffer(raw), len(raw), ctypes.byref(item)
+        )
+        if not found:
+            raise GuestTampered(f"the guest does not export {name}")
+        return item
+
+    def locate(self) -> tuple[int, int]:
+        """Address and size of the linear memory; both change when it grows."""
+        data = ffi.wasmtime_memory_data(self._context, self._memory)
+        return ctypes.cast(data, ctypes.c_void_p).value or 0, ffi.wasmtime_memory_data_size(self._context, self._memory)
+
+    def memory_verdict(self) -> str | None:
+        size = ffi.wasmtime_memory_data_size(self._context, self._memory)
+        return limits.MEMORY if self.budget.ledger.over(self.number, size) else None
+
+    def grow(self, pages: int) -> None:
+        before = ctypes.c_uint64(0)
+        error = ffi.wasmtime_memory_grow(self._context, self._memory, pages, ctypes.byref(before))
+        if error:
+            ffi.wasmtime_error_delete(error)
+            raise Trapped(limits.MEMORY)
+
+    def set_stack(self, top: int) -> None:
+        """Points the guest's C stack at `top`; it grows downwards."""
+        item = self._export(STACK_POINTER)
+        value = ffi.wasmtime_val_t()
+        value.kind = 0
+        value.of.i32 = top
+        error = ffi.wasmtime_global_set(self._context, ctypes.byref(item.of.global_), ctypes.byref(value))
+        if error:
+            raise wasmtime.WasmtimeError._from_ptr(error)
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """`work` with the budget counting and ticks coming; all calls into the guest go through here."""
+        budget = self.budget
+        before = getattr(_on_thread, "machine", None)
+        _on_thread.machine = self
+        budget.cpu_at_entry = time.thread_time()
+        ffi.wasmtime_context_set_epoch_deadline(self._context, 1)
+        self.engine.ticker.enter()
+        try:
+            verdict = budget.verdict()
+            if verdict is not None:
+                raise Trapped(verdict)
+            return work()
+        finally:
+            self.engine.ticker.leave()
+            budget.used_cpu += time.thread_time() - budget.cpu_at_entry
+            _on_thread.machine = before
+            self.memory_verdict()
+
+    def call(self, name: str, *arguments: int) -> int:
+        """A guest function with whole numbers; the result is unsigned 64 bit. Raises Trapped."""
+        function = self._functions.get(name)
+        if function is None:
+            item = self._export(name)
+            function = self._functions[name] = (ctypes.byref(item.of.func), item)
+        slots = self._slots
+        at = 0
+        for argument in arguments:
+            slots[at] = argument
+            at += 2
+        error = ffi.wasmtime_func_call_unchecked(
+            self._context, function[0], self._values, MOST_SLOTS, self._trap_ref
+        )
+        if error or self._trap:
+            raise self._trapped(error)
+        return slots[0]
+
+    def call32(self, name: str, *arguments: int) -> int:
+        """As `call`, for functions that return 32 bits."""
+        return self.call(name, *arguments) & 0xFFFFFFFF
+
+    def _trapped(self, error: Any) -> Trapped:
+        reason, text = self.stopped, ""
+        if error:
+            failure = wasmtime.WasmtimeError._from_ptr(error)
+            text = str(failure)
+        else:
+            trap = wasmtime.Trap._from_ptr(self._trap)
+            text = trap.message
+            self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
+            self._trap_ref = ctypes.byref(self._trap)
+            if trap.trap_code is wasmtime.TrapCode.STACK_OVERFLOW:
+                reason = limits.STACK
+        return Trapped(reason or "fault", text)
+
+    def read(self, at: int, size: int) -> bytes:
+        data = self.memory.read(at, size)
+        if data is None:
+            raise GuestFault(f"the guest named memory it does not have ({size} bytes at {at})")
+        return data
+
+    def write(self, at: int, data: bytes) -> None:
+        if not self.memory.write(at, data):
+            raise GuestFault(f"the guest gave memory it does not have ({len(data)} bytes at {at})")

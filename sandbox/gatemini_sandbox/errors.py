@@ -1,0 +1,42 @@
+"""Errors of the sandbox's host side. What a chain does wrong is not here: that is a `Failed` step.
+
+Above: everything in this package raises these; the gateway turns them into its own errors.
+"""
+
+from __future__ import annotations
+
+
+class SandboxError(Exception):
+    """Base; `code` is stable."""
+
+    code = "sandbox.error"
+
+
+class GuestMissing(SandboxError):
+    """The package with the guest's WebAssembly is not installed."""
+
+    code = "sandbox.guest_missing"
+
+
+class GuestTampered(SandboxError):
+    """The guest's WebAssembly is not the build whose hash is pinned."""
+
+    code = "sandbox.guest_tampered"
+
+
+class GuestFault(SandboxError):
+    """The guest said something that is no message, or trapped where it should not."""
+
+    code = "sandbox.guest_fault"
+
+
+class SessionClosed(SandboxError):
+    """A step was asked of a session that is closed or has ended."""
+
+    code = "sandbox.closed"
+
+
+class WorkerLost(SandboxError):
+    """The worker process of this chain ended or stopped answering."""
+
+    code = "sandbox.worker_lost"

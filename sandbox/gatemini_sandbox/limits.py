@@ -1,0 +1,46 @@
+"""The limits of one guest, each with a default, and the codes their errors carry.
+
+Above: session.py and guest.py enforce them. What they do not cover is said in docs/security.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+
+CPU = "limit.cpu"
+WALL = "limit.time"
+MEMORY = "limit.memory"
+STACK = "limit.stack"
+CODE = "limit.code"
+RESULT = "limit.result"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one chain may use; bytes are UTF-8, seconds are wall time unless named otherwise."""
+
+    wall_seconds: float = 30.0
+    """From the start of the chain, waiting included; looked at whenever the guest runs."""
+    cpu_seconds: float = 10.0
+    """Thread CPU time of the guest, looked at on every epoch tick."""
+    memory_mb: int = 256
+    """Linear memory of the guest; growing beyond it fails inside the guest."""
+    depth: int = 1000
+    """Nesting of values that cross the boundary, in either direction."""
+    code_bytes: int = 256 * 1024
+    calls: int = 1000
+    """Calls of tools and reads of resources in one chain."""
+    argument_bytes: int = 4 * MIB
+    result_bytes: int = 32 * MIB
+    """One reply taken into the guest."""
+    value_bytes: int = 32 * MIB
+    console_bytes: int = 64 * 1024
+    console_line: int = 2000
+    guests: int = 8
+    """Guests that run at the same time: the number of worker threads or processes."""
+    total_memory_mb: int = 1024
+    """Linear memory of all guests together; looked at on every epoch tick."""
+    other_messages: int = 10_000
+    """Calls of `results` and `gatemini` in one chain."""

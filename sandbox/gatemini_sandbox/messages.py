@@ -1,0 +1,349 @@
+"""The nouns that cross the sandbox's boundary, and their hostile decoding.
+
+What the guest says is checked for size, depth and shape before anyone believes it; every violation raises
+GuestFault. What the host says is put into the one JSON text the guest parses. The vocabulary is protocol.json.
+Above: session.py, worker.py. Below: errors.py, limits.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, Literal
+
+import orjson
+
+from gatemini_sandbox.errors import GuestFault
+from gatemini_sandbox.limits import RESULT, Limits
+
+PROTOCOL: Mapping[str, Any] = json.loads(files("gatemini_js").joinpath("protocol.json").read_text("utf-8"))
+PENDING, DONE, FAILED = (PROTOCOL["state"][name] for name in ("pending", "done", "failed"))
+KINDS = frozenset(PROTOCOL["kinds"])
+MOST_NAME = 100_000
+"""Characters of a tool or backend name, an error name, a note: far above anything real."""
+
+Kind = Literal["tool", "resource", "gatemini", "results"]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a guest is told before it runs. `backends` are (global identifier, name) pairs; an identifier that
+    could be several comes with the name "" and its owners in `ambiguous`. `seed` is 32 bytes."""
+
+    backends: Sequence[tuple[str, str]]
+    seed: bytes
+    now_ms: float
+    ambiguous: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    catalog: Mapping[str, Sequence[str]] | None = None
+    interfaces: Mapping[str, Any] | None = None
+    args: Any | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """One message of the guest. `arguments` is the object, or the raw list when it was not exactly one."""
+
+    id: int
+    kind: Kind
+    backend: str
+    tool: str
+    arguments: Any
+    raw: bool
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer: `value` is JSON text; with `ok` False an object of name, message, tool, backend, code, structured."""
+
+    id: int
+    ok: bool
+    value: bytes
+
+
+@dataclass(slots=True)
+class Console:
+    """Lines kept, and how many were dropped once the buffer was full."""
+
+    lines: list[str] = field(default_factory=list)
+    dropped: int = 0
+
+
+@dataclass(slots=True)
+class Calls:
+    """The guest is idle. `wake_ms`: until its next timer. `settled`: the code itself is done, open calls are not."""
+
+    calls: list[Call]
+    wake_ms: float | None = None
+    settled: bool = False
+
+
+@dataclass(slots=True)
+class Done:
+    """The value as text: a string as it is, everything else JSON; `unawaited` are ids of calls never awaited."""
+
+    text: str
+    kind: Literal["string", "json", "undefined"]
+    notes: list[str] = field(default_factory=list)
+    console: Console = field(default_factory=Console)
+    unawaited: list[int] = field(default_factory=list)
+    refs: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ErrorInfo:
+    """What was thrown, or which limit ended the chain; positions are those of the submitted text, 1-based."""
+
+    name: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    limit: str | None = None
+    tool: str | None = None
+    backend: str | None = None
+    code: Any = None
+    structured: Any = None
+    hint: str | None = None
+    cause: str | None = None
+    stack: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Failed:
+    """The chain ended with an error. `unawaited` as in Done."""
+
+    error: ErrorInfo
+    notes: list[str] = field(default_factory=list)
+    console: Console = field(default_factory=Console)
+    unawaited: list[int] = field(default_factory=list)
+
+    @classmethod
+    def placeholder(cls) -> Failed:
+        """For a place that must hold an end before there is one."""
+        return cls(ErrorInfo("InternalError", "the chain has not ended"))
+
+
+Step = Calls | Done | Failed
+
+
+@dataclass(slots=True)
+class Outbox:
+    """A decoded `collect`: the state, how many calls are open, the next timer, the new calls."""
+
+    state: int
+    open: int
+    wake_ms: float | None
+    calls: list[Call]
+
+
+# --- host to guest ---------------------------------------------------------------------------------------------
+
+
+def encode_start(start: Start, limits: Limits) -> bytes:
+    """The start message; raises ValueError for a seed that is not 32 bytes."""
+    if len(start.seed) != 32:
+        raise ValueError("the seed must be 32 bytes")
+    message: dict[str, Any] = {
+        "backends": [list(pair) for pair in start.backends],
+        "ambiguous": {name: list(owners) for name, owners in start.ambiguous.items()},
+        "seed": [int.from_bytes(start.seed[at : at + 4], "little") for at in range(0, 32, 4)],
+        "catalog": None if start.catalog is None else {k: list(v) for k, v in start.catalog.items()},
+        "limits": {
+            "depth": limits.depth,
+            "calls": limits.calls,
+            "argument_bytes": limits.argument_bytes,
+            "value_bytes": limits.value_bytes,
+            "other_messages": limits.other_messages,
+        },
+    }
+    if start.interfaces is not None:
+        message["interfaces"] = dict(start.interfaces)
+    if start.args is not None:
+        message["args"] = start.args
+    return orjson.dumps(message)
+
+
+def encode_replies(replies: Sequence[Reply], limits: Limits, notes: list[str]) -> bytes:
+    """`[[id, ok, value], …]`; a reply that is too large or too deep becomes a rejection that says so."""
+    parts = []
+    for reply in replies:
+        ok, value = reply.ok, reply.value
+        fault = _refused(value, limits)
+        if fault is not None:
+            ok, value = False, orjson.dumps({"name": "LimitError", **fault})
+        else:
+            value = keep_digits(value, notes)
+        parts.append(b"[%d,%d,%s]" % (reply.id, 1 if ok else 0, value or b"null"))
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _refused(value: bytes, limits: Limits) -> dict[str, str] | None:
+    if len(value) > limits.result_bytes:
+        size, most = len(value), limits.result_bytes
+        text = f"the result has {size} bytes and the guest takes {most}: ask for less, or read it through its handle"
+        return {"message": text, "code": RESULT}
+    if deeper_than(value, limits.depth):
+        return {"message": f"the result is nested deeper than {limits.depth} levels", "code": "limit.depth"}
+    return None
+
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NOT_BRACKETS = bytes(c for c in range(256) if c not in b"[]{}")
+
+
+def deeper_than(text: bytes, depth: int) -> bool:
+    """Whether JSON text nests deeper than `depth`, without recursion and mostly without looking closely."""
+    if text.count(b"[") + text.count(b"{") <= depth:
+        return False
+    brackets = _STRINGS.sub(b"", text).translate(None, _NOT_BRACKETS)
+    brackets = brackets.replace(b"{", b"[").replace(b"}", b"]")
+    for _ in range(depth):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
+
+
+_LONG_NUMBER = re.compile(rb"[\[:,\s]-?[0-9]{16,}")
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
+_MOST_EXACT = 2**53 - 1
+
+
+def keep_digits(text: bytes, notes: list[str]) -> bytes:
+    """Integers beyond 2^53 become strings, so that they keep their digits in JavaScript."""
+    if len(text) < 17 or (_LONG_NUMBER.search(text) is None and not text.lstrip(b"-").isdigit()):
+        return text
+    changed = False
+
+    def exact(match: re.Match[bytes]) -> bytes:
+        nonlocal changed
+        token = match.group()
+        if token[:1] == b'"' or len(token) < 16 or not token.lstrip(b"-").isdigit():
+            return token
+        if len(token) < 20 and abs(int(token)) <= _MOST_EXACT:
+            return token
+        changed = True
+        return b'"' + token + b'"'
+
+    text = _TOKEN.sub(exact, text)
+    note = "integers beyond 2^53 arrived as strings, to keep their digits"
+    if changed and note not in notes:
+        notes.append(note)
+    return text
+
+
+# --- guest to host ---------------------------------------------------------------------------------------------
+
+
+def decode(raw: bytes, what: str) -> Any:
+    """JSON from the guest, or GuestFault. Half surrogate pairs and bad UTF-8 become U+FFFD first."""
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return orjson.loads(raw.decode("utf-8", "replace"))
+    except orjson.JSONDecodeError as exc:
+        raise GuestFault(f"the guest's {what} is not JSON: {exc}") from None
+
+
+def decode_outbox(raw: bytes, limits: Limits, known: set[int]) -> Outbox:
+    """A `collect` message. `known` holds the ids seen so far; a repeated one is a fault."""
+    message = decode(raw, "outbox")
+    if not isinstance(message, dict):
+        raise GuestFault("the guest's outbox is not an object")
+    state, opened, wake, entries = (message.get(key) for key in ("state", "open", "wake", "calls"))
+    if not _whole(state) or state not in (PENDING, DONE, FAILED) or not _whole(opened):
+        raise GuestFault("the guest's outbox has no state")
+    if wake is not None and (not isinstance(wake, int | float) or isinstance(wake, bool) or not 0 <= wake):
+        raise GuestFault("the guest's timer is no time")
+    if not isinstance(entries, list) or len(entries) > limits.calls + limits.other_messages:
+        raise GuestFault("the guest's outbox holds no list of calls, or too many")
+    calls = [_decode_call(entry) for entry in entries]
+    for call in calls:
+        if call.id in known:
+            raise GuestFault(f"the guest used call id {call.id} twice")
+        known.add(call.id)
+    if len(known) > limits.calls + limits.other_messages:
+        raise GuestFault("the guest made more calls than its limits allow")
+    return Outbox(state, opened, None if wake is None else float(wake), calls)
+
+
+def _decode_call(entry: Any) -> Call:
+    if not isinstance(entry, list) or len(entry) != len(PROTOCOL["call"]):
+        raise GuestFault("a call of the guest has the wrong shape")
+    call_id, kind, backend, tool, raw, arguments = entry
+    if not _whole(call_id) or kind not in KINDS or not isinstance(raw, bool):
+        raise GuestFault("a call of the guest has the wrong fields")
+    if not _name(backend) or not _name(tool):
+        raise GuestFault("a call of the guest has no names")
+    return Call(call_id, kind, backend, tool, arguments, raw)
+
+
+@dataclass(slots=True)
+class Summary:
+    """What goes with the end of a chain."""
+
+    kind: Literal["string", "json", "undefined"]
+    notes: list[str]
+    unawaited: list[int]
+    refs: list[str]
+
+
+def decode_summary(raw: bytes) -> Summary:
+    message = decode(raw, "summary")
+    if not isinstance(message, dict) or message.get("kind") not in ("string", "json", "undefined"):
+        raise GuestFault("the guest's summary has the wrong shape")
+    notes, unawaited, refs = (message.get(key) for key in ("notes", "unawaited", "refs"))
+    if not isinstance(notes, list) or not isinstance(unawaited, list) or not isinstance(refs, list):
+        raise GuestFault("the guest's summary has the wrong fields")
+    return Summary(
+        message["kind"],
+        [note for note in notes if _name(note)],
+        [number for number in unawaited if _whole(number)],
+        [ref for ref in refs if _name(ref)],
+    )
+
+
+def decode_error(raw: bytes) -> tuple[ErrorInfo, str]:
+    """The error and its stack text; anything of the wrong type is left out, never trusted."""
+    message = decode(raw, "error")
+    if not isinstance(message, dict):
+        raise GuestFault("the guest's error is not an object")
+
+    def text(key: str) -> str | None:
+        value = message.get(key)
+        return value if isinstance(value, str) else None
+
+    error = ErrorInfo(
+        name=text("name") or "Error",
+        message=text("message") or "",
+        limit=text("limit"),
+        tool=text("tool"),
+        backend=text("backend"),
+        code=message.get("code"),
+        structured=message.get("structured"),
+        hint=text("hint"),
+        cause=text("cause"),
+    )
+    return error, text("stack") or ""
+
+
+def decode_console(head: Sequence[int], body: bytes) -> Console:
+    """The console buffer: `head` is bytes used, lines, lines dropped, lines cut; `body` ends lines by 0x0A."""
+    used = min(max(head[0], 0), len(body))
+    text = body[:used].decode("utf-8", "replace")
+    lines = text.split("\n")
+    if lines and lines[-1] == "":
+        lines.pop()
+    return Console([line.replace("\x0b", "\n") for line in lines], max(head[2], 0))
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+
+
+def _name(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MOST_NAME

@@ -1,0 +1,112 @@
+"""Every WASI import of the guest, bound by us: a clock, an empty environment, a bounded sink, or a refusal.
+
+The stubs are called through wasmtime's unchecked interface with raw values; they read and write the guest's
+memory only within bounds, and only where the WASI call says. `BINDINGS` is the whole list: `gatemini sandbox
+inspect` prints it, a test holds it against the module's imports. Above: engine.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ERRNO_OK = 0
+ERRNO_BADF = 8
+ERRNO_INVAL = 28
+ERRNO_NOSYS = 52
+
+BINDINGS: dict[str, str] = {
+    "clock_time_get": "clock: the chain's start time plus elapsed monotonic time, in microseconds",
+    "environ_get": "empty: success, no entries",
+    "environ_sizes_get": "empty: success, zero entries, zero bytes",
+    "fd_close": "refused: EBADF",
+    "fd_fdstat_get": "refused: EBADF",
+    "fd_fdstat_set_flags": "refused: EBADF",
+    "fd_prestat_dir_name": "refused: EBADF",
+    "fd_prestat_get": "refused: EBADF (no directory is open)",
+    "fd_read": "refused: EBADF",
+    "fd_readdir": "refused: EBADF",
+    "fd_seek": "refused: EBADF",
+    "fd_write": "sink: descriptors 1 and 2 are counted and thrown away, all others EBADF",
+    "path_create_directory": "refused: ENOSYS",
+    "path_filestat_get": "refused: ENOSYS",
+    "path_filestat_set_times": "refused: ENOSYS",
+    "path_open": "refused: ENOSYS",
+    "path_remove_directory": "refused: ENOSYS",
+    "path_rename": "refused: ENOSYS",
+    "path_unlink_file": "refused: ENOSYS",
+    "poll_oneoff": "refused: ENOSYS (nothing in here can wait)",
+    "proc_exit": "trap: the guest is ended",
+}
+"""WASI function -> what it is bound to; a guest that imports anything else is not started."""
+
+MOST_VECTORS = 1024
+"""Pieces one fd_write may name; the sink only has to add up their lengths."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """The guest's time: a host-made start, moved on by the monotonic clock."""
+
+    start_ms: float
+    started: float
+
+    @classmethod
+    def at(cls, start_ms: float) -> Clock:
+        return cls(start_ms, time.monotonic())
+
+    def nanoseconds(self, clock_id: int) -> int:
+        elapsed = time.monotonic() - self.started
+        base = self.start_ms / 1000 if clock_id == 0 else 0.0
+        return int((base + elapsed) * 1e6) * 1000
+
+
+class Memory:
+    """Bounds-checked access to a guest's linear memory; `locate` gives its current address and size."""
+
+    __slots__ = ("_locate",)
+
+    def __init__(self, locate: Callable[[], tuple[int, int]]) -> None:
+        self._locate = locate
+
+    def read(self, at: int, size: int) -> bytes | None:
+        address, length = self._locate()
+        if at < 0 or size < 0 or at + size > length:
+            return None
+        return ctypes.string_at(address + at, size)
+
+    def write(self, at: int, data: bytes) -> bool:
+        address, length = self._locate()
+        if at < 0 or at + len(data) > length:
+            return False
+        ctypes.memmove(address + at, data, len(data))
+        return True
+
+
+def clock_time_get(memory: Memory, clock: Clock, clock_id: int, at: int) -> int:
+    return ERRNO_OK if memory.write(at, struct.pack("<Q", clock.nanoseconds(clock_id))) else ERRNO_INVAL
+
+
+def environ_sizes_get(memory: Memory, count_at: int, bytes_at: int) -> int:
+    zero = b"\0\0\0\0"
+    return ERRNO_OK if memory.write(count_at, zero) and memory.write(bytes_at, zero) else ERRNO_INVAL
+
+
+def fd_write(memory: Memory, fd: int, vectors_at: int, count: int, written_at: int) -> int:
+    if fd not in (1, 2):
+        return ERRNO_BADF
+    if not 0 <= count <= MOST_VECTORS:
+        return ERRNO_INVAL
+    vectors = memory.read(vectors_at, 8 * count)
+    if vectors is None:
+        return ERRNO_INVAL
+    total = sum(size for _, size in struct.iter_unpack("<II", vectors))
+    return ERRNO_OK if memory.write(written_at, struct.pack("<I", total & 0xFFFFFFFF)) else ERRNO_INVAL
+
+
+def refusal(name: str) -> int:
+    """The errno a refused function answers with."""
+    return ERRNO_NOSYS if "ENOSYS" in BINDINGS[name] else ERRNO_BADF
