@@ -298,12 +298,12 @@ class _Work:
             parts = urlsplit(url)
             usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
         except ValueError:
-            parts, usable = urlsplit(""), False
+            usable = False
         if re.search(r"[\x00-\x20\x7f]", url):
             self.error(
                 path, f"{self.whose(path)} holds a blank or control character", remedy="Write %20 for a blank"
             )
-        elif parts.scheme not in ("http", "https"):
+        elif not url.lower().startswith(("http://", "https://")):
             self.error(path, "the url does not begin with http:// or https://", "http://…, https://…")
         elif not usable:
             self.error(path, "the url has no usable host and port", "https://host[:port]/path")

@@ -233,7 +233,8 @@ class _YamlReader:
         if "\\t" in what:
             remedy = "Indent with spaces, never with tabs."
         elif not source:
-            opened = f" on line {error.context_mark.line + 1}" if error.context_mark else " above"
+            begun = error.context_mark.line + 1 if error.context_mark else line
+            opened = f" on line {begun}" if begun != line else " above"
             remedy = f"The file ends in the middle: what is opened{opened} is never closed."
         where = f"{self.path}:{line}" if line else str(self.path)
         column = f" (column {mark.column + 1})" if mark else ""
@@ -257,6 +258,9 @@ class _YamlReader:
         self.document.lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node, path)
+        if node.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
+            self.fault(path, node, f"the YAML tag {node.tag} is not supported", "Write a plain value")
+            return None
         self.open.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode):

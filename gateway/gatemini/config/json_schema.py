@@ -1,0 +1,66 @@
+"""The JSON Schema of the configuration file, so that editors complete and check it.
+
+Generated from the model, with the few places where a file is written differently from the model: CLI tools
+stand under `tools`, `adapter_file` is merged while loading, names are the mapping's keys. Above: cli
+(`gatemini config schema`), docs/reference/config.schema.json. Below: schema.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gatemini.config.backend import NAME_PATTERN
+from gatemini.config.schema import Config
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def config_json_schema() -> dict[str, Any]:
+    """Draft 2020-12; every key with its default and bounds, unknown keys refused."""
+    schema = Config.model_json_schema(mode="validation")
+    definitions: dict[str, Any] = schema["$defs"]
+    backend = definitions["BackendConfig"]
+    properties: dict[str, Any] = backend["properties"]
+    for inner in ("name", "cli_tools"):
+        del properties[inner]
+    backend.pop("required", None)
+    backend["description"] = "One backend: exactly one of command, url, module or CLI tools."
+    tool_filter = definitions.pop("ToolFilter")
+    properties["tools"] = {
+        "type": "object",
+        "description": "Filters by name (allow, deny); with transport cli-adapter also the tools themselves.",
+        "properties": tool_filter["properties"],
+        "additionalProperties": {"$ref": "#/$defs/CliTool"},
+    }
+    properties["adapter_file"] = {
+        "type": "string",
+        "description": "A file with `tools` and `health_check` of a CLI adapter; what stands inline wins.",
+    }
+    properties["transport"].pop("default", None)
+    schema["properties"]["backends"]["propertyNames"] = {"pattern": NAME_PATTERN}
+    _allow_references(schema)
+    return {
+        "$schema": _DIALECT,
+        "title": "Gatemini configuration",
+        **{k: v for k, v in schema.items() if k != "title"},
+    }
+
+
+_REFERENCE = {"type": "string", "pattern": r"\$\{"}
+
+
+def _allow_references(node: Any) -> None:
+    """Wherever a number or switch stands, `${VAR}` may stand too: it is put in before checking."""
+    if isinstance(node, list):
+        for item in node:
+            _allow_references(item)
+        return
+    if not isinstance(node, dict):
+        return
+    for key, value in list(node.items()):
+        _allow_references(value)
+        if key == "properties" and isinstance(value, dict):
+            for name, inner in value.items():
+                if isinstance(inner, dict) and inner.get("type") in ("integer", "boolean"):
+                    outer = {k: inner.pop(k) for k in ("default", "description", "title") if k in inner}
+                    value[name] = {"anyOf": [inner, _REFERENCE], **outer}

@@ -1,0 +1,271 @@
+"""Other clients' files, read as their own clients would read them, with nothing dropped in silence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatemini.config.entries import program
+from gatemini.config.load import Loaded
+
+Load = Callable[..., Loaded]
+
+
+def servers(
+    load: Load, entries: dict[str, Any], *, name: str = "mcp.json", key: str = "mcpServers", **env: str
+) -> Loaded:
+    return load(json.dumps({key: entries}), env, name=name)
+
+
+@pytest.mark.parametrize("key", ["mcpServers", "servers", "context_servers"])
+def test_each_clients_section_is_found(load: Load, key: str) -> None:
+    loaded = servers(load, {"a": {"command": "x", "args": ["1"], "env": {"B": "c"}}}, key=key)
+    backend = loaded.config.backends["a"]
+    assert (backend.command, backend.args, backend.env) == ("x", ("1",), {"B": "c"})
+
+
+def test_sections_deeper_in_settings_files_are_found_and_the_rest_is_ignored(load: Load) -> None:
+    loaded = load(
+        '{"editor.fontSize": 12, "mcp": {"servers": {"a": {"command": "x"}}}}', name="settings.json"
+    )
+    assert set(loaded.config.backends) == {"a"}
+    loaded = load(
+        '{"projects": {"/p": {"mcpServers": {"b": {"command": "y"}}}}, "numStartups": 3}', name=".claude.json"
+    )
+    assert set(loaded.config.backends) == {"b"}
+    assert not loaded.problems
+
+
+@pytest.mark.parametrize(
+    ("entry", "transport"),
+    [
+        ({"type": "stdio", "command": "x"}, "stdio"),
+        ({"type": "local", "command": "x"}, "stdio"),
+        ({"command": "x"}, "stdio"),
+        ({"type": "http", "url": "https://h/"}, "streamable-http"),
+        ({"type": "streamable-http", "url": "https://h/"}, "streamable-http"),
+        ({"type": "streamableHttp", "url": "https://h/"}, "streamable-http"),
+        ({"type": "streamable_http", "url": "https://h/"}, "streamable-http"),
+        ({"transport": "HTTP", "url": "https://h/"}, "streamable-http"),
+        ({"type": "sse", "url": "https://h/mcp"}, "sse"),
+        ({"transportType": "sse", "url": "https://h/mcp"}, "sse"),
+        ({"type": "SSE", "serverUrl": "https://h/mcp"}, "sse"),
+        ({"url": "https://h/"}, "streamable-http"),
+        ({"url": "https://h/sse"}, "sse"),
+        ({"url": "https://h/sse?x=1"}, "sse"),
+        ({"httpUrl": "https://h/sse"}, "sse"),
+        ({"httpUrl": "https://h/"}, "streamable-http"),
+        ({"serverUrl": "https://h/"}, "streamable-http"),
+    ],
+)
+def test_every_spelling_of_a_transport_is_understood(
+    load: Load, entry: dict[str, Any], transport: str
+) -> None:
+    loaded = servers(load, {"a": entry})
+    assert loaded.config.backends["a"].transport == transport
+    assert loaded.config.backends["a"].url in (None, *entry.values())
+
+
+def test_a_plain_url_of_gemini_is_sse_and_its_http_url_is_not(load: Load) -> None:
+    loaded = servers(
+        load, {"a": {"url": "https://h/"}, "b": {"httpUrl": "https://h/"}, "c": {"command": "x", "env": {"T": "$TOK"}}},
+        name=".gemini/settings.json", TOK="tok-123",
+    )  # fmt: skip
+    assert loaded.config.backends["a"].transport == "sse"
+    assert loaded.config.backends["b"].transport == "streamable-http"
+    assert loaded.config.backends["c"].env == {"T": "tok-123"}
+
+
+def test_an_unknown_type_names_the_allowed_ones(load: Load) -> None:
+    loaded = servers(load, {"a": {"type": "websocket", "url": "wss://h/"}, "b": {"command": "x"}})
+    assert set(loaded.config.backends) == {"b"}
+    assert "stdio, http, streamable-http, sse" in "".join(p.text() for p in loaded.problems)
+
+
+@pytest.mark.parametrize("field", [{"disabled": True}, {"enabled": False}, {"isActive": False}])
+def test_what_is_disabled_stays_disabled(load: Load, field: dict[str, bool]) -> None:
+    loaded = servers(load, {"a": {"command": "x", **field}, "b": {"command": "y"}})
+    assert set(loaded.config.backends) == {"b"}
+    assert "disabled" in loaded.disabled["a"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["gatemini"],
+        ["/home/me/.venv/bin/gatemini", "--direct"],
+        ["C:\\Tools\\gatemini.exe"],
+        ["uvx", "gatemini@latest", "--direct"],
+        ["uvx", "--from", "git+https://h/x", "gatemini"],
+        ["uv", "--directory", "/x", "run", "gatemini"],
+        ["uv", "tool", "run", "gatemini==0.1.0"],
+        ["pipx", "run", "--spec", ".", "gatemini"],
+        ["python", "-m", "gatemini", "--direct"],
+        ["/usr/bin/python3.12", "-P", "-X", "utf8", "-m", "gatemini"],
+        ["sh", "-c", "exec gatemini --direct"],
+        ["env", "A=b", "gatemini"],
+        ["cmd", "/c", "gatemini.cmd"],
+    ],
+)
+def test_the_gateways_own_entry_is_skipped_however_it_is_started(load: Load, words: list[str]) -> None:
+    loaded = servers(load, {"me": {"command": words[0], "args": words[1:]}, "b": {"command": "y"}})
+    assert set(loaded.config.backends) == {"b"}
+    assert "is this gateway itself" in loaded.disabled["me"]
+    assert not loaded.errors
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["npx", "-y", "@x/server-filesystem", "/home/me/gatemini"], "server-filesystem"),
+        (["uvx", "mcp-server-git", "--repository", "gatemini"], "mcp-server-git"),
+        (["python", "server.py", "gatemini"], "server"),
+        (["python", "-c", "print('gatemini')"], "python"),
+        (["sh", "-c", "'unclosed"], "sh"),
+        (["node", "gatemini.js"], "node"),
+        ([], ""),
+        (["uvx"], ""),
+    ],
+)
+def test_a_server_that_only_mentions_the_gateway_is_not_taken_for_it(words: list[str], name: str) -> None:
+    assert program(words) == name
+
+
+def test_unknown_fields_and_approvals_are_reported_not_dropped_in_silence(load: Load) -> None:
+    loaded = servers(
+        load, {"a": {"command": "x", "fancy": 1, "comand": "y", "autoApprove": ["z"], "alwaysAllow": []}}
+    )
+    texts = "\n".join(p.text() for p in loaded.problems)
+    assert "unknown field fancy" in texts
+    assert "unknown field comand" in texts
+    assert "autoApprove has no effect" in texts
+    assert "alwaysAllow" not in texts
+    assert not loaded.errors
+
+
+def test_an_entry_with_neither_command_nor_url_says_so(load: Load) -> None:
+    loaded = servers(load, {"a": {"env": {}}, "b": "x", "c": {"command": None}, "d": {"command": "y"}})
+    assert set(loaded.config.backends) == {"d"}
+    for name in "abc":
+        assert "neither command nor url" in loaded.disabled[name]
+
+
+def test_names_that_cannot_be_qualified_are_changed_and_told(load: Load) -> None:
+    loaded = servers(
+        load, {"My Server!": {"command": "x"}, "My-Server": {"command": "y"}, "日本": {"command": "z"}}
+    )
+    assert {n: b.command for n, b in loaded.config.backends.items()} == {
+        "My-Server": "x", "My-Server-2": "y", "server": "z",
+    }  # fmt: skip
+    assert "the name 'My Server!' becomes My-Server" in "\n".join(p.text() for p in loaded.problems)
+
+
+def test_an_env_file_gives_its_variables_and_env_wins(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "x.env").write_text("A=file\nB=file\n")
+    entry = {"command": "x", "envFile": "${workspaceFolder}/x.env", "env": {"B": "entry"}}
+    loaded = servers(load, {"a": entry}, key="servers", name=".vscode/mcp.json")
+    assert loaded.config.backends["a"].env == {"A": "file", "B": "entry"}
+    loaded = servers(load, {"a": {"command": "x", "envFile": "gone.env"}})
+    assert "envFile" in loaded.disabled["a"]
+
+
+def test_inputs_come_from_the_store_or_their_default_or_are_asked_for_by_name(
+    load: Load, tmp_path: Path
+) -> None:
+    store = tmp_path / "conf" / "secrets"
+    store.mkdir(parents=True)
+    (store / "token").write_text("stored-1\n")
+    (store / "token").chmod(0o600)
+    inputs = [
+        {"id": "region", "type": "promptString", "default": "eu"},
+        {"id": "pw", "type": "promptString", "password": True, "default": "x"},
+    ]
+    entries = {
+        "a": {"command": "x", "env": {"T": "${input:token}", "R": "${input:region}"}},
+        "b": {"url": "https://h/", "headers": {"X": "${input:pw}"}},
+    }
+    loaded = load(json.dumps({"inputs": inputs, "servers": entries}), name="mcp.json")
+    assert loaded.config.backends["a"].env == {"T": "stored-1", "R": "eu"}
+    assert ("token", "stored-1") in loaded.secrets
+    assert "gatemini secret set pw" in "".join(p.text() for p in loaded.problems)
+    assert set(loaded.disabled) == {"b"}
+
+
+def test_editors_words_are_understood_and_foreign_ones_are_not_guessed(load: Load, tmp_path: Path) -> None:
+    entries = {
+        "a": {"command": "x", "args": ["${workspaceFolder}", "${userHome}/y", "${workspaceFolderBasename}"]},
+        "b": {"command": "x", "args": ["${config:foo}"]},
+    }
+    loaded = servers(load, entries, key="servers", name=".vscode/mcp.json")
+    assert loaded.config.backends["a"].args == (str(tmp_path), f"{tmp_path}/home/y", tmp_path.name)
+    assert "is not understood" in loaded.disabled["b"]
+
+
+def test_dollars_in_a_clients_file_mean_what_they_mean_there(load: Load) -> None:
+    loaded = servers(
+        load, {"a": {"command": "x", "env": {"P": "pa$$word", "Q": "${env:U}", "R": "${NO:-d}"}}}, U="me-123"
+    )
+    assert loaded.config.backends["a"].env == {"P": "pa$$word", "Q": "me-123", "R": "d"}
+
+
+def test_tool_filters_are_kept(load: Load) -> None:
+    loaded = servers(
+        load,
+        {
+            "a": {"command": "x", "includeTools": ["r"], "excludeTools": ["w"]},
+            "b": {"command": "x", "disabledTools": ["d"]},
+            "c": {"command": "x", "tools": ["*"]},
+            "d": {"command": "x", "excludeTools": "w"},
+        },
+    )
+    tools = {name: backend.tools for name, backend in loaded.config.backends.items()}
+    assert (tools["a"].allow, tools["a"].deny) == (("r",), ("w",))
+    assert (tools["b"].deny, tools["c"].allow) == (("d",), ())
+    assert "a tool filter that is no list" in loaded.disabled["d"]
+
+
+def test_timeouts_in_seconds_and_milliseconds_are_told_apart(load: Load) -> None:
+    loaded = servers(load, {"a": {"command": "x", "timeout": 60}, "b": {"command": "x", "timeout": 60000}})
+    assert [b.timeout for b in loaded.config.backends.values()] == [60.0, 60.0]
+    assert "timeout 60000 is read as 60 s" in "\n".join(p.text() for p in loaded.problems)
+
+
+def test_codex_and_zed_write_the_same_things_differently(load: Load) -> None:
+    text = """\
+model = "x"
+[mcp_servers.a]
+command = "npx"
+args = ["-y", "s"]
+env_vars = ["TOKEN"]
+startup_timeout_sec = 20
+enabled_tools = ["r"]
+[mcp_servers.b]
+url = "https://h/"
+bearer_token_env_var = "TOK"
+http_headers = { X = "y" }
+env_http_headers = { Z = "ZED" }
+[mcp_servers.c]
+command = "x"
+enabled = false
+"""
+    loaded = load(text, {"TOK": "tok-123", "ZED": "zed-123"}, name="config.toml")
+    a, b = loaded.config.backends["a"], loaded.config.backends["b"]
+    assert (a.command, a.inherit_env, a.connect_timeout, a.tools.allow) == ("npx", ("TOKEN",), 20.0, ("r",))
+    assert b.headers == {"X": "y", "Z": "zed-123", "Authorization": "Bearer tok-123"}
+    assert set(loaded.disabled) == {"c"}
+    entry = {"source": "custom", "command": {"path": "x", "args": ["1"], "env": {"A": "b"}}}
+    loaded = servers(
+        load, {"z": entry, "o": {"type": "local", "command": ["npx", "-y"]}}, key="context_servers"
+    )
+    assert (loaded.config.backends["z"].command, loaded.config.backends["z"].args) == ("x", ("1",))
+    assert (loaded.config.backends["o"].command, loaded.config.backends["o"].args) == ("npx", ("-y",))
+
+
+def test_findings_in_a_clients_file_use_its_own_words_and_lines(load: Load) -> None:
+    text = '{\n "mcpServers": {\n  "a": {\n   "httpUrl": "ftp://h/"\n  }\n }\n}'
+    (finding,) = load(text, name="mcp.json").errors
+    assert finding.text().partition("mcp.json:")[2].startswith("4: mcpServers.a.httpUrl: ")

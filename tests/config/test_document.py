@@ -1,0 +1,169 @@
+"""What a configuration file may do wrong as a whole, and what a good one keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatemini.config.document import read_document
+from gatemini.config.jsonc import JsonSyntaxError, parse_jsonc
+from gatemini.errors import ConfigError
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.yaml", "", "the file is empty"),
+        ("a.json", " \n\t", "the file is empty"),
+        ("a.yaml", "# only a comment\n", "nothing but comments"),
+        ("a.yaml", "- one\n- two\n", "holds a list"),
+        ("a.yaml", "just words\n", "holds text"),
+        ("a.json", "[1]", "holds a list"),
+        ("a.yaml", b"\x89PNG\r\n\x1a\n\x00\x00", "is not text"),
+        ("a.yaml", b"a: \x00\n", "binary"),
+        ("a.yaml", "backends:\n  a: {command: x\n", "is not valid YAML"),
+        ("a.yaml", 'backends:\n  a:\n    command: "x\n', "is not valid YAML"),
+        ("a.yaml", "backends:\n\ta: 1\n", "is not valid YAML"),
+        ("a.yaml", "a: 1\n---\nb: 2\n", "single document"),
+        ("a.yaml", "x: *nowhere\n", "undefined alias"),
+        ("a.yaml", "[" * 5000, "nested too deeply"),
+        ("a.json", '{"a": {"b": 1', "the file ends inside the { opened on line 1"),
+        ("a.json", '{"a": 1 "b": 2}', "where , or } should stand"),
+        ("a.json", "{'a': 1}", "where a key should stand"),
+        ("a.json", '{"a": "x\n"}', "a string that runs over its line"),
+        ("a.json", '{"a": 1} x', "after the end"),
+        ("a.json", '{"a": /* ', "a comment that is never closed"),
+        ("a.json", "[" * 5000, "nested too deeply"),
+        ("a.toml", "a = [1\n", "is not valid TOML"),
+    ],
+)
+def test_an_unusable_file_is_one_error_that_names_file_cause_and_remedy(
+    tmp_path: Path, name: str, content: str | bytes, says: str
+) -> None:
+    path = write(tmp_path, name, content)
+    with pytest.raises(ConfigError) as caught:
+        read_document(path)
+    assert str(path) in caught.value.message
+    assert says in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"a\.yaml:3: "):
+        read_document(write(tmp_path, "a.yaml", "backends:\n  a:\n    args: [x, ]]\n"))
+    with pytest.raises(ConfigError, match=r"a\.json:3: "):
+        read_document(write(tmp_path, "a.json", '{\n "a": 1\n "b": 2\n}'))
+
+
+def test_a_half_written_file_says_where_the_open_part_began(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_document(write(tmp_path, "a.yaml", "log_level: info\nbackends: {\n  a: {command: x}\n"))
+    assert "line 2" in (caught.value.hint or "")
+
+
+def test_a_directory_a_missing_and_an_unreadable_file_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a directory"):
+        read_document(tmp_path)
+    with pytest.raises(ConfigError, match="no such file"):
+        read_document(tmp_path / "none.yaml")
+    path = write(tmp_path, "a.yaml", "backends: {}\n")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+    with pytest.raises(ConfigError, match="permission"):
+        read_document(path)
+
+
+def test_nested_aliases_cannot_grow_without_bound(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(ConfigError, match="through its aliases"):
+        read_document(write(tmp_path, "a.yaml", "\n".join(lines)))
+
+
+def test_an_alias_that_contains_itself_is_a_fault_of_its_place_only(tmp_path: Path) -> None:
+    document = read_document(write(tmp_path, "a.yaml", "a: &a [*a]\nb: 1\n"))
+    assert document.value["b"] == 1
+    assert [(fault.path, fault.line) for fault in document.faults] == [(("a", 0), 1)]
+
+
+def test_yaml_scalars_are_what_a_person_sees(tmp_path: Path) -> None:
+    text = "a: no\nb: on\nc: 12:30\nd: 0755\ne: 2026-11-28\nf: true\ng: ~\nh: 1.10\ni: 0x1F\n"
+    document = read_document(write(tmp_path, "a.yaml", text))
+    assert document.value == {
+        "a": "no", "b": "on", "c": "12:30", "d": 755, "e": "2026-11-28", "f": True, "g": None, "h": 1.1, "i": "0x1F",
+    }  # fmt: skip
+    assert document.texts[("d",)] == "0755"
+    assert document.texts[("h",)] == "1.10"
+
+
+def test_duplicate_keys_are_faults_with_both_lines(tmp_path: Path) -> None:
+    document = read_document(write(tmp_path, "a.yaml", "a:\n  x: 1\n  y: 2\n  x: 3\n"))
+    assert document.value == {"a": {"x": 1, "y": 2}}
+    assert "on lines 2 and 4" in document.faults[0].found
+    document = read_document(write(tmp_path, "a.json", '{"a": {\n"x": 1,\n"x": 3}}'))
+    assert document.value == {"a": {"x": 1}}
+    assert "on lines 2 and 3" in document.faults[0].found
+
+
+def test_merge_keys_bring_values_in_and_what_is_written_wins(tmp_path: Path) -> None:
+    text = "base: &b {x: 1, y: 2}\na:\n  <<: *b\n  y: 3\n"
+    assert read_document(write(tmp_path, "a.yaml", text)).value["a"] == {"x": 1, "y": 3}
+
+
+def test_a_foreign_tag_is_refused_where_it_stands(tmp_path: Path) -> None:
+    document = read_document(
+        write(tmp_path, "a.yaml", "a: !!python/object/apply:os.system [id]\nb: !secret x\nc: 1\n")
+    )
+    assert document.value["c"] == 1
+    assert [fault.line for fault in document.faults] == [1, 2]
+    assert document.value["a"] is None
+
+
+def test_json_takes_comments_trailing_commas_and_a_bom(tmp_path: Path) -> None:
+    text = '\ufeff// head\n{ /* x */ "a": [1, 2,], // tail\n  "b": {"c": "http://x//y",},\n}\n'
+    document = read_document(write(tmp_path, "a.json", text))
+    assert document.value == {"a": [1, 2], "b": {"c": "http://x//y"}}
+    assert document.line(("b", "c")) == 3
+
+
+def test_files_saved_as_utf_16_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.yaml", "backends:\n  ä: {}\n".encode("utf-16"))
+    assert read_document(path).value == {"backends": {"ä": {}}}
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON_VALUES, st.sampled_from([None, 1]))
+def test_whatever_json_writes_is_read_back_the_same(value: object, indent: int | None) -> None:
+    assert parse_jsonc(json.dumps(value, indent=indent), max_depth=100).value == value
+
+
+@given(st.text(alphabet='{}[]",:/*\\ \n1eEtfnul-.x'))
+def test_any_text_is_json_or_one_named_error(text: str) -> None:
+    found: JsonSyntaxError | None = None
+    try:
+        parse_jsonc(text, max_depth=20)
+    except JsonSyntaxError as error:
+        found = error
+    assert found is None or (found.line >= 1 and found.column >= 1 and found.remedy)

@@ -1,0 +1,348 @@
+"""A configuration from file to `Loaded`: variables, findings, and one bad backend that stops no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatemini.config.load import Loaded, dynamic_backend, load_config
+from gatemini.errors import ConfigError
+
+Load = Callable[..., Loaded]
+KEY = 'a"b: #c\nd'
+VARIABLES = """\
+backends:
+  a: { command: srv, env: { TOKEN: "${MISSING_ONE}" } }
+  b: { command: srv, args: ["--url", "${HOST:-localhost}:${PORT:-80}", "$$HOME", "${env:USER}"] }
+  c: { url: "https://x/y?k=${KEY}", headers: { Authorization: "Bearer ${KEY}" } }   # note: ${NOT_USED}
+  d: { url: "https://x/y?k=${KEY}" }
+"""
+
+
+def one(loaded: Loaded, key: str) -> str:
+    """The text of the only finding at a key."""
+    (text,) = [p.text() for p in loaded.problems if p.key == key]
+    return text
+
+
+def test_a_missing_variable_disables_only_the_backend_that_needs_it(load: Load) -> None:
+    loaded = load(VARIABLES, {"KEY": KEY, "USER": "me"})
+    assert loaded.disabled["a"] == "MISSING_ONE is not set (backends.a.env.TOKEN)"
+    assert loaded.config.backends["b"].args == ("--url", "localhost:80", "$HOME", "me")
+    assert set(loaded.config.backends) == {"b", "d"}
+
+
+def test_a_value_with_quotes_hash_and_newline_stays_a_value(load: Load) -> None:
+    loaded = load(VARIABLES, {"KEY": KEY, "USER": "me"})
+    assert loaded.config.backends["d"].url == "https://x/y?k=a%22b%3A%20%23c%0Ad"
+
+
+def test_a_header_refuses_a_newline_naming_the_variable_and_never_the_value(load: Load) -> None:
+    loaded = load(VARIABLES, {"KEY": KEY, "USER": "me"})
+    assert "the value of KEY holds a newline" in loaded.disabled["c"]
+    assert "backends.c.headers.Authorization" in loaded.disabled["c"]
+    everything = repr(loaded) + "".join(p.text() for p in loaded.problems) + str(loaded.disabled)
+    assert "#c" not in everything.replace("%23c", "")
+    assert "%23c" not in everything
+
+
+def test_a_comment_needs_no_variable(load: Load) -> None:
+    assert not [p for p in load(VARIABLES, {"KEY": "k", "USER": "me"}).problems if "NOT_USED" in p.text()]
+
+
+def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> None:
+    loaded = load("backends:\n  a:\n    command: x\n    timout: 3s\n  b: {command: y}\n")
+    text = one(loaded, "backends.a.timout")
+    assert text.endswith(
+        "config.yaml:4: backends.a.timout: unknown key timout, did you mean timeout?. Write timeout"
+    )
+    assert set(loaded.config.backends) == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "key", "says"),
+    [
+        ("{}", "", "has neither command nor url"),
+        ("", "", "found nothing"),
+        ("[x]", "", "found no mapping"),
+        ("{command: x, url: 'https://h/'}", "", "has command and url together"),
+        ("{command: x, args: --flag}", ".args", "a list"),
+        ("{command: x, tags: web}", ".tags", "a list"),
+        ("{command: x, timeout: soon}", ".timeout", "500ms, 30s, 5m or 1h"),
+        ("{command: x, timeout: 0}", ".timeout", "greater than 0"),
+        ("{command: x, timeout: .inf}", ".timeout", "500ms"),
+        ("{command: x, max_concurrent_calls: 0}", ".max_concurrent_calls", "greater than or equal to 1"),
+        ("{command: x, disabled: perhaps}", ".disabled", "valid boolean"),
+        ("{command: x, transport: websocket}", ".transport", "stdio, streamable-http, sse"),
+        ("{command: x, transport: sse}", "", "transport sse needs url"),
+        ("{command: x, retry: {max_retires: 1}}", ".retry.max_retires", "did you mean max_retries?"),
+        ("{command: x, rate_limit: {window: 1s}}", ".rate_limit.max_calls", "is missing"),
+        ("{command: x, tools: {alow: [a]}}", ".tools.alow", "did you mean allow?"),
+        ("{command: x, env: [A]}", ".env", "a mapping"),
+        ("{command: x, env: {A: }}", ".env.A", "found nothing"),
+        ("{command: x, name: y}", ".name", "unknown key name"),
+        ("{command: x, oauth: {}}", ".oauth", "not built yet"),
+        ("{url: 'ftp://h/'}", ".url", "http://"),
+        ("{url: 'https:///x'}", ".url", "no usable host"),
+        ("{url: 'https://h:99999/x'}", ".url", "no usable host and port"),
+        ("{url: 'https://h/a b'}", ".url", "a blank"),
+        ("{url: 'https://h/', headers: {'A B': x}}", ".headers.A B", "no header name"),
+        ('{url: "https://h/", headers: {A: "x\\r\\nB: y"}}', ".headers.A", "a newline"),
+        ('{command: x, args: ["a\\0b"]}', ".args[0]", "NUL"),
+        ("{command: x, env: {A: '${'}}", ".env.A", "never closed"),
+        ("{command: x, env: {A: '${A:?no}'}}", ".env.A", "not understood"),
+        ("{command: x, env: {A: '${input:token}'}}", ".env.A", "gatemini secret set token"),
+        ("{command: x, command: y}", ".command", "written twice"),
+        ("{tools: {ls: {command: ls, output: jsn}}}", ".tools.ls.output", "json, text or lines"),
+        ("{tools: {ls: {command: []}}}", ".tools.ls", "must name a program"),
+        ("{command: x, namespace: 'a.b'}", ".namespace", "letters, digits"),
+        ("{command: gatemini, args: [--direct]}", "", "is this gateway itself"),
+        ("{command: uvx, args: [--from, ./x, gatemini]}", "", "is this gateway itself"),
+    ],
+)
+def test_one_bad_backend_is_disabled_with_its_reason_and_the_other_runs(
+    load: Load, backend: str, key: str, says: str
+) -> None:
+    loaded = load(f"backends:\n  good: {{command: y}}\n  bad: {backend}\n")
+    assert set(loaded.config.backends) == {"good"}
+    (finding, *_) = [p for p in loaded.problems if p.key == f"backends.bad{key}"]
+    assert finding.line == 3
+    assert says in finding.text()
+    assert finding.reason() in loaded.disabled["bad"]
+
+
+def test_all_findings_come_at_once(load: Load) -> None:
+    loaded = load(
+        "backends:\n  a: {command: x, timout: 1, retry: {maxx: 1}, env: {A: '${NO}'}}\nlog_levl: info\n"
+    )
+    assert {p.key for p in loaded.problems} == {
+        "backends.a.timout", "backends.a.retry.maxx", "backends.a.env.A", "log_levl",
+    }  # fmt: skip
+
+
+def test_a_backend_name_must_be_usable_in_a_qualified_name(load: Load) -> None:
+    loaded = load("backends:\n  my server: {command: x}\n  __composite: {command: x}\n  ok-1: {command: x}\n")
+    assert set(loaded.config.backends) == {"ok-1"}
+    assert "letters, digits, _ and -" in one(loaded, "backends.my server")
+
+
+def test_a_backend_defined_twice_is_not_guessed_at(load: Load) -> None:
+    loaded = load("backends:\n  a: {command: x}\n  a: {command: y}\n  b: {command: z}\n")
+    assert set(loaded.config.backends) == {"b"}
+    assert "on lines 2 and 3" in loaded.disabled["a"]
+
+
+def test_numbers_and_switches_reach_a_process_as_they_were_written(load: Load) -> None:
+    loaded = load("backends:\n  a: {command: x, args: [1.10, 0755, true], env: {A: 1.10, B: no, C: 8080}}\n")
+    backend = loaded.config.backends["a"]
+    assert backend.args == ("1.10", "0755", "true")
+    assert backend.env == {"A": "1.10", "B": "no", "C": "8080"}
+
+
+def test_variables_work_for_numbers_and_switches_too(load: Load) -> None:
+    text = "log_level: ${LEVEL:-debug}\nbackends:\n  a: {command: x, timeout: '${T}', disabled: '${OFF:-false}'}\n"
+    loaded = load(text, {"T": "5s"})
+    assert loaded.config.log_level == "debug"
+    assert loaded.config.backends["a"].timeout == 5.0
+    loaded = load(text, {"T": "5s", "OFF": "true"})
+    assert loaded.disabled["a"] == "disabled: true in the configuration"
+
+
+def test_a_disabled_backend_needs_no_variables(load: Load) -> None:
+    loaded = load("backends:\n  a: {command: x, disabled: true, env: {A: '${NO}'}}\n")
+    assert not loaded.problems
+    assert loaded.disabled == {"a": "disabled: true in the configuration"}
+
+
+def test_code_and_schemas_keep_their_dollars(load: Load) -> None:
+    text = """\
+composite_tools:
+  hi: {code: "return `${args.a}$$`", input_schema: {type: object}}
+backends:
+  cli:
+    tools:
+      ls: {command: "ls {{p}} $$1", description: "costs $$ and ${x}", input_schema: {properties: {p: {pattern: "^a$$"}}}}
+"""
+    loaded = load(text)
+    assert not loaded.problems
+    assert loaded.config.composite_tools["hi"].code == "return `${args.a}$$`"
+    tool = loaded.config.backends["cli"].cli_tools["ls"]
+    assert (tool.command, tool.description) == ("ls {{p}} $1", "costs $$ and ${x}")
+    assert tool.input_schema["properties"]["p"]["pattern"] == "^a$$"
+
+
+def test_wrong_sections_fall_back_to_defaults_and_say_so(load: Load) -> None:
+    text = "search: {rankin: best}\nhealth: {interval: never}\nresults: 3\nmax_dynamic_backends: many\nbackends: {a: {command: x}}\n"
+    loaded = load(text)
+    assert {p.key for p in loaded.problems} == {
+        "search.rankin",
+        "health.interval",
+        "results",
+        "max_dynamic_backends",
+    }
+    assert loaded.config.search.ranking == "best"
+    assert set(loaded.config.backends) == {"a"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "registration: {stdo: deny}\n",
+        "registraton: {stdio: deny}\n",
+        "sandbox: {isolation: proces}\n",
+        "sandbox:\n  memory_mb: 64\n  memory_mb: 640\n",
+        "policy: {default: deny}\n",
+        "polcy: {default: deny}\n",
+        "profile: locked\n",
+        "secrets: {strickt: true}\n",
+        "strict: true\n",
+        "registration: {stdio: '${NO}'}\n",
+    ],
+)
+def test_a_wrong_part_that_protects_stops_the_start(load: Load, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"config\.yaml:\d"):
+        load("backends: {a: {command: x}}\n" + text)
+
+
+def test_strict_makes_an_unresolved_reference_fatal(load: Load) -> None:
+    text = "secrets: {strict: true}\nbackends: {a: {command: x, env: {A: '%s'}}}\n"
+    for value in ("${NO}", "secretref:env:NO", "${input:no}"):
+        with pytest.raises(ConfigError, match=r"backends\.a\.env\.A"):
+            load(text % value)
+    assert set(load(text % "${YES}", {"YES": "1"}).config.backends) == {"a"}
+
+
+def test_later_env_files_win_and_the_process_wins_over_all(tmp_path: Path) -> None:
+    home, conf, place = tmp_path / "home", tmp_path / "conf", tmp_path / "place"
+    for folder, content in (
+        (home, "A=home\nB=home\nC=home\nD=home\n"),
+        (conf, "B=conf\nC=conf\nD=conf\n"),
+        (place, "export C='place'\nD=place\nE=${A}-${D}\n"),
+    ):
+        folder.mkdir()
+        (folder / ".env").write_text(content)
+    path = place / "config.yaml"
+    path.write_text("backends: {x: {command: x, args: ['${A}', '${B}', '${C}', '${D}', '${E}']}}\n")
+    loaded = load_config(path, environ={"D": "process"}, home=home, config_dir=conf)
+    assert loaded.config.backends["x"].args == ("home", "conf", "place", "process", "home-process")
+
+
+def test_an_env_line_whose_own_variable_is_missing_stays_unset(load: Load, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=${NOWHERE}\n")
+    loaded = load("backends: {a: {command: x, env: {T: '${TOKEN}'}}}\n")
+    assert "TOKEN is not set" in loaded.disabled["a"]
+    assert any("NOWHERE is not set" in p.text() for p in loaded.problems)
+
+
+def test_inherited_names_reach_what_only_an_env_file_sets(load: Load, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("PROXY_USER=me\n")
+    loaded = load("backends: {a: {command: x, inherit_env: [PROXY_USER, HOME]}}\n", {"HOME": "/h"})
+    assert loaded.config.backends["a"].env == {"PROXY_USER": "me"}
+
+
+def test_no_file_is_no_error_and_a_named_one_must_be_there(tmp_path: Path) -> None:
+    loaded = load_config(None, environ={}, home=tmp_path, config_dir=tmp_path)
+    assert (loaded.source, loaded.config.backends, loaded.problems) == (None, {}, ())
+    with pytest.raises(ConfigError, match="no such file"):
+        load_config(tmp_path / "x.yaml", environ={})
+    with pytest.raises(ConfigError, match="no such file"):
+        load_config(None, environ={"GATEMINI_CONFIG": str(tmp_path / "y.yaml")}, config_dir=tmp_path)
+
+
+def test_the_file_comes_from_the_option_then_the_variable_then_the_default(tmp_path: Path) -> None:
+    for name in ("config", "variable", "option"):
+        (tmp_path / f"{name}.yaml").write_text(f"backends: {{{name}: {{command: x}}}}\n")
+    variable = {"GATEMINI_CONFIG": str(tmp_path / "variable.yaml")}
+    for path, environ, expected in (
+        (None, {}, "config"),
+        (None, variable, "variable"),
+        (tmp_path / "option.yaml", variable, "option"),
+    ):
+        loaded = load_config(path, environ=environ, home=tmp_path, config_dir=tmp_path)
+        assert set(loaded.config.backends) == {expected}
+
+
+def test_included_files_bring_backends_and_never_merge_two_of_one_name(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "more.yaml").write_text(
+        "backends: {a: {command: other}, b: {command: y}}\nlog_level: debug\n"
+    )
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"c": {"command": "z"}, "b": {"command": "y"}}}')
+    loaded = load("backends: {a: {command: x}}\ninclude: [more.yaml, mcp.json, gone.yaml, more.yaml]\n")
+    assert {n: b.command for n, b in loaded.config.backends.items()} == {"a": "x", "b": "y", "c": "z"}
+    texts = "\n".join(p.text() for p in loaded.problems)
+    assert "a is already defined" in texts
+    assert "log_level has no effect in an included file" in texts
+    assert "gone.yaml: there is no such file" in texts
+    assert "b is already defined" not in texts
+
+
+def test_an_adapter_file_brings_tools_and_what_is_inline_wins(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "jq.yaml").write_text(
+        "tools: {a: {command: one}, b: {command: two}}\nhealth_check: [jq, --version]\n"
+    )
+    loaded = load("backends: {jq: {adapter_file: jq.yaml, tools: {b: {command: inline}, deny: [c*]}}}\n")
+    backend = loaded.config.backends["jq"]
+    assert backend.transport == "cli-adapter"
+    assert {n: t.command for n, t in backend.cli_tools.items()} == {"a": "one", "b": "inline"}
+    assert backend.health_check == ("jq", "--version")
+    assert backend.tools.deny == ("c*",)
+
+
+def test_a_fallback_that_is_not_there_is_told(load: Load) -> None:
+    loaded = load("backends: {exa: {command: x, fallback_chain: [exb2]}, exb: {command: y}}\n")
+    assert "there is no other backend exb2, did you mean exb?" in one(
+        loaded, "backends.exa.fallback_chain[0]"
+    )
+    assert set(loaded.config.backends) == {"exa", "exb"}
+
+
+def test_each_backend_knows_which_variables_it_needs_and_lacks(load: Load) -> None:
+    loaded = load(
+        "backends: {a: {command: x, env: {T: '${TOKEN}'}, args: ['${MODE:-x}', '${NO}'], required_keys: [ALSO]}}\n",
+        {"TOKEN": "secret-1"},
+    )
+    assert set(loaded.keys["a"].keys) == {"T", "TOKEN", "NO", "ALSO"}
+    assert loaded.keys["a"].missing == ("NO", "ALSO")
+    loaded = load("backends: {a: {command: x, required_keys: [ALSO]}}\n")
+    assert loaded.keys["a"].missing == ("ALSO",)
+
+
+def test_a_registered_backend_gets_no_variables_and_runs_no_code_in_process() -> None:
+    assert dynamic_backend({"name": "x", "url": "https://h/", "timeout": "5s"}).timeout == 5.0
+    for template, says in (
+        ({"name": "x", "command": "a", "env": {"K": "${AWS_SECRET}"}}, "not put into registered"),
+        ({"name": "x", "command": "a", "args": ["secretref:env:K"]}, "not put into registered"),
+        ({"name": "x", "module": "os:system"}, "only taken from the configuration"),
+        ({"name": "x", "url": "https://h/", "prerequisite": {"command": "rm"}}, "starts a command"),
+        ({"name": "x", "comand": "a"}, "did you mean command?"),
+        ({"name": "x y", "command": "a"}, "letters, digits"),
+        ({"command": "a"}, "name is missing"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            dynamic_backend(template)
+        assert says in caught.value.message
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["name", "command", "url", "tools", "env", "args", "retry", "x"]), VALUES)
+)
+def test_any_template_is_a_backend_or_one_named_error(template: dict[str, object]) -> None:
+    try:
+        config = dynamic_backend(template)
+    except ConfigError as error:
+        message = error.message
+    else:
+        message = config.name
+    assert message

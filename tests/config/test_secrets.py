@@ -1,0 +1,229 @@
+"""Secrets: where they come from, that they do not print, and that no text leaves with one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatemini.config.load import Loaded
+from gatemini.config.schema import SecretsConfig
+from gatemini.config.secrets import Redactor, SecretResolver, SecretText, SecretUnavailable, looks_secret
+
+Load = Callable[..., Loaded]
+
+
+def resolver(
+    base: Path, *, allow: tuple[str, ...] = (), seconds: float = 10.0, **environ: str
+) -> SecretResolver:
+    settings = SecretsConfig(exec_allow=allow, exec_timeout=seconds)
+    return SecretResolver(environ, settings, base, base)
+
+
+def private(path: Path, text: str, mode: int = 0o600) -> Path:
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_variable_is_read_and_a_missing_or_empty_one_is_named(tmp_path: Path) -> None:
+    secrets = resolver(tmp_path, KEY="value-1", NONE="")
+    assert secrets.resolve("secretref:env:KEY") == ("value-1", [("KEY", "value-1")])
+    with pytest.raises(SecretUnavailable, match="OTHER is not set"):
+        secrets.resolve("secretref:env:OTHER")
+    with pytest.raises(SecretUnavailable, match="NONE is empty"):
+        secrets.resolve("secretref:env:NONE")
+
+
+def test_a_reference_may_stand_inside_a_text(tmp_path: Path) -> None:
+    secrets = resolver(tmp_path, KEY="value-1")
+    assert secrets.resolve("Bearer secretref:env:KEY")[0] == "Bearer value-1"
+
+
+def test_a_disabled_bitwarden_path_is_read_as_a_variable(tmp_path: Path) -> None:
+    assert resolver(tmp_path, GH="value-1").resolve("secretref:bws:project/GH")[0] == "value-1"
+
+
+def test_a_secret_file_must_be_private(tmp_path: Path) -> None:
+    secrets = resolver(tmp_path)
+    private(tmp_path / "good", "value-1\n")
+    private(tmp_path / "open", "value-1", 0o644)
+    private(tmp_path / "none", "\n")
+    assert secrets.resolve("secretref:file:good")[0] == "value-1"
+    assert secrets.resolve("secretref:file:~/good")[0] == "value-1"
+    assert secrets.resolve(f"secretref:file:{tmp_path}/good")[0] == "value-1"
+    for name, says in (
+        ("open", "may be read by others"),
+        ("none", "gave nothing"),
+        ("gone", "there is no file"),
+    ):
+        with pytest.raises(SecretUnavailable, match=says):
+            secrets.resolve(f"secretref:file:{name}")
+    with pytest.raises(SecretUnavailable, match="not a regular file"):
+        secrets.resolve("secretref:file:.")
+
+
+def test_only_listed_commands_are_run_and_never_through_a_shell(tmp_path: Path) -> None:
+    python = sys.executable
+    line = f"{python} -c \"print('value' + '-1')\""
+    assert resolver(tmp_path, allow=(python,)).resolve(f"secretref:exec:{line}")[0] == "value-1"
+    assert resolver(tmp_path, allow=(f"{python} -c",)).resolve(f"secretref:exec:{line}")[0] == "value-1"
+    for allow in ((), ("op",), (f"{python} -m",)):
+        with pytest.raises(SecretUnavailable, match=r"secrets\.exec_allow"):
+            resolver(tmp_path, allow=allow).resolve(f"secretref:exec:{line}")
+    marker = tmp_path / "touched"
+    code = "import sys; print(len(sys.argv))"
+    value = resolver(tmp_path, allow=(python,)).resolve(
+        f"secretref:exec:{python} -c '{code}' ; touch {marker}"
+    )[0]
+    assert value == "4"
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import sys; print('why', file=sys.stderr); sys.exit(3)", "exit code 3: why"),
+        ("pass", "gave nothing"),
+        ("import time; time.sleep(60)", "no answer within 0.5 s"),
+        (r"import sys; sys.stdout.buffer.write(b'\xff\xfe')", "no UTF-8"),
+    ],
+)
+def test_a_command_that_fails_says_how(tmp_path: Path, code: str, says: str) -> None:
+    secrets = resolver(tmp_path, allow=(sys.executable,), seconds=0.5 if "sleep" in code else 10)
+    with pytest.raises(SecretUnavailable, match=says):
+        secrets.resolve(f'secretref:exec:{sys.executable} -c "{code}"')
+
+
+def test_a_missing_command_and_an_unknown_provider_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SecretUnavailable, match="was not found"):
+        resolver(tmp_path, allow=("no-such-command-here",)).resolve("secretref:exec:no-such-command-here x")
+    with pytest.raises(SecretUnavailable, match="unknown secret provider envv"):
+        resolver(tmp_path).resolve("secretref:envv:X")
+    for later in ("vault", "keyring"):
+        with pytest.raises(SecretUnavailable, match="not built yet"):
+            resolver(tmp_path).resolve(f"secretref:{later}:X")
+
+
+def test_one_reference_is_asked_for_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    code = f"open('{log}', 'a').write('x'); print('value-1')"
+    secrets = resolver(tmp_path, allow=(sys.executable,))
+    for _ in range(3):
+        secrets.resolve(f'secretref:exec:{sys.executable} -c "{code}"')
+    assert log.read_text() == "x"
+
+
+def test_references_work_in_every_place_the_documentation_names(load: Load, tmp_path: Path) -> None:
+    private(tmp_path / "token", "from-file-1\n")
+    text = """\
+backends:
+  a: {command: "secretref:env:PROG", args: ["--key=secretref:env:KEY"], env: {T: "secretref:file:token"}, prerequisite: {command: p, env: {K: "secretref:env:KEY"}}}
+  b: {url: "https://h/?k=secretref:env:KEY&z=1", headers: {Authorization: "Bearer secretref:env:KEY"}}
+  c: {url: "secretref:env:URL"}
+"""
+    loaded = load(text, {"PROG": "prog", "KEY": "k e/y&1", "URL": "https://h/x?y=1"})
+    assert not loaded.problems
+    a, b, c = (loaded.config.backends[name] for name in "abc")
+    assert (a.command, a.args, a.env) == ("prog", ("--key=k e/y&1",), {"T": "from-file-1"})
+    assert a.prerequisite is not None
+    assert a.prerequisite.env == {"K": "k e/y&1"}
+    assert b.url == "https://h/?k=k%20e%2Fy%261&z=1"
+    assert b.headers == {"Authorization": "Bearer k e/y&1"}
+    assert c.url == "https://h/x?y=1"
+    assert ("KEY", "k e/y&1") in loaded.secrets
+    assert ("file:token", "from-file-1") in loaded.secrets
+
+
+def test_a_reference_elsewhere_is_an_error_not_a_value(load: Load) -> None:
+    loaded = load("backends: {a: {command: x, cwd: 'secretref:env:KEY'}}\n", {"KEY": "/x"})
+    assert "a secretref: is not resolved here" in loaded.disabled["a"]
+
+
+def test_a_variables_value_is_never_read_as_a_reference(load: Load) -> None:
+    loaded = load(
+        "backends: {a: {command: x, env: {A: '${SLY}'}}}\n", {"SLY": "secretref:env:OTHER", "OTHER": "o"}
+    )
+    assert loaded.config.backends["a"].env == {"A": "secretref:env:OTHER"}
+
+
+def test_secrets_are_what_env_headers_and_url_credentials_take(load: Load) -> None:
+    text = """\
+secrets: {redact: [LISTED, ALONE]}
+backends:
+  a: {command: "${PROG}", args: ["${ARG}", "${LISTED}"], cwd: "${DIR}", env: {A: "${ENV}", H: "${HOME}", D: "${NO:-default-1}"}}
+  b: {url: "https://${HOST}/${PATHPART}?k=${QUERY}", headers: {X: "${HEADER}"}}
+"""
+    names = ("PROG", "ARG", "LISTED", "DIR", "ENV", "HOME", "HOST", "PATHPART", "QUERY", "HEADER", "ALONE")
+    loaded = load(text, {name: f"value{name.lower()}" for name in names})
+    assert {name for name, _ in loaded.secrets} == {"ENV", "QUERY", "HEADER", "LISTED", "ALONE"}
+
+
+def test_nothing_that_prints_a_configuration_prints_a_secret(load: Load) -> None:
+    text = "backends: {a: {command: x, env: {T: '${K}'}}, b: {url: 'https://h/?k=${K}', headers: {X: 'b ${K}'}}}\n"
+    loaded = load(text, {"K": "hush-hush-1"})
+    backend = loaded.config.backends["a"]
+    for shown in (
+        repr(loaded),
+        str(loaded.config),
+        repr(backend),
+        str(backend),
+        repr(backend.env),
+        f"{loaded!r}",
+    ):
+        assert "hush" not in shown
+    assert repr(loaded.config.backends["b"].url) == "'«secret»'"
+    assert backend.env["T"] == "hush-hush-1"
+    assert json.loads(json.dumps(dict(backend.env))) == {"T": "hush-hush-1"}
+    assert isinstance(backend.env["T"], SecretText)
+
+
+def test_a_wrong_value_in_a_secret_place_is_not_quoted_in_the_finding(load: Load) -> None:
+    loaded = load("backends: {a: {url: 'https://h:bad-hush-1/', headers: {X: [hush-hush-1]}}}\n")
+    assert loaded.problems
+    assert "hush" not in "".join(p.text() for p in loaded.problems) + str(loaded.disabled)
+
+
+def test_redaction_replaces_every_spelling_and_the_longest_first() -> None:
+    value = 'to/ken "1"'
+    redactor = Redactor([("SHORT", "abc"), ("KEY", value), ("LONG", value + "-more"), ("WORD", "secret")])
+    assert redactor.redact(f"a {value} b") == "a «secret KEY» b"
+    assert redactor.redact(f"{value}-more") == "«secret LONG»"
+    assert redactor.redact(quote(value, safe="")) == "«secret KEY»"
+    assert redactor.redact(json.dumps({"k": value})) == '{"k": "«secret KEY»"}'
+    assert redactor.redact("abc") == "abc"
+    assert redactor.redact("my secret") == "my «secret WORD»"
+
+
+def test_the_lines_of_a_key_file_are_hidden_one_by_one() -> None:
+    redactor = Redactor([("PEM", "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----")])
+    assert redactor.redact("log: MIIEvQIBADANBg") == "log: «secret PEM»"
+
+
+@given(st.text(min_size=6, max_size=30), st.text(max_size=20), st.text(max_size=20))
+def test_no_text_leaves_with_a_secret_in_it(secret: str, before: str, after: str) -> None:
+    marker = "«secret N»"
+    clean = Redactor([("N", secret)]).redact(before + secret + after)
+    assert marker in clean
+    assert all(secret not in part for part in clean.split(marker)) or secret in marker
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["GITHUB_TOKEN", "apiKey", "X-API-Key", "Authorization", "db.password", "OPENAI_KEY", "clientSecret"],
+)
+def test_names_that_say_secret_are_recognised(name: str) -> None:
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["HOME", "LOG_LEVEL", "KEYBOARD", "TOKENIZER_PATH", "MONKEY", "NODE_ENV", "AUTHOR"]
+)
+def test_names_that_do_not_are_left_alone(name: str) -> None:
+    assert not looks_secret(name)
