@@ -1,0 +1,107 @@
+"""What a syntax error is really about: a typographic character, another language, a half-written JSON call.
+
+Looks at the submitted text only, never changes it; pure. Above: hints.py. Below: places.py.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from gatemini.chain.places import line_at
+
+_LOOKALIKES: Final = {
+    "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\uff02": '"',
+    "\u2018": "'", "\u2019": "'", "\u201a": "'", "\u00b4": "'", "\uff07": "'",
+    "\u2013": "-", "\u2014": "-", "\u2212": "-", "\u2010": "-", "\u2011": "-",
+    "\uff08": "(", "\uff09": ")", "\uff5b": "{", "\uff5d": "}", "\uff1b": ";", "\uff1a": ":", "\uff0c": ",",
+    "\u3001": ",", "\u3002": ".", "\uff1d": "=", "\u2026": "...", "\u00d7": "*", "\u2264": "<=", "\u2265": ">=",
+    "\u2260": "!==", "\u2192": "=>", "\u21d2": "=>",
+}  # fmt: skip
+"""Characters that word processors and chat windows put where code has plain ones."""
+
+LOOKED_AT: Final = 20_000
+"""Characters from the start of the text in which another language is looked for."""
+
+_INVISIBLE: Final = frozenset(
+    "\u200b\u200c\u200d\u200e\u200f\u2060\u00ad\u202a\u202b\u202c\u202d\u202e\ufe0f"
+)
+_NAMES: Final = {"'": "apostrophe", '"': "quotation mark"}
+
+_PYTHON = re.compile(
+    r"^(?:[ \t]*(?:def|class)\s+\w+[^{\n]*:[ \t]*(?:#.*)?$|from\s+[\w.]+\s+import\s|import\s+\w+(?:\s+as\s+\w+)?\s*$"
+    r"|[ \t]*(?:for\s+\w+\s+in\s+[^{(]|if\s|elif\s|while\s|with\s|try|except|else)[^{}\n]*:[ \t]*$|[ \t]*print\(f?[\"'])",
+    re.MULTILINE,
+)
+_SHELL = re.compile(
+    r"\A\s*(?:#!.*\b(?:ba|z)?sh\b|\$ ?\w|(?:curl|cd|ls|cat|grep|npm|npx|pip|git|echo|sudo|export \w+=|mkdir)\s+[^\s=(.;])"
+)
+_SQL = re.compile(
+    r"\A\s*(?:SELECT\s.+\sFROM\s|INSERT\s+INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|CREATE\s+TABLE\s)",
+    re.I | re.S,
+)
+_MARKUP = re.compile(r"\A\s*<(?:!DOCTYPE|\?xml|[a-z]+[ >/])", re.I)
+_XML_CALL = re.compile(r"\A\s*<(?:invoke|function|tool|parameter)", re.I)
+_JSON_CALL = re.compile(r"""\A\s*\[?\s*\{\s*["']?tool["']?\s*:""")
+_PROSE = re.compile(r"\A\s*(?:[A-Z][a-z']*|I)(?: [A-Za-z',]+){3,}[.:!?]?\s*(?:\n|\Z)")
+_YAML_CALL = re.compile(r"\A\s*tool:\s*\S+\s*\n\s*arguments:")
+
+
+def syntax_hint(source: str, line: int | None, column: int | None) -> str | None:
+    """What to change so that the text is TypeScript, or None if nothing stands out."""
+    return (
+        _odd_character(source, line, column)
+        or _other_language(source)
+        or _common_slip(line_at(source, line) or "" if line else "")
+    )
+
+
+def _odd_character(source: str, line: int | None, column: int | None) -> str | None:
+    """The typographic or invisible character of the line, at the column if one is there."""
+    text = line_at(source, line) if line else None
+    if text is None or text.isascii():
+        return None
+    at = (column or 1) - 1
+    near = range(max(0, at - LOOKED_AT), min(len(text), at + LOOKED_AT))
+    places = [at, *near] if at in near else list(near)
+    for index in places:
+        sign = text[index]
+        if sign.isascii():
+            continue
+        name = f"{unicodedata.name(sign, 'character')} U+{ord(sign):04X} at line {line}, column {index + 1}"
+        if sign in _LOOKALIKES:
+            return f"the character {sign} ({name}) is not code: write {_LOOKALIKES[sign]}"
+        if sign in _INVISIBLE:
+            return f"there is an invisible character ({name}): remove it"
+        if index == at and unicodedata.category(sign)[0] in "SPC":
+            return f"the character {sign} ({name}) is not code"
+    return None
+
+
+def _other_language(source: str) -> str | None:
+    source = source[:LOOKED_AT]
+    if _JSON_CALL.match(source):
+        return 'a JSON call is exactly {"tool": "backend.tool", "arguments": {…}}: double quotes, values without expressions, nothing after it'
+    if _YAML_CALL.match(source):
+        return 'write the call as JSON: {"tool": "backend.tool", "arguments": {…}}'
+    if _XML_CALL.match(source):
+        return "write the call as TypeScript: `return await backend.tool({…});`"
+    for name, pattern in (("Python", _PYTHON), ("shell", _SHELL), ("SQL", _SQL), ("HTML or JSX", _MARKUP)):
+        if (pattern.search if name == "Python" else pattern.match)(source):
+            return f"this looks like {name}; a chain is TypeScript, for example `const r = await backend.tool({{…}}); return r;`"
+    if _PROSE.match(source):
+        return "this starts with prose; send only code, or put the code into one ``` block"
+    return None
+
+
+def _common_slip(text: str) -> str | None:
+    if re.search(r"\bif\s+[^(\s]", text):
+        return "put the condition in parentheses: `if (…) { … }`"
+    if re.search(r"\bfor\s+[^(\sa]", text):
+        return "write `for (const x of list) { … }`"
+    if re.search(r"^\s*@\w+", text):
+        return "decorators are not supported here: call the function instead"
+    if re.search(r"^\s*#", text):
+        return "comments start with //"
+    return None

@@ -1,0 +1,161 @@
+"""The text an agent reads after a failed chain (spec 2.4): cause first, within a budget of characters.
+
+`Type: message (line L, column C)`, the source line with a caret, HINT, the calls that were made (so that
+nothing is done twice), the console. Pure. Above: failure.py. Below: places.py, the sandbox's excerpt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gatemini.chain.places import line_at
+from gatemini_sandbox.syntax import excerpt
+
+BUDGET: Final = 10_000
+"""Characters of an error text for a client nothing is known of."""
+
+SHOWN_CALLS: Final = 40
+"""Calls listed; of more, the first and the last ones (failed ones are always among them as far as they fit)."""
+
+_SHARE_MESSAGE: Final = 0.5
+_SHARE_HINT: Final = 0.2
+_SHARE_CALLS: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class CallLine:
+    """One call the chain made: qualified name, `ok` or what went wrong, milliseconds (None: unanswered)."""
+
+    tool: str
+    outcome: str
+    ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReport:
+    """Everything the text is made of. `source` is the text as submitted."""
+
+    name: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    source: str = ""
+    hint: str | None = None
+    cause: str | None = None
+    calls: Sequence[CallLine] = ()
+    console: Sequence[str] = ()
+    console_dropped: int = 0
+    notes: Sequence[str] = ()
+
+
+def render_error(report: ErrorReport, *, budget: int = BUDGET) -> str:
+    """The whole text, at most `budget` characters; what is cut is cut from the end backwards."""
+    head = _first_lines(report, budget)
+    calls = _calls(report.calls, int(budget * _SHARE_CALLS))
+    notes = [f"NOTE: {note}" for note in report.notes]
+    text = "\n".join([*head, *calls, *notes])
+    if len(text) > budget:
+        return _cut_middle(text, budget)
+    console = _console(report, budget - len(text) - 1)
+    return "\n".join([text, *console]) if console else text
+
+
+def _first_lines(report: ErrorReport, budget: int) -> list[str]:
+    where = f" (line {report.line}, column {report.column or 1})" if report.line else ""
+    message = _cut_middle(report.message.strip() or "(no message)", int(budget * _SHARE_MESSAGE))
+    first, newline, rest = message.partition("\n")
+    lines = [f"{report.name}: {first}{where}"]
+    if newline:
+        lines.append(rest)
+    source_line = line_at(report.source, report.line) if report.line else None
+    if source_line is not None and source_line.strip():
+        lines += [part.rstrip() for part in excerpt(source_line, report.column or 1)]
+    if report.cause:
+        lines.append(f"Caused by: {_cut_middle(report.cause, int(budget * _SHARE_HINT))}")
+    if report.hint:
+        lines.append(f"HINT: {_cut_middle(report.hint, int(budget * _SHARE_HINT))}")
+    return lines
+
+
+def _calls(calls: Sequence[CallLine], budget: int) -> list[str]:
+    """One line for each call; in the middle of many, those that went well are counted only."""
+    if not calls:
+        return []
+    chosen = list(range(len(calls)))
+    if len(calls) > SHOWN_CALLS:
+        edge = SHOWN_CALLS // 4
+        failed = [i for i in chosen[edge:-edge] if calls[i].outcome != "ok"]
+        chosen = [*chosen[:edge], *failed[: SHOWN_CALLS // 2], *chosen[-edge:]]
+    lines = ["Calls made before the error:"]
+    left = budget - len(lines[0])
+    before = -1
+    for position, index in enumerate(chosen):
+        skipped = index - before - 1
+        line = f"  {_call(index, calls[index])}"
+        if skipped:
+            line = f"  … {skipped} more\n{line}"
+        if len(line) + 1 > left and position > 0:
+            lines.append(f"  … {len(calls) - before - 1} more")
+            break
+        lines.append(line)
+        left -= len(line) + 1
+        before = index
+    return lines
+
+
+def _call(index: int, call: CallLine) -> str:
+    took = f" ({_duration(call.ms)})" if call.ms is not None else ""
+    return f"{index + 1}. {call.tool}: {_one_line(call.outcome)}{took}"
+
+
+def _duration(ms: float) -> str:
+    if ms >= 10_000:
+        return f"{ms / 1000:.0f} s"
+    if ms >= 1_000:
+        return f"{ms / 1000:.1f} s"
+    return f"{ms:.0f} ms" if ms >= 1 else "<1 ms"
+
+
+def _one_line(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 160 else flat[:159] + "…"
+
+
+def _console(report: ErrorReport, budget: int) -> list[str]:
+    """All console lines that fit; otherwise the first and, more of them, the last."""
+    lines = list(report.console)
+    if report.console_dropped:
+        lines.append(f"… {report.console_dropped} lines dropped")
+    if not lines or budget < 60:
+        return []
+    heading = "[console]"
+    room = budget - len(heading) - 1
+    if sum(len(line) + 1 for line in lines) <= room:
+        return [heading, *lines]
+    room -= 40  # for the line that says what is left out
+    head = _fitting(lines, room // 4)
+    tail = _fitting(lines[len(head) :][::-1], room - sum(len(line) + 1 for line in head))[::-1]
+    left_out = len(lines) - len(head) - len(tail)
+    return [heading, *head, f"… {left_out} lines left out", *tail]
+
+
+def _fitting(lines: Sequence[str], room: int) -> list[str]:
+    taken: list[str] = []
+    for line in lines:
+        if len(line) + 1 > room:
+            break
+        taken.append(line)
+        room -= len(line) + 1
+    return taken
+
+
+def _cut_middle(text: str, limit: int) -> str:
+    """At most `limit` characters: three quarters from the head, the rest from the tail."""
+    if len(text) <= limit:
+        return text
+    mark = " … [cut] … "
+    keep = max(0, limit - len(mark))
+    tail = keep // 4
+    return text[: keep - tail] + mark + (text[-tail:] if tail else "")
