@@ -71,6 +71,12 @@ class ArgumentsInvalid(GateminiError):
     code = "tool.arguments"
 
 
+class ResourceNotFound(GateminiError, LookupError):
+    """A `gatemini://` address or prompt that does not exist; the message says what does."""
+
+    code = "resource.not_found"
+
+
 class RegistrationRefused(GateminiError):
     code = "registration.refused"
 

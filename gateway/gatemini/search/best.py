@@ -1,0 +1,207 @@
+"""The default ranking: fielded words, names letter by letter, meaning; added as calibrated scores.
+
+    score = words^2 + 0.8 * letters^2 + 0.5 * meaning
+
+words: BM25 over weighted fields divided by what a perfect match of the query's rarest terms would score;
+letters: cosine of letter trigrams of the squashed tool name; meaning: cosine of sentence embeddings, where an
+embedder is present. Every signal lies in 0..1, so they can be added without ranks; docs/concepts/discovery.md
+has each one's ablation. Above: `index.py`. Below: `bm25.py`, `repair.py`, `words.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemini.model import Json, Tool
+from gatemini.search.bm25 import Bm25
+from gatemini.search.postings import Floats, Postings
+from gatemini.search.ranked import Ranked
+from gatemini.search.repair import Vocabulary
+from gatemini.search.words import MAX_TEXT, STOP_WORDS, raw_words, squash, stem, trigrams, words
+
+W_NAME, W_DESCRIPTION, W_BACKEND, W_PARAMETER, W_PARAMETER_TEXT = 3.0, 1.0, 1.5, 0.5, 0.3
+LETTERS, MEANING = 0.8, 0.5
+MATCH_WORDS, MATCH_LETTERS, MATCH_MEANING = 0.02, 0.3, 0.3
+"""Below all of these a tool is no match at all and is not counted."""
+_IDEAL_TERMS = 6
+_SYNONYM = 0.6
+"""Share of a word's weight that its long form gets where the short form itself is known."""
+_MAX_PARAMETERS = 60
+_MAX_SQUASHED = 60
+_MAX_TERMS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query as the ranking reads it."""
+
+    terms: dict[str, float]
+    squashed: str
+    mended: dict[str, str] = field(default_factory=dict)
+
+
+class BestRanker:
+    """Signals of the default ranking, per slot."""
+
+    def __init__(self) -> None:
+        self._lexical = Bm25()
+        self._names = Postings()
+        self._name_words: Counter[str] = Counter()
+        self._letters = Postings()
+        self._letter_norms: Floats = np.zeros(0, dtype=np.float32)
+        self._held: dict[int, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {}
+        self.vocabulary = Vocabulary(self._lexical.postings.count, lambda w: self._name_words[w])
+
+    def add(self, slot: int, tool: Tool) -> None:
+        frequencies, named = _fields(tool)
+        letters = Counter(trigrams(squash(tool.name)[:_MAX_SQUASHED]))
+        self.vocabulary.add(self._lexical.add(slot, frequencies))
+        self._letters.add(slot, {t: float(n) for t, n in letters.items()})
+        if slot >= len(self._letter_norms):
+            grown = np.ones(max(64, (slot + 1) * 3 // 2), dtype=np.float32)
+            grown[: len(self._letter_norms)] = self._letter_norms
+            self._letter_norms = grown
+        self._letter_norms[slot] = max(1.0, float(sum(n * n for n in letters.values()))) ** 0.5
+        self._name_words.update(named)
+        self._held[slot] = (tuple(frequencies), tuple(letters), tuple(named))
+
+    def remove(self, slots: Sequence[int], capacity: int) -> None:
+        held = [self._held.pop(slot) for slot in slots]
+        lost = self._lexical.remove(slots, {t for terms, _, _ in held for t in terms})
+        self.vocabulary.remove(lost)
+        gone = np.zeros(capacity, dtype=np.bool_)
+        gone[list(slots)] = True
+        self._letters.remove(gone, {t for _, letters, _ in held for t in letters})
+        for _, _, named in held:
+            self._name_words.subtract(named)
+            for word in named:
+                if self._name_words[word] <= 0:
+                    del self._name_words[word]
+
+    def rank(self, text: str, allowed: NDArray[np.bool_], meaning: Floats | None, limit: int) -> Ranked:
+        query = self.read(text)
+        capacity = len(allowed)
+        lexical = self.lexical(query, capacity)
+        letters = self.letters(query, capacity)
+        scores = fuse(lexical, letters, meaning)
+        matched = allowed & ((lexical > MATCH_WORDS) | (letters > MATCH_LETTERS))
+        signals = {"words": lexical, "letters": letters}
+        if meaning is not None:
+            matched |= allowed & (meaning > MATCH_MEANING)
+            signals["meaning"] = meaning
+        scores = np.where(matched, scores, 0.0).astype(np.float32)
+        tier = "best" if matched.any() else "none"
+        mended = " ".join(query.mended.get(w, w) for w in raw_words(text)) if query.mended else None
+        return Ranked(scores, tier, mended if matched.any() else None, signals, tuple(query.terms))
+
+    def read(self, text: str) -> Query:
+        """Words of the query with weights, unknown ones mended."""
+        spoken = raw_words(text)
+        telling = [w for w in spoken if w not in STOP_WORDS] or spoken
+        terms: dict[str, float] = {}
+        mended: dict[str, str] = {}
+        for word in dict.fromkeys(telling[: _MAX_TERMS * 3]):
+            if len(terms) >= _MAX_TERMS:
+                break
+            base = stem(word)
+            if self._lexical.postings.count(base):
+                _raise(terms, base, 1.0)
+                for more in self.vocabulary.expand(word):
+                    _raise(terms, more, _SYNONYM)
+                continue
+            found = self.vocabulary.mend(word)
+            if found is None:
+                _raise(terms, base, 1.0)  # still counts in what a perfect match would have
+                continue
+            for meant, share in found.words.items():
+                _raise(terms, meant, share)
+            if found.shown is not None:
+                mended[word] = found.shown
+        return Query(terms, squash(" ".join(telling))[:_MAX_SQUASHED], mended)
+
+    def lexical(self, query: Query, capacity: int) -> Floats:
+        """BM25 of every slot as a share of the ideal, 0..1."""
+        if not query.terms or not self._lexical.count:
+            return np.zeros(capacity, dtype=np.float32)
+        scores = self._lexical.scores(query.terms, capacity)
+        terms = list(query.terms)
+        shares = np.fromiter(query.terms.values(), dtype=np.float32, count=len(terms))
+        worth = np.sort(self._lexical.idf(terms) * shares)[::-1][:_IDEAL_TERMS]
+        ideal = float(worth.sum()) * (self._lexical.k1 + 1.0) * 0.8
+        if ideal <= 0:
+            return scores
+        share: Floats = np.minimum(scores / ideal, 1.0).astype(np.float32)
+        return share
+
+    def letters(self, query: Query, capacity: int) -> Floats:
+        """Likeness of the squashed query and the squashed name, 0..1."""
+        asked = Counter(trigrams(query.squashed))
+        if not asked or not self._held:
+            return np.zeros(capacity, dtype=np.float32)
+        terms = list(asked)
+        found = self._letters.gather(terms)
+        if not len(found.slots):
+            return np.zeros(capacity, dtype=np.float32)
+        total = len(self._held)
+        idf = np.log((total + 1.0) / (found.counts + 1.0)) + 1.0
+        frequency = np.fromiter(asked.values(), dtype=np.float32, count=len(terms))
+        mean = float(np.sqrt(np.mean(idf * idf)))
+        norm = float(np.sqrt(np.sum((frequency * idf) ** 2)))
+        parts = (frequency * idf * idf)[found.which] * found.weights
+        scores = np.bincount(found.slots, weights=parts, minlength=capacity)[:capacity]
+        return np.minimum(scores / (norm * mean * self._letter_norms[:capacity]), 1.0).astype(np.float32)
+
+
+def embedding_text(tool: Tool) -> str:
+    """What is embedded for a tool; the first 100 characters of a description embed better than all of it."""
+    name = " ".join(raw_words(tool.name))
+    return f"{tool.backend} {name} {tool.description[:100]}"
+
+
+def _raise(terms: dict[str, float], term: str, weight: float) -> None:
+    terms[term] = max(terms.get(term, 0.0), weight)
+
+
+def _fields(tool: Tool) -> tuple[dict[str, float], list[str]]:
+    """Weighted term frequencies over all fields, and the words of the name."""
+    named = words(tool.name)
+    frequencies: dict[str, float] = {}
+    texts = (
+        (W_NAME, named),
+        (W_DESCRIPTION, words(tool.description[:MAX_TEXT])),
+        (W_BACKEND, words(tool.namespace or tool.backend)),
+    )
+    for weight, found in texts:
+        for word in found:
+            frequencies[word] = frequencies.get(word, 0.0) + weight
+    for name, text in _parameters(tool.input_schema):
+        for word in words(name):
+            frequencies[word] = frequencies.get(word, 0.0) + W_PARAMETER
+        for word in words(text):
+            frequencies[word] = frequencies.get(word, 0.0) + W_PARAMETER_TEXT
+    return frequencies, named
+
+
+def _parameters(schema: Json) -> Iterator[tuple[str, str]]:
+    properties: Any = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return
+    for index, (name, value) in enumerate(properties.items()):
+        if index == _MAX_PARAMETERS:
+            return
+        text = value.get("description") if isinstance(value, Mapping) else None
+        yield str(name), text[:500] if isinstance(text, str) else ""
+
+
+def fuse(lexical: Floats, letters: Floats, meaning: Floats | None) -> Floats:
+    """The calibrated signals as one score."""
+    score = lexical * lexical + LETTERS * letters * letters
+    if meaning is not None:
+        score = score + MEANING * np.maximum(meaning, 0.0)
+    return score.astype(np.float32)

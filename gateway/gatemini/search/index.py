@@ -1,0 +1,345 @@
+"""The search over all tools: what is indexed, which ranking is asked, what the answer says (spec 3.2).
+
+Sync and without I/O; a change costs what the changed backend costs. Above: discovery, CLI; it listens to the
+registry. Below: `best.py`, `classic.py`, `embeddings.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemini.model import Tool
+from gatemini.search.best import BestRanker, embedding_text
+from gatemini.search.bm25 import K1, B
+from gatemini.search.classic import NAME_WEIGHT, ClassicRanker
+from gatemini.search.embeddings import Embedder, Vectors
+from gatemini.search.postings import Floats
+from gatemini.search.ranked import Ranked
+from gatemini.search.words import MAX_QUERY, STOP_WORDS, plain_tokens, squash
+
+Ranking = Literal["best", "classic"]
+
+USAGE_FACTOR = 0.3
+USAGE_CAP = 2.0
+"""Most that a habit can lift a score (about 27 uses)."""
+DISTINCTIVE = 3
+"""Terms per backend in `try_also`."""
+_MIN_PREFIX = 3
+_EXACT, _SQUASHED, _PREFIX = 3, 2, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A tool found; `why` names each signal's share, for `gatemini search --explain`."""
+
+    tool: Tool
+    score: float
+    why: Mapping[str, float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """`total` counts all matches, not only the hits; `try_also` is backend → terms for the next search."""
+
+    hits: list[Hit]
+    total: int
+    did_you_mean: str | None = None
+    try_also: Mapping[str, list[str]] = field(default_factory=dict)
+    tier: str = "none"
+
+
+class Ranker(Protocol):
+    def add(self, slot: int, tool: Tool) -> None: ...
+    def remove(self, slots: Sequence[int], capacity: int) -> None: ...
+    def rank(self, text: str, allowed: NDArray[np.bool_], meaning: Floats | None, limit: int) -> Ranked: ...
+
+
+class SearchIndex:
+    """All tools, by slot; a slot is reused once its tool is gone."""
+
+    def __init__(
+        self,
+        ranking: Ranking = "best",
+        embedder: Embedder | None = None,
+        *,
+        k1: float = K1,
+        b: float = B,
+        name_weight: float = NAME_WEIGHT,
+    ) -> None:
+        self.ranking = ranking
+        self._ranker: Ranker = (
+            BestRanker() if ranking == "best" else ClassicRanker(k1=k1, b=b, name_weight=name_weight)
+        )
+        self._tools: list[Tool | None] = []
+        self._alive: NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
+        self._free: list[int] = []
+        self._slots: dict[str, dict[str, int]] = {}
+        self._qualified: dict[str, int] = {}
+        self._names: list[tuple[str, int]] = []
+        self._names_sorted = True
+        self._terms: dict[str, Counter[str]] = {}
+        self._documents: Counter[str] = Counter()
+        self._embedder: Embedder | None = None
+        self._vectors: Vectors | None = None
+        if embedder is not None:
+            self.set_embedder(embedder)
+
+    def __len__(self) -> int:
+        return len(self._tools) - len(self._free)
+
+    # ---- changes -------------------------------------------------------------------------------------
+
+    def replace(self, backend: str, tools: Sequence[Tool]) -> None:
+        """Make `tools` all that `backend` has; unchanged ones are left alone."""
+        held = self._slots.setdefault(backend, {})
+        wanted = {tool.name: tool for tool in tools}
+        self._drop(backend, [n for n, s in held.items() if self._tools[s] != wanted.get(n)])
+        held = self._slots.setdefault(backend, {})
+        terms = self._terms.setdefault(backend, Counter())
+        for name, tool in wanted.items():
+            if name not in held:
+                held[name] = self._take(tool)
+                fresh = set(_distinctive_words(tool))
+                terms.update(fresh)
+                self._documents.update(fresh)
+
+    def remove(self, backend: str) -> None:
+        """Forget all tools of `backend`."""
+        self._drop(backend, list(self._slots.get(backend, ())))
+
+    def follow(self, backend: str, tools: Sequence[Tool] | None) -> None:
+        """The registry's listener."""
+        if tools is None:
+            self.remove(backend)
+        else:
+            self.replace(backend, tools)
+
+    # ---- vectors -------------------------------------------------------------------------------------
+
+    def set_embedder(self, embedder: Embedder | None) -> None:
+        """Use this model from now on; search stays lexical until vectors are supplied."""
+        self._embedder = embedder
+        self._vectors = None if embedder is None else Vectors(embedder.name)
+        if self._vectors is not None:
+            for slot, tool in enumerate(self._tools):
+                if tool is not None:
+                    self._vectors.add(slot, self._text(tool))
+
+    def pending(self, limit: int = 256) -> dict[str, str]:
+        """Texts that lack a vector, by cache key: encode them off the event loop, then `supply`."""
+        return {} if self._vectors is None else self._vectors.pending(limit)
+
+    def supply(self, vectors: Mapping[str, Floats]) -> int:
+        """Vectors by key, from the encoder or the cache; how many were wanted."""
+        return 0 if self._vectors is None else self._vectors.supply(vectors)
+
+    # ---- search --------------------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        tag: str | None = None,
+        usage: Mapping[str, int] | None = None,
+        query_vector: Floats | None = None,
+    ) -> SearchResult:
+        """The best `limit` tools for `query`, which may be any text at all.
+
+        `usage` is uses by qualified name. `query_vector` spares encoding the query here (a few milliseconds).
+        """
+        text = query[:MAX_QUERY]
+        if not len(self) or not text.strip() or limit < 1:
+            return SearchResult([], 0)
+        capacity = len(self._tools)
+        allowed = self._allowed(tag, capacity)
+        ranked = self._ranker.rank(text, allowed, self._meaning(text, query_vector, capacity), limit)
+        scores = ranked.scores.copy()
+        boosts = self._lift(scores, usage or {})
+        pins = {slot: pin for slot, pin in self._pinned(text).items() if allowed[slot]}
+        top = self._order(scores, pins, limit)
+        hits = [self._hit(slot, scores, ranked, pins, boosts) for slot in top]
+        matches = int(np.count_nonzero(scores > 0)) + sum(1 for slot in pins if scores[slot] <= 0)
+        return SearchResult(
+            hits,
+            matches,
+            None if pins else ranked.did_you_mean,
+            self._try_also(hits, text),
+            "exact" if any(p > _PREFIX for p in pins.values()) else ranked.tier,
+        )
+
+    def tags(self) -> list[str]:
+        """All tags there are, sorted."""
+        return sorted({tag for tool in self._tools if tool is not None for tag in tool.tags})
+
+    # ---- inside --------------------------------------------------------------------------------------
+
+    def _take(self, tool: Tool) -> int:
+        if self._free:
+            slot = self._free.pop()
+            self._tools[slot] = tool
+        else:
+            slot = len(self._tools)
+            self._tools.append(tool)
+            if slot >= len(self._alive):
+                self._alive = np.concatenate([self._alive, np.zeros_like(self._alive)])
+        self._alive[slot] = True
+        self._qualified[tool.qualified] = slot
+        self._names += [(name, slot) for name in {squash(tool.name), squash(tool.qualified)} if name]
+        self._names_sorted = False
+        self._ranker.add(slot, tool)
+        if self._vectors is not None:
+            self._vectors.add(slot, self._text(tool))
+        return slot
+
+    def _drop(self, backend: str, names: Sequence[str]) -> None:
+        if names:
+            held, terms = self._slots[backend], self._terms[backend]
+            slots = [held.pop(name) for name in names]
+            gone = set(slots)
+            for slot in slots:
+                tool = self._tools[slot]
+                if tool is None:
+                    continue
+                if self._qualified.get(tool.qualified) == slot:
+                    del self._qualified[tool.qualified]
+                lost = set(_distinctive_words(tool))
+                terms.subtract(lost)
+                self._documents.subtract(lost)
+                self._tools[slot] = None
+            self._alive[slots] = False
+            self._names = [entry for entry in self._names if entry[1] not in gone]
+            self._ranker.remove(slots, len(self._tools))
+            if self._vectors is not None:
+                self._vectors.remove(slots)
+            self._free += slots
+        if not self._slots.get(backend):
+            self._slots.pop(backend, None)
+            for word in self._terms.pop(backend, Counter()):
+                if self._documents[word] <= 0:
+                    del self._documents[word]
+
+    def _text(self, tool: Tool) -> str:
+        if self.ranking == "classic":
+            return f"{tool.name} {tool.description}"[:2000]
+        return embedding_text(tool)
+
+    def _allowed(self, tag: str | None, capacity: int) -> NDArray[np.bool_]:
+        alive = self._alive[:capacity]
+        if tag is None:
+            return alive
+        tagged = np.fromiter((t is not None and tag in t.tags for t in self._tools), np.bool_, capacity)
+        return alive & tagged
+
+    def _meaning(self, text: str, vector: Floats | None, capacity: int) -> Floats | None:
+        if self._vectors is None or self._embedder is None or not self._vectors.any():
+            return None
+        if vector is None:
+            vector = self._embedder.encode([text])[0]
+        return self._vectors.likeness(vector, capacity)
+
+    def _lift(self, scores: Floats, usage: Mapping[str, int]) -> dict[int, float]:
+        boosts: dict[int, float] = {}
+        for name, uses in usage.items():
+            slot = self._qualified.get(name)
+            if slot is not None and uses > 0 and scores[slot] > 0:
+                boosts[slot] = min(1.0 + USAGE_FACTOR * math.log1p(uses), USAGE_CAP)
+                scores[slot] *= boosts[slot]
+        return boosts
+
+    def _pinned(self, text: str) -> dict[int, int]:
+        """Slots whose name the query is: exactly, but for punctuation, or as the only one that begins so."""
+        asked = squash(text)
+        if not asked:
+            return {}
+        if not self._names_sorted:
+            self._names.sort()
+            self._names_sorted = True
+        pins: dict[int, int] = {}
+        begins: set[int] = set()
+        plain = text.strip().lower()
+        for index in range(bisect_left(self._names, (asked, -1)), len(self._names)):
+            name, slot = self._names[index]
+            if not name.startswith(asked):
+                break
+            tool = self._tools[slot]
+            if tool is None:
+                continue
+            if name == asked:
+                same = plain in (tool.name.lower(), tool.qualified.lower())
+                pins[slot] = max(pins.get(slot, 0), _EXACT if same else _SQUASHED)
+            begins.add(slot)
+            if len(begins) > 1 and not pins:
+                return {}
+        if not pins and len(begins) == 1 and len(asked) >= _MIN_PREFIX:
+            pins[begins.pop()] = _PREFIX
+        return pins
+
+    def _order(self, scores: Floats, pins: Mapping[int, int], limit: int) -> list[int]:
+        matched = np.flatnonzero(scores > 0)
+        if len(matched) > limit:
+            bound = np.partition(scores[matched], len(matched) - limit)[len(matched) - limit]
+            matched = matched[scores[matched] >= bound]
+        slots = {int(slot) for slot in matched} | set(pins)
+        return sorted(slots, key=lambda s: (-pins.get(s, 0), -float(scores[s]), self._name(s)))[:limit]
+
+    def _name(self, slot: int) -> str:
+        tool = self._tools[slot]
+        return tool.qualified if tool is not None else ""
+
+    def _hit(
+        self,
+        slot: int,
+        scores: Floats,
+        ranked: Ranked,
+        pins: Mapping[int, int],
+        boosts: Mapping[int, float],
+    ) -> Hit:
+        tool = self._tools[slot]
+        assert tool is not None  # noqa: S101 - `allowed` holds only slots in use
+        why: dict[str, Any] = {name: round(float(s[slot]), 4) for name, s in ranked.signals.items()}
+        if slot in boosts:
+            why["usage"] = round(boosts[slot], 3)
+        if slot in pins:
+            why["name"] = {_EXACT: "exact", _SQUASHED: "exact", _PREFIX: "unique prefix"}[pins[slot]]
+        return Hit(tool, float(scores[slot]), why)
+
+    def _try_also(self, hits: Sequence[Hit], text: str) -> dict[str, list[str]]:
+        asked = set(plain_tokens(text))
+        return {
+            backend: words
+            for backend in dict.fromkeys(hit.tool.backend for hit in hits)
+            if (words := self._distinctive(backend, asked))
+        }
+
+    def _distinctive(self, backend: str, asked: set[str]) -> list[str]:
+        """The terms of a backend that tell it from the others: by IDF, and common inside it."""
+        total = max(1, len(self))
+        scored = [
+            (
+                -math.log1p(inside)
+                * math.log((total - (df := self._documents[word]) + 0.5) / (df + 0.5) + 1.0),
+                word,
+            )
+            for word, inside in self._terms.get(backend, Counter()).items()
+            if inside > 0 and word not in asked
+        ]
+        scored.sort()
+        return [word for _, word in scored[:DISTINCTIVE]]
+
+
+def _distinctive_words(tool: Tool) -> list[str]:
+    own = set(plain_tokens(tool.backend))
+    return [
+        w
+        for w in plain_tokens(tool.name + " " + tool.description[:200])
+        if len(w) > 3 and w.isalpha() and w not in STOP_WORDS and w not in own
+    ]

@@ -1,0 +1,232 @@
+"""Query words that the catalog does not know, mended one by one.
+
+An empty answer is the wrong moment to mend: in a large catalog almost every query hits something. So each word
+that no tool has is looked at alone: a known abbreviation, a compound of known words, a misspelling, a beginning.
+Above: `best.py`. Below: `words.py`, `postings.py`, rapidfuzz.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from rapidfuzz.distance import OSA
+
+from gatemini.search.postings import Postings
+from gatemini.search.words import stem
+
+ABBREVIATIONS: dict[str, str] = {
+    short: long
+    for line in """
+        acct account;addr address;admin administrator;agg aggregate;alloc allocate;amt amount;api endpoint
+        app application;apps application;arch archive;arg argument;asst assistant;async asynchronous
+        attr attribute;auth authentication;avg average;bal balance;bg background;bkmk bookmark;btn button
+        cal calendar;calc calculate;cat category;cert certificate;cfg configuration;chk check;cmd command
+        cmt comment;col column;coll collection;comms communication;conf configuration;config configuration
+        conn connection;convo conversation;conv convert;coord coordinate;cpu processor;crt create;ctx context
+        cur current;cust customer;db database;dbs database;def definition;defn definition;del delete;dep dependency
+        deps dependency;desc description;dest destination;dev device;diag diagram;dict dictionary;diff difference
+        dim dimension;dir directory;dirs directory;dist distance;dl download;dm message;doc document;docs document
+        dom domain;dupe duplicate;dup duplicate;elem element;embed embedding;env environment;err error;est estimate
+        evt event;exec execute;exp export;ext extension;fav favorite;fax facsimile;fn function;freq frequency
+        fs filesystem;func function;gen generate;geo location;geoloc geolocation;gh github;gl gitlab;gps location
+        grp group;hist history;hosp hospital;html page;http request;img image;imgs image;impl implementation
+        info information;init initialize;ins insert;inst install;inv invoice;iss issue;k8s kubernetes
+        kb knowledge;lang language;lib library;libs library;loc location;lst list;lyr layer;maint maintenance
+        max maximum;med medical;mem memory;mgmt management;mgr manager;min minimum;mod module;msg message
+        msgs message;mtg meeting;mv move;nav navigate;net network;notif notification;num number;obj object
+        ocr text recognition;ops operation;opt option;org organization;orgs organization;param parameter
+        params parameter;perf performance;perm permission;perms permission;pg postgres;phys physical;pic picture
+        pics picture;pkg package;pkgs package;pod pod;pos position;pr pull request;prs pull request
+        pref preference;prefs preference;prev previous;proc process;prod product;prof profile;proj project
+        pwd password;qry query;qty quantity;qr code;rand random;recs recommendation;rec record;ref reference
+        regex expression;reg register;rel release;rels release;repo repository;repos repository;req request
+        res resource;resp response;ret return;rm remove;sched schedule;schd schedule;sec security;sel select
+        seq sequence;sess session;sim simulation;snd send;spec specification;specs specification;src source
+        stat statistics;stats statistics;std standard;str string;stmt statement;sub subscription
+        subs subscription;svc service;sync synchronize;sys system;tbl table;temp temperature;tmpl template
+        tok token;trans translate;transl translate;trk track;txn transaction;tx transaction;txt text;typ type
+        upd update;usr user;util utility;val value;var variable;vars variable;ver version;vid video;vids video
+        vm machine;vol volume;vuln vulnerability;vulns vulnerability;win window;wiki wikipedia;ws workspace
+        wthr weather;xfer transfer;yr year;yt youtube
+    """.replace("\n", ";").split(";")
+    if line.strip()
+    for short, long in [line.strip().split(" ", 1)]
+}
+"""Short forms that people and tool names use, and what they stand for."""
+
+_MIN_PIECE = 2
+_MAX_PIECE = 18
+_MAX_COMPOUND = 48
+_CANDIDATES = 64
+"""Vocabulary words that are compared letter by letter; chosen by shared letter pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """Words to ask for instead, each with its share of the weight; `shown` is what a person would read."""
+
+    words: dict[str, float]
+    shown: str | None = None
+
+
+class Vocabulary:
+    """The stemmed words of all tools, findable by spelling. `count` is in how many tools a word occurs."""
+
+    def __init__(self, count: Callable[[str], int], named: Callable[[str], int]) -> None:
+        self._count = count
+        self._named = named
+        self._pairs = Postings()
+        self._words: list[str] = []
+        self._slots: dict[str, int] = {}
+        self._free: list[int] = []
+
+    def add(self, words: Iterable[str]) -> None:
+        for word in words:
+            if word in self._slots:
+                continue
+            if self._free:
+                slot = self._free.pop()
+                self._words[slot] = word
+            else:
+                slot = len(self._words)
+                self._words.append(word)
+            self._slots[word] = slot
+            self._pairs.add(slot, dict.fromkeys(_letter_pairs(word), 1.0))
+
+    def remove(self, words: Iterable[str]) -> None:
+        gone = np.zeros(len(self._words), dtype=np.bool_)
+        pairs: set[str] = set()
+        for word in words:
+            slot = self._slots.pop(word, None)
+            if slot is not None:
+                gone[slot] = True
+                pairs.update(_letter_pairs(word))
+                self._free.append(slot)
+        self._pairs.remove(gone, pairs)
+
+    def mend(self, word: str) -> Mended | None:
+        """What an unknown `word` (folded, not stemmed) probably means, or None."""
+        expanded = self._expand(word)
+        if expanded is not None:
+            return Mended(dict.fromkeys(expanded, 1.0))
+        pieces = self._split(word) if len(word) >= 5 else None
+        near = self._misspelt(word)
+        # A word that differs in one letter is likelier a slip than a compound of short pieces.
+        if pieces is not None and (near is None or (len(pieces) == 2 and min(map(len, pieces)) >= 4)):
+            return self._compound(pieces)
+        if near is not None:
+            return near
+        return self._completed(word)
+
+    def expand(self, word: str) -> list[str]:
+        """The stems a known short form also stands for, where the catalog has them."""
+        return self._expand(word) or []
+
+    def _expand(self, word: str) -> list[str] | None:
+        long = ABBREVIATIONS.get(word)
+        if long is None:
+            return None
+        stems = [s for s in map(stem, long.split()) if self._count(s)]
+        return stems or None
+
+    def _compound(self, pieces: list[str]) -> Mended:
+        meant: dict[str, float] = {}
+        for piece in pieces:
+            if self._count(stem(piece)):
+                meant[stem(piece)] = 1.0
+            for more in self.expand(piece):
+                meant.setdefault(more, 0.9)
+        return Mended(meant, " ".join(pieces))
+
+    def _split(self, word: str) -> list[str] | None:
+        """`word` as the fewest, most common known pieces, each in some tool's name."""
+        if len(word) > _MAX_COMPOUND or not word.isalnum():
+            return None
+        best: list[tuple[float, list[str]] | None] = [None] * (len(word) + 1)
+        best[0] = (0.0, [])
+        for end in range(_MIN_PIECE, len(word) + 1):
+            for start in range(max(0, end - _MAX_PIECE), end - _MIN_PIECE + 1):
+                before = best[start]
+                if before is None:
+                    continue
+                cost = self._piece_cost(word[start:end])
+                if cost is None:
+                    continue
+                total = before[0] + cost
+                held = best[end]
+                if held is None or total < held[0]:
+                    best[end] = (total, [*before[1], word[start:end]])
+        found = best[len(word)]
+        return found[1] if found is not None and len(found[1]) > 1 else None
+
+    def _piece_cost(self, piece: str) -> float | None:
+        uses = self._named(stem(piece))
+        if len(piece) <= 3:
+            if piece in ABBREVIATIONS and self._expand(piece):
+                return 1.6
+            return 1.4 + 2.0 / uses if uses >= 3 else None
+        if uses:
+            return 1.0 + 0.5 / uses
+        return 1.5 if piece in ABBREVIATIONS and self._expand(piece) else None
+
+    def _misspelt(self, word: str) -> Mended | None:
+        if len(word) < 4:
+            return None
+        scored: list[tuple[float, str]] = []
+        for asked in {word, stem(word)}:
+            bound = 1 if len(asked) <= 4 else 2 if len(asked) <= 9 else 3
+            for candidate in self._similar(asked):
+                if len(candidate) < 3:
+                    continue
+                distance = OSA.distance(asked, candidate, score_cutoff=bound)
+                if distance > bound or distance >= len(candidate) / 2:
+                    continue
+                cost = distance + (0.0 if candidate[0] == asked[0] else 0.7)
+                cost -= 0.08 * min(5.0, float(np.log2(1 + self._count(candidate))))
+                cost -= 0.06 * min(4.0, float(np.log2(1 + self._named(candidate))))
+                scored.append((cost, candidate))
+        if not scored:
+            return None
+        scored.sort()
+        meant: dict[str, float] = {}
+        for cost, candidate in scored:
+            if cost > scored[0][0] + 0.35 or len(meant) == 3:
+                break
+            meant.setdefault(candidate, 0.9 if not meant else 0.5)
+        return Mended(meant, scored[0][1])
+
+    def _similar(self, word: str) -> list[str]:
+        found = self._pairs.gather(list(dict.fromkeys(_letter_pairs(word))))
+        if not len(found.slots):
+            return []
+        shared = np.bincount(found.slots, minlength=len(self._words))
+        # Two words that share n pairs of l each are alike by n / l; the longer one counts.
+        near = np.flatnonzero(shared >= max(1, (len(word) + 1) // 4))
+        if len(near) > _CANDIDATES:
+            near = near[np.argsort(-shared[near], kind="stable")[:_CANDIDATES]]
+        return [self._words[i] for i in near if abs(len(self._words[i]) - len(word)) <= 3]
+
+    def _completed(self, word: str) -> Mended | None:
+        """Words that begin with `word`: the commonest few."""
+        if len(word) < 3:
+            return None
+        begins = [w for w in self._similar_prefix(word) if w.startswith(word)]
+        if not begins:
+            return None
+        begins.sort(key=lambda w: (-self._named(w), -self._count(w), w))
+        return Mended({w: 0.8 if i == 0 else 0.5 for i, w in enumerate(begins[:3])}, begins[0])
+
+    def _similar_prefix(self, word: str) -> list[str]:
+        pairs = [f"^{word[0]}", *(word[i : i + 2] for i in range(len(word) - 1))]
+        found = self._pairs.gather(pairs)
+        if not len(found.slots) or not found.counts.all():
+            return []
+        shared = np.bincount(found.slots, minlength=len(self._words))
+        return [self._words[i] for i in np.flatnonzero(shared >= len(set(pairs)))]
+
+
+def _letter_pairs(word: str) -> list[str]:
+    padded = f"^{word}$"
+    return [padded[i : i + 2] for i in range(len(padded) - 1)]

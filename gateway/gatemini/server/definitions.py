@@ -1,0 +1,176 @@
+"""The seven meta-tools as an MCP client sees them: names, descriptions, flat input schemas, annotations.
+
+Descriptions carry the important part first (some clients cut at 2,048 characters) and together stay under 1,500
+tokens; a test holds both. Above: `tools.py`. Below: `arguments.py` reads calls by these schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gatemini.model import Json
+from gatemini.types.wording import one_line, shorten
+
+MAX_DESCRIPTION = 2_048
+"""Characters of a description that every known client keeps."""
+MAX_TOKENS = 1_500
+"""Tokens (bytes/4) of all seven definitions."""
+INVENTORY_CHARS = 700
+"""Characters of the backend list in `search_tools`; what does not fit is counted."""
+DEFAULT_TIMEOUT_MS = 30_000
+DEFAULT_OUTPUT_CHARS = 200_000
+DEFAULT_LIMIT, MAX_LIMIT = 10, 50
+DEFAULT_PAGE, MAX_PAGE = 50, 500
+
+SEARCH_TOOLS = "search_tools"
+LIST_TOOLS_META = "list_tools_meta"
+TOOL_INFO = "tool_info"
+REQUIRED_KEYS = "get_required_keys_for_tool"
+CALL_TOOL_CHAIN = "call_tool_chain"
+REGISTER_MANUAL = "register_manual"
+DEREGISTER_MANUAL = "deregister_manual"
+
+_READ = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+_ACT = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+
+_SEARCH = """Find tools by what you want to do. Start here: the tools behind this gateway are not in your tool list; \
+they are found here and called inside call_tool_chain. Say the task in any words or language; names, fragments and \
+misspellings work too. Each result has the tool's name, what it does, and `call`, an expression to paste into \
+call_tool_chain.{inventory}"""
+
+_CHAIN = """Run TypeScript that calls backend tools, and get back only what it returns. Each backend is a global: \
+`const r = await exa.web_search_exa({{query: "mcp"}}); return r.results.length;`. Use loops, Promise.all, filter and \
+map to combine calls; return just what you need. Also takes {{"tool":"backend.tool","arguments":{{}}}} for a single \
+call, or an array of those. Names that are no identifiers: backend["get-user"]({{}}). No imports, network or files: \
+everything goes through tools. A large result is shortened and names a handle; read on with results.rows(handle) in \
+the next chain. Get names from search_tools and parameters from tool_info first."""
+
+
+def tool_definitions(inventory: Sequence[tuple[str, int]] = ()) -> list[Json]:
+    """The seven definitions; `inventory` is (backend, number of tools), shown largest first.
+
+    Compute it once per connection: a description that changes breaks prompt caches.
+    """
+    name = {
+        "type": "string",
+        "description": "backend.tool, or the tool's name alone if only one backend has it",
+    }
+    return [
+        _tool(
+            SEARCH_TOOLS,
+            _SEARCH.format(inventory=_inventory(inventory)),
+            {
+                "task_description": {"type": "string", "description": "What you want to do"},
+                "limit": _integer(DEFAULT_LIMIT, 1, MAX_LIMIT),
+                "brief": {
+                    "type": "boolean",
+                    "default": True,
+                    "description": "false: whole descriptions and tags",
+                },
+                "tag": {"type": "string", "description": "Only tools with this tag"},
+            },
+            ["task_description"],
+            _READ,
+        ),
+        _tool(
+            LIST_TOOLS_META,
+            "Names of all tools, sorted, page by page. search_tools is cheaper when you know what you need.",
+            {
+                "cursor": {"type": "string", "description": "next_cursor of the page before"},
+                "page_size": _integer(DEFAULT_PAGE, 1, MAX_PAGE),
+            },
+            [],
+            _READ,
+        ),
+        _tool(
+            TOOL_INFO,
+            "What a tool takes and gives. brief: parameters, a one-line TypeScript signature and a call to paste. "
+            "full: whole description, JSON Schemas and TypeScript declaration; only when about to call something "
+            "brief leaves unclear.",
+            {
+                "tool_name": name,
+                "detail": {"type": "string", "enum": ["brief", "full"], "default": "brief"},
+            },
+            ["tool_name"],
+            _READ,
+        ),
+        _tool(
+            REQUIRED_KEYS,
+            "Which environment or header keys the backend of a tool needs, and which are not set. Never their values.",
+            {"tool_name": name},
+            ["tool_name"],
+            _READ,
+        ),
+        _tool(
+            CALL_TOOL_CHAIN,
+            _CHAIN.format(),
+            {
+                "code": {"type": "string", "description": "TypeScript, or a JSON call"},
+                "timeout": _integer(DEFAULT_TIMEOUT_MS, 1, 600_000, "Milliseconds for the whole chain"),
+                "max_output_size": _integer(DEFAULT_OUTPUT_CHARS, 1, None, "Characters of the answer"),
+                "intent": {
+                    "type": "string",
+                    "description": "What you look for: large results keep only the parts about it",
+                },
+            },
+            ["code"],
+            _ACT,
+        ),
+        _tool(
+            REGISTER_MANUAL,
+            "Add an MCP server or CLI tools for as long as the gateway runs, where its policy allows it.",
+            {
+                "manual_call_template": {
+                    "type": "object",
+                    "description": "name, and one of: command (args, env, cwd); url (headers); tools (CLI commands)",
+                }
+            },
+            ["manual_call_template"],
+            _ACT,
+        ),
+        _tool(
+            DEREGISTER_MANUAL,
+            "Remove a server that register_manual added. Configured ones stay.",
+            {"manual_name": {"type": "string"}},
+            ["manual_name"],
+            _ACT,
+        ),
+    ]
+
+
+def _tool(name: str, description: str, properties: Json, required: list[str], annotations: Json) -> Json:
+    schema: Json = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return {
+        "name": name,
+        "description": shorten(description, MAX_DESCRIPTION),
+        "inputSchema": schema,
+        "annotations": annotations,
+    }
+
+
+def _integer(default: int, minimum: int, maximum: int | None, description: str | None = None) -> Json:
+    schema: Json = {"type": "integer", "default": default, "minimum": minimum}
+    if maximum is not None:
+        schema["maximum"] = maximum
+    if description is not None:
+        schema["description"] = description
+    return schema
+
+
+def _inventory(inventory: Sequence[tuple[str, int]]) -> str:
+    if not inventory:
+        return " No backend has listed tools yet."
+    ordered = sorted(inventory, key=lambda entry: (-entry[1], entry[0]))
+    shown: list[str] = []
+    used = 0
+    for name, count in ordered:
+        entry = f"{shorten(one_line(name), 40)} ({count})"
+        used += len(entry.encode()) + 2
+        if used > INVENTORY_CHARS:
+            break
+        shown.append(entry)
+    left = len(ordered) - len(shown)
+    more = f", +{left} more" if left else ""
+    return f"\nBackends (tools): {', '.join(shown)}{more}."

@@ -1,0 +1,294 @@
+"""The four discovery tools as pure functions: arguments → a JSON-able answer (spec 1.1, 3.2).
+
+Nothing here does I/O or waits. Text of strangers is escaped and shortened on its way out. Above: `tools.py`, the
+chain's `gatemini.*` calls, CLI. Below: registry, search, types.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+import orjson
+
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import InvalidRequest
+from gatemini.model import Json, Tool
+from gatemini.registry import Registry
+from gatemini.search.index import Hit, SearchIndex
+from gatemini.search.postings import Floats
+from gatemini.server.arguments import read_arguments
+from gatemini.server.definitions import MAX_LIMIT, tool_definitions
+from gatemini.types.identifiers import call_expression
+from gatemini.types.schema import parameters, required_parameters
+from gatemini.types.typescript import declaration, signature
+from gatemini.types.wording import first_sentence, visible
+
+__all__ = [
+    "Discovery",
+    "call_of",
+    "get_required_keys_for_tool",
+    "keys_of",
+    "list_tools_meta",
+    "search_tools",
+    "tool_definitions",
+    "tool_info",
+]
+
+_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
+_OPTIONAL_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*):-[^}]*\}")
+
+
+class UsageCounts(Protocol):
+    """What discovery needs of the tracker: uses by qualified name."""
+
+    @property
+    def usage(self) -> Mapping[str, int]: ...
+
+
+class Discovery:
+    """The four tools over one registry and index, called by name."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        index: SearchIndex,
+        tracker: UsageCounts,
+        *,
+        keys: Callable[[str], tuple[Iterable[str], Iterable[str]]],
+    ) -> None:
+        self._registry = registry
+        self._index = index
+        self._tracker = tracker
+        self._keys = keys
+        self._sizes: dict[str, int] = {}
+        for backend in registry.backends():
+            self._measure(backend, registry.backend_tools(backend))
+        registry.listen(self._measure)
+
+    def call(self, name: str, arguments: Any) -> Json:
+        """The answer of one discovery tool. Raises GateminiError."""
+        if name == "search_tools":
+            return search_tools(self._registry, self._index, arguments, usage=self._tracker.usage)
+        if name == "list_tools_meta":
+            return list_tools_meta(self._registry, arguments)
+        if name == "tool_info":
+            return tool_info(self._registry, arguments)
+        if name == "get_required_keys_for_tool":
+            return get_required_keys_for_tool(self._registry, arguments, keys=self._keys)
+        raise InvalidRequest(f"'{visible(name)}' is no discovery tool")
+
+    def inventory(self) -> list[tuple[str, int]]:
+        """(backend, tools) for the description of `search_tools`."""
+        return [(name, len(self._registry.backend_tools(name))) for name in self._registry.backends()]
+
+    def catalog_bytes(self) -> int:
+        """What a client would take in if every tool's full definition were loaded, as `tools/list` writes it."""
+        return sum(self._sizes.values())
+
+    def _measure(self, backend: str, tools: Sequence[Tool] | None) -> None:
+        if tools is None:
+            self._sizes.pop(backend, None)
+        else:
+            self._sizes[backend] = sum(definition_bytes(tool) for tool in tools)
+
+
+def definition_bytes(tool: Tool) -> int:
+    """Bytes of a tool's entry in a `tools/list` answer."""
+    entry: Json = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    if tool.output_schema is not None:
+        entry["outputSchema"] = tool.output_schema
+    if tool.annotations:
+        entry["annotations"] = tool.annotations
+    try:
+        return len(orjson.dumps(entry))
+    except (TypeError, ValueError, RecursionError):
+        return len(repr(entry))  # huge integers, lone surrogates: near enough for an estimate
+
+
+def call_of(registry: Registry, tool: Tool) -> str:
+    """The call expression of a tool, spelled as this registry's chains spell it."""
+    return call_expression(
+        tool.namespace or tool.backend,
+        tool.name,
+        required_parameters(tool.input_schema),
+        expressions=registry.expressions(),
+    )
+
+
+def search_tools(
+    registry: Registry,
+    index: SearchIndex,
+    arguments: Any,
+    *,
+    usage: Mapping[str, int] | None = None,
+    query_vector: Floats | None = None,
+) -> Json:
+    """Answer of `search_tools`. `usage` is uses by qualified name; `query_vector` spares encoding the query."""
+    asked, notes = read_arguments("search_tools", arguments)
+    text: str = asked["task_description"]
+    if not text.strip():
+        raise InvalidRequest(
+            "task_description is empty", hint="Say what you want to do, for example 'read a file'."
+        )
+    tag = asked["tag"] or None
+    if tag is not None and tag not in index.tags():
+        known = ", ".join(visible(t) for t in islice(index.tags(), 20))
+        raise InvalidRequest(
+            f"no tool has the tag '{visible(tag)}'", hint=f"Tags: {known}." if known else "No tool has a tag."
+        )
+    found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, query_vector=query_vector)
+    answer: Json = {
+        "results": [_row(registry, hit, brief=asked["brief"]) for hit in found.hits],
+        "total": found.total,
+    }
+    if found.try_also:
+        answer["try_also"] = {visible(b): [visible(w) for w in words] for b, words in found.try_also.items()}
+    if found.did_you_mean:
+        answer["did_you_mean"] = visible(found.did_you_mean)
+    if found.total > len(found.hits) and asked["limit"] < MAX_LIMIT:
+        notes.append(f"more with limit up to {MAX_LIMIT}")
+    if not found.hits:
+        notes.append("nothing matches; use other words, or list_tools_meta for all names")
+    if notes:
+        answer["note"] = "; ".join(notes)
+    return answer
+
+
+def _row(registry: Registry, hit: Hit, *, brief: bool) -> Json:
+    tool = hit.tool
+    row: Json = {"name": visible(tool.qualified), "backend": visible(tool.backend)}
+    if brief:
+        row["description"] = first_sentence(tool.description)
+    else:
+        row["description"] = visible(tool.description, lines=True)
+        row["tags"] = [visible(tag) for tag in tool.tags]
+    row["call"] = call_of(registry, tool)
+    return row
+
+
+def list_tools_meta(registry: Registry, arguments: Any) -> Json:
+    """Answer of `list_tools_meta`. The cursor holds the last name shown, so pages stay right as tools change."""
+    asked, notes = read_arguments("list_tools_meta", arguments)
+    after = _cursor_name(asked["cursor"]) if asked["cursor"] else None
+    names = [t.qualified for t in registry.tools() if after is None or t.qualified > after]
+    page = names[: asked["page_size"]]
+    more = len(names) > len(page)
+    answer: Json = {
+        "tools": [visible(name) for name in page],
+        "next_cursor": _cursor(page[-1]) if more and page else None,
+    }
+    if notes:
+        answer["note"] = "; ".join(notes)
+    return answer
+
+
+def _cursor(name: str) -> str:
+    return urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+def _cursor_name(cursor: str) -> str:
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        return urlsafe_b64decode(padded).decode("utf-8", "surrogatepass")
+    except (ValueError, binascii.Error) as error:
+        raise InvalidRequest(
+            "cursor is not one this tool gave out", hint="Leave cursor out to start at the first page."
+        ) from error
+
+
+def tool_info(registry: Registry, arguments: Any) -> Json:
+    """Answer of `tool_info`, brief or full."""
+    asked, _ = read_arguments("tool_info", arguments)
+    tool = registry.resolve(asked["tool_name"].strip())
+    answer: Json = {"name": visible(tool.qualified), "backend": visible(tool.backend)}
+    if asked["detail"] == "brief":
+        answer["description"] = first_sentence(tool.description)
+        answer["parameters"] = [visible(name) for name in parameters(tool.input_schema)]
+        answer["signature"] = signature(tool)
+        answer["call"] = call_of(registry, tool)
+    else:
+        answer["description"] = visible(tool.description, lines=True)
+        answer["input_schema"] = shown(tool.input_schema)
+        if tool.output_schema is not None:
+            answer["output_schema"] = shown(tool.output_schema)
+        answer["annotations"] = shown(tool.annotations)
+        answer["declaration"] = declaration(tool)
+        answer["call"] = call_of(registry, tool)
+    notes = _notes(registry, tool)
+    if notes:
+        answer["note"] = "; ".join(notes)
+    return answer
+
+
+def _notes(registry: Registry, tool: Tool) -> list[str]:
+    notes: list[str] = []
+    if not registry.is_live(tool.backend):
+        notes.append("known from last time; its backend is still starting")
+    changed = registry.changed_at(tool.qualified)
+    if changed is not None:
+        notes.append(f"its schema changed at {changed:%H:%M}")
+    if tool.repairs:
+        notes.append("repaired: " + ", ".join(visible(r) for r in tool.repairs[:5]))
+    return notes
+
+
+def shown(value: Any, depth: int = 0) -> Any:
+    """A JSON value with every hidden character in its strings and keys escaped."""
+    if isinstance(value, str):
+        return visible(value, lines=True)
+    if depth > 200:
+        return None
+    if isinstance(value, Mapping):
+        return {visible(str(k)): shown(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown(v, depth + 1) for v in value]
+    return value
+
+
+def get_required_keys_for_tool(
+    registry: Registry, arguments: Any, *, keys: Callable[[str], tuple[Iterable[str], Iterable[str]]]
+) -> Json:
+    """Answer of `get_required_keys_for_tool`; `keys(backend)` is (names, missing names), as `keys_of` gives."""
+    asked, _ = read_arguments("get_required_keys_for_tool", arguments)
+    tool = registry.resolve(asked["tool_name"].strip())
+    names, missing = keys(tool.backend)
+    return {
+        "tool": visible(tool.qualified),
+        "backend": visible(tool.backend),
+        "keys": [visible(k) for k in names],
+        "missing": [visible(k) for k in missing],
+    }
+
+
+def keys_of(config: BackendConfig, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """(keys a backend needs, those of them that are not set): names only, never a value.
+
+    `config` is as written or as interpolated; where it still holds `${VAR}` the variable counts as well. A
+    reference with a default is needed by nobody.
+    """
+    texts = [
+        *config.env.values(),
+        *config.headers.values(),
+        *config.args,
+        config.url or "",
+        config.command or "",
+    ]
+    optional = {name for text in texts for name in _OPTIONAL_REFERENCE.findall(text)}
+    references = dict.fromkeys(name for text in texts for name in _REFERENCE.findall(text))
+    needed = [name for name in references if name not in optional]
+    names = list(dict.fromkeys([*config.env, *config.headers, *needed, *config.required_keys]))
+    own = {**config.env, **config.headers}
+    missing = [name for name in names if _is_missing(name, own, needed, environ)]
+    return names, missing
+
+
+def _is_missing(name: str, own: Mapping[str, str], needed: list[str], environ: Mapping[str, str]) -> bool:
+    if name in own:
+        wants = [ref for ref in _REFERENCE.findall(own[name]) if ref in needed]
+        return not own[name] or any(not environ.get(ref) for ref in wants)
+    return not environ.get(name)

@@ -1,0 +1,132 @@
+"""The three prompts: `discover`, `find_tool`, `backend_status` (spec 1.4).
+
+Pure functions of a `View` and the index. Above: `surface.py`. Below: `resources.py`, `discovery.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gatemini.errors import InvalidRequest, ResourceNotFound
+from gatemini.model import Json, Tool
+from gatemini.search.index import SearchIndex
+from gatemini.server.discovery import call_of
+from gatemini.server.guides import STEPS
+from gatemini.server.resources import View, backend_rows
+from gatemini.types.schema import required_parameters
+from gatemini.types.typescript import declaration
+from gatemini.types.wording import first_sentence, visible
+
+_MATCHES = 5
+
+PROMPTS: list[Json] = [
+    {
+        "name": "discover",
+        "title": "Discover",
+        "description": "A walk through the four steps on what is here now",
+    },
+    {
+        "name": "find_tool",
+        "title": "Find a tool",
+        "description": "The best tools for a task, the first one's schema and a TypeScript example",
+        "arguments": [{"name": "task", "description": "What you want to do", "required": True}],
+    },
+    {
+        "name": "backend_status",
+        "title": "Backend status",
+        "description": "Backends with state, tools, latency and calls",
+    },
+]
+
+
+def get_prompt(view: View, index: SearchIndex, name: str, arguments: Mapping[str, str]) -> Json:
+    """The `prompts/get` answer. Raises ResourceNotFound for an unknown name, InvalidRequest for arguments."""
+    if name == "discover":
+        return _message("How to use this gateway", _discover(view, index))
+    if name == "find_tool":
+        task = arguments.get("task", "")
+        if not task.strip():
+            raise InvalidRequest("find_tool needs 'task': what you want to do")
+        return _message(f"Tools for: {first_sentence(task)}", _find_tool(view, index, task))
+    if name == "backend_status":
+        return _message("Backends now", _backend_status(view))
+    known = ", ".join(prompt["name"] for prompt in PROMPTS)
+    raise ResourceNotFound(f"there is no prompt '{visible(name)}'; there are {known}")
+
+
+def _discover(view: View, index: SearchIndex) -> str:
+    tools = view.registry.tools()
+    backends = view.registry.backends()
+    text = f"This gateway has {len(tools)} tools of {len(backends)} backends right now.\n\n{STEPS}\n"
+    if not tools:
+        return text + "\nNo backend has listed tools yet; read gatemini://health to see why.\n"
+    first = _largest(view)
+    asked = first_sentence(first.description, 60) or first.name
+    found = index.search(asked, limit=3).hits
+    lines = "\n".join(
+        f"- {visible(h.tool.qualified)}: {first_sentence(h.tool.description, 100)}" for h in found
+    )
+    return (
+        f"{text}\nOn what is here now:\n\nStep 1: search_tools with task_description {asked!r} finds\n{lines}\n\n"
+        f"Step 2: tool_info with tool_name '{visible(first.qualified)}' shows its parameters.\n\n"
+        f"Step 3 only if needed. Step 4: call_tool_chain with\n\n{_example(view, first)}"
+    )
+
+
+def _largest(view: View) -> Tool:
+    """A tool of the backend with the most tools that needs something: it makes the better example."""
+    backend = max(view.registry.backends(), key=lambda name: len(view.registry.backend_tools(name)))
+    tools = view.registry.backend_tools(backend)
+    return next((t for t in tools if required_parameters(t.input_schema) and t.description), tools[0])
+
+
+def _find_tool(view: View, index: SearchIndex, task: str) -> str:
+    found = index.search(task, limit=_MATCHES)
+    if not found.hits:
+        return f"No tool matches {task!r}. Try other words with search_tools, or read gatemini://tools.\n"
+    rows = "\n".join(
+        f"| {i} | {_cell(h.tool.qualified)} | {_cell(first_sentence(h.tool.description, 120))} |"
+        for i, h in enumerate(found.hits, 1)
+    )
+    first = found.hits[0].tool
+    return (
+        f"| | tool | what it does |\n|---|---|---|\n{rows}\n\n"
+        f"The first one, {visible(first.qualified)}:\n\n```ts\n{_fenced(declaration(first))}```\n\n"
+        f"{visible(first.description, lines=True)[:2000]}\n\nReady to adapt for call_tool_chain:\n\n"
+        f"{_example(view, first)}"
+    )
+
+
+def _example(view: View, tool: Tool) -> str:
+    return f"```ts\nconst answer = {_fenced(call_of(view.registry, tool))};\nreturn answer;\n```\n"
+
+
+def _backend_status(view: View) -> str:
+    rows = "\n".join(
+        f"| {_cell(str(r['name']))} | {r['state']} | {'yes' if r['available'] else 'no'} | {r['tools']} "
+        f"| {_ms(r['p50_ms'])} | {_ms(r['p95_ms'])} | {r['calls']} |"
+        for r in backend_rows(view)
+    )
+    return (
+        "| backend | state | available | tools | p50 ms | p95 ms | calls |\n|---|---|---|---|---|---|---|\n"
+        f"{rows}\n\nDetails: gatemini://health\n"
+    )
+
+
+def _ms(value: object) -> str:
+    return f"{value:.1f}" if isinstance(value, int | float) and value else "-"
+
+
+def _cell(text: str) -> str:
+    return visible(text).replace("|", "\\|")
+
+
+def _fenced(code: str) -> str:
+    return code.replace("```", "` ` `")
+
+
+def _message(description: str, text: str) -> Json:
+    return {
+        "description": description,
+        "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
+    }

@@ -1,0 +1,439 @@
+"""The `gatemini://` resources, their templates and completion as pure functions of a `View` (spec 1.3).
+
+Every address answers (mime type, text) or raises ResourceNotFound saying what exists. Above: `surface.py`.
+Below: registry, discovery, `guides.py`, `types/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote, unquote
+
+import orjson
+
+from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
+from gatemini.model import Json, Tool
+from gatemini.registry import Registry
+from gatemini.server.discovery import call_of, shown, tool_info
+from gatemini.server.guides import CALL_TOOL_CHAIN, GUIDES, NAMES, STEPS
+from gatemini.types.typescript import backend_declarations
+from gatemini.types.wording import LINE_CHARS, first_sentence, shorten, visible
+
+JSON_TYPE = "application/json"
+MARKDOWN = "text/markdown"
+TYPESCRIPT = "text/typescript"
+SCHEME = "gatemini://"
+RECENT = 50
+MAX_RECENT = 500
+MAX_COMPLETIONS = 100
+"""Most values a completion answers (protocol limit)."""
+INDEX_SHARE = 0.10
+"""`gatemini://tools` costs at most this share of the full schemas (spec 1.3)."""
+INDEX_FREE_BYTES = 6_000
+"""A small catalog's index may cost this much all the same: cutting it would save nothing."""
+_SHORTEST_LINE = 8
+"""Below this a line says nothing and is left out."""
+_LLMS_TOKENS = 3_000
+_BYTES_PER_TOKEN = 4
+_NAMES_SHOWN = 20
+
+
+class Status(Protocol):
+    """What is shown of a backend; the manager's `BackendStatus` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def transport(self) -> str: ...
+    @property
+    def tools(self) -> int: ...
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def pid(self) -> int | None: ...
+    @property
+    def rss(self) -> int | None: ...
+    @property
+    def peak_rss(self) -> int | None: ...
+    @property
+    def max_memory_mb(self) -> int | None: ...
+    @property
+    def repairs(self) -> list[str]: ...
+    @property
+    def stderr_tail(self) -> list[str]: ...
+    @property
+    def skipped_lines(self) -> int: ...
+    @property
+    def restarts(self) -> int: ...
+
+
+class Numbers(Protocol):
+    """What is shown of the tracker."""
+
+    def stats(self, session: str | None = None) -> Json: ...
+    def recent(self, limit: int = 50) -> list[Json]: ...
+    def latency(self, backend: str) -> Json: ...
+
+
+class Results(Protocol):
+    """What is read of a session's result store."""
+
+    def read(self, handle: str, offset: int | None = None) -> tuple[str, str]: ...
+    def handles(self) -> Iterable[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that resources and prompts are made from; nothing here is changed by reading."""
+
+    registry: Registry
+    statuses: Sequence[Status]
+    numbers: Numbers
+    results: Results
+    problems: Sequence[str] = ()
+    """Problems of the configuration, one sentence each."""
+    catalog_bytes: int = 0
+
+
+_STATIC: Mapping[str, tuple[str, str, str]] = {
+    "overview": ("Overview", MARKDOWN, "What is behind this gateway and how to use it (about 500 tokens)"),
+    "backends": ("Backends", JSON_TYPE, "Backends with state, number of tools and latency"),
+    "tools": ("Tool index", JSON_TYPE, "Every tool with one short line, grouped by backend"),
+    "recent": ("Recent calls", JSON_TYPE, "The last 50 calls to backends, newest first"),
+    "stats": (
+        "Statistics",
+        JSON_TYPE,
+        "Bytes, tokens and calls, and what loading every schema would have cost",
+    ),
+    "health": ("Health", JSON_TYPE, "Per backend: state, process, memory, repairs, last stderr lines"),
+    "llms": ("Guide for models", MARKDOWN, "Names, one line each, naming rules and the four steps"),
+    "llms-full": ("Guide with every schema", MARKDOWN, "The same with every TypeScript declaration"),
+    "call_tool_chain": ("Writing chains", MARKDOWN, "How to write code for call_tool_chain"),
+}
+_TEMPLATES: Mapping[str, tuple[str, str, str]] = {
+    "tool/{tool_name}": ("Tool", JSON_TYPE, "Description, schemas and declaration of one tool"),
+    "backend/{backend_name}": ("Backend", JSON_TYPE, "State of one backend and the names of its tools"),
+    "backend/{backend_name}/tools": (
+        "Tools of a backend",
+        JSON_TYPE,
+        "The tools of one backend, one line each",
+    ),
+    "recent/{limit}": ("Recent calls", JSON_TYPE, "The last calls to backends, newest first"),
+    "guide/{topic}": ("Guide", MARKDOWN, f"One of: {', '.join(GUIDES)}"),
+    "result/{handle}": ("Result", JSON_TYPE, "A stored result from its beginning"),
+    "result/{handle}/{offset}": ("Result from a row", JSON_TYPE, "A stored result from a row on"),
+    "types/{backend_name}": ("TypeScript", TYPESCRIPT, "TypeScript declarations of one backend"),
+}
+
+
+def list_resources() -> list[Json]:
+    """The static resources, as `resources/list` wants them."""
+    return [
+        {"uri": SCHEME + path, "name": path, "title": title, "description": text, "mimeType": mime}
+        for path, (title, mime, text) in _STATIC.items()
+    ]
+
+
+def list_templates() -> list[Json]:
+    """The templates, as `resources/templates/list` wants them."""
+    return [
+        {"uriTemplate": SCHEME + path, "name": path, "title": title, "description": text, "mimeType": mime}
+        for path, (title, mime, text) in _TEMPLATES.items()
+    ]
+
+
+def read_resource(view: View, uri: str) -> tuple[str, str]:
+    """(mime type, text) of an address. Raises ResourceNotFound, or ResultGone for a handle."""
+    if not uri.lower().startswith(SCHEME):
+        raise _missing(uri, "addresses here begin with gatemini://")
+    path = uri[len(SCHEME) :].rstrip("/")
+    reader = _READERS.get(path)
+    if reader is not None:
+        return _STATIC[path][1], reader(view)
+    kind, _, rest = path.partition("/")
+    reading = _TEMPLATE_READERS.get(kind)
+    if reading is None or not rest:
+        raise _missing(uri, f"there are {', '.join(SCHEME + p for p in (*_STATIC, *_TEMPLATES))}")
+    return reading(view, rest)
+
+
+def complete(view: View, reference: Json, argument: str, value: str) -> list[str]:
+    """Values that a template's or prompt's argument may take, those that fit `value` first; at most 100."""
+    names = _completions(view, argument)
+    folded = value.lower()
+    begins = [name for name in names if name.lower().startswith(folded)]
+    holds = [name for name in names if folded in name.lower() and name not in set(begins)]
+    return (begins + holds)[:MAX_COMPLETIONS]
+
+
+def _completions(view: View, argument: str) -> list[str]:
+    if argument == "tool_name":
+        return [tool.qualified for tool in view.registry.tools()]
+    if argument == "backend_name":
+        return _backend_names(view)
+    if argument == "topic":
+        return list(GUIDES)
+    if argument == "handle":
+        return list(view.results.handles())
+    if argument == "limit":
+        return ["10", "50", "100", "500"]
+    return ["0"] if argument == "offset" else []
+
+
+# ---- static resources --------------------------------------------------------------------------------
+
+
+def _overview(view: View) -> str:
+    tools = view.registry.tools()
+    counts = sorted(
+        ((name, len(view.registry.backend_tools(name))) for name in _backend_names(view)),
+        key=lambda entry: (-entry[1], entry[0]),
+    )
+    states = {status.name: status.state for status in view.statuses}
+    lines = [
+        f"- {visible(name)}: {count} tool{'s' * (count != 1)}{_state_note(states.get(name))}"
+        for name, count in counts[:_NAMES_SHOWN]
+    ]
+    if len(counts) > _NAMES_SHOWN:
+        rest = sum(count for _, count in counts[_NAMES_SHOWN:])
+        lines.append(f"- and {len(counts) - _NAMES_SHOWN} more with {rest} tools (gatemini://backends)")
+    example = f"\nFor example: `{call_of(view.registry, tools[0])}`\n" if tools else ""
+    return (
+        f"# Gatemini\n\n{len(tools)} tools of {len(counts)} backends, reached through seven tools.\n\n"
+        f"## Steps\n{STEPS}\n{example}\n## Backends\n" + "\n".join(lines) + "\n\n## Read on\n"
+        "gatemini://tools (index), gatemini://guide/call_tool_chain, gatemini://guide/discovery, "
+        "gatemini://guide/results, gatemini://types/{backend_name}, gatemini://health\n"
+    )
+
+
+def _state_note(state: str | None) -> str:
+    return f" ({state})" if state is not None and str(state) != "healthy" else ""
+
+
+def backend_rows(view: View) -> list[Json]:
+    """One row per backend, by name: state, tools, latency, calls."""
+    statuses = {status.name: status for status in view.statuses}
+    return [_backend_row(view, name, statuses.get(name)) for name in _backend_names(view)]
+
+
+def _backends(view: View) -> str:
+    return _json({"backends": backend_rows(view)})
+
+
+def _backend_row(view: View, name: str, status: Status | None) -> Json:
+    latency = view.numbers.latency(name)
+    row: Json = {
+        "name": visible(name),
+        "state": str(status.state) if status is not None else "unknown",
+        "available": _is_available(status),
+        "transport": status.transport if status is not None else None,
+        "tools": len(view.registry.backend_tools(name)),
+        "calls": latency.get("calls", 0),
+        "p50_ms": latency.get("p50_ms"),
+        "p95_ms": latency.get("p95_ms"),
+    }
+    if status is not None and status.error:
+        row["error"] = visible(status.error, lines=True)
+    return row
+
+
+def _is_available(status: Status | None) -> bool:
+    return status is not None and str(status.state) == "healthy"
+
+
+def tool_index(tools: Sequence[Tool], full_bytes: int) -> Json:
+    """The compact index: backend → {qualified name: line}, all lines cut evenly so that it fits its share."""
+    budget = max(int(full_bytes * INDEX_SHARE), INDEX_FREE_BYTES)
+    rows = [
+        (visible(tool.backend), visible(tool.qualified), first_sentence(tool.description, LINE_CHARS))
+        for tool in tools
+    ]
+    fits, too_long = -1, LINE_CHARS + 1
+    # Bisection: the longest line at which the whole still fits.
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
+        if len(_dump(_index_with(rows, middle))) <= budget:
+            fits = middle
+        else:
+            too_long = middle
+    return _index_with(rows, max(fits, 0))
+
+
+def _index_with(rows: Sequence[tuple[str, str, str]], chars: int) -> Json:
+    grouped: dict[str, dict[str, str]] = {}
+    for backend, name, line in rows:
+        grouped.setdefault(backend, {})[name] = shorten(line, chars) if chars >= _SHORTEST_LINE else ""
+    return {"tools": grouped}
+
+
+def _tools(view: View) -> str:
+    return _json(tool_index(view.registry.tools(), view.catalog_bytes))
+
+
+def _health(view: View) -> str:
+    return _json(
+        {
+            "backends": {visible(status.name): _health_row(status) for status in view.statuses},
+            "config_problems": [visible(problem) for problem in view.problems],
+        }
+    )
+
+
+def _health_row(status: Status) -> Json:
+    return {
+        "state": str(status.state),
+        "error": visible(status.error, lines=True) if status.error else None,
+        "pid": status.pid,
+        "rss_bytes": status.rss,
+        "peak_rss_bytes": status.peak_rss,
+        "memory_limit_mb": status.max_memory_mb,
+        "restarts": status.restarts,
+        "repairs": [visible(repair) for repair in status.repairs],
+        "skipped_lines": status.skipped_lines,
+        "stderr": [visible(line) for line in status.stderr_tail],
+    }
+
+
+def _llms(view: View) -> str:
+    tools = view.registry.tools()
+    head = f"# Gatemini: {len(tools)} tools\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
+    room = max(_LLMS_TOKENS, 12 * len(tools)) * _BYTES_PER_TOKEN - len(head.encode())
+    names = sum(len(visible(tool.name).encode()) + 5 for tool in tools)
+    chars = max(_SHORTEST_LINE, min(LINE_CHARS, (room - names) // max(1, len(tools))))
+    return head + _grouped(
+        tools, lambda tool: f"- {visible(tool.name)}: {first_sentence(tool.description, chars)}"
+    )
+
+
+def _llms_full(view: View) -> str:
+    tools = view.registry.tools()
+    head = f"# Gatemini: {len(tools)} tools\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
+    parts = [
+        f"\n## {visible(space)}\n```ts\n{backend_declarations(members).replace('```', '` ` `')}```\n"
+        for space, members in _by_space(tools).items()
+    ]
+    return head + "".join(parts)
+
+
+def _grouped(tools: Sequence[Tool], line: Callable[[Tool], str]) -> str:
+    return "".join(
+        f"\n## {visible(space)}\n" + "".join(line(tool) + "\n" for tool in members)
+        for space, members in _by_space(tools).items()
+    )
+
+
+def _by_space(tools: Sequence[Tool]) -> dict[str, list[Tool]]:
+    spaces: dict[str, list[Tool]] = {}
+    for tool in tools:
+        spaces.setdefault(tool.namespace or tool.backend, []).append(tool)
+    return spaces
+
+
+# ---- templates ---------------------------------------------------------------------------------------
+
+
+def _tool(view: View, rest: str) -> tuple[str, str]:
+    name = unquote(rest)
+    try:
+        return JSON_TYPE, _json(tool_info(view.registry, {"tool_name": name, "detail": "full"}))
+    except (ToolNotFound, AmbiguousTool) as error:
+        raise ResourceNotFound(error.message + (f" {error.hint}" if error.hint else "")) from error
+
+
+def _backend(view: View, rest: str) -> tuple[str, str]:
+    asked, _, part = rest.partition("/")
+    name = unquote(asked)
+    if name not in _backend_names(view):
+        error = view.registry.backend_missing(name)
+        raise ResourceNotFound(error.message + (f". {error.hint}" if error.hint else ""))
+    tools = view.registry.backend_tools(name)
+    if part == "tools":
+        rows = [
+            {"name": visible(t.qualified), "description": first_sentence(t.description, LINE_CHARS)}
+            for t in tools
+        ]
+        return JSON_TYPE, _json({"backend": visible(name), "tools": rows})
+    if part:
+        raise _missing(f"{SCHEME}backend/{rest}", f"there is {SCHEME}backend/{quote(name)}/tools")
+    status = next((s for s in view.statuses if s.name == name), None)
+    row = _backend_row(view, name, status)
+    row["tool_names"] = [visible(tool.name) for tool in tools]
+    return JSON_TYPE, _json(row)
+
+
+def _recent(view: View, rest: str) -> tuple[str, str]:
+    if not rest.isascii() or not rest.isdecimal() or len(rest) > 9 or int(rest) < 1:
+        raise _missing(f"{SCHEME}recent/{rest}", f"the limit is a number from 1 to {MAX_RECENT}")
+    return JSON_TYPE, _json({"recent": view.numbers.recent(min(int(rest), MAX_RECENT))})
+
+
+def _guide(view: View, rest: str) -> tuple[str, str]:
+    text = GUIDES.get(unquote(rest))
+    if text is None:
+        raise _missing(f"{SCHEME}guide/{rest}", f"topics: {', '.join(GUIDES)}")
+    return MARKDOWN, text
+
+
+def _result(view: View, rest: str) -> tuple[str, str]:
+    handle, _, offset = rest.partition("/")
+    if offset and not re.fullmatch(r"[0-9]{1,12}", offset):
+        raise _missing(f"{SCHEME}result/{rest}", "the offset is a row number from 0")
+    return view.results.read(unquote(handle), int(offset) if offset else None)
+
+
+def _types(view: View, rest: str) -> tuple[str, str]:
+    name = unquote(rest)
+    tools = view.registry.backend_tools(name)
+    if not tools:
+        raise _missing(f"{SCHEME}types/{rest}", f"backends with tools: {_listed(view.registry.backends())}")
+    return TYPESCRIPT, backend_declarations(tools)
+
+
+_READERS: Mapping[str, Callable[[View], str]] = {
+    "overview": _overview,
+    "backends": _backends,
+    "tools": _tools,
+    "recent": lambda view: _json({"recent": view.numbers.recent(RECENT)}),
+    "stats": lambda view: _json(view.numbers.stats()),
+    "health": _health,
+    "llms": _llms,
+    "llms-full": _llms_full,
+    "call_tool_chain": lambda view: CALL_TOOL_CHAIN,
+}
+_TEMPLATE_READERS: Mapping[str, Callable[[View, str], tuple[str, str]]] = {
+    "tool": _tool,
+    "backend": _backend,
+    "recent": _recent,
+    "guide": _guide,
+    "result": _result,
+    "types": _types,
+}
+
+
+def _backend_names(view: View) -> list[str]:
+    return sorted({status.name for status in view.statuses} | set(view.registry.backends()))
+
+
+def _missing(uri: str, there_is: str) -> ResourceNotFound:
+    return ResourceNotFound(f"there is no resource '{visible(uri[:200])}'; {there_is}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(visible(name) for name in names[:_NAMES_SHOWN]) + more
+
+
+def _json(value: Any) -> str:
+    return _dump(value).decode()
+
+
+def _dump(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # lone surrogates and integers beyond 64 bits
+        return orjson.dumps(shown(value), default=str)

@@ -1,0 +1,129 @@
+"""Reading JSON Schemas that strangers wrote: references, parameters, what is required.
+
+Total: any JSON value is a schema here, and nothing raises. References stay inside the document; a remote one is
+unknown and never fetched. Above: `typescript.py`, discovery. Below: `model.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from gatemini.model import Json, Tool
+
+_MAX_HOPS = 16
+"""References followed in a row; a longer chain is a loop."""
+_MAX_DEPTH = 8
+_MISSING = object()
+
+
+def resolve_pointer(root: Any, reference: str) -> Any:
+    """What `#`, `#/a/b` or `#anchor` names inside `root`; None when there is nothing (a remote reference)."""
+    found = _locate(root, reference)
+    return None if found is _MISSING else found
+
+
+def _locate(root: Any, reference: str) -> Any:
+    if reference in ("#", "#/"):
+        return root
+    if not reference.startswith("#"):
+        return _MISSING
+    if not reference.startswith("#/"):
+        return _anchored(root, reference[1:])
+    here = root
+    for raw in reference[2:].split("/"):
+        part = unquote(raw).replace("~1", "/").replace("~0", "~")
+        if isinstance(here, Mapping) and part in here:
+            here = here[part]
+        elif isinstance(here, list) and part.isdecimal() and len(part) < 6 and int(part) < len(here):
+            here = here[int(part)]
+        else:
+            return _MISSING
+    return here
+
+
+def _anchored(root: Any, anchor: str) -> Any:
+    for holder in ("$defs", "definitions"):
+        entries = root.get(holder) if isinstance(root, Mapping) else None
+        for entry in entries.values() if isinstance(entries, Mapping) else ():
+            if isinstance(entry, Mapping) and anchor in (entry.get("$anchor"), entry.get("$id")):
+                return entry
+    return _MISSING
+
+
+def follow(root: Any, schema: Any) -> Any:
+    """`schema` with `$ref` chains at its top followed; None where they lead nowhere."""
+    for _ in range(_MAX_HOPS):
+        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+        if not isinstance(reference, str):
+            return schema
+        schema = resolve_pointer(root, reference)
+    return None
+
+
+def parameters(schema: Json) -> dict[str, bool]:
+    """Parameter name → whether it is required: required ones first, in the order of `required`.
+
+    Of alternatives at the root (`anyOf`, `oneOf`) the first one's required parameters count, so that a call with
+    them is a valid one.
+    """
+    named: dict[str, None] = {}
+    required: dict[str, None] = {}
+    _collect(schema, schema, named, required, counts=True, depth=0)
+    ordered = [*required, *(n for n in named if n not in required)]
+    return {name: name in required for name in ordered}
+
+
+def required_parameters(schema: Json) -> tuple[str, ...]:
+    """Names of the parameters a call must have, in the order of `required`."""
+    return tuple(name for name, needed in parameters(schema).items() if needed)
+
+
+def tool_required(tool: Tool) -> tuple[str, ...]:
+    return required_parameters(tool.input_schema)
+
+
+def property_schema(schema: Json, name: str) -> Any:
+    """The schema of one parameter, wherever the root holds it; None when it is nowhere."""
+    return _property(schema, schema, name, 0)
+
+
+def _property(root: Any, schema: Any, name: str, depth: int) -> Any:
+    here = follow(root, schema)
+    if not isinstance(here, Mapping) or depth > _MAX_DEPTH:
+        return None
+    properties = here.get("properties")
+    if isinstance(properties, Mapping) and name in properties:
+        return properties[name]
+    for key in ("allOf", "anyOf", "oneOf"):
+        for part in _listed(here.get(key)):
+            found = _property(root, part, name, depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _collect(
+    root: Any, schema: Any, named: dict[str, None], required: dict[str, None], *, counts: bool, depth: int
+) -> None:
+    here = follow(root, schema)
+    if not isinstance(here, Mapping) or depth > _MAX_DEPTH:
+        return
+    properties = here.get("properties")
+    if isinstance(properties, Mapping):
+        for name in properties:
+            named.setdefault(str(name))
+    if counts:
+        for name in _listed(here.get("required")):
+            if isinstance(name, str):
+                required.setdefault(name)
+    for part in _listed(here.get("allOf")):
+        _collect(root, part, named, required, counts=counts, depth=depth + 1)
+    for key in ("anyOf", "oneOf"):
+        for index, part in enumerate(_listed(here.get(key))):
+            _collect(root, part, named, required, counts=counts and index == 0, depth=depth + 1)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

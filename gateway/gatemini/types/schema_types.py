@@ -1,0 +1,475 @@
+"""One JSON Schema → TypeScript type expressions, whatever the schema is.
+
+References that are used again or refer to themselves become type aliases; one that would make an alias refer
+directly to itself becomes `unknown`, as TypeScript forbids it. Size, depth and enums are bounded, with a note
+where something was cut. Above: `typescript.py`. Below: `schema.py`, `identifiers.py`, `wording.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gatemini.types.identifiers import JS_WORDS, identifier, property_name
+from gatemini.types.schema import resolve_pointer
+from gatemini.types.wording import js_string, one_line, shorten
+
+UNKNOWN = "unknown"
+_OPEN = "{ [key: string]: unknown }"
+_PLAIN = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
+_COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
+_STRUCTURE = {
+    *_COMBINING, "type", "properties", "required", "additionalProperties", "patternProperties", "items",
+    "prefixItems", "enum", "const", "nullable",
+}  # fmt: skip
+_MAX_NODES = 20_000
+_MAX_DEFAULT = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How much is said: levels of nesting, enum members, characters per comment and in all."""
+
+    depth: int
+    enum: int
+    doc_chars: int
+    max_chars: int
+    optional: int | None = None
+    """Optional parameters shown; the rest are counted in a comment."""
+
+
+def doc_comment(text: str, limit: int, *, indent: int, extra: str = "") -> str:
+    """`/** … */` on a line of its own, or nothing; long text is cut with a note of its length."""
+    line = one_line(text)
+    if len(line) > limit:
+        line = f"{shorten(line, limit)} ({len(text)} characters)"
+    line = " ".join(part for part in (line, extra) if part).replace("*/", "*\\/")
+    return f"{'  ' * indent}/** {line} */\n" if line else ""
+
+
+class SchemaTypes:
+    """Types of one schema document. `taken` holds alias names in use, None forbids aliases."""
+
+    def __init__(self, root: Any, prefix: str, layout: Layout, taken: set[str] | None) -> None:
+        self._root = root
+        self._prefix = prefix
+        self._layout = layout
+        self._taken = taken
+        self._left = layout.max_chars
+        self._uses = _count_references(root)
+        self._names: dict[str, str] = {}
+        self._bodies: dict[str, str] = {}
+        self._stack: list[tuple[str, bool]] = []
+        self._direct: dict[str, set[str]] = {}
+
+    def aliases(self) -> list[str]:
+        """`type X = …;` for every reference that got a name, in order of use."""
+        return [f"type {name} = {self._bodies[ref]};" for ref, name in self._names.items()]
+
+    def arguments(self, order: Sequence[str], indent: int | None) -> str:
+        """The root as the one argument of a tool: always an object type, its properties in `order`."""
+        self._order = {name: i for i, name in enumerate(order)}
+        made = self._object_like(self._root, indent)
+        return made if made is not None else _OPEN
+
+    def result(self, schema: Any, indent: int | None) -> str:
+        """The type of a result; `schema` is the root or a part of it."""
+        return self._type(schema, 0, indent, direct=True)
+
+    # ---- the translation -----------------------------------------------------------------------------
+
+    def _object_like(self, schema: Any, indent: int | None) -> str | None:
+        if not isinstance(schema, Mapping):
+            return None
+        kinds = schema.get("type")
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        if kinds != [None] and "object" not in kinds:
+            return None
+        shape = {k: v for k, v in schema.items() if k not in ("type", "nullable", "enum", "const")}
+        if any(key in shape for key in _COMBINING):
+            if not _is_objects(self._root, shape, 0):
+                return None
+            return self._type(shape, 0, indent, direct=True)
+        return self._object(shape, 0, indent, root=True)
+
+    def _type(self, schema: Any, depth: int, indent: int | None, *, direct: bool) -> str:
+        """The type of any JSON value taken as a schema; `direct` = no object or array lies between."""
+        if schema is False:
+            return "never"
+        if not isinstance(schema, Mapping) or not schema or self._left <= 0 or depth > self._layout.depth + 8:
+            return UNKNOWN
+        self._left -= 8
+        parts: list[str] = []
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            parts.append(self._reference(reference, depth, indent, direct=direct))
+        own = self._own(schema, depth, indent, direct=direct)
+        if own is not None:
+            parts.append(own)
+        for key in ("anyOf", "oneOf"):
+            options = schema.get(key)
+            if isinstance(options, list) and options:
+                parts.append(_union(self._branch(schema, o, depth, indent, direct) for o in options))
+        together = schema.get("allOf")
+        if isinstance(together, list):
+            parts += [self._branch(schema, part, depth, indent, direct) for part in together]
+        made = _intersection(parts)
+        if schema.get("nullable") is True and made != UNKNOWN:
+            made = _union([made, "null"])
+        return made
+
+    def _branch(
+        self, schema: Mapping[str, Any], branch: Any, depth: int, indent: int | None, direct: bool
+    ) -> str:
+        """One alternative: it takes the parent's `type` where it only adds `required` or the like."""
+        if isinstance(branch, Mapping) and "properties" not in branch and "required" in branch:
+            known = schema.get("properties")
+            names = _strings(branch.get("required"))
+            if isinstance(known, Mapping) and not _STRUCTURE & (set(branch) - {"required", "type"}):
+                branch = {
+                    "type": "object",
+                    "properties": {n: known.get(n, {}) for n in names},
+                    "required": names,
+                }
+        return self._type(branch, depth + 1, indent, direct=direct)
+
+    def _own(self, schema: Mapping[str, Any], depth: int, indent: int | None, *, direct: bool) -> str | None:
+        """What the schema itself says, without references and combinations; None if that is nothing."""
+        if "const" in schema:
+            return _literal(schema["const"])
+        if isinstance(schema.get("enum"), list) and schema["enum"]:
+            return self._enum(schema["enum"])
+        kinds = schema.get("type")
+        if isinstance(kinds, str):
+            kinds = [kinds]
+        elif not isinstance(kinds, list) or not kinds:
+            kinds = _implied(schema)
+            if not kinds:
+                return None
+        combined = any(isinstance(schema.get(k), list) and schema[k] for k in ("anyOf", "oneOf", "allOf"))
+        if (combined or "$ref" in schema) and kinds == ["object"] and not _has_members(schema):
+            return None  # the parts say it better
+        return _union(self._kind(kind, schema, depth, indent) for kind in kinds)
+
+    def _kind(self, kind: object, schema: Mapping[str, Any], depth: int, indent: int | None) -> str:
+        if kind == "object":
+            return self._object(schema, depth, indent)
+        if kind == "array":
+            return self._array(schema, depth, indent)
+        return _PLAIN.get(kind, UNKNOWN) if isinstance(kind, str) else UNKNOWN
+
+    def _array(self, schema: Mapping[str, Any], depth: int, indent: int | None) -> str:
+        if depth >= self._layout.depth:
+            return "unknown[]"
+        items, prefix = schema.get("items"), schema.get("prefixItems")
+        rest: Any = schema.get("additionalItems", False) if isinstance(items, list) else items
+        listed = items if isinstance(items, list) else prefix
+        if isinstance(listed, list) and listed:
+            shown = [self._type(item, depth + 1, indent, direct=False) for item in listed]
+            if rest is True or (isinstance(rest, Mapping) and rest):
+                shown.append(f"...{_many(self._type(rest, depth + 1, indent, direct=False))}")
+            return f"[{', '.join(shown)}]"
+        return _many(self._type(items, depth + 1, indent, direct=False))
+
+    def _object(
+        self, schema: Mapping[str, Any], depth: int, indent: int | None, *, root: bool = False
+    ) -> str:
+        if depth >= self._layout.depth:
+            return _OPEN
+        properties = schema.get("properties")
+        known: dict[str, Any] = (
+            {str(k): v for k, v in properties.items()} if isinstance(properties, Mapping) else {}
+        )
+        required = set(_strings(schema.get("required")))
+        for name in _strings(schema.get("required")):
+            known.setdefault(name, {})
+        index = self._index_signature(schema, known, depth, indent)
+        if not known:
+            if index is None:
+                return "{}" if isinstance(properties, Mapping) else _OPEN
+            return f"{{ {index} }}" if index else "Record<string, never>" if not root else "{}"
+        names = sorted(known, key=lambda n: self._order.get(n, len(self._order))) if root else list(known)
+        return self._members(names, known, required, index, depth, indent)
+
+    def _members(
+        self,
+        names: Sequence[str],
+        known: Mapping[str, Any],
+        required: set[str],
+        index: str | None,
+        depth: int,
+        indent: int | None,
+    ) -> str:
+        inner = None if indent is None else indent + 1
+        members: list[str] = []
+        optional = hidden = 0
+        for name in names:
+            if name not in required:
+                optional += 1
+                if self._layout.optional is not None and optional > self._layout.optional:
+                    hidden += 1
+                    continue
+            made = self._type(known[name], depth + 1, inner, direct=False)
+            if made == "never" and name in required:
+                made = UNKNOWN
+            member = f"{property_name(name)}{'' if name in required else '?'}: {made}"
+            self._left -= len(member)
+            members.append(self._comment(known[name], inner) + member)
+        if index:
+            members.append(index)
+        note = f" /* +{hidden} optional */" if hidden else ""
+        if inner is None or indent is None:
+            return f"{{ {'; '.join(members)}{note} }}" if members else f"{{{note} }}"
+        pad, close = "  " * inner, "  " * indent
+        lines = "".join(f"{_doc_of(m)}{pad}{_code_of(m)};\n" for m in members)
+        return f"{{\n{lines}{close}}}"
+
+    def _comment(self, schema: Any, indent: int | None) -> str:
+        """The doc comment in front of a member, parted from it by a NUL until the lines are put together."""
+        if indent is None or not self._layout.doc_chars or not isinstance(schema, Mapping):
+            return ""
+        text = schema.get("description")
+        extra = ""
+        if "default" in schema:
+            default = _literal(schema["default"])
+            if len(default) <= _MAX_DEFAULT and default != UNKNOWN:
+                extra = f"(default {default})"
+        comment = doc_comment(
+            text if isinstance(text, str) else "", self._layout.doc_chars, indent=indent, extra=extra
+        )
+        self._left -= len(comment)
+        return f"{comment}\0" if comment else ""
+
+    def _index_signature(
+        self, schema: Mapping[str, Any], known: Mapping[str, Any], depth: int, indent: int | None
+    ) -> str | None:
+        """`[key: string]: T`; empty when closed, None when the schema says nothing."""
+        extra = schema.get("additionalProperties")
+        patterns = schema.get("patternProperties")
+        if known:
+            # Every named property must fit the index type, so beside names it can only be unknown.
+            is_open = extra is True or isinstance(extra, Mapping) or isinstance(patterns, Mapping)
+            return "[key: string]: unknown" if is_open else ""
+        if isinstance(patterns, Mapping) and len(patterns) == 1 and not isinstance(extra, Mapping):
+            extra = next(iter(patterns.values()))
+        elif isinstance(patterns, Mapping) and patterns:
+            extra = True
+        if extra is None:
+            return None
+        if extra is False:
+            return ""
+        return f"[key: string]: {self._type(extra, depth + 1, indent, direct=False)}"
+
+    def _enum(self, values: Sequence[Any]) -> str:
+        distinct = list(dict.fromkeys(_literal(v) for v in values[:_MAX_NODES]))
+        limit = self._layout.enum
+        if len(distinct) <= limit:
+            return _union(distinct)
+        kinds = list(dict.fromkeys(_kind_of(v) for v in values[:_MAX_NODES]))
+        if UNKNOWN in kinds:
+            return UNKNOWN
+        shown = ", ".join(shorten(d, 40) for d in distinct[:limit]).replace("*/", "*\\/")
+        note = f"one of {len(distinct)}: {shown}, ..." if shown else f"one of {len(distinct)}"
+        return f"{_union(kinds)} /* {note} */"
+
+    # ---- references ----------------------------------------------------------------------------------
+
+    def _reference(self, reference: str, depth: int, indent: int | None, *, direct: bool) -> str:
+        target = resolve_pointer(self._root, reference)
+        if target is None:
+            return UNKNOWN
+        if self._taken is None or (self._uses[reference] < 2 and reference not in ("#", "#/")):
+            return self._inlined(reference, target, depth, indent, direct=direct)
+        for frame, is_direct in self._stack:
+            if frame == reference and reference not in self._names and not is_direct:
+                return UNKNOWN
+        chain = self._chain()
+        if direct and chain:
+            if any(self._reaches(reference, above) for above in chain):
+                return UNKNOWN
+            for above in chain:
+                self._direct.setdefault(above, set()).add(reference)
+        if reference not in self._names:
+            self._names[reference] = self._name(reference)
+            self._bodies[reference] = UNKNOWN
+            self._stack.append((reference, direct))
+            self._bodies[reference] = self._type(target, 0, 0, direct=True)
+            self._stack.pop()
+        return self._names[reference]
+
+    def _inlined(self, reference: str, target: Any, depth: int, indent: int | None, *, direct: bool) -> str:
+        if any(frame == reference for frame, _ in self._stack) or depth > self._layout.depth:
+            return UNKNOWN
+        self._stack.append((reference, direct))
+        made = self._type(target, depth, indent, direct=direct)
+        self._stack.pop()
+        return made
+
+    def _chain(self) -> list[str]:
+        """Aliases being written whose bodies reach the current place without an object or array between."""
+        chain: list[str] = []
+        for frame, is_direct in reversed(self._stack):
+            if frame in self._names:
+                chain.append(frame)
+            if not is_direct:
+                break
+        return chain
+
+    def _reaches(self, start: str, goal: str) -> bool:
+        seen, todo = {start}, [start]
+        while todo:
+            here = todo.pop()
+            if here == goal:
+                return True
+            fresh = self._direct.get(here, set()) - seen
+            seen |= fresh
+            todo += fresh
+        return False
+
+    def _name(self, reference: str) -> str:
+        taken = self._taken if self._taken is not None else set()
+        last = reference.rstrip("/").rpartition("/")[2].lstrip("#") or "Input"
+        stem = identifier(last)[:60]
+        name = f"{self._prefix}_{stem}" if self._prefix else stem
+        if name in JS_WORDS or not name:
+            name = f"{name}_"
+        made, number = name, 2
+        while made in taken:
+            made, number = f"{name}{number}", number + 1
+        taken.add(made)
+        return made
+
+    _order: Mapping[str, int] = {}
+
+
+def _doc_of(member: str) -> str:
+    head, parted, _ = member.rpartition("\0")
+    return head if parted else ""
+
+
+def _code_of(member: str) -> str:
+    return member.rpartition("\0")[2]
+
+
+def _implied(schema: Mapping[str, Any]) -> list[str]:
+    if isinstance(schema.get("properties"), Mapping) or "additionalProperties" in schema:
+        return ["object"]
+    if "patternProperties" in schema or _strings(schema.get("required")):
+        return ["object"]
+    return ["array"] if "items" in schema or "prefixItems" in schema else []
+
+
+def _has_members(schema: Mapping[str, Any]) -> bool:
+    return (
+        bool(schema.get("properties"))
+        or bool(schema.get("required"))
+        or bool(schema.get("additionalProperties") not in (None, False, True))
+    )
+
+
+def _is_objects(root: Any, schema: Mapping[str, Any], depth: int) -> bool:
+    """Whether a combined root can only be objects, so that it may stand as the argument."""
+    if depth > 8:
+        return False
+    if isinstance(schema.get("$ref"), str):
+        target = resolve_pointer(root, schema["$ref"])
+        return isinstance(target, Mapping) and (target is root or _is_object(root, target, depth + 1))
+    for key in ("anyOf", "oneOf", "allOf"):
+        parts = schema.get(key)
+        if isinstance(parts, list):
+            for part in parts:
+                if not isinstance(part, Mapping) or not _is_object(root, part, depth + 1):
+                    return False
+    return True
+
+
+def _is_object(root: Any, schema: Mapping[str, Any], depth: int) -> bool:
+    kind = schema.get("type", "object" if _implied(schema) == ["object"] else None)
+    if kind not in ("object", None) or (kind is None and not set(_COMBINING) & set(schema)):
+        return False
+    return not {"enum", "const"} & set(schema) and _is_objects(root, schema, depth)
+
+
+def _strings(value: Any) -> list[str]:
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+def _count_references(root: Any) -> Counter[str]:
+    """How often each `$ref` occurs, in a bounded walk."""
+    found: Counter[str] = Counter()
+    todo: list[Any] = [root]
+    for _ in range(_MAX_NODES):
+        if not todo:
+            break
+        here = todo.pop()
+        if isinstance(here, Mapping):
+            reference = here.get("$ref")
+            if isinstance(reference, str):
+                found[reference] += 1
+            todo += here.values()
+        elif isinstance(here, list):
+            todo += here
+    return found
+
+
+def _kind_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    return "string" if isinstance(value, str) else UNKNOWN
+
+
+def _literal(value: Any, depth: int = 0) -> str:
+    """A literal type for a JSON value; `unknown` or its kind where TypeScript has no literal."""
+    if isinstance(value, str):
+        return js_string(value) if len(value) <= 200 else "string"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value) if abs(value) < 2**53 else "number"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else "number"
+    if depth > 4:
+        return UNKNOWN
+    if isinstance(value, list):
+        return (
+            f"[{', '.join(_literal(v, depth + 1) for v in value[:20])}]" if len(value) <= 20 else "unknown[]"
+        )
+    if isinstance(value, Mapping) and len(value) <= 20:
+        inner = "; ".join(f"{property_name(str(k))}: {_literal(v, depth + 1)}" for k, v in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    return UNKNOWN
+
+
+def _union(types: Iterable[str]) -> str:
+    distinct = list(dict.fromkeys(types))
+    if not distinct or UNKNOWN in distinct:
+        return UNKNOWN
+    left = [t for t in distinct if t != "never"] or ["never"]
+    if "true" in left and "false" in left:
+        left = ["boolean" if t == "true" else t for t in left if t != "false"]
+    return " | ".join(dict.fromkeys(f"({t})" if _has_top(t, "&") else t for t in left))
+
+
+def _intersection(types: Sequence[str]) -> str:
+    distinct = [t for t in dict.fromkeys(types) if t != UNKNOWN]
+    if not distinct:
+        return UNKNOWN
+    if len(distinct) == 1:
+        return distinct[0]
+    return " & ".join(f"({t})" if _has_top(t, "|") else t for t in distinct)
+
+
+def _many(made: str) -> str:
+    return f"({made})[]" if _has_top(made, "|") or _has_top(made, "&") or "/*" in made else f"{made}[]"
+
+
+def _has_top(made: str, sign: str) -> bool:
+    """Whether `sign` may stand outside brackets: generous, as parentheses never hurt."""
+    return f" {sign} " in made

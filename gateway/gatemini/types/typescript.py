@@ -1,0 +1,157 @@
+"""JSON Schemas of tools → TypeScript (spec 3.3): a declaration, and a signature of one line.
+
+Any schema gives valid TypeScript; what cannot be said becomes `unknown`. Results are cached per tool content.
+Above: discovery, resources, CLI, argument errors. Below: `schema_types.py` (the translation), `identifiers.py`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from gatemini.model import Json, Tool
+from gatemini.types.identifiers import (
+    JS_WORDS,
+    UNREACHABLE_MEMBERS,
+    backend_identifier,
+    identifier,
+    is_plain_name,
+)
+from gatemini.types.schema import parameters, required_parameters
+from gatemini.types.schema_types import Layout, SchemaTypes, doc_comment
+from gatemini.types.wording import js_string
+
+SIGNATURE_CHARS = 320
+"""A signature is made shallower until it fits this, if it can."""
+_DOC_CHARS = 300
+_CACHED = 8_192
+"""Declarations and signatures kept; about the tools of a very large catalog."""
+
+_FULL = Layout(depth=16, enum=64, doc_chars=160, max_chars=24_000)
+_SIGNATURES = (
+    Layout(depth=4, enum=8, doc_chars=0, max_chars=2_000),
+    Layout(depth=2, enum=4, doc_chars=0, max_chars=2_000),
+    Layout(depth=1, enum=3, doc_chars=0, max_chars=2_000),
+    Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, optional=8),
+    Layout(depth=1, enum=0, doc_chars=0, max_chars=2_000, optional=2),
+)
+
+
+def declaration(tool: Tool) -> str:
+    """The TypeScript of one tool, with short doc comments, as a chain sees it."""
+    return _cached("declaration", tool, lambda: backend_declarations([tool]))
+
+
+def signature(tool: Tool) -> str:
+    """The same on one line, without comments: nested types are cut to `unknown` where it grows too long."""
+    return _cached("signature", tool, lambda: _signature(tool))
+
+
+def backend_declarations(tools: Sequence[Tool]) -> str:
+    """One declaration for tools of one backend: its global with a method per tool, shared types in front."""
+    if not tools:
+        return ""
+    space = tools[0].namespace or tools[0].backend
+    taken: set[str] = set()
+    aliases: list[str] = []
+    members: list[str] = []
+    called: list[str] = []
+    for tool in tools:
+        types = SchemaTypes(tool.input_schema, _prefix(tool), _FULL, taken)
+        arguments = _arguments(tool, types, indent=1)
+        results = SchemaTypes(tool.output_schema or {}, _prefix(tool) + "Result", _FULL, taken)
+        answer = _answer(tool, results, indent=1)
+        aliases += types.aliases() + results.aliases()
+        comment = doc_comment(tool.description, _DOC_CHARS, indent=1)
+        if tool.name in UNREACHABLE_MEMBERS:
+            called.append(f"{comment}  call(tool: {js_string(tool.name)}, {arguments}): {answer};\n")
+        else:
+            members.append(f"{comment}  {_member(tool.name)}({arguments}): {answer};\n")
+    text = "".join(alias + "\n" for alias in aliases)
+    if members:
+        text += f"declare const {backend_identifier(space)}: {{\n{''.join(members)}}};\n"
+    if called:
+        text += f"declare const __backends: {{\n {js_string(space)}: {{\n{''.join(called)} }};\n}};\n"
+    return text
+
+
+def _signature(tool: Tool) -> str:
+    text = ""
+    for layout in _SIGNATURES:
+        text = _one_line(tool, layout)
+        if len(text) <= SIGNATURE_CHARS:
+            break
+    return text
+
+
+def _one_line(tool: Tool, layout: Layout) -> str:
+    arguments = _arguments(tool, SchemaTypes(tool.input_schema, "", layout, None), indent=None)
+    answer = _answer(tool, SchemaTypes(tool.output_schema or {}, "", layout, None), indent=None)
+    space = tool.namespace or tool.backend
+    if tool.name in UNREACHABLE_MEMBERS:
+        inside = f"{js_string(space)}: {{ call(tool: {js_string(tool.name)}, {arguments}): {answer} }}"
+        return f"declare const __backends: {{ {inside} }}"
+    return f"declare const {backend_identifier(space)}: {{ {_member(tool.name)}({arguments}): {answer} }}"
+
+
+def _arguments(tool: Tool, types: SchemaTypes, *, indent: int | None) -> str:
+    optional = "" if required_parameters(tool.input_schema) else "?"
+    order = list(parameters(tool.input_schema))
+    return f"args{optional}: {types.arguments(order, indent)}"
+
+
+def _answer(tool: Tool, types: SchemaTypes, *, indent: int | None) -> str:
+    if tool.output_schema is None:
+        return "Promise<unknown>"
+    return f"Promise<{types.result(_unwrapped(tool.output_schema), indent)}>"
+
+
+def _unwrapped(schema: Json) -> Any:
+    """The schema of the value a chain gets: a `{result: X}` that an SDK wrapped around is taken off (spec 2.3)."""
+    properties = schema.get("properties")
+    if schema.get("x-fastmcp-wrap-result") is True and isinstance(properties, Mapping):
+        return properties.get("result", schema)
+    return schema
+
+
+def _member(name: str) -> str:
+    # `new(…)` would be a construct signature; other reserved words are fine as method names.
+    return name if is_plain_name(name) and name != "new" else js_string(name)
+
+
+def _prefix(tool: Tool) -> str:
+    parts = [p for p in identifier(tool.name)[:60].replace("$", "_").split("_") if p]
+    made = "".join(p[0].upper() + p[1:] for p in parts) or "Tool"
+    return f"_{made}" if made[0].isdecimal() or made in JS_WORDS else made
+
+
+_cache: OrderedDict[bytes, str] = OrderedDict()
+
+
+def _cached(kind: str, tool: Tool, make: Callable[[], str]) -> str:
+    try:
+        content = orjson.dumps(
+            [
+                kind,
+                tool.backend,
+                tool.namespace,
+                tool.name,
+                tool.description,
+                tool.input_schema,
+                tool.output_schema,
+            ],
+            option=orjson.OPT_NON_STR_KEYS,
+        )
+    except (TypeError, ValueError, RecursionError):
+        return make()  # huge integers and the like: rare, and right without the cache
+    key = blake2b(content, digest_size=16).digest()
+    text = _cache.get(key)
+    if text is None:
+        text = _cache[key] = make()
+        while len(_cache) > _CACHED:
+            _cache.popitem(last=False)
+    return text

@@ -1,0 +1,148 @@
+"""What a model may be shown of text that strangers wrote: escaped, shortened, never cut inside a character.
+
+Tool names and descriptions come from backends and are hostile input: control and invisible characters are a
+known way to hide instructions, so they are shown as `\\u200b` wherever text reaches a model. Above: the
+registry's errors, search, discovery answers, TypeScript output. Below: nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+BRIEF_CHARS = 200
+"""Longest first sentence in `search_tools` and `tool_info` (spec 3.2)."""
+LINE_CHARS = 120
+"""Longest first sentence in resources (spec 3.2)."""
+
+_ELLIPSIS = "..."
+# Printable by Unicode's categories, yet drawn as nothing: fillers, the combining joiner, variation selectors.
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+_INITIALS = re.compile(r"(?:^|[\s(\[\"'/])(?:[^\W\d_]\.)+$")
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(\[\"'/])(?:approx|ca|cf|dept|dr|ex|excl|fig|incl|max|min|mr|mrs|ms|no|nr|resp|st|viz|vs)\.$",
+    re.IGNORECASE,
+)
+_LIST_NUMBER = re.compile(r"(?:^|\n)\s*\d{1,2}\.$")
+_SPACES = re.compile(r"\s+")
+_PERIOD = re.compile(r"\.(?=\s)")
+_LONGEST_ABBREVIATION = 24
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""`text` with every control and invisible character written as `\uXXXX`.
+
+    `lines` keeps line feeds and tabs (descriptions); names keep none. A variation selector or joiner inside
+    an emoji is part of a visible sign and stays.
+    """
+    plain = text.replace("\n", "").replace("\t", "") if lines else text
+    if plain.isprintable() and _BLANK.search(plain) is None:
+        return text
+    out: list[str] = []
+    for index, char in enumerate(text):
+        if (lines and char in "\n\t") or not _is_hidden(char) or _joins_emoji(text, index):
+            out.append(char)
+        elif lines and char == "\r" and text[index + 1 : index + 2] == "\n":
+            continue
+        else:
+            out.append(_escape(char))
+    return "".join(out)
+
+
+def js_string(text: str) -> str:
+    """A JavaScript string literal in double quotes that holds exactly `text`, with nothing hidden in it."""
+    out: list[str] = []
+    for char in text:
+        if char in '"\\':
+            out.append("\\" + char)
+        elif char == "\n":
+            out.append("\\n")
+        elif char == "\t":
+            out.append("\\t")
+        elif _is_hidden(char):
+            out.append(_escape(char))
+        else:
+            out.append(char)
+    return '"' + "".join(out) + '"'
+
+
+def one_line(text: str) -> str:
+    """Escaped, white space collapsed to single spaces."""
+    return _SPACES.sub(" ", visible(text, lines=True)).strip()
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text`, or its beginning and `...`, never longer than `limit` and never cut inside a character."""
+    if len(text) <= limit:
+        return text
+    if limit <= len(_ELLIPSIS):
+        return _ELLIPSIS[:limit]
+    end = limit - len(_ELLIPSIS)
+    while end > 0 and _inside_character(text, end):
+        end -= 1
+    return text[:end].rstrip() + _ELLIPSIS
+
+
+def first_sentence(text: str, limit: int = BRIEF_CHARS) -> str:
+    """Up to the first period before white space, else the whole text, at most `limit` characters.
+
+    Periods of `e.g.`, initials, list numbers and other abbreviations end no sentence; those in URLs, versions
+    and file names are followed by no space.
+    """
+    # Nothing past a few limits can be shown; a description may be 64 KB.
+    head = text.strip()[: limit * 4]
+    for match in _PERIOD.finditer(head):
+        if _ends_sentence(head, match.end()):
+            head = head[: match.end()]
+            break
+    return shorten(one_line(head), limit)
+
+
+def _ends_sentence(text: str, end: int) -> bool:
+    before = text[max(0, end - _LONGEST_ABBREVIATION) : end]
+    if _INITIALS.search(before) or _ABBREVIATION.search(before) or _LIST_NUMBER.search(text[:end]):
+        return False
+    if before.endswith((" etc.", ",etc.", "..")):
+        following = text[end:].lstrip()[:1]
+        return following.isupper() or not following
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _is_hidden(char: str) -> bool:
+    if char == " " or _BLANK.match(char):
+        return char != " "
+    # Zs (other spaces) are visible as space; everything else that is not printable hides.
+    return not char.isprintable() and unicodedata.category(char) != "Zs"
+
+
+def _joins_emoji(text: str, index: int) -> bool:
+    char, before, after = text[index], text[index - 1 : index], text[index + 1 : index + 2]
+    if char in "\ufe0e\ufe0f":
+        return bool(before) and (
+            unicodedata.category(before) in ("So", "Sm", "Po") or before in "0123456789#*"
+        )
+    if char == "\u200d":
+        sign = ("So", "Sk")
+        return (
+            bool(before and after)
+            and unicodedata.category(after) in sign
+            and (unicodedata.category(before) in sign or before == "\ufe0f")
+        )
+    return False
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\u{{{code:x}}}"
+
+
+def _inside_character(text: str, index: int) -> bool:
+    """Whether cutting before `index` would part a base from its marks, or an emoji from its parts."""
+    char, before = text[index], text[index - 1]
+    if unicodedata.category(char) in ("Mn", "Me", "Mc", "Sk") or char == "\u200d" or before == "\u200d":
+        return True
+    return 0x1F1E6 <= ord(char) <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF
