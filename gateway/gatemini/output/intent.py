@@ -14,6 +14,7 @@ from typing import Any
 
 from gatemini.output.jsontext import dump, lines, size
 from gatemini.output.survey import Bulk, Survey
+from gatemini.search.words import plain_tokens
 
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3
@@ -22,7 +23,6 @@ BULK_SHARE = 0.5
 """An array inside an object is filtered by records when it holds at least this share of the bytes."""
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n\s*")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
-_TOKEN = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Filtered:
 
 
 def terms(intent: str) -> list[str]:
-    """The intent's distinct tokens: lower-cased, split on everything that is no letter or digit."""
-    return list(dict.fromkeys(_TOKEN.findall(intent.lower())))
+    """The intent's distinct tokens, as the search splits a query."""
+    return list(dict.fromkeys(plain_tokens(intent)))
 
 
 def filter_text(text: str, intent: str) -> Filtered | None:
