@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from gatemini.backends.wire import MAX_SAFE_INTEGER
+from gatemini.backends.wire import MAX_SAFE_INTEGER, encode
 from gatemini.model import Json, Tool
 
 MAX_SCHEMA_DEPTH = 64
@@ -69,14 +69,14 @@ def repair_input_schema(schema: Any, notes: list[str]) -> Json:
     if kind == "object":
         fixed = schema
     elif isinstance(kind, list) and "object" in kind:
-        notes.append(f"inputSchema had the types {orjson.dumps(kind).decode()}, read as an object")
+        notes.append(f"inputSchema had the types {_short(kind)}, read as an object")
         fixed = {**schema, "type": "object"}
     elif kind is not None:
         notes.append(f"inputSchema had the type {_short(kind)}, any object is accepted")
         return {"type": "object"}
     else:
         notes.append("inputSchema had no type, read as an object" if schema else "inputSchema was empty")
-        fixed = {"type": "object", **schema}
+        fixed = {**schema, "type": "object"}
     return _repair_members(fixed, notes)
 
 
@@ -271,7 +271,7 @@ def _repair_block(block: Any) -> Json:
 def _as_text(value: Any) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    return value if isinstance(value, str) else encode(value).decode()
 
 
 def _text(item: Json, key: str, notes: list[str]) -> str | None:
@@ -300,4 +300,4 @@ def _shape(value: object) -> str:
 
 
 def _short(value: object) -> str:
-    return orjson.dumps(value, default=str).decode()[:60]
+    return encode(value).decode()[:60]

@@ -17,12 +17,11 @@ from subprocess import PIPE
 import anyio
 import anyio.abc
 import anyio.lowlevel
-import orjson
 
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
-from gatemini.backends.wire import LineReader
+from gatemini.backends.wire import LineReader, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json
@@ -79,7 +78,7 @@ class StdioLink:
         del ident
         if self.failure is not None or self._process.stdin is None:
             raise BackendCrashed(f"{self._name} is gone", sent=False)
-        data = orjson.dumps(message, default=str) + b"\n"
+        data = encode(message) + b"\n"
         async with self._writing:
             try:
                 await self._process.stdin.send(data)

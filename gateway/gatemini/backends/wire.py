@@ -32,7 +32,7 @@ _DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 _SIXTEEN_DIGITS = b"0" * 16
 _LONG_INTEGER = re.compile(rb"[:\[,\s]-?\d{16,}(?=[,\]}\s])")
 _ESCAPES = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.)",
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
 _HALF = re.compile(rb"\\u[dD][89abAB]|\\u[dD][c-fC-F]")
@@ -176,6 +176,14 @@ def decode(raw: bytes) -> list[Piece]:
     return _messages(value, notes + more)
 
 
+def encode(value: Any) -> bytes:
+    """Compact JSON of anything; where orjson refuses (integers beyond 64 bits, half surrogates) by `json`."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":"), default=str).encode()
+
+
 def is_rpc(value: object) -> bool:
     """Whether a JSON value looks like a JSON-RPC message at all."""
     return isinstance(value, dict) and (
@@ -217,9 +225,8 @@ def _mend_text(line: bytes) -> tuple[bytes, tuple[str, ...]]:
 
         def whole(match: re.Match[bytes]) -> bytes:
             nonlocal replaced
-            text = match[0]
-            if text[1:2] != b"u" or match[1] is not None:
-                return text
+            if match[1] is None:
+                return match[0]
             replaced += 1
             return b"\\ufffd"
 

@@ -1,0 +1,87 @@
+"""Tool lists that come in pages, move, repeat themselves or come from servers without any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fixtures.backend_bench import Bench, odd_config
+from gatemini.backends.base import State
+from gatemini.errors import BackendStopped
+
+pytestmark = pytest.mark.anyio
+
+
+def tool(name: str, **rest: Any) -> dict[str, Any]:
+    return {"name": name, "inputSchema": {"type": "object"}, **rest}
+
+
+def names(bench: Bench) -> list[str]:
+    return [t.name for t in bench.tools["odd"] or []]
+
+
+async def test_three_pages_one_of_them_empty_are_merged(bench: Bench) -> None:
+    pages = [
+        {"tools": [tool("a")], "nextCursor": "p2"},
+        {"tools": [], "nextCursor": "p3"},
+        {"tools": [tool("b"), tool("a", description="again")]},
+    ]
+    await bench.odd(options={"pages": pages})
+    assert names(bench) == ["a", "b"]
+    assert bench.manager.status("odd").repairs == ["a: listed twice, the first one is kept"]
+
+
+async def test_a_cursor_that_repeats_ends_the_list_with_a_note(bench: Bench) -> None:
+    pages = [{"tools": [tool("a")], "nextCursor": "x"}, {"tools": [tool("b")], "nextCursor": "x"}]
+    await bench.odd(options={"pages": pages})
+    assert names(bench) == ["a", "b"]
+    assert any("repeated a cursor" in note for note in bench.manager.status("odd").repairs)
+
+
+async def test_a_burst_of_list_changed_leads_to_few_refreshes(bench: Bench) -> None:
+    await bench.odd()
+    method = "notifications/tools/list_changed"
+    lists = await bench.value("notify", {"method": method, "times": 500})
+    await bench.until(lambda: bench.listings.count("odd") == 2)
+    later = await bench.value("notify", {"method": "notifications/message"})
+    assert later - lists <= 1
+
+
+async def test_tools_that_change_are_listed_again(bench: Bench) -> None:
+    await bench.odd()
+    changed = [tool("echo", description="new"), {"name": "fresh", "inputSchema": {}}]
+    await bench.value("set_tools", {"tools": changed})
+    await bench.until(lambda: names(bench) == ["echo", "fresh"])
+    assert bench.manager.status("odd").repairs == ["fresh: inputSchema was empty"]
+
+
+@pytest.mark.parametrize("how", ["unknown", "answer", "silent"])
+async def test_a_backend_without_the_tools_capability_is_healthy(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr("gatemini.backends.session.UNDECLARED_LIST_SECONDS", 0.3)
+    await bench.odd(options={"capabilities": {}, "on_list": how, "tools": [tool("a")]})
+    assert bench.manager.state("odd") is State.HEALTHY
+    assert names(bench) == (["a"] if how == "answer" else []), "undeclared tools are taken where they are"
+
+
+async def test_a_list_that_is_an_error_stops_the_backend_with_that_error(bench: Bench) -> None:
+    bench.manager.add(odd_config(options={"on_list": "error"}))
+    with pytest.raises(BackendStopped, match="the list is broken"):
+        await bench.manager.wait_ready("odd", 10.0)
+
+
+async def test_one_odd_schema_costs_no_other_tool(bench: Bench) -> None:
+    tools = [tool("good"), {"name": "none"}, {"name": "text", "inputSchema": {"type": "string"}}, {"x": 1}, 5]
+    await bench.odd(options={"tools": tools})
+    assert names(bench) == ["good", "none", "text"]
+    assert len(bench.manager.status("odd").repairs) == 4
+
+
+async def test_globs_allow_and_deny_tools(bench: Bench) -> None:
+    await bench.odd(
+        options={"tools": [tool("get_a"), tool("get_b"), tool("drop")]},
+        tools={"allow": ("get_*",), "deny": ("*_b",)},
+    )
+    assert names(bench) == ["get_a"]

@@ -1,0 +1,246 @@
+"""Repairs: no schema and no result shape costs a tool or an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatemini.backends.repair import exact_integers, repair_input_schema, repair_result, repair_tools
+
+RECURSIVE = {
+    "type": "object",
+    "properties": {"node": {"$ref": "#/$defs/N"}},
+    "$defs": {"N": {"type": "object", "properties": {"next": {"$ref": "#/$defs/N"}}}},
+}
+
+FINE = [
+    {"type": "object"},
+    {"type": "object", "properties": {"x": True}},
+    RECURSIVE,
+    {"type": "object", "properties": {"x": {"$ref": "https://example.com/s.json"}}},
+    {"type": "object", "properties": {"my-prop": {}, "a b": {}, "class": {}}},
+    {"type": "object", "properties": {"e": {"enum": list(range(400))}}},
+    {"type": "object", "properties": {"t": {"type": "array", "prefixItems": [{"type": "string"}]}}},
+]
+
+ODD: list[tuple[Any, dict[str, Any]]] = [
+    (None, {"type": "object"}),
+    ({}, {"type": "object"}),
+    ([], {"type": "object"}),
+    ("object", {"type": "object"}),
+    ({"type": "string"}, {"type": "object"}),
+    ({"type": ["string", "null"]}, {"type": "object"}),
+    ({"type": ["object", "null"], "title": "T"}, {"type": "object", "title": "T"}),
+    (
+        {"$ref": "#/$defs/X", "$defs": {"X": {"type": "object", "properties": {"a": {"type": "string"}}}}},
+        {
+            "type": "object",
+            "properties": {"a": {"type": "string"}},
+            "$defs": {"X": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        },
+    ),
+    (
+        {"$ref": "#/$defs/X", "$defs": {"X": {"$ref": "#/$defs/X"}}},
+        {"type": "object", "$defs": {"X": {"$ref": "#/$defs/X"}}},
+    ),
+    ({"$ref": "https://example.com/x"}, {"type": "object"}),
+    (
+        {"anyOf": [{"type": "object", "properties": {"a": {}}}, {"type": "object"}]},
+        {"type": "object", "anyOf": [{"type": "object", "properties": {"a": {}}}, {"type": "object"}]},
+    ),
+    ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+    ({"type": "object", "required": None}, {"type": "object"}),
+    ({"type": "object", "required": ["a", 5]}, {"type": "object", "required": ["a"]}),
+    ({"type": "object", "properties": None}, {"type": "object"}),
+    (
+        {"type": "object", "properties": {"a": "string", "b": {}}},
+        {"type": "object", "properties": {"a": True, "b": {}}},
+    ),
+    ({"type": "object", "anyOf": {}}, {"type": "object"}),
+    ({"type": "object", "$defs": []}, {"type": "object"}),
+]
+
+
+@pytest.mark.parametrize("schema", FINE)
+def test_a_usable_schema_is_not_touched(schema: dict[str, Any]) -> None:
+    notes: list[str] = []
+    assert repair_input_schema(schema, notes) is schema
+    assert notes == []
+
+
+@pytest.mark.parametrize(("schema", "repaired"), ODD)
+def test_an_odd_schema_becomes_an_object_schema_with_a_note(schema: Any, repaired: dict[str, Any]) -> None:
+    notes: list[str] = []
+    assert repair_input_schema(schema, notes) == repaired
+    assert notes
+
+
+def test_a_schema_nested_without_end_is_opened() -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(5000):
+        schema = {"type": "object", "properties": {"a": schema}}
+    notes: list[str] = []
+    assert repair_input_schema(schema, notes) == {"type": "object"}
+    assert "deeper" in notes[0]
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+schema_keys = st.sampled_from(
+    ["type", "properties", "required", "$ref", "$defs", "anyOf", "oneOf", "allOf", "enum"]
+)
+schema_words = st.sampled_from(["object", "string", "#/$defs/a", "#", "a"]) | anything
+schemas = st.recursive(
+    st.dictionaries(schema_keys, schema_words, max_size=4) | schema_words,
+    lambda inner: (
+        st.dictionaries(schema_keys | st.just("a"), inner, max_size=4) | st.lists(inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(schemas)
+def test_whatever_comes_as_schema_leaves_as_an_object_schema(schema: Any) -> None:
+    repaired = repair_input_schema(schema, [])
+    assert repaired["type"] == "object"
+    assert isinstance(repaired.get("properties", {}), dict)
+    assert all(isinstance(name, str) for name in repaired.get("required", []))
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries({"name": st.text(min_size=1, max_size=3), "inputSchema": schemas}) | anything
+    )
+)
+def test_every_named_tool_stays_once_with_its_name_byte_for_byte(raw: list[Any]) -> None:
+    tools, _ = repair_tools(raw, backend="b")
+    names = [r["name"] for r in raw if isinstance(r, dict) and isinstance(r.get("name"), str) and r["name"]]
+    assert [t.name for t in tools] == list(dict.fromkeys(names))
+
+
+def test_names_of_any_kind_stay_as_they_are() -> None:
+    names = [
+        "repo.get",
+        "repo/list",
+        "get-user",
+        "get_user",
+        "delete",
+        "2fa",
+        "then",
+        "__proto__",
+        "日本",
+        "x" * 200,
+    ]
+    tools, repairs = repair_tools(
+        [{"name": n, "inputSchema": {"type": "object"}} for n in names], backend="b"
+    )
+    assert [t.name for t in tools] == names
+    assert repairs == []
+
+
+def test_odd_fields_of_a_tool_are_dropped_with_a_note_and_the_tool_stays() -> None:
+    raw = {
+        "name": "t",
+        "description": 5,
+        "inputSchema": {"type": "object"},
+        "outputSchema": "string",
+        "annotations": [],
+        "title": None,
+    }
+    (tool,), repairs = repair_tools([raw, {"description": "nameless"}, None, raw], backend="b", tags=("x",))
+    assert (tool.description, tool.output_schema, tool.annotations, tool.tags) == ("", None, {}, ("x",))
+    assert len(tool.repairs) == 3
+    assert len(repairs) == 6
+
+
+TEXT = {"type": "text", "text": "hi"}
+
+
+@pytest.mark.parametrize(
+    ("result", "content"),
+    [
+        ({"content": [TEXT]}, [TEXT]),
+        ({"content": []}, []),
+        ({"structuredContent": {"a": 1}}, []),
+        ({"content": None, "structuredContent": [1]}, []),
+        ({}, []),
+        ({"content": "hi"}, [TEXT]),
+        ({"content": TEXT}, [TEXT]),
+        ({"content": ["hi", None, TEXT]}, [TEXT, TEXT]),
+        ({"content": [{"text": "hi"}]}, [TEXT]),
+        ({"content": [{"type": "text"}]}, [{"type": "text", "text": ""}]),
+        ({"content": [{"type": "text", "text": {"a": 1}}]}, [{"type": "text", "text": '{"a":1}'}]),
+        (
+            {"content": [{"data": "AA==", "mimeType": "audio/wav"}]},
+            [{"type": "audio", "data": "AA==", "mimeType": "audio/wav"}],
+        ),
+        ({"content": [{"data": "AA=="}]}, [{"type": "image", "data": "AA=="}]),
+        ({"content": [{"uri": "a:b"}]}, [{"type": "resource_link", "uri": "a:b"}]),
+        ({"content": [{"type": "video", "x": 1}]}, [{"type": "video", "x": 1}]),
+        ({"content": [{"x": 1}]}, [{"type": "text", "text": '{"x":1}'}]),
+        (None, []),
+        ("hi", [TEXT]),
+        (5, [{"type": "text", "text": "5"}]),
+        ([TEXT], [TEXT]),
+        ({"toolResult": "hi"}, [TEXT]),
+        ({"toolResult": {"content": [TEXT]}}, [TEXT]),
+    ],
+)
+def test_every_shape_of_result_gets_a_list_of_typed_blocks(result: Any, content: list[Any]) -> None:
+    assert repair_result(result)[0]["content"] == content
+
+
+def test_structured_content_of_any_type_stays_and_null_is_none() -> None:
+    for value in ([1], "x", 5, {}, False):
+        assert repair_result({"content": [], "structuredContent": value})[0]["structuredContent"] == value
+    assert "structuredContent" not in repair_result({"content": [], "structuredContent": None})[0]
+    assert repair_result({"rows": 1, "content": None})[0]["rows"] == 1
+    assert repair_result([{"a": 1}])[0]["structuredContent"] == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("flag", "read"), [(True, True), ("true", True), (1, True), ("false", False), (0, False), (None, False)]
+)
+def test_is_error_is_always_a_boolean(flag: Any, read: bool) -> None:
+    assert repair_result({"content": [], "isError": flag})[0]["isError"] is read
+
+
+def test_a_well_formed_result_is_left_alone_without_notes() -> None:
+    result = {"content": [TEXT, {"type": "image", "data": "", "mimeType": "image/png"}], "isError": False}
+    assert repair_result(result) == (result, [])
+
+
+@given(
+    anything
+    | st.fixed_dictionaries(
+        {}, optional={"content": anything, "isError": anything, "structuredContent": anything}
+    )
+)
+def test_whatever_comes_as_result_has_content_blocks_with_a_type(result: Any) -> None:
+    repaired, _ = repair_result(result)
+    assert all(isinstance(block["type"], str) for block in repaired["content"])
+    assert all(isinstance(block["text"], str) for block in repaired["content"] if block["type"] == "text")
+
+
+@given(anything)
+def test_integers_of_an_in_process_answer_are_safe_for_javascript(value: Any) -> None:
+    def safe(item: Any) -> bool:
+        if isinstance(item, dict):
+            return all(map(safe, item.values()))
+        if isinstance(item, list):
+            return all(map(safe, item))
+        return not isinstance(item, int) or abs(item) < 2**53
+
+    assert safe(exact_integers(value, []))
+
+
+def test_repaired_schemas_are_schemas_to_jsonschema() -> None:
+    for _, schema in ODD:
+        jsonschema.Draft202012Validator.check_schema(schema)

@@ -1,0 +1,110 @@
+"""What odd processes write, seen from a caller: the answer arrives, or this one call fails and no other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fixtures.backend_bench import Bench
+from gatemini.errors import BackendProtocol, ResultTooLarge
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ending": "\r\n"},
+        {"split": True},
+        {"ids": "string"},
+        {"ids": "float"},
+        {"ids": "twice"},
+        {"batch": True},
+        {"banner": "Welcome!\n\n  ___\n{not json}\n"},
+        {"banner": "Ready> "},
+    ],
+)
+async def test_sloppy_writers_are_understood(bench: Bench, options: dict[str, Any]) -> None:
+    await bench.odd(options=options)
+    assert await bench.value("echo", {"a": "ü\n"}) == {"a": "ü\n"}
+
+
+async def test_junk_around_an_answer_is_counted_and_harms_nothing(bench: Bench) -> None:
+    await bench.odd()
+    assert await bench.value("flood", {"times": 500}) == "done"
+    status = bench.manager.status("odd")
+    assert status.skipped_lines == 1000
+    assert status.stray_replies == 500
+
+
+async def test_the_last_line_counts_without_a_newline(bench: Bench) -> None:
+    await bench.odd()
+    text = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"last"}]}}'
+    outcome = await bench.call("raw", {"text": text, "exit": True})
+    assert outcome.result["content"][0]["text"] == "last"
+
+
+@pytest.mark.parametrize(
+    ("text", "arrived"),
+    [
+        (r'"\ud800"', "\ufffd"),
+        ('"caf\xe9"', "caf\ufffd"),
+        ("9007199254740993", "9007199254740993"),
+        ("NaN", None),
+    ],
+)
+async def test_text_and_numbers_json_cannot_hold_arrive_mended_with_a_note(
+    bench: Bench, text: str, arrived: Any
+) -> None:
+    await bench.odd()
+    body = '{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"v":' + text + "}}}\n"
+    outcome = await bench.call("raw", {"text": body})
+    assert outcome.result["structuredContent"]["v"] == arrived
+    assert len(outcome.notes) == 1
+
+
+@pytest.mark.parametrize(
+    "result", [None, "x", 5, [], {}, {"content": None}, {"content": [{"type": "video"}]}]
+)
+async def test_a_result_of_any_shape_is_an_answer(bench: Bench, result: Any) -> None:
+    await bench.odd()
+    outcome = await bench.call("result", {"result": result})
+    assert isinstance(outcome.result["content"], list)
+
+
+async def test_an_answer_that_is_no_json_fails_its_own_call_at_once(bench: Bench) -> None:
+    await bench.odd()
+    with pytest.raises(BackendProtocol, match="not valid JSON"):
+        await bench.call("raw", {"text": '{"jsonrpc":"2.0","id":ID,"result":{"content":}}\n'})
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
+
+
+async def test_an_error_without_an_id_ends_the_only_open_call(bench: Bench) -> None:
+    await bench.odd()
+    text = '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"could not parse that"}}\n'
+    with pytest.raises(BackendProtocol, match="could not parse that"):
+        await bench.call("raw", {"text": text})
+
+
+async def test_a_20_mb_line_arrives_whole(bench: Bench) -> None:
+    await bench.odd()
+    outcome = await bench.call("big", {"bytes": 20 << 20}, timeout=20)
+    assert len(outcome.result["content"][0]["text"]) == 20 << 20
+
+
+@pytest.mark.parametrize("ident", ["head", "tail"])
+async def test_a_line_beyond_the_limit_fails_that_call_by_name_and_the_next_works(
+    bench: Bench, ident: str
+) -> None:
+    await bench.odd(max_message_mb=1)
+    with pytest.raises(ResultTooLarge, match="max_message_mb"):
+        await bench.call("stream", {"blocks": 64, "id": ident}, timeout=20)
+    assert await bench.value("echo", {"n": 1}, timeout=20) == {"n": 1}
+
+
+async def test_both_answers_to_one_request_count_once(bench: Bench) -> None:
+    await bench.odd()
+    assert await bench.value("twice") == "first"
+    assert json.dumps(await bench.value("echo")) == "{}"
