@@ -7,7 +7,7 @@
 (function (values, shims, protocol) {
   "use strict";
   const {
-    own, list, backendNames, callNames, limitCodes, limitError, kindOf, quote, safeText, safeGet, encode,
+    own, list, backendNames, calls, limitCodes, limitError, kindOf, quote, safeText, safeGet, encode,
     conversionNote, inspect,
   } = values;
   const { define, apply } = own;
@@ -111,12 +111,12 @@
 
   // --- calls ------------------------------------------------------------------------------------------------
 
-  const pending = own.create(null);
-  const awaited = own.create(null);
-  const callIds = new own.WeakMap();
-  let outbox = list();
-  let unsent = own.create(null);
-  let nextId = 1, outstanding = 0, toolCalls = 0, otherCalls = 0;
+  // One entry per call: {id, name, stack, resolve, reject, awaited}, found by promise (calls), by id (pending), in
+  // order of issue (issued).
+  const pending = new own.Map();
+  let issued = list();
+  let outbox = list(), unsent = list();
+  let nextId = 1, toolCalls = 0, otherCalls = 0;
 
   // Promises of calls have a prototype of their own, so that `await` goes through `then` below and a call nobody
   // waits for can be told from one that is waited for.
@@ -124,13 +124,14 @@
   function CallPromise() {
     throw new own.TypeError("calls make their own promises");
   }
+  CallPromise.prototype = CallPromisePrototype;
   define(CallPromise, own.species, { __proto__: null, value: own.Promise });
   define(CallPromisePrototype, "constructor", { __proto__: null, value: CallPromise });
   define(CallPromisePrototype, "then", {
     __proto__: null,
     value: function then(resolved, rejected) {
-      const id = own.weakGet(callIds, this);
-      if (id !== undefined) awaited[id] = true;
+      const entry = own.weakGet(calls, this);
+      if (entry !== undefined) entry.awaited = true;
       return own.then(this, resolved, rejected);
     },
   });
@@ -164,15 +165,8 @@
   own.freeze(CallPromisePrototype);
 
   function forgotten(promise, how) {
-    const name = own.weakGet(callNames, promise) ?? "the call";
+    const name = own.weakGet(calls, promise)?.name ?? "the call";
     return new own.TypeError(`${name}(…) is a promise here and was ${how}: put \`await\` in front of the call`);
-  }
-
-  function callPromise(name, id, executor) {
-    const promise = own.setProto(new own.Promise(executor), CallPromisePrototype);
-    own.weakSet(callNames, promise, name);
-    own.weakSet(callIds, promise, id);
-    return promise;
   }
 
   class ToolError extends own.Error {
@@ -203,11 +197,16 @@
   }
 
   const noneSettled = new own.Map();
-  function argumentText(value, settled, name) {
-    return encode(value, {
-      __proto__: null, settled, depth: limits.depth, typedItems: limits.argument_bytes, bytes: limits.argument_bytes,
-      code: LIMIT.arguments, what: `the arguments of ${name}`,
-    });
+  let argumentOptions = null, valueOptions = null;
+  function setOptions() {
+    argumentOptions = {
+      __proto__: null, wantsRefs: false, depth: limits.depth, typedItems: limits.argument_bytes,
+      bytes: limits.argument_bytes, code: LIMIT.arguments, what: "the arguments of",
+    };
+    valueOptions = {
+      __proto__: null, wantsRefs: true, depth: limits.depth, typedItems: protocol.typed_items,
+      bytes: limits.value_bytes, code: LIMIT.value, what: "the returned value",
+    };
   }
 
   function parsedObject(text) {
@@ -258,51 +257,50 @@
     return nextId++;
   }
 
-  function send(kind, backend, tool, args, raw, name) {
-    const stack = stackHere();
-    let id = 0;
-    const entry = { __proto__: null, resolve: null, reject: null, stack, name };
-    const executor = (resolve, reject) => {
+  function send(kind, head, args, name) {
+    const entry = { __proto__: null, id: 0, name, stack: stackHere(), awaited: false, resolve: null, reject: null };
+    const promise = own.construct(own.Promise, [(resolve, reject) => {
       entry.resolve = resolve;
       entry.reject = reject;
-    };
-    let promise;
+    }], CallPromise);
+    own.weakSet(calls, promise, entry);
     try {
-      id = claim(kind, name);
-      promise = callPromise(name, id, executor);
+      const id = entry.id = claim(kind, name);
+      issued[issued.length] = entry;
       const value = prepared(kind, args, name);
-      const encoded = argumentText(value, noneSettled, name);
-      pending[id] = entry;
-      outstanding++;
-      if (encoded.promises.length === 0) post(id, kind, backend, tool, raw, encoded, name);
-      else sendLater(id, kind, backend, tool, raw, value, encoded, name);
+      const encoded = encode(value, argumentOptions, noneSettled, name);
+      own.mapSet(pending, id, entry);
+      if (encoded.promises.length === 0) post(id, head, encoded, name);
+      else sendLater(id, head, value, encoded, name);
     } catch (error) {
-      placeStack(error, stack);
-      if (promise === undefined) promise = callPromise(name, 0, executor);
-      if (pending[id] !== undefined) outstanding--;
-      delete pending[id];
+      placeStack(error, entry.stack);
+      own.mapDelete(pending, entry.id);
       entry.reject(error);
     }
     return promise;
   }
 
-  function post(id, kind, backend, tool, raw, encoded, name) {
+  function noteConversions(encoded, before) {
+    if (encoded.converted === null) return;
     const text = conversionNote(encoded.converted);
-    if (text !== "") note(`arguments of ${name}: ${text}`);
-    outbox[outbox.length] =
-      `[${id},"${kind}",${quote(backend)},${quote(tool)},${raw ? "true" : "false"},${encoded.text ?? "null"}]`;
-    unsent[id] = name;
+    if (text !== "") note(before + text);
   }
 
-  async function sendLater(id, kind, backend, tool, raw, value, encoded, name) {
+  function post(id, head, encoded, name) {
+    noteConversions(encoded, `arguments of ${name}: `);
+    outbox[outbox.length] = "[" + id + head + (encoded.text ?? "null") + "]";
+    unsent[unsent.length] = name;
+  }
+
+  async function sendLater(id, head, value, encoded, name) {
     // Promises inside the arguments are waited for first: `b.take({ row: a.find() })` does what it means.
     try {
       const settled = new own.Map();
       while (encoded.promises.length > 0) {
         await settleAll(encoded.promises, settled);
-        encoded = argumentText(value, settled, name);
+        encoded = encode(value, argumentOptions, settled, name);
       }
-      post(id, kind, backend, tool, raw, encoded, name);
+      post(id, head, encoded, name);
     } catch (error) {
       settle(id, false, error);
     }
@@ -321,10 +319,9 @@
   }
 
   function settle(id, ok, value) {
-    const entry = pending[id];
+    const entry = own.mapGet(pending, id);
     if (entry === undefined) return;
-    delete pending[id];
-    outstanding--;
+    own.mapDelete(pending, id);
     if (ok) entry.resolve(value);
     else entry.reject(value);
   }
@@ -332,7 +329,7 @@
   function deliver(replies) {
     for (let i = 0; i < replies.length; i++) {
       const reply = replies[i];
-      const id = reply[0], entry = pending[id];
+      const id = reply[0], entry = own.mapGet(pending, id);
       if (entry === undefined) continue;
       if (reply[1]) settle(id, true, reply[2]);
       else {
@@ -354,10 +351,16 @@
     for (let i = 0; i < names.length; i++) OBJECT_MEMBERS[names[i]] = true;
   }
 
+  function sender(kind, backend, tool, raw, name) {
+    // Everything about a call that does not change is made once.
+    const head = `,"${kind}",${quote(backend)},${quote(tool)},${raw ? "true" : "false"},`;
+    return (...args) => send(kind, head, args, name);
+  }
+
   function toolFunction(backend, tool) {
     const name = `${backend}.${tool}`;
-    const callTool = (...args) => send("tool", backend, tool, args, false, name);
-    expose(callTool, "raw", (...args) => send("tool", backend, tool, args, true, name));
+    const callTool = sender("tool", backend, tool, false, name);
+    expose(callTool, "raw", sender("tool", backend, tool, true, name));
     return callTool;
   }
 
@@ -367,10 +370,10 @@
     const make = (raw) => (...args) => {
       const first = args[0];
       if (typeof first !== "string") return apply(raw ? asTool.raw : asTool, undefined, args);
-      if (special === "readResource") return send("resource", backend, "", args, raw, `${backend}.readResource`);
+      if (special === "readResource") return apply(sender("resource", backend, "", raw, `${backend}.readResource`), undefined, args);
       const rest = list();
       for (let i = 1; i < args.length; i++) rest[i - 1] = args[i];
-      return send("tool", backend, first, rest, raw, `${backend}.${first}`);
+      return apply(sender("tool", backend, first, raw, `${backend}.${first}`), undefined, rest);
     };
     const member = make(false);
     expose(member, "raw", make(true));
@@ -459,7 +462,7 @@
     const target = {};
     for (let i = 0; i < names.length; i++) {
       const name = names[i];
-      expose(target, name, (...args) => send(kind, "", name, args, false, `${kind}.${name}`));
+      expose(target, name, sender(kind, "", name, false, `${kind}.${name}`));
     }
     return target;
   }
@@ -467,7 +470,7 @@
   function exposeServices(start) {
     expose(globalThis, "gatemini", messenger("gatemini", protocol.gatemini));
     const results = messenger("results", protocol.results);
-    expose(results, "chunks", (handle, options) => chunks(results, handle, options));
+    expose(results, "chunks", (handle, options) => chunks(handle, options));
     expose(globalThis, "results", results);
     if (start.args !== undefined) expose(globalThis, "args", start.args);
     const interfaces = start.interfaces ?? own.create(null);
@@ -492,13 +495,14 @@
     return null;
   }
 
-  function chunks(results, handle, options) {
+  function chunks(handle, options) {
     // An async iterator over pieces of a large result, so that code need not hold all of it at once.
     const rows = (options && options.rows) || 1000;
+    const chunk = sender("results", "", "chunk", false, "results.chunks");
     let offset = 0, ended = false;
     const next = async () => {
       if (ended) return { value: undefined, done: true };
-      const piece = await send("results", "", "chunk", [handle, { offset, rows }], false, "results.chunks");
+      const piece = await chunk(handle, { offset, rows });
       const got = own.isArray(piece) ? piece : (piece && piece.rows) || [];
       offset += got.length;
       if (got.length < rows) ended = true;
@@ -583,6 +587,7 @@
 
   function begin(start) {
     limits = start.limits;
+    setOptions();
     catalog = start.catalog ?? null;
     shims.seed(start.seed);
     exposeServices(start);
@@ -597,10 +602,10 @@
         value = await value();
       }
       const settled = new own.Map();
-      let encoded = valueText(value, settled);
+      let encoded = encode(value, valueOptions, settled, "");
       while (encoded.promises.length > 0) {
         await settleAll(encoded.promises, settled);
-        encoded = valueText(value, settled);
+        encoded = encode(value, valueOptions, settled, "");
       }
       if (typeof value === "object" && value !== null && own.mapGet(settled, value) !== undefined) value = own.mapGet(settled, value).value;
       finish(value, encoded);
@@ -611,16 +616,8 @@
     }
   }
 
-  function valueText(value, settled) {
-    return encode(value, {
-      __proto__: null, settled, depth: limits.depth, typedItems: protocol.typed_items, bytes: limits.value_bytes,
-      code: LIMIT.value, what: "the returned value",
-    });
-  }
-
   function finish(value, encoded) {
-    const text = conversionNote(encoded.converted);
-    if (text !== "") note(`returned value: ${text}`);
+    noteConversions(encoded, "returned value: ");
     refs = encoded.refs;
     if (encoded.text === undefined) {
       outcome = "null";
@@ -642,23 +639,21 @@
 
   function collect() {
     // One text for everything the host needs to know; called after all jobs have run.
-    let text = `{"state":${status},"open":${outstanding},"wake":${timerCount === 0 ? "null" : waitMs()},"calls":[`;
+    let text = `{"state":${status},"open":${own.mapSize(pending)},"wake":${timerCount === 0 ? "null" : waitMs()},"calls":[`;
     if (outbox.length > 0) {
       text += own.join(outbox, ",");
       outbox = list();
-      unsent = own.create(null);
+      unsent = list();
     }
     return text + "]}";
   }
 
   function summary() {
     // What goes with the end of a chain, done or failed.
-    const lost = list(), ids = list();
+    const ids = list();
     let n = 0;
-    for (let id = 1; id < nextId; id++) if (awaited[id] === undefined) ids[n++] = id;
-    const names = own.keys(unsent);
-    for (let i = 0; i < names.length; i++) lost[i] = unsent[names[i]];
-    if (names.length > 0) note(`not sent, because the code ended first: ${own.join(lost, ", ")}`);
+    for (let i = 0; i < issued.length; i++) if (!issued[i].awaited) ids[n++] = issued[i].id;
+    if (unsent.length > 0) note(`not sent, because the code ended first: ${own.join(unsent, ", ")}`);
     if (timerCount > 0) note(`${timerCount} timer${timerCount === 1 ? " was" : "s were"} still pending at the end and dropped`);
     const quotedNotes = list(), quotedRefs = list();
     for (let i = 0; i < noteList.length; i++) quotedNotes[i] = quote(noteList[i]);
@@ -689,8 +684,8 @@
     if (value === undefined || value === null) return "";
     try {
       const encoded = encode(value, {
-        __proto__: null, settled: noneSettled, depth: 100, typedItems: 100, bytes: 1 << 16, code: LIMIT.value, what: name,
-      });
+        __proto__: null, wantsRefs: false, depth: 100, typedItems: 100, bytes: 1 << 16, code: LIMIT.value, what: "field",
+      }, noneSettled, name);
       return encoded.text === undefined ? "" : `,"${name}":${encoded.text}`;
     } catch {
       return "";
@@ -728,7 +723,7 @@
 
   function rejected(promise, reason) {
     // A rejection nobody handled, reported by the engine. Calls are left out: they are reported as un-awaited.
-    if (own.weakGet(callIds, promise) !== undefined) return;
+    if (own.weakGet(calls, promise) !== undefined) return;
     note(`a rejected promise was not handled: ${thrownLine(reason)}`);
   }
 

@@ -20,6 +20,7 @@
     apply: Reflect.apply,
     protoOf: Reflect.getPrototypeOf,
     ownKeys: Reflect.ownKeys,
+    construct: Reflect.construct,
     define: Reflect.defineProperty,
     descriptor: Reflect.getOwnPropertyDescriptor,
     create: Object.create,
@@ -68,6 +69,7 @@
     time: uncurry(Date.prototype.getTime),
     iso: uncurry(Date.prototype.toISOString),
     mapSize: getter(Map.prototype, "size"),
+    mapDelete: uncurry(Map.prototype.delete),
     mapEach: uncurry(Map.prototype.forEach),
     mapGet: uncurry(Map.prototype.get),
     mapSet: uncurry(Map.prototype.set),
@@ -98,7 +100,7 @@
 
   // Backend objects and the promises of calls, known by identity (filled by prelude.js).
   const backendNames = new WeakMap();
-  const callNames = new WeakMap();
+  const calls = new WeakMap();
   // Errors made by the bridge for a limit: error -> limit code. User code cannot forge an entry.
   const limitCodes = new WeakMap();
 
@@ -138,7 +140,7 @@
     const proto = own.protoOf(value);
     if (proto === own.ObjectPrototype) return "object";
     if (proto === null) return own.weakHas(backendNames, value) ? "backend" : "object";
-    if (proto === own.PromisePrototype || own.weakHas(callNames, value)) return "promise";
+    if (proto === own.PromisePrototype || own.weakHas(calls, value)) return "promise";
     if ((nativeIsError !== null && nativeIsError(value)) || isError(value)) return "error";
     if (brand(own.time, value)) return "date";
     if (brand(own.mapSize, value)) return "map";
@@ -426,18 +428,74 @@
     return text;
   }
 
-  function newState(options) {
+  function plainText(root, options, refs) {
+    // The common case, by the engine's own JSON.stringify: a tree of plain objects and arrays in which nothing needs
+    // converting. undefined when anything else turns up (then `encode` walks it by hand). A cycle is met as depth.
+    if (own.hasOwn(own.ObjectPrototype, "toJSON") || own.hasOwn(own.ArrayPrototype, "toJSON")) return undefined;
+    let left = options.bytes;
+    for (let todo = { __proto__: null, value: root, depth: 1, rest: null }; todo !== null; ) {
+      const object = todo.value, depth = todo.depth;
+      todo = todo.rest;
+      const isList = own.isArray(object);
+      if (own.protoOf(object) !== (isList ? own.ArrayPrototype : own.ObjectPrototype)) return undefined;
+      if (depth > options.depth) return undefined;
+      const keys = isList ? null : own.keys(object);
+      const size = isList ? object.length : keys.length;
+      if ((left -= size) < 0) return undefined;
+      for (let i = 0; i < size; i++) {
+        const value = isList ? object[i] : object[keys[i]];
+        switch (typeof value) {
+          case "string":
+            if (!own.isWellFormed(value)) return undefined;
+            if (refs !== null && !isList && keys[i] === "ref") refs[refs.length] = value;
+            break;
+          case "number":
+            if (value - value !== 0) return undefined; // NaN and the infinities
+            break;
+          case "boolean": break;
+          case "object":
+            if (value !== null) todo = { __proto__: null, value, depth: depth + 1, rest: todo };
+            break;
+          case "undefined":
+            if (isList) return undefined;
+            break;
+          default: return undefined;
+        }
+      }
+    }
+    return own.stringify(root);
+  }
+
+  function tryPlainText(root, options, refs) {
+    try {
+      return plainText(root, options, refs);
+    } catch {
+      return undefined; // a getter or a Proxy: the careful way will say so
+    }
+  }
+
+  const NO_ITEMS = own.freeze(list());
+
+  function newState(options, settled) {
     return {
       __proto__: null, depth: 0, deep: new own.Set(), viaToJSON: new own.Set(), promises: list(),
-      converted: own.create(null), refs: list(), settled: options.settled, maxDepth: options.depth,
+      converted: own.create(null), refs: list(), settled, maxDepth: options.depth,
       typedItems: options.typedItems, maxText: options.bytes,
     };
   }
 
-  function encode(root, options) {
+  function encode(root, options, settled, name) {
     // JSON text of any value, without recursion. Promises found are collected, not waited for: the caller
     // waits and encodes again with what they became. `text` is undefined where JSON has nothing to say.
-    const state = newState(options);
+    if (typeof root === "object" && root !== null) {
+      const refs = options.wantsRefs ? list() : NO_ITEMS;
+      const text = tryPlainText(root, options, options.wantsRefs ? refs : null);
+      if (text !== undefined) {
+        if (text.length > options.bytes) throw limitError(options.code, `${options.what}${name === "" ? "" : " " + name} is larger than ${options.bytes} bytes`);
+        return { __proto__: null, text, converted: null, promises: NO_ITEMS, refs };
+      }
+    }
+    const state = newState(options, settled);
     let parts = list(), n = 0, chars = 0, frame = null;
     openSafely(state, frame, root, undefined);
     const result = { __proto__: null, text: opened.text, converted: state.converted, promises: state.promises, refs: state.refs };
@@ -474,7 +532,7 @@
       parts[n++] = frame.empty ? head + text : "," + head + text;
       frame.empty = false;
       chars += head.length + text.length + 1;
-      if (chars > state.maxText) throw limitError(options.code, `${options.what} is larger than ${state.maxText} bytes`);
+      if (chars > state.maxText) throw limitError(options.code, `${options.what}${name === "" ? "" : " " + name} is larger than ${state.maxText} bytes`);
       if (opened.frame !== null) frame = opened.frame;
     }
     result.text = own.join(parts, "");
@@ -521,8 +579,8 @@
     switch (kind) {
       case "backend": return `[backend ${own.weakGet(backendNames, value)}]`;
       case "promise": {
-        const name = own.weakGet(callNames, value);
-        return name === undefined ? "Promise {}" : `Promise {${name}(…): put \`await\` in front}`;
+        const entry = own.weakGet(calls, value);
+        return entry === undefined ? "Promise {}" : `Promise {${entry.name}(…): put \`await\` in front}`;
       }
       case "date": return own.isFiniteNumber(own.time(value)) ? own.iso(value) : "Invalid Date";
       case "error": {
@@ -582,7 +640,7 @@
   }
 
   return own.freeze({
-    __proto__: null, own, list, backendNames, callNames, limitCodes, limitError, kindOf, quote, safeText, safeGet,
+    __proto__: null, own, list, backendNames, calls, limitCodes, limitError, kindOf, quote, safeText, safeGet,
     encode, conversionNote, inspect,
   });
 })

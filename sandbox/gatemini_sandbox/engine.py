@@ -111,6 +111,17 @@ class Ticker:
             self._engine.increment_epoch()
 
 
+# Two look-ups so cheap that letting go of the GIL for them would cost more than they do.
+_LOOK_UP = ctypes.PYFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def _cheap(name: str) -> Any:
+    return _LOOK_UP(ctypes.cast(getattr(ffi.dll, name), ctypes.c_void_p).value or 0)
+
+
+_memory_data = _cheap("wasmtime_memory_data")
+_memory_size = _cheap("wasmtime_memory_data_size")
+
 _machines: dict[int, Machine] = {}
 _numbers = itertools.count(1)
 _on_thread = threading.local()
@@ -245,7 +256,12 @@ class Machine:
         self._slots = (ctypes.c_uint64 * (2 * MOST_SLOTS)).from_buffer(self._values)
         self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
         self._trap_ref = ctypes.byref(self._trap)
-        self._memory = ctypes.byref(self._export("memory").of.memory)
+        self._memory_item = self._export("memory").of.memory
+        self._memory = ctypes.byref(self._memory_item)
+        self._where = (
+            ctypes.cast(self._context, ctypes.c_void_p).value,
+            ctypes.addressof(self._memory_item),
+        )
         self.memory = wasi.Memory(self.locate)
         _machines[self.number] = self
 
@@ -259,7 +275,11 @@ class Machine:
         item = ffi.wasmtime_extern_t()
         raw = name.encode()
         found = ffi.wasmtime_instance_export_get(
-            self._context, ctypes.byref(self._instance), ctypes.create_string_buffer(raw), len(raw), ctypes.byref(item)
+            self._context,
+            ctypes.byref(self._instance),
+            ctypes.create_string_buffer(raw),
+            len(raw),
+            ctypes.byref(item),
         )
         if not found:
             raise GuestTampered(f"the guest does not export {name}")
@@ -267,12 +287,10 @@ class Machine:
 
     def locate(self) -> tuple[int, int]:
         """Address and size of the linear memory; both change when it grows."""
-        data = ffi.wasmtime_memory_data(self._context, self._memory)
-        return ctypes.cast(data, ctypes.c_void_p).value or 0, ffi.wasmtime_memory_data_size(self._context, self._memory)
+        return _memory_data(*self._where), _memory_size(*self._where)
 
     def memory_verdict(self) -> str | None:
-        size = ffi.wasmtime_memory_data_size(self._context, self._memory)
-        return limits.MEMORY if self.budget.ledger.over(self.number, size) else None
+        return limits.MEMORY if self.budget.ledger.over(self.number, _memory_size(*self._where)) else None
 
     def grow(self, pages: int) -> None:
         before = ctypes.c_uint64(0)
@@ -284,7 +302,7 @@ class Machine:
     def set_stack(self, top: int) -> None:
         """Points the guest's C stack at `top`; it grows downwards."""
         item = self._export(STACK_POINTER)
-        value = ffi.wasmtime_val_t()
+        value: Any = ffi.wasmtime_val_t()
         value.kind = 0
         value.of.i32 = top
         error = ffi.wasmtime_global_set(self._context, ctypes.byref(item.of.global_), ctypes.byref(value))

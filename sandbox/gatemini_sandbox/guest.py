@@ -11,7 +11,7 @@ import ctypes
 import re
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Protocol
@@ -24,6 +24,7 @@ from gatemini_sandbox.messages import (
     DONE,
     FAILED,
     PROTOCOL,
+    Call,
     Calls,
     Console,
     Done,
@@ -58,6 +59,8 @@ STACK_BYTES = 4 * MIB
 CANARY = b"\xa5the C stack must never come here" * 2
 INBOX_BYTES = PAGE
 """Messages up to this size use a block that is always there."""
+GC_BYTES = 2 * MIB
+"""Allocation after which the guest first looks for cycles; QuickJS' own 256 KiB costs a short chain several looks."""
 COMPARE = 4096
 """Grain of the memory image: pieces of this size that a fresh instance already has are left out."""
 MOST_REJECTIONS = 20
@@ -200,6 +203,7 @@ def _boot(machine: Machine, fresh: bytes) -> Image:
     machine.set_stack(stack + STACK_BYTES)
     runtime = machine.call32("JS_NewRuntime")
     machine.call("JS_SetMaxStackSize", runtime, 0)
+    machine.call("JS_SetGCThreshold", runtime, GC_BYTES)
     context = machine.call32("JS_NewContext", runtime)
     machine.call("js_std_init_handlers", runtime)
     machine.call("JS_SetHostPromiseRejectionTracker", runtime, REJECTION_TRACKER, 0)
@@ -287,23 +291,26 @@ class Guest:
         source = self._program.js.encode("utf-8", "replace")
         if len(source) > 2 * self._limits.code_bytes:  # erasing types may lengthen code a little
             most = self._limits.code_bytes
-            return self._fail(ErrorInfo("LimitError", f"the code is larger than {most} bytes", limit=codes.CODE))
+            return self._fail(
+                ErrorInfo("LimitError", f"the code is larger than {most} bytes", limit=codes.CODE)
+            )
         return self._step(lambda: self._begin(source))
 
     def resume(self, replies: Sequence[Reply]) -> Step:
         message = encode_replies(replies, self._limits, self._notes) if replies else b""
         return self._step(lambda: self._resume(message))
 
-    def _step(self, work: object) -> Step:
+    def _step(self, work: Callable[[], Step]) -> Step:
         try:
             if self._machine is None:
                 self._restore()
-            assert self._machine is not None
-            step: Step = self._machine.run(work)  # type: ignore[arg-type]
+            step: Step = self._api.machine.run(work)
         except Trapped as exc:
             step = self._fail(self._limit_error(exc))
         except Threw:
-            step = self._fail(ErrorInfo("InternalError", "the bridge of this chain was broken by its own code"))
+            step = self._fail(
+                ErrorInfo("InternalError", "the bridge of this chain was broken by its own code")
+            )
         except GuestFault as exc:
             step = self._fail(ErrorInfo("InternalError", f"the chain broke its sandbox: {exc}"))
         if not isinstance(step, Calls):
@@ -344,7 +351,7 @@ class Guest:
     def _pump(self) -> Step:
         """Runs jobs and due timers until nothing is left to do now."""
         machine, api, functions = self._api.machine, self._api, self._image.functions
-        calls = []
+        calls: list[Call] = []
         while True:
             while machine.call32("js_std_loop_once", api.context) == 0xFFFFFFFE:
                 reason = machine.call("JS_GetException", api.context)
@@ -357,15 +364,15 @@ class Guest:
         self._check_canary()
         return self._decide(outbox, calls)
 
-    def _decide(self, outbox: Outbox, calls: list[object]) -> Step:
+    def _decide(self, outbox: Outbox, calls: list[Call]) -> Step:
         if outbox.state == FAILED:
             error = self._api.text(self._api.call(self._image.functions["outcome"]))
             return self._fail(self._placed(*decode_error(error)))
         if outbox.state == DONE:
-            return self._done() if outbox.open == 0 else Calls(calls, None, settled=True)  # type: ignore[arg-type]
+            return self._done() if outbox.open == 0 else Calls(calls, None, settled=True)
         if outbox.open == 0 and outbox.wake_ms is None:
             return self._fail(self._deadlock())
-        return Calls(calls, outbox.wake_ms)  # type: ignore[arg-type]
+        return Calls(calls, outbox.wake_ms)
 
     def outcome(self) -> Step:
         """The end of a chain whose code is settled, without waiting for its open calls."""
@@ -463,7 +470,9 @@ class Guest:
                 return ErrorInfo("CancelledError", "the chain was cancelled", limit="cancelled")
         if self.memory_bytes > 0.95 * limits.memory_mb * MIB:
             return ErrorInfo("MemoryError", self._memory_text("out of memory"), limit=codes.MEMORY)
-        return ErrorInfo("InternalError", f"the guest ended itself: {trapped.text[:200]}", limit="sandbox.guest_fault")
+        return ErrorInfo(
+            "InternalError", f"the guest ended itself: {trapped.text[:200]}", limit="sandbox.guest_fault"
+        )
 
     def _check_canary(self) -> None:
         if self._api.machine.read(self._image.stack_bottom, len(CANARY)) != CANARY:

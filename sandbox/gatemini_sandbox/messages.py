@@ -254,10 +254,12 @@ def decode_outbox(raw: bytes, limits: Limits, known: set[int]) -> Outbox:
     message = decode(raw, "outbox")
     if not isinstance(message, dict):
         raise GuestFault("the guest's outbox is not an object")
-    state, opened, wake, entries = (message.get(key) for key in ("state", "open", "wake", "calls"))
+    state: Any = message.get("state")
+    opened: Any = message.get("open")
+    wake, entries = message.get("wake"), message.get("calls")
     if not _whole(state) or state not in (PENDING, DONE, FAILED) or not _whole(opened):
         raise GuestFault("the guest's outbox has no state")
-    if wake is not None and (not isinstance(wake, int | float) or isinstance(wake, bool) or not 0 <= wake):
+    if wake is not None and (not isinstance(wake, int | float) or isinstance(wake, bool) or not wake >= 0):
         raise GuestFault("the guest's timer is no time")
     if not isinstance(entries, list) or len(entries) > limits.calls + limits.other_messages:
         raise GuestFault("the guest's outbox holds no list of calls, or too many")

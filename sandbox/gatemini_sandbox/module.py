@@ -47,7 +47,9 @@ def guest_wasm() -> bytes:
 def check_hash(wasm: bytes) -> None:
     digest = hashlib.sha256(wasm).hexdigest()
     if digest != GUEST_SHA256:
-        raise GuestTampered(f"{GUEST_FILE} has SHA-256 {digest}, pinned is {GUEST_SHA256}: reinstall {DISTRIBUTION}")
+        raise GuestTampered(
+            f"{GUEST_FILE} has SHA-256 {digest}, pinned is {GUEST_SHA256}: reinstall {DISTRIBUTION}"
+        )
 
 
 def export_stack_pointer(wasm: bytes) -> bytes:

@@ -1,0 +1,154 @@
+"""Sandbox and Session: what the gateway sees. One Sandbox per process, one Session per chain.
+
+A session is stepped: `start`, then `resume` with whatever replies are there, until it is Done or Failed. Between
+steps it holds a guest's memory and no thread. Above: the gateway's chain/script.py. Below: threads.py and guest.py,
+or workers.py for the same in processes of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+from gatemini_sandbox.engine import Engine, Ledger
+from gatemini_sandbox.errors import SessionClosed
+from gatemini_sandbox.guest import Guest, Image, Runnable, boot
+from gatemini_sandbox.limits import MIB, Limits
+from gatemini_sandbox.messages import Calls, Reply, Start, Step
+from gatemini_sandbox.threads import GuestThreads
+
+Isolation = Literal["thread", "process"]
+FREE_INLINE_BYTES = 16 * MIB
+"""A guest up to this size is freed where it stands; unmapping a larger one takes long enough for a thread."""
+
+
+class Session(Protocol):
+    """One chain in one guest. Cancelling a step stops the guest within an epoch tick and frees it."""
+
+    async def start(self) -> Step: ...
+    async def resume(self, replies: Sequence[Reply]) -> Step: ...
+    async def outcome(self) -> Step:
+        """The end of a chain whose last step was Calls with `settled`, without waiting for its open calls."""
+        ...
+
+    def close(self) -> None:
+        """Frees the guest. Idempotent; also right after a cancelled step."""
+        ...
+
+
+class ThreadSession:
+    """A guest on this process's worker threads."""
+
+    def __init__(self, sandbox: Sandbox, program: Runnable, start: Start, limits: Limits) -> None:
+        self._sandbox = sandbox
+        self._program = program
+        self._start = start
+        self._limits = limits
+        self._guest: Guest | None = None
+        self._running = self._closed = False
+
+    async def start(self) -> Step:
+        if self._guest is not None:
+            raise SessionClosed("this session has been started already")
+        return await self._step(self._begin)
+
+    async def resume(self, replies: Sequence[Reply]) -> Step:
+        guest = self._live()
+        return await self._step(lambda: guest.resume(replies))
+
+    async def outcome(self) -> Step:
+        return await self._step(self._live().outcome)
+
+    def close(self) -> None:
+        self._closed = True
+        guest = self._guest
+        if guest is None:
+            return
+        guest.stop()
+        if not self._running:
+            self._sandbox.free(guest)
+
+    def _live(self) -> Guest:
+        if self._guest is None or self._guest.ended or self._closed:
+            raise SessionClosed("this session is not at a step: it was not started, has ended, or is closed")
+        return self._guest
+
+    def _begin(self) -> Step:
+        self._sandbox.warm()
+        guest = self._sandbox.guest(self._program, self._start, self._limits)
+        self._guest = guest
+        return guest.begin()
+
+    async def _step(self, work: Callable[[], Step]) -> Step:
+        if self._running or self._closed:
+            raise SessionClosed("this session is busy or closed")
+        self._running = True
+        try:
+            return await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
+        except BaseException:
+            self.close()
+            raise
+
+    def _guarded(self, work: Callable[[], Step]) -> Step:
+        try:
+            return work()
+        finally:
+            self._running = False
+            if self._closed and self._guest is not None:
+                self._guest.close()
+
+    def _stop(self) -> None:
+        self._closed = True
+        if self._guest is not None:
+            self._guest.stop()
+
+
+class Sandbox:
+    """Makes sessions. Thread-safe; the engine is made on `warm`, or by the first session."""
+
+    def __init__(
+        self, limits: Limits | None = None, *, cache_dir: Path | None = None, isolation: Isolation = "thread"
+    ) -> None:
+        self.limits = limits or Limits()
+        self.isolation = isolation
+        self.threads = GuestThreads(self.limits.guests)
+        self.ledger = Ledger(self.limits.total_memory_mb * MIB)
+        self._cache_dir = cache_dir
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self._image: Image | None = None
+
+    def warm(self) -> None:
+        """Blocking, idempotent: the module from the cache or compiled (about a second), the memory image made."""
+        if self._image is not None:
+            return
+        with self._lock:
+            if self._image is None:
+                self._engine = Engine(self._cache_dir)
+                self._image = boot(self._engine, self.limits.memory_mb * MIB)
+
+    def session(self, program: Runnable, start: Start, *, wall_seconds: float | None = None) -> Session:
+        """A new session; nothing happens before its `start`. `wall_seconds` replaces the default limit."""
+        limits = self.limits if wall_seconds is None else replace(self.limits, wall_seconds=wall_seconds)
+        return ThreadSession(self, program, start, limits)
+
+    def guest(self, program: Runnable, start: Start, limits: Limits) -> Guest:
+        if self._engine is None or self._image is None:
+            raise SessionClosed("the sandbox is not warm")
+        return Guest(self._engine, self._image, limits, self.ledger, program, start)
+
+    def free(self, guest: Guest) -> None:
+        if guest.memory_bytes <= FREE_INLINE_BYTES:
+            guest.close()
+        else:
+            threading.Thread(target=guest.close, name="sandbox-free", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends the worker threads; sessions still open fail."""
+        self.threads.close()
+
+
+__all__ = ["Calls", "Isolation", "Sandbox", "Session", "ThreadSession"]

@@ -1,0 +1,137 @@
+"""The worker threads guests run on: awaited from the event loop, cancelled within an epoch tick.
+
+anyio's own worker threads are not used for two measured reasons: their native stack is the platform's default,
+which the guest's 2 MiB of wasm stack may not fit in, and a hand-off costs several times as much as this one.
+Above: session.py. Below: nothing of this package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+THREAD_STACK = 16 << 20
+"""Native stack of a worker: far above what wasm code may use of it."""
+STOP_SECONDS = 5.0
+"""How long a cancelled caller waits for its guest to stop; an epoch tick is 0.01 s, the rest is a loaded machine."""
+
+
+class Job:
+    """One piece of blocking work: waiting, started, finished or given up."""
+
+    __slots__ = ("_lock", "error", "finished", "given_up", "result", "started", "wake", "work")
+
+    def __init__(self, work: Callable[[], Any], wake: Callable[[], None]) -> None:
+        self.work = work
+        self.wake = wake
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.started = self.given_up = self.finished = False
+        self._lock = threading.Lock()
+
+    def start(self) -> bool:
+        with self._lock:
+            self.started = not self.given_up
+            return self.started
+
+    def give_up(self) -> bool:
+        """True when the work will not start any more."""
+        with self._lock:
+            self.given_up = not self.started
+            return self.given_up
+
+    def run(self) -> None:
+        if not self.start():
+            return
+        try:
+            self.result = self.work()
+        except BaseException as exc:  # noqa: BLE001 - carried to the caller, whatever it is
+            self.error = exc
+        self.finished = True
+        self.wake()
+
+
+class GuestThreads:
+    """At most `most` daemon threads, started as they are needed; work beyond that waits its turn."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._closed = False
+
+    def submit(self, job: Job) -> None:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the sandbox is closed")
+            if self._idle > 0:
+                self._idle -= 1  # taken back by the worker when it is idle again
+            elif len(self._threads) < self._most:
+                self._add_thread()
+            self._queue.put(job)
+
+    def close(self) -> None:
+        """No new work; threads end after what they are doing."""
+        with self._lock:
+            self._closed = True
+            for _ in self._threads:
+                self._queue.put(None)
+
+    def _add_thread(self) -> None:
+        before = threading.stack_size(THREAD_STACK)
+        try:
+            thread = threading.Thread(target=self._serve, name="sandbox-guest", daemon=True)
+            thread.start()
+        finally:
+            threading.stack_size(before)
+        self._threads.append(thread)
+
+    def _serve(self) -> None:
+        while True:
+            job = self._queue.get()
+            if job is None:
+                return
+            job.run()
+            del job  # what it holds must not live until the next one comes
+            with self._lock:
+                if self._idle < len(self._threads) and self._queue.empty():
+                    self._idle += 1
+
+    async def run(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
+        """`work` on a worker. When the caller is cancelled, `stop` is called and the end of `work` awaited."""
+        done = anyio.Event()
+        job = Job(work, _waker(done))
+        self.submit(job)
+        try:
+            await done.wait()
+        except BaseException:
+            if not job.give_up() and not job.finished:
+                stop()
+                with anyio.move_on_after(STOP_SECONDS, shield=True):
+                    await done.wait()
+            raise
+        if job.error is not None:
+            raise job.error
+        result: T = job.result
+        return result
+
+
+def _waker(done: anyio.Event) -> Callable[[], None]:
+    # Straight to the loop: anyio.from_thread.run_sync would hold the worker until the loop has answered.
+    loop = asyncio.get_running_loop()
+
+    def wake() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(done.set)
+
+    return wake
