@@ -11,7 +11,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input --quiet
 demo: setup
 	@$(PY) -m gatemini demo
 
-test: setup-dev lint types tests docs
+test: setup-dev lint types tests
 
 setup: $(VENV)/.run
 setup-dev: $(VENV)/.dev
@@ -41,8 +41,8 @@ types: setup-dev
 tests: setup-dev
 	$(PY) -m pytest
 
-docs: setup-dev
-	$(PY) tests/docs_check.py
+docs: setup-dev # only the checks of the documentation; `tests` runs them too
+	$(PY) -m pytest tests/docs tests/test_architecture.py
 
 bench: setup-dev
 	$(PY) -m tests.benchmarks

@@ -57,9 +57,11 @@ class CallOutcome:
     """What a backend answered to one tool call.
 
     `result` is the MCP `CallToolResult` as a dict (`content` always a list; `structuredContent`,
-    `isError`, `_meta` when sent); `notes` say what the wire layer repaired; `ms` is the time at the backend.
+    `isError`, `_meta` when sent); `notes` say what the wire layer repaired; `ms` is the time at the backend;
+    `bytes` the size of the answer on the wire (0: not known).
     """
 
     result: Json
     ms: float
     notes: tuple[str, ...] = ()
+    bytes: int = 0

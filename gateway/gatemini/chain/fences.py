@@ -6,6 +6,7 @@ as submitted. Pure and total: any text gives a `Cleaned` or a `CodeError`. Above
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import re
 import unicodedata
@@ -17,6 +18,9 @@ from gatemini.errors import CodeError
 
 PRAGMAS: Final = {"resume": "// @resume <chain id>", "dry-run": "// @dry-run"}
 """The pragmas there are, as they are written."""
+
+COUNTED_BLOCKS: Final = 9
+"""Fenced blocks counted at the most; one is too many already."""
 
 _TYPESCRIPT_PRAGMAS: Final = ("ts-nocheck", "ts-check", "ts-ignore", "ts-expect-error", "jsx")
 """Comments of the same look that belong to TypeScript and steer nothing here."""
@@ -34,7 +38,7 @@ _PRAGMA = re.compile(r"[ \t]*//[ \t]*@(?P<name>[A-Za-z][\w-]*)[ \t]*(?P<rest>[^\
 _COMMENT_OR_BLANK = re.compile(r"[ \t]*(?://[^\r\n]*)?")
 _PROTECTED = re.compile(
     r"//[^\r\n\u2028\u2029]*"
-    r"|/\*[\s\S]*?\*/"
+    r"|(?<![\w.*-])/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)"
     r'|"(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*+"'
     r"|'(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*+'"
     r"|`(?:[^`\\]|\\[\s\S])*+`"
@@ -195,18 +199,22 @@ def _protected(text: str) -> list[tuple[int, int]]:
     """Spans of comments, strings and templates that run over more than one line.
 
     A template cannot hold three backticks unescaped, so a line of them ends it: only what is closed by the
-    language's own rules protects a fence.
+    language's own rules protects a fence. (`src/*` in prose opens no comment.)
     """
-    return [m.span() for m in _PROTECTED.finditer(text) if "\n" in m[0] or "\r" in m[0]]
+    found = (m for m in _PROTECTED.finditer(text) if "\n" in m[0] or "\r" in m[0])
+    return [m.span() for m in found if m[0][0] != "/" or m[0].endswith("*/")]
 
 
 def _inside(spans: list[tuple[int, int]], offset: int) -> bool:
-    return any(start < offset < end - 1 for start, end in spans)
+    """Whether one of the spans (in order, disjoint) holds the offset, its ends not counted."""
+    index = bisect.bisect_left(spans, (offset, 0)) - 1
+    return index >= 0 and spans[index][0] < offset < spans[index][1] - 1
 
 
 def _count_blocks(text: str) -> int:
+    """How many blocks there are, as far as anybody wants to know."""
     count, rest = 0, text
-    while (opening := _opening(rest)) is not None:
+    while count < COUNTED_BLOCKS and (opening := _opening(rest)) is not None:
         count += 1
         mark = _FENCE.match(rest, opening.start, opening.end)
         closing = _closing(rest, opening.following, mark["mark"]) if mark else None
@@ -241,7 +249,7 @@ def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
                 cut.append((line.start, line.end))
         elif at_top and not _COMMENT_OR_BLANK.fullmatch(code, line.start, line.end):
             at_top = False
-        if not at_top and found and found["name"] in PRAGMAS and not _in_text(code, line.start):
+        if not at_top and found and found["name"] in PRAGMAS and not _inside(_protected(code), line.start):
             raise CodeError(
                 f"the pragma @{found['name']} {_at(code, line.start)} stands below the first line of code",
                 hint="pragmas are comment lines at the top of the code",
@@ -249,10 +257,6 @@ def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
     for start, end in reversed(cut):
         code = code[:start] + code[end:]
     return pragmas, code
-
-
-def _in_text(code: str, offset: int) -> bool:
-    return any(start < offset < end for start, end in _protected(code))
 
 
 def _add_pragma(pragmas: dict[str, str], found: re.Match[str]) -> bool:

@@ -61,7 +61,7 @@ def dumps(value: Any) -> str:
 
 def normalise(value: Any) -> Any:
     """The value as it is after a trip through JavaScript's `JSON.parse(JSON.stringify(value))`."""
-    return loads(dumps(value))[0]
+    return loads_exact(dumps(value))
 
 
 def loads(text: str | bytes) -> tuple[Any, int]:
@@ -136,13 +136,9 @@ def number_text(value: float) -> str:
     return f"{sign}{digits[0]}{tail}e{point - 1:+d}"
 
 
-property_name = number_text
-"""The property a numeric key names: `0x10` is the key "16"."""
-
-
 def simple_number(value: float) -> int | float:
-    """An integral double as int (as far as 64 bits go), any other as it is."""
-    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+    """An integral double as the int JavaScript writes (as far as 64 bits go), any other as it is."""
+    return int(number_text(value)) if value.is_integer() and abs(value) < 2**63 else value
 
 
 def ordered_keys(members: dict[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,13 @@ import math
 import re
 from typing import Any, Final
 
-from gatemini.chain.jsvalue import ordered_keys, property_name, simple_number
+from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, ordered_keys, simple_number
 
 MAX_NESTING: Final = 200
 """Literals nested deeper than this are left to the sandbox: the reader is recursive."""
 
 _BLANKS = re.compile(r"[\t\v\f\r\n \u00a0\ufeff\u1680\u2000-\u200a\u202f\u205f\u3000]+")
-_COMMENT = re.compile(r"//[^\r\n\u2028\u2029]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
+_COMMENT = re.compile(r"//[^\r\n\u2028\u2029]*|/\*(?:[^*]|\*(?!/))*+\*/")
 _WORD = re.compile(r"[A-Za-z_$\u0080-\U0010ffff][\w$\u0080-\U0010ffff]*")
 _NUMBER = re.compile(
     r"0[xX][0-9a-fA-F]+(?:_[0-9a-fA-F]+)*"
@@ -198,7 +198,14 @@ class Reader:
         if sign and sign in "\"'":
             return self.string()
         word = self.take_word()
-        return word if word is not None else property_name(self.number())
+        if word is not None:
+            return word
+        number = self.number()
+        if (
+            not number.is_integer() or number > MAX_SAFE_INTEGER
+        ):  # engines differ in the last digits they write
+            raise Uncertain
+        return str(int(number))
 
     def _array(self, depth: int) -> list[Any]:
         self.expect("[")

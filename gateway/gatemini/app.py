@@ -1,0 +1,293 @@
+"""The composition root: one gateway put together, owning the one root task group.
+
+`async with App.open(config)` starts every backend concurrently and yields at once; leaving it stops all of
+them and saves the cache. Above: server/direct.py, cli/. Below: everything.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from gatemini import demo
+from gatemini.backends.base import Era, State
+from gatemini.backends.manager import Manager
+from gatemini.cache import Cache, config_hash
+from gatemini.chain.services import ChainServices
+from gatemini.config.load import Loaded, load_config
+from gatemini.config.schema import BackendConfig, SandboxConfig
+from gatemini.errors import ConfigError
+from gatemini.model import Json, Tool
+from gatemini.output.results import ResultStore
+from gatemini.registry import Registry
+from gatemini.search.embeddings import BUNDLED, Embedder, load_embedder
+from gatemini.search.index import SearchIndex
+from gatemini.server.catalog import Catalog
+from gatemini.server.discovery import keys_of
+from gatemini.server.registration import Registration
+from gatemini.server.resources import View
+from gatemini.server.session import Session
+from gatemini.server.surface import Surface
+from gatemini.server.tools import MetaTools
+from gatemini.tracker import Tracker
+from gatemini_sandbox import Limits, Sandbox
+
+logger = logging.getLogger(__name__)
+
+HOUSEKEEPING_SECONDS = 5.0
+"""How often the cache is looked at: it is written when due, at most this often."""
+
+CLOSING_SECONDS = 15.0
+"""Bounds the whole of stopping: draining, ending children and saving the cache."""
+
+
+class App:
+    """One running gateway. Made by `open`."""
+
+    def __init__(self, loaded: Loaded, cache: Cache) -> None:
+        config = loaded.config
+        self.loaded = loaded
+        self.cache = cache
+        self.tracker = Tracker()
+        self.tracker.load_usage(cache.usage)
+        self.registry = Registry()
+        self.registry.set_aliases(config.aliases)
+        self.index = SearchIndex(
+            config.search.ranking,
+            k1=config.search.k1,
+            b=config.search.b,
+            name_weight=config.search.name_weight,
+        )
+        self.registry.listen(self.index.follow)
+        self.embedder: Embedder | None = None
+        self.semantic_problem: str | None = None
+        self.manager = Manager(
+            on_tools=self._on_tools,
+            on_era=self._on_era,
+            on_state=self._on_state,
+            health=config.health,
+            record_dir=cache.path.parent / "children",
+        )
+        self.sandbox = Sandbox(
+            limits_of(config.sandbox),
+            cache_dir=cache.path.parent / "engine",
+            isolation=config.sandbox.isolation,
+        )
+        self._hashes: dict[str, str] = {}
+        self._more_to_embed = anyio.Event()
+        self._state_changed = anyio.Event()
+        self._sessions: list[Session] = []
+        self.catalog = Catalog(
+            self.registry, self.index, self.tracker, self.required_keys, self.backend_names
+        )
+        self.registration = Registration(
+            self.manager,
+            config.registration,
+            config.max_dynamic_backends,
+            str(loaded.source or "the config file"),
+        )
+        self.chain = ChainServices(
+            registry=self.registry,
+            backends=self.manager,
+            tracker=self.tracker,
+            sandbox=self.sandbox,
+            config=config.sandbox,
+            guests=anyio.CapacityLimiter(config.sandbox.max_concurrent_sandboxes),
+            discovery=self.catalog.call_inside,
+        )
+        self.tools = MetaTools(self.chain, self.catalog, self.registration, self.tracker, config.sandbox)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, config_path: Path | None = None, *, environ: Mapping[str, str] | None = None
+    ) -> AsyncIterator[App]:
+        """A running gateway: backends start concurrently, nothing is waited for.
+
+        Raises ConfigError when the configuration as a whole cannot be used.
+        """
+        loaded = load_config(config_path, environ=os.environ if environ is None else environ)
+        cache = Cache(loaded.config.cache_path)
+        await anyio.to_thread.run_sync(cache.load)
+        app = cls(loaded, cache)
+        async with anyio.create_task_group() as group:
+            await group.start(app.manager.run)
+            app._start_backends()
+            group.start_soon(app._warm_sandbox)
+            group.start_soon(app._embed)
+            group.start_soon(app._keep_house)
+            try:
+                yield app
+            finally:
+                group.cancel_scope.cancel()
+                with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+                    await app._close()
+
+    def new_session(self) -> Session:
+        """One client's stay, with its own result store."""
+        results = self.loaded.config.results
+        session = Session(
+            ResultStore(
+                memory_bytes=results.memory_mb << 20,
+                disk_bytes=results.disk_mb << 20,
+                idle_seconds=results.idle,
+            )
+        )
+        self._sessions.append(session)
+        return session
+
+    async def call_meta_tool(self, name: str, arguments: Any, session: Session | None = None) -> Json:
+        """A meta-tool without a protocol, for the terminal: the MCP result as a dict."""
+        own = session or self.new_session()
+        try:
+            return await self.tools.call(name, arguments, own)
+        finally:
+            if session is None:
+                own.close()
+
+    def surface(self, session: Session) -> Surface:
+        """What one client sees of this gateway."""
+        return Surface(self.tools, self._view, self.index, session)
+
+    def _view(self, session: Session) -> View:
+        return View(
+            self.registry,
+            self.manager.statuses(),
+            self.tracker,
+            session.results,
+            self.problems(),
+            self.catalog.catalog_bytes(),
+        )
+
+    def backend_names(self) -> list[str]:
+        """Every backend that was configured or registered, disabled ones left out."""
+        return self.manager.names()
+
+    async def settled(self, timeout: float) -> bool:
+        """Wait until no backend is starting any more; False when the time was over first."""
+        with anyio.move_on_after(timeout) as scope:
+            while any(s.state == State.STARTING for s in self.manager.statuses()):
+                self._state_changed = anyio.Event()
+                await self._state_changed.wait()
+        return not scope.cancelled_caught
+
+    def problems(self) -> list[str]:
+        """Everything about the configuration that its owner should know, one sentence each."""
+        found = [str(problem) for problem in self.loaded.problems]
+        if self.loaded.source is None:
+            found.append("no configuration file: serving the embedded demo backends (shop, notes, clock)")
+        if self.cache.problem:
+            found.append(self.cache.problem)
+        return found
+
+    def required_keys(self, backend: str) -> tuple[Iterable[str], Iterable[str]]:
+        """Names of the variables a backend needs, and of those without a value."""
+        known = self.loaded.keys.get(backend)
+        if known is not None:
+            return known.keys, known.missing
+        return keys_of(self.manager.config(backend), os.environ)
+
+    # -- backends ------------------------------------------------------------------------------------
+
+    def _start_backends(self) -> None:
+        configs = list(self.loaded.config.backends.values())
+        if self.loaded.source is None:
+            configs = demo.backends()
+        for config in configs:
+            if not config.disabled:
+                self._start(config)
+
+    def _start(self, config: BackendConfig) -> None:
+        key = self._hashes[config.name] = config_hash(config)
+        cached = self.cache.tools(config.name, key)
+        if cached:
+            self.registry.replace(config.name, cached, live=False)
+        era = self.cache.era(config.name, key)
+        self.manager.add(config, era="modern" if era == "modern" else "legacy" if era == "legacy" else None)
+
+    def _on_tools(self, name: str, tools: list[Tool] | None) -> None:
+        if tools is None:
+            self.registry.remove(name)
+        else:
+            self.registry.replace(name, tools)
+            if name in self._hashes:
+                self.cache.put_tools(name, self._hashes[name], tools)
+        self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
+        self._more_to_embed.set()
+
+    def _on_state(self, name: str, state: State) -> None:
+        logger.debug("backend %s is %s", name, state)
+        self._state_changed.set()
+
+    def _on_era(self, name: str, era: Era) -> None:
+        if name in self._hashes:
+            self.cache.put_era(name, self._hashes[name], era)
+
+    # -- in the background ---------------------------------------------------------------------------
+
+    async def _warm_sandbox(self) -> None:
+        await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
+
+    async def _embed(self) -> None:
+        """Load the model, then give every tool its vector, off the event loop; search works meanwhile."""
+        model = self.loaded.config.semantic.model
+        try:
+            self.embedder = await anyio.to_thread.run_sync(load_embedder, model, abandon_on_cancel=True)
+        except ConfigError as exc:
+            self.semantic_problem = exc.text()
+            # The default without the extra is a choice, not a fault: `doctor` tells, the log does not nag.
+            logger.log(logging.INFO if model == BUNDLED else logging.WARNING, "%s", exc.text())
+        if self.embedder is None:
+            return
+        self.index.set_embedder(self.embedder)
+        while True:
+            await self._more_to_embed.wait()
+            self._more_to_embed = anyio.Event()
+            await self._embed_pending(self.embedder)
+
+    async def _embed_pending(self, embedder: Embedder) -> None:
+        while pending := self.index.pending():
+            vectors = await anyio.to_thread.run_sync(
+                embedder.encode, list(pending.values()), abandon_on_cancel=True
+            )
+            if not self.index.supply(dict(zip(pending, vectors, strict=True))):
+                return
+
+    async def _keep_house(self) -> None:
+        while True:
+            await anyio.sleep(HOUSEKEEPING_SECONDS)
+            self.cache.put_usage(self.tracker.dump_usage())
+            if self.cache.due:
+                await anyio.to_thread.run_sync(self.cache.save)
+
+    async def _close(self) -> None:
+        for session in self._sessions:
+            session.close()
+        self.sandbox.close()
+        if self.loaded.source is not None:
+            self.cache.put_usage(self.tracker.dump_usage())
+            await anyio.to_thread.run_sync(self.cache.save)
+
+
+def limits_of(config: SandboxConfig) -> Limits:
+    """The sandbox's limits as the configuration sets them."""
+    return Limits(
+        cpu_seconds=config.cpu_seconds,
+        memory_mb=config.memory_mb,
+        total_memory_mb=config.total_memory_mb,
+        depth=config.max_depth,
+        code_bytes=config.max_code_bytes,
+        calls=config.max_calls,
+        argument_bytes=config.max_argument_bytes,
+        result_bytes=config.max_result_bytes,
+        value_bytes=config.max_value_bytes,
+        console_bytes=config.max_console_bytes,
+        console_line=config.max_console_line,
+        guests=config.max_concurrent_sandboxes,
+    )

@@ -1,0 +1,141 @@
+"""From a chain's value to the MCP answer: value block, images, console block, notes block.
+
+Block 1 is the value and nothing else, so that JSON stays parseable; the rest only when there is something
+to say. Pure but for the result store. Above: run.py. Below: output/pipeline.py, output/results.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from gatemini.errors import ResultGone
+from gatemini.model import Json
+from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.results import ResultStore
+
+CONSOLE_IN_ANSWER = 4096
+"""Characters of console output shown when the chain succeeded: its first and last lines."""
+
+IMAGE_BYTES_IN_ANSWER = 2 * 1024 * 1024
+"""Bytes of image and audio data passed on in one answer; more stays behind its handle."""
+
+IMAGES_LOOKED_FOR = 64
+"""How many image values of one answer are passed on at the most."""
+
+MARKER = '"ref":"'
+"""What the text of a value that holds an image descriptor contains: a cheap test before parsing."""
+
+
+@dataclass(slots=True)
+class ChainValue:
+    """What a chain returned: JSON text, plain text, or nothing at all."""
+
+    text: str
+    kind: Literal["string", "json", "undefined"]
+    notes: list[str]
+    console: Sequence[str] = ()
+    console_dropped: int = 0
+
+
+def compose(value: ChainValue, options: OutputOptions, store: ResultStore) -> tuple[list[Json], Reduced]:
+    """The content blocks of a finished chain, and what the reduction did (for the accounting)."""
+    notes = list(value.notes)
+    media, only_media = _media_blocks(value, store, notes)
+    reduced = reduce_output(value.text, is_json=value.kind != "string", options=options, store=store)
+    content: list[Json] = [] if only_media else [_text(reduced.text)]
+    content += media
+    if value.console or value.console_dropped:
+        content.append(_text(console_block(value.console, value.console_dropped, CONSOLE_IN_ANSWER)))
+    trailer = [*notes, *reduced.notes]
+    if reduced.footer:
+        trailer.append(reduced.footer)
+    if trailer:
+        content.append(_text("\n".join(trailer)))
+    return content, reduced
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": well_formed(text)}
+
+
+def well_formed(text: str) -> str:
+    """The same text with lone surrogates replaced: no client could decode them."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8") if _has_surrogate(text) else text
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def console_block(lines: Sequence[str], dropped: int, budget: int) -> str:
+    """`[console]` and the first and last lines that fit `budget` characters."""
+    tail = [f"[{dropped} more lines dropped]"] if dropped else []
+    if sum(len(line) + 1 for line in lines) <= budget:
+        return "\n".join(["[console]", *lines, *tail])
+    head: list[str] = []
+    end: list[str] = []
+    left = budget
+    front, back = 0, len(lines)
+    while front < back:
+        from_front = len(head) <= len(end)
+        line = lines[front] if from_front else lines[back - 1]
+        if len(line) + 1 > left:
+            break
+        left -= len(line) + 1
+        if from_front:
+            head.append(line)
+            front += 1
+        else:
+            end.insert(0, line)
+            back -= 1
+    if not head and lines:
+        head, front = [lines[0][: max(0, left - 1)] + "…"], 1
+    return "\n".join(["[console]", *head, f"[… {back - front} lines left out …]", *end, *tail])
+
+
+def _media_blocks(value: ChainValue, store: ResultStore, notes: list[str]) -> tuple[list[Json], bool]:
+    """Image and audio values of the answer as MCP blocks; True when the value is nothing but one of them."""
+    if value.kind != "json" or MARKER not in value.text:
+        return [], False
+    parsed = orjson.loads(value.text)
+    found: list[Json] = []
+    _collect_media(parsed, found)
+    blocks: list[Json] = []
+    left = IMAGE_BYTES_IN_ANSWER
+    for item in found:
+        size = int(item.get("bytes") or 0)
+        ref = str(item["ref"])
+        if size > left:
+            notes.append(f"{item['type']} of {size:,} bytes not shown (over the limit of an answer): {ref}")
+            continue
+        try:
+            data = store.base64(ref)
+        except ResultGone as exc:
+            notes.append(exc.message)
+            continue
+        left -= size
+        blocks.append({"type": item["type"], "data": data, "mimeType": item.get("mimeType") or "image/png"})
+    return blocks, bool(blocks) and parsed is (found[0] if found else None)
+
+
+def _collect_media(value: Any, found: list[Json]) -> None:
+    stack = [value]
+    while stack and len(found) < IMAGES_LOOKED_FOR:
+        current = stack.pop()
+        if isinstance(current, dict):
+            if current.get("type") in ("image", "audio") and isinstance(current.get("ref"), str):
+                found.append(current)
+            else:
+                stack.extend(reversed(list(current.values())))
+        elif isinstance(current, list):
+            stack.extend(reversed(current))

@@ -1,0 +1,72 @@
+"""Tiers 1 and 2: one call, or an array of them, without a sandbox; and the introspection forms.
+
+Above: run.py. Below: invoke.py (the one door), interfaces.py.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from gatemini.chain.answer import ChainValue
+from gatemini.chain.failure import of_batch, of_call
+from gatemini.chain.interfaces import all_interfaces, interface_of
+from gatemini.chain.invoke import Invoker
+from gatemini.chain.jsvalue import dumps
+from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall
+from gatemini.chain.services import ChainServices
+from gatemini.errors import GateminiError
+from gatemini.model import Json
+
+
+async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> ChainValue:
+    """The value of one call; its failure is the chain's."""
+    backend, tool = _target(plan, services)
+    outcome = await invoker.call(backend, tool, plan.arguments)
+    if not outcome.ok:
+        raise of_call(outcome, backend)
+    if isinstance(outcome.value, str):
+        return ChainValue(outcome.value, "string", list(outcome.notes))
+    return ChainValue(outcome.json(), "json", list(outcome.notes))
+
+
+async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> ChainValue:
+    """A JSON array of calls: all at once, each entry answered in order; a failure only if all failed."""
+    answers: list[Json] = [{} for _ in plan.calls]
+    notes: list[str] = []
+
+    async def one(index: int, call: JsonCall) -> None:
+        try:
+            backend, tool = _target(call, services)
+            outcome = await invoker.call(backend, tool, call.arguments)
+        except GateminiError as exc:
+            answers[index] = {"ok": False, "error": exc.text()}
+            return
+        notes.extend(outcome.notes)
+        if outcome.ok:
+            answers[index] = {"ok": True, "value": outcome.value}
+        else:
+            answers[index] = {"ok": False, "error": str(outcome.value.get("message"))}
+
+    async with anyio.create_task_group() as group:
+        for index, call in enumerate(plan.calls):
+            group.start_soon(one, index, call)
+    if answers and not any(answer["ok"] for answer in answers):
+        raise of_batch(dumps(answers), notes)
+    return ChainValue(dumps(answers), "json", list(dict.fromkeys(notes)))
+
+
+def describe(plan: Describe, services: ChainServices) -> ChainValue:
+    """`__getToolInterface("name")` and `__interfaces`, as the sandbox would answer them."""
+    value = interface_of(plan.name or "", services) if plan.kind == "interface" else all_interfaces(services)
+    return ChainValue(dumps(value), "json", [])
+
+
+def _target(plan: JsonCall | SingleCall, services: ChainServices) -> tuple[str, str]:
+    """Backend and tool as the invoker takes them; raises for a name that is no tool's."""
+    if isinstance(plan, SingleCall):
+        return services.identifiers()[0][plan.backend], plan.tool
+    head, dot, rest = plan.tool.partition(".")
+    if dot and rest and head in services.backend_names():
+        return head, rest
+    tool = services.registry.resolve(plan.tool)
+    return tool.backend, tool.name

@@ -1,0 +1,141 @@
+"""A chain that ended with an error: from whatever went wrong to the report an agent can act on.
+
+One kind of failure for all tiers. Above: run.py. Below: hints.py (what to change), report.py (the text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from gatemini.chain.hints import BackendState, ErrorFacts, HintContext, ProgramFacts, hint
+from gatemini.chain.invoke import CallRecord, Outcome
+from gatemini.chain.report import CallLine, ErrorReport, render_error
+from gatemini.chain.services import ChainServices
+from gatemini.errors import GateminiError
+from gatemini.types.typescript import signature
+from gatemini_sandbox.messages import Console, ErrorInfo, Failed
+from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.wrap import Program
+
+
+class Failure(Exception):
+    """A chain's error, complete but for its hint and the calls made; `batch` is the JSON of a failed batch."""
+
+    def __init__(
+        self,
+        facts: ErrorFacts,
+        *,
+        program: Program | None = None,
+        console: Console | None = None,
+        notes: Sequence[str] = (),
+        cause: str | None = None,
+        batch: str | None = None,
+    ) -> None:
+        super().__init__(facts.message)
+        self.facts = facts
+        self.program = program
+        self.console = console or Console()
+        self.notes = list(notes)
+        self.cause = cause
+        self.batch = batch
+
+
+def of_error(exc: GateminiError, *, console: Console | None = None, notes: Sequence[str] = ()) -> Failure:
+    """An error of our own, raised before or outside the guest."""
+    facts = ErrorFacts(exc.kind, exc.message, code=exc.code, given=exc.hint)
+    return Failure(facts, console=console, notes=notes)
+
+
+def of_call(outcome: Outcome, backend: str) -> Failure:
+    """A direct call that failed: an error of ours, or the tool's own `isError`."""
+    fields: dict[str, Any] = outcome.value
+    facts = ErrorFacts(
+        str(fields.get("name") or "ToolError"),
+        str(fields.get("message") or ""),
+        tool=fields.get("tool"),
+        backend=fields.get("backend") or backend,
+        code=fields.get("code"),
+        given=fields.get("hint"),
+    )
+    return Failure(facts, notes=outcome.notes)
+
+
+def of_batch(text: str, notes: Sequence[str]) -> Failure:
+    """A JSON array of calls of which none succeeded: the array is the answer."""
+    return Failure(ErrorFacts("ToolError", "all calls failed"), notes=notes, batch=text)
+
+
+def of_syntax(exc: SandboxSyntaxError) -> Failure:
+    """Code that cannot be run, found before anything has run."""
+    return Failure(ErrorFacts(exc.name, exc.message, line=exc.line, column=exc.column, given=exc.hint))
+
+
+def of_script(end: Failed, program: Program, notes: Sequence[str]) -> Failure:
+    """A script that threw, or that a limit ended."""
+    error: ErrorInfo = end.error
+    facts = ErrorFacts(
+        error.name,
+        error.message,
+        line=error.line,
+        column=error.column,
+        limit=error.limit,
+        tool=error.tool,
+        backend=error.backend,
+        code=error.code,
+        given=error.hint,
+    )
+    return Failure(facts, program=program, console=end.console, notes=[*notes, *end.notes], cause=error.cause)
+
+
+def explain(
+    failure: Failure, source: str, records: Sequence[CallRecord], services: ChainServices, budget: int
+) -> str:
+    """The whole error text of 2.4, at most `budget` characters, cause first."""
+    if failure.batch is not None:
+        return failure.batch
+    facts = replace(failure.facts, source=source)
+    said = hint(facts, _context(services, failure.program))
+    calls = [CallLine(r.tool, r.outcome or "no answer yet", r.ms if r.outcome else None) for r in records]
+    report = ErrorReport(
+        facts.name,
+        facts.message,
+        line=facts.line,
+        column=facts.column,
+        source=source,
+        hint=said or facts.given,
+        cause=failure.cause,
+        calls=calls,
+        console=failure.console.lines,
+        console_dropped=failure.console.dropped,
+        notes=failure.notes,
+    )
+    return render_error(report, budget=budget)
+
+
+def _context(services: ChainServices, program: Program | None) -> HintContext:
+    registry = services.registry
+
+    def tools(backend: str) -> list[str]:
+        return [tool.name for tool in registry.backend_tools(backend)]
+
+    def owners(name: str) -> list[str]:
+        return [tool.qualified for tool in registry.tools() if tool.name == name]
+
+    def signed(backend: str, name: str) -> str | None:
+        try:
+            return signature(registry.find(backend, name))
+        except GateminiError:
+            return None
+
+    def state(name: str) -> BackendState | None:
+        found = services.backends.state(name)
+        if found is None:
+            return None
+        return BackendState(str(found), services.backends.error(name), services.backends.stderr_tail(name))
+
+    facts = ProgramFacts()
+    if program is not None:
+        facts = ProgramFacts(program.shadowed, program.unawaited, program.declared_never_called)
+    return HintContext(services.identifiers()[0], tools, owners, signed, state, facts)

@@ -1,0 +1,78 @@
+"""`results.*` inside a chain: the guest's messages answered from the session's result store.
+
+Pure but for the store. Above: script.py. Below: output/results.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gatemini.errors import InvalidRequest
+from gatemini.output.compact import compact
+from gatemini.output.results import ResultStore
+
+METHODS = ("rows", "chunk", "load", "info", "list", "save", "drop", "compact", "base64")
+"""What `results` offers; `chunks` is an async iterator in the guest over `chunk`."""
+
+
+def answer_results_call(method: str, arguments: Any, store: ResultStore) -> Any:
+    """The value of one `results.<method>(…)`; raises ResultGone for a handle that is not there."""
+    given = list(arguments) if isinstance(arguments, list) else [arguments]
+    if method == "list":
+        return store.list()
+    if method == "save":
+        options = _options(given, 1)
+        return store.info(store.save(given[0] if given else None, label=_label(options)))
+    if method == "compact":
+        options = _options(given, 1)
+        return compact(
+            given[0] if given else None,
+            fields=options.get("fields"),
+            budget_tokens=options.get("budget_tokens"),
+        )
+    handle = _handle(method, given)
+    options = _options(given, 1)
+    match method:
+        case "rows":
+            return store.rows(handle, offset=_whole(options, "offset", 0), limit=_whole(options, "limit", 40))
+        case "chunk":
+            return store.chunk(
+                handle, offset=_whole(options, "offset", 0), rows=_whole(options, "rows", 1000)
+            )
+        case "load":
+            return store.load(handle)
+        case "info":
+            return store.info(handle)
+        case "drop":
+            return store.drop(handle)
+        case "base64":
+            return store.base64(handle)
+    raise InvalidRequest(f"results.{method} does not exist", hint=f"results has: {', '.join(METHODS)}")
+
+
+def _handle(method: str, given: list[Any]) -> str:
+    first = given[0] if given else None
+    if isinstance(first, dict):  # an info object or an image value may stand for its handle
+        first = first.get("handle") or first.get("ref")
+    if not isinstance(first, str):
+        raise InvalidRequest(
+            f"results.{method} takes a handle first", hint=f'write results.{method}("res_1a2b3c4d")'
+        )
+    return first
+
+
+def _options(given: list[Any], at: int) -> dict[str, Any]:
+    options = given[at] if len(given) > at else None
+    return options if isinstance(options, dict) else {}
+
+
+def _label(options: dict[str, Any]) -> str | None:
+    label = options.get("label")
+    return label if isinstance(label, str) else None
+
+
+def _whole(options: dict[str, Any], key: str, default: int) -> int:
+    value = options.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
+        raise InvalidRequest(f"{key} must be a whole number from 0, not {value!r}")
+    return int(value)

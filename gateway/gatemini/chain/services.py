@@ -1,0 +1,73 @@
+"""What a chain needs from the rest of the gateway, named once.
+
+`app.py` fills it in; run.py, script.py and invoke.py read from it. The backends are seen only through the
+protocol here, so that tests may hand in any object that keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+
+from gatemini.config.schema import SandboxConfig
+from gatemini.model import CallOutcome, Json
+from gatemini.registry import Registry
+from gatemini.tracker import Tracker
+from gatemini.types.identifiers import backend_identifiers
+from gatemini_sandbox import Sandbox
+
+Progress = Callable[[float, float | None, str | None], None]
+"""`(done, total, message)` of one backend call."""
+
+Discovery = Callable[[str, Json], object]
+"""A discovery meta-tool by name, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
+
+
+class Backends(Protocol):
+    """What chains ask of `backends/manager.py`."""
+
+    def names(self) -> list[str]: ...
+
+    def state(self, name: str) -> str | None: ...
+
+    def timeout(self, name: str) -> float: ...
+
+    def stderr_tail(self, name: str) -> list[str]: ...
+
+    def error(self, name: str) -> str | None: ...
+
+    async def wait_ready(self, name: str, timeout: float) -> None: ...
+
+    async def call_tool(
+        self, backend: str, tool: str, arguments: Json, *, timeout: float, on_progress: Progress | None = None
+    ) -> CallOutcome: ...
+
+    async def read_resource(self, backend: str, uri: str, *, timeout: float) -> Json: ...
+
+
+@dataclass(slots=True)
+class ChainServices:
+    """Everything the chain feature stands on."""
+
+    registry: Registry
+    backends: Backends
+    tracker: Tracker
+    sandbox: Sandbox
+    config: SandboxConfig
+    guests: anyio.CapacityLimiter
+    discovery: Discovery
+
+    def backend_names(self) -> list[str]:
+        """Every name a chain may say before the dot: backends, and the namespaces they set."""
+        return sorted({*self.backends.names(), *self.registry.spaces()})
+
+    def identifiers(self) -> tuple[Mapping[str, str], Mapping[str, Sequence[str]]]:
+        """(global identifier → name, ambiguous identifier → the names that share it)."""
+        return backend_identifiers(self.backend_names())
+
+    def is_backend(self, identifier: str) -> bool:
+        """Whether a chain's global of this name is a backend."""
+        return identifier in self.identifiers()[0]

@@ -1,0 +1,96 @@
+"""The discovery tools over this gateway's registry and index, by name.
+
+Holds what the pure answers need: usage counts, required keys, and the size that loading every schema would
+have. Above: tools.py, surface.py, chains (`gatemini.search_tools`). Below: discovery.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from gatemini.errors import InvalidRequest
+from gatemini.model import Json, Tool
+from gatemini.registry import Registry
+from gatemini.search.index import SearchIndex
+from gatemini.server.definitions import tool_definitions
+from gatemini.server.discovery import get_required_keys_for_tool, list_tools_meta, search_tools, tool_info
+from gatemini.tracker import Tracker
+
+DISCOVERY_TOOLS = ("search_tools", "list_tools_meta", "tool_info", "get_required_keys_for_tool")
+INSIDE_CHAINS = DISCOVERY_TOOLS[:3]
+"""What a chain may ask through `gatemini.…`."""
+
+Keys = Callable[[str], tuple[Iterable[str], Iterable[str]]]
+"""Backend → (names of the keys it needs, those without a value)."""
+
+
+class Catalog:
+    """Answers the four discovery tools."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        index: SearchIndex,
+        tracker: Tracker,
+        keys: Keys,
+        names: Callable[[], list[str]],
+    ) -> None:
+        self._registry = registry
+        self._index = index
+        self._tracker = tracker
+        self._keys = keys
+        self._names = names
+        self._sizes: dict[str, int] = {}
+        registry.listen(self._measure)
+
+    def call(self, name: str, arguments: Any) -> Json:
+        """The answer of a discovery tool; raises GateminiError."""
+        match name:
+            case "search_tools":
+                return search_tools(self._registry, self._index, arguments, usage=self._tracker.usage)
+            case "list_tools_meta":
+                return list_tools_meta(self._registry, arguments)
+            case "tool_info":
+                return tool_info(self._registry, arguments)
+            case "get_required_keys_for_tool":
+                return get_required_keys_for_tool(self._registry, arguments, keys=self._keys)
+        raise InvalidRequest(
+            f"there is no discovery tool {name!r}", hint=f"there are: {', '.join(DISCOVERY_TOOLS)}"
+        )
+
+    def call_inside(self, name: str, arguments: Json) -> Json:
+        """The same for a chain: registration and chains are not reachable from inside."""
+        if name not in INSIDE_CHAINS:
+            raise InvalidRequest(
+                f"gatemini.{name} does not exist inside a chain",
+                hint=f"gatemini has: {', '.join(INSIDE_CHAINS)}",
+            )
+        return self.call(name, arguments)
+
+    def definitions(self) -> list[Json]:
+        """The seven meta-tools with the inventory as it is now."""
+        return tool_definitions(self.inventory())
+
+    def inventory(self) -> list[tuple[str, int]]:
+        """Every backend there is with its number of tools: from the cache until it is live, else 0."""
+        return [(name, len(self._registry.backend_tools(name))) for name in self._names()]
+
+    def catalog_bytes(self) -> int:
+        """What a client would have loaded with every tool's full definition."""
+        return sum(self._sizes.values())
+
+    def _measure(self, backend: str, tools: Sequence[Tool] | None) -> None:
+        if tools is None:
+            self._sizes.pop(backend, None)
+        else:
+            self._sizes[backend] = sum(_size(tool) for tool in tools)
+
+
+def _size(tool: Tool) -> int:
+    full = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    if tool.output_schema is not None:
+        full["outputSchema"] = tool.output_schema
+    return len(orjson.dumps(full, option=orjson.OPT_NON_STR_KEYS))

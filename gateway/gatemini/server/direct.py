@@ -1,0 +1,66 @@
+"""`gatemini --direct`: the stdio server in one process, one session, no socket.
+
+Above: cli/. Below: descriptors.py, stdio.py, gateway.py, app.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+
+from gatemini.app import App
+from gatemini.errors import ConfigError
+from gatemini.server.descriptors import Wire, claim_stdio
+from gatemini.server.gateway import build_server
+from gatemini.server.stdio import serve_wire
+
+
+def main(config_path: Path | None, wire: Wire | None = None) -> int:
+    """Serve until the client closes stdin or a signal comes. Exit code 1 when the config cannot be used.
+
+    `wire` is stdin and stdout when the caller has claimed them already (before the heavy imports).
+    """
+    wire = wire or claim_stdio()
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="gatemini: %(levelname)s %(name)s: %(message)s"
+    )
+    for noisy in ("mcp", "httpx", "httpx2", "httpcore"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        anyio.run(_serve, wire, config_path)
+    except ConfigError as exc:
+        print(exc.text(), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+async def _serve(wire: Wire, config_path: Path | None) -> None:
+    async with App.open(config_path) as app, anyio.create_task_group() as group:
+        for problem in app.problems():
+            logging.getLogger("gatemini.config").warning("%s", problem)
+        group.start_soon(_stop_on_signal, group.cancel_scope)
+        session = app.new_session()
+        try:
+            server = build_server(app.surface(session))
+            async with serve_wire(wire) as (read_stream, write_stream):
+                await server.run(read_stream, write_stream, server.create_initialization_options())
+        finally:
+            session.close()
+        group.cancel_scope.cancel()
+
+
+async def _stop_on_signal(scope: anyio.CancelScope) -> None:
+    if os.name == "nt":
+        return
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for number in signals:
+            logging.getLogger(__name__).info("stopping on %s", signal.Signals(number).name)
+            scope.cancel()
+            return

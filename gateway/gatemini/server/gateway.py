@@ -1,0 +1,140 @@
+"""The gateway as an MCP server: the SDK's low-level server with our handlers.
+
+Speaks both protocol eras (`initialize`, and the stateless 2026-07-28 envelope after `server/discover`).
+Handlers answer with plain dicts, which the SDK validates and writes. Above: direct.py. Below: tools.py,
+resources.py, prompts.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from gatemini import __version__
+from gatemini.chain.invoke import CallRecord
+from gatemini.errors import GateminiError
+from gatemini.server.surface import Surface
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_BUFFER = 64
+"""Progress messages waiting to be sent; older ones give way, since only the newest matters."""
+
+Context = ServerRequestContext[Any, Any]
+
+
+def build_server(surface: Surface) -> Server[Any]:
+    """An SDK server for one client session. `surface` answers; this only translates."""
+    session = surface.session
+
+    def note_client(context: Context) -> None:
+        if session.client is None:
+            session.client = _client_name(context)
+
+    async def list_tools(context: Context, _: types.PaginatedRequestParams | None) -> Any:
+        note_client(context)
+        return {"tools": surface.tool_definitions()}
+
+    async def list_resources(context: Context, _: types.PaginatedRequestParams | None) -> Any:
+        return {"resources": surface.list_resources()}
+
+    async def list_templates(context: Context, _: types.PaginatedRequestParams | None) -> Any:
+        return {"resourceTemplates": surface.list_resource_templates()}
+
+    async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> Any:
+        mime, text = _or_invalid(lambda: surface.read_resource(str(params.uri)))
+        return {"contents": [{"uri": str(params.uri), "mimeType": mime, "text": text}]}
+
+    async def list_prompts(context: Context, _: types.PaginatedRequestParams | None) -> Any:
+        return {"prompts": surface.list_prompts()}
+
+    async def get_prompt(context: Context, params: types.GetPromptRequestParams) -> Any:
+        return _or_invalid(lambda: surface.get_prompt(params.name, dict(params.arguments or {})))
+
+    async def complete(context: Context, params: types.CompleteRequestParams) -> Any:
+        reference = params.ref.model_dump(by_alias=True, mode="json", exclude_none=True)
+        values = surface.complete(reference, params.argument.name, params.argument.value)
+        return {"completion": {"values": values[:100], "total": len(values), "hasMore": len(values) > 100}}
+
+    async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
+        note_client(context)
+        return await _call(surface, context, params.name, params.arguments)
+
+    server: Server[Any] = Server(
+        "gatemini",
+        version=__version__,
+        title="Gatemini",
+        instructions=surface.instructions(),
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+        on_completion=complete,
+    )
+
+    async def lenient_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
+        """`tools/call` with arguments that are no object: a tool error the model sees, not a protocol error."""
+        params = ctx.params
+        if ctx.method == "tools/call" and isinstance(params, dict):
+            arguments = params.get("arguments")
+            if isinstance(params.get("name"), str) and not isinstance(arguments, dict | None):
+                note_client(ctx)
+                result = await _call(surface, ctx, params["name"], arguments)
+                modern = {"resultType": "complete"} if ctx.protocol_version >= "2026" else {}
+                return {**result, **modern}
+        return await call_next(ctx)
+
+    server.middleware.append(lenient_arguments)
+    return server
+
+
+def _client_name(context: Context) -> str | None:
+    params = context.session.client_params
+    if params is None:
+        return None
+    return params.client_info.name
+
+
+def _or_invalid(answer: Callable[[], Any]) -> Any:
+    """Resources and prompts have no `isError`: what cannot be answered is an invalid-params error."""
+    try:
+        return answer()
+    except GateminiError as exc:
+        raise MCPError(code=types.INVALID_PARAMS, message=exc.text()) from exc
+
+
+async def _call(surface: Surface, context: Context, name: str, arguments: Any) -> dict[str, Any]:
+    """One meta-tool, with progress for each finished backend call when the client asked for it."""
+    if not (context.meta or {}).get("progress_token") and not (context.meta or {}).get("progressToken"):
+        return await surface.call_tool(name, arguments)
+    send, receive = anyio.create_memory_object_stream[tuple[int, str]](PROGRESS_BUFFER)
+    done = 0
+
+    def on_call_done(record: CallRecord) -> None:
+        nonlocal done
+        done += 1
+        try:
+            send.send_nowait((done, f"{record.tool}: {record.outcome} ({record.ms:.0f} ms)"))
+        except anyio.WouldBlock:
+            logger.debug("progress dropped: the client reads slower than calls finish")
+
+    async def forward() -> None:
+        async for count, message in receive:
+            await context.session.report_progress(float(count), None, message)
+
+    with send, receive:
+        async with anyio.create_task_group() as group:
+            group.start_soon(forward)
+            result = await surface.call_tool(name, arguments, on_call_done=on_call_done)
+            send.close()
+    return result

@@ -1,0 +1,66 @@
+"""Everything a client can ask of the gateway, without any protocol: tools, resources, prompts.
+
+One `Surface` for each connection, since what a client was told at its beginning (instructions, the inventory
+in `search_tools`) stays for it. `gateway.py` speaks MCP over it; the CLI calls it directly. Above: gateway.py,
+app.py. Below: tools.py, catalog.py, resources.py, prompts.py, instructions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gatemini.model import Json
+from gatemini.search.index import SearchIndex
+from gatemini.server.instructions import instructions
+from gatemini.server.prompts import PROMPTS, get_prompt
+from gatemini.server.resources import View, complete, list_resources, list_templates, read_resource
+from gatemini.server.session import Session
+from gatemini.server.tools import MetaTools, OnCallDone
+
+
+class Surface:
+    """One gateway's public face towards one session."""
+
+    def __init__(
+        self, tools: MetaTools, view: Callable[[Session], View], index: SearchIndex, session: Session
+    ) -> None:
+        self._tools = tools
+        self._view = view
+        self._index = index
+        self.session = session
+        self._definitions: list[Json] | None = None
+
+    def tool_definitions(self) -> list[Json]:
+        """The seven meta-tools; fixed for the connection, since a change would break prompt caches."""
+        if self._definitions is None:
+            self._definitions = self._tools.catalog.definitions()
+        return self._definitions
+
+    def instructions(self) -> str:
+        return instructions(self._tools.catalog.inventory())
+
+    async def call_tool(self, name: str, arguments: Any, *, on_call_done: OnCallDone | None = None) -> Json:
+        """The MCP result of a meta-tool; failures have `isError`."""
+        return await self._tools.call(name, arguments, self.session, on_call_done=on_call_done)
+
+    def list_resources(self) -> list[Json]:
+        return list_resources()
+
+    def list_resource_templates(self) -> list[Json]:
+        return list_templates()
+
+    def read_resource(self, uri: str) -> tuple[str, str]:
+        """(MIME type, text); raises ResourceNotFound or ResultGone."""
+        return read_resource(self._view(self.session), uri)
+
+    def list_prompts(self) -> list[Json]:
+        return PROMPTS
+
+    def get_prompt(self, name: str, arguments: dict[str, str]) -> Json:
+        """The prompt's messages; raises ResourceNotFound or InvalidRequest."""
+        return get_prompt(self._view(self.session), self._index, name, arguments)
+
+    def complete(self, reference: Json, argument: str, value: str) -> list[str]:
+        """Values an argument of a template or prompt may take."""
+        return complete(self._view(self.session), reference, argument, value)

@@ -1,0 +1,117 @@
+"""The seven meta-tools: arguments as clients really send them → request → answer.
+
+Every failure becomes an MCP tool error (`isError: true`) whose text the model sees; nothing here raises
+but cancellation. Above: surface.py. Below: catalog.py, chain/run.py, registration.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gatemini.chain.answer import well_formed
+from gatemini.chain.invoke import CallRecord
+from gatemini.chain.run import ChainRequest, run_chain
+from gatemini.chain.services import ChainServices
+from gatemini.config.schema import SandboxConfig
+from gatemini.errors import GateminiError, InvalidRequest
+from gatemini.model import Json
+from gatemini.output.pipeline import OutputOptions
+from gatemini.server.arguments import read_arguments
+from gatemini.server.budgets import budget_for
+from gatemini.server.catalog import DISCOVERY_TOOLS, Catalog
+from gatemini.server.definitions import (
+    CALL_TOOL_CHAIN,
+    DEFAULT_OUTPUT_CHARS,
+    DEFAULT_TIMEOUT_MS,
+    DEREGISTER_MANUAL,
+    REGISTER_MANUAL,
+)
+from gatemini.server.registration import Registration
+from gatemini.server.session import Session
+from gatemini.tracker import Tracker
+
+logger = logging.getLogger(__name__)
+
+OnCallDone = Callable[[CallRecord], None]
+
+
+@dataclass(slots=True)
+class MetaTools:
+    """The meta-tools over one gateway; stateless but for what it is given."""
+
+    chain: ChainServices
+    catalog: Catalog
+    registration: Registration
+    tracker: Tracker
+    config: SandboxConfig
+
+    async def call(
+        self, name: str, arguments: Any, session: Session, *, on_call_done: OnCallDone | None = None
+    ) -> Json:
+        """The MCP result of one meta-tool as a dict; failures have `isError: true`."""
+        try:
+            result, processed = await self._dispatch(name, arguments, session, on_call_done)
+        except GateminiError as exc:
+            result, processed = error_result(exc.text(), session), 0
+        except Exception as exc:
+            logger.exception("%s failed", name)
+            result, processed = (
+                error_result(f"InternalError: {type(exc).__name__} in {name}: {exc}", session),
+                0,
+            )
+        returned = sum(len(block.get("text") or "") for block in result["content"])
+        self.tracker.record_answer(name, max(processed, returned), returned, session.id)
+        return result
+
+    async def _dispatch(
+        self, name: str, arguments: Any, session: Session, on_call_done: OnCallDone | None
+    ) -> tuple[Json, int]:
+        if name in DISCOVERY_TOOLS:
+            return _json_result(self.catalog.call(name, arguments)), 0
+        if name == CALL_TOOL_CHAIN:
+            answer = await run_chain(self._chain_request(arguments, session, on_call_done), self.chain)
+            return answer.result, answer.bytes_in
+        if name == REGISTER_MANUAL:
+            return _json_result(await self.registration.register(arguments)), 0
+        if name == DEREGISTER_MANUAL:
+            return _json_result(await self.registration.deregister(arguments)), 0
+        known = (*DISCOVERY_TOOLS, CALL_TOOL_CHAIN, REGISTER_MANUAL, DEREGISTER_MANUAL)
+        raise InvalidRequest(
+            f"there is no tool {name!r} here",
+            hint=f"the tools are {', '.join(known)}; backend tools are called inside call_tool_chain",
+        )
+
+    def _chain_request(
+        self, arguments: Any, session: Session, on_call_done: OnCallDone | None
+    ) -> ChainRequest:
+        asked, _ = read_arguments(CALL_TOOL_CHAIN, arguments)
+        budget = budget_for(session.client)
+        # The schema's defaults stand for "not given": then the configuration decides.
+        timeout = self.config.timeout * 1000 if asked["timeout"] == DEFAULT_TIMEOUT_MS else asked["timeout"]
+        size = asked["max_output_size"]
+        if size == DEFAULT_OUTPUT_CHARS:
+            size = self.config.max_output_size
+        stages = self.config.output
+        output = OutputOptions(
+            max_chars=min(size, budget.result_chars), intent=asked["intent"] or None, **stages.model_dump()
+        )
+        return ChainRequest(
+            asked["code"], timeout / 1000, output, session.results, budget.error_chars, on_call_done
+        )
+
+
+def _json_result(answer: object) -> Json:
+    text = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
+    return {"content": [{"type": "text", "text": text}], "isError": False}
+
+
+def error_result(text: str, session: Session) -> Json:
+    """A tool error, cause first, within what the client shows of one."""
+    limit = budget_for(session.client).error_chars
+    shown = text if len(text) <= limit else text[: limit - 20] + "\n… [cut]"
+    return {"content": [{"type": "text", "text": well_formed(shown)}], "isError": True}
