@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gatemini.chain.jsvalue import dumps
@@ -132,6 +132,8 @@ def test_one_call_in_any_usual_wrapping_is_a_single_call(code):
         "demo.echo({a: 0x})",
         "demo.echo({a: 1e400})",
         "demo.echo({a: NaN})",
+        "demo.echo({.5: 1})",
+        "demo.echo({9007199254740993: 1})",
         'demo.echo({a: "\\1"})',
         'demo.echo({a: "\\8"})',
         'demo.echo({a: "\\u{110000}"})',
@@ -212,11 +214,9 @@ def test_a_call_without_arguments_passes_none():
 
 
 def test_keys_come_in_javascripts_order_and_undefined_goes():
-    found = plan(
-        'demo.echo({b: 1, 2: "x", "1": [undefined, null], a: undefined, 0x10: 1, 1e3: 2, .5: 3, b: 4})'
-    )
+    found = plan('demo.echo({b: 1, 2: "x", "1": [undefined, null], a: undefined, 0x10: 1, 1e3: 2, b: 4})')
     assert isinstance(found, SingleCall)
-    assert dumps(found.arguments) == '{"1":[null,null],"2":"x","16":1,"1000":2,"b":4,"0.5":3}'
+    assert dumps(found.arguments) == '{"1":[null,null],"2":"x","16":1,"1000":2,"b":4}'
 
 
 def test_literals_nested_beyond_the_reader_go_to_the_sandbox():
@@ -309,6 +309,7 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.lists(PIECES).map("".join), st.lists(PIECES).map(" ".join)))
 @example('{"tool":"a","arguments":' + "[" * 100_000)
 @example("[" * 100_000)
