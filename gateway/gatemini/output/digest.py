@@ -26,6 +26,10 @@ _LOW_CARDINALITY = 12
 """Distinct values up to which a field is told as counts."""
 _COUNTED_CHARS = 40
 """Longer strings are prose, not categories."""
+_NESTED_LEVELS = 2
+"""Levels of objects inside rows that are described too: `status.phase`, `fields.status.name`."""
+_NESTED_KEYS = 60
+"""An object inside rows with more keys than this is data, not structure."""
 _RESERVED_BYTES = 120
 """Kept free in a digest so that ranges and null counts are not crowded out by categories."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
@@ -42,9 +46,10 @@ _CATEGORIES = {str, bool, type(None), int}
 
 
 class Column:
-    """One field over all rows so far."""
+    """One field over all rows so far; `inner` describes its objects, while all its values are objects."""
 
-    def __init__(self) -> None:
+    def __init__(self, levels: int) -> None:
+        self.inner: Summary | None = Summary(levels - 1) if levels else None
         self.present = 0
         self.types: set[type] = set()
         self.nulls = 0
@@ -58,11 +63,20 @@ class Column:
         self.types |= types
         if type(None) in types:
             self.nulls += sum(value is None for value in values)
+        if self.inner is not None:
+            self._look_inside(self.inner, values, types)
         if self.counts is not None:
             self.counts = self._counted(self.counts, values, types)
         known = types - {type(None)}
         if known and (known <= {int, float} or known == {str}):
             self._range(values if known == types else [v for v in values if v is not None])
+
+    def _look_inside(self, inner: Summary, values: Sequence[Any], types: set[type]) -> None:
+        objects = [value for value in values if value is not None] if type(None) in types else values
+        if objects and types <= {dict, type(None)}:
+            inner.add(objects)
+        if not types <= {dict, type(None)} or not inner.all_objects or len(inner.columns) > _NESTED_KEYS:
+            self.inner = None
 
     def _counted(self, counts: Counter[Any], values: Sequence[Any], types: set[type]) -> Counter[Any] | None:
         """The counts with `values` in them; None once the field is no category."""
@@ -120,9 +134,10 @@ def _word(value: Any) -> str:
 
 
 class Summary:
-    """Rows of one array, described as they pass by."""
+    """Rows of one array, described as they pass by; objects inside them `levels` deep."""
 
-    def __init__(self) -> None:
+    def __init__(self, levels: int = _NESTED_LEVELS) -> None:
+        self._levels = levels
         self.total = 0
         self.shapes: Counter[tuple[str, ...]] = Counter()
         self.columns: dict[str, Column] = {}
@@ -154,7 +169,7 @@ class Summary:
     def _column(self, key: str) -> Column:
         found = self.columns.get(key)
         if found is None:
-            found = self.columns[key] = Column()
+            found = self.columns[key] = Column(self._levels)
         return found
 
     @property
@@ -170,8 +185,31 @@ class Summary:
         return {k: self.total - c.present for k, c in self.columns.items() if c.present < self.total}
 
     @property
-    def identity(self) -> str | None:
-        return next((key for key in IDENTITY_KEYS if key in self.columns), None)
+    def identity(self) -> tuple[str, ...] | None:
+        """The keys that lead to what names a row: of its own, else of an object in every row (`metadata`, `name`)."""
+        own = next((key for key in IDENTITY_KEYS if key in self.columns), None)
+        if own is not None:
+            return (own,)
+        for name, column in self.columns.items():
+            if column.inner is not None and column.present == self.total:
+                inner = next((key for key in IDENTITY_KEYS if key in column.inner.columns), None)
+                if inner is not None:
+                    return (name, inner)
+        return None
+
+    def leaves(self) -> list[tuple[str, Column]]:
+        """Every described field with its dotted name, those nearer to the row first."""
+        level: list[tuple[str, Summary]] = [("", self)]
+        found: list[tuple[str, Column]] = []
+        while level:
+            deeper: list[tuple[str, Summary]] = []
+            for prefix, summary in level:
+                for key, column in summary.columns.items():
+                    found.append((prefix + key, column))
+                    if column.inner is not None:
+                        deeper.append((f"{prefix}{key}.", column.inner))
+            level = deeper
+        return found
 
     def schema(self) -> dict[str, str] | str:
         """Field → type; for rows that are no objects one type name."""
@@ -188,12 +226,13 @@ class Summary:
         if not self.all_objects:
             return made
         facts: list[tuple[str, str, Any]] = []
-        for key, column in self.columns.items():
+        leaves = self.leaves()
+        for key, column in leaves:
             categories = column.categories
             if categories is not None:
                 facts.append(("counts", key, dict(categories)))
-        ranges = [("range", key, column.span) for key, column in self.columns.items() if column.span]
-        nulls = [("nulls", key, column.nulls) for key, column in self.columns.items() if column.nulls]
+        ranges = [("range", key, column.span) for key, column in leaves if column.span]
+        nulls = [("nulls", key, column.nulls) for key, column in leaves if column.nulls]
         for group, room in ((facts, limit - _RESERVED_BYTES), (ranges, limit - 40), (nulls, limit)):
             for part, key, fact in group:
                 had = part in made

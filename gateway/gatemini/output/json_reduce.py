@@ -70,13 +70,19 @@ def collapsed_rows(
     if summary.missing:
         made["missing_in_rows"] = summary.missing
     made["first_rows"] = shown
-    key = summary.identity
-    if key is not None and detail.identities:
-        named = [short(row.get(key)) for row in later[: detail.identities]]
-        made["next_identities"] = {"key": key, "values": named}
+    keys = summary.identity
+    if keys is not None and detail.identities:
+        named = [short(_at(row, keys)) for row in later[: detail.identities]]
+        made["next_identities"] = {"key": ".".join(keys), "values": named}
     if detail.digest and (digest := summary.digest()):
         made["digest"] = digest
     return made
+
+
+def _at(row: Any, keys: Sequence[str]) -> Any:
+    for key in keys:
+        row = row.get(key) if isinstance(row, dict) else None
+    return row
 
 
 def stand_in(bulk: Bulk, detail: Detail) -> dict[str, Any]:

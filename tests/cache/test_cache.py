@@ -1,0 +1,212 @@
+"""The cache: warm when it is exactly ours, cold with a warning for anything else, never a crash."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gatemini.cache import Cache, config_hash, text_hash
+from gatemini.config.schema import BackendConfig
+from gatemini.model import Tool
+
+TOOL = Tool(
+    "demo", "echo", "Says it again.", {"type": "object", "properties": {"x": {}}}, tags=("t",), repairs=("r",)
+)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def filled(path: Path) -> Cache:
+    cache = Cache(path)
+    cache.put_tools("demo", "hash", [TOOL])
+    cache.put_era("demo", "hash", "2026-07-28")
+    cache.put_embeddings("model", {text_hash("a"): b"\x00\x01\xff"})
+    cache.put_usage({"demo.echo": 3})
+    return cache
+
+
+def test_what_was_saved_is_there_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "cache.json"
+    assert filled(path).save()
+    again = Cache(path)
+    again.load()
+    assert again.problem is None
+    assert again.tools("demo", "hash") == [TOOL]
+    assert again.era("demo", "hash") == "2026-07-28"
+    assert again.embeddings("model") == {text_hash("a"): b"\x00\x01\xff"}
+    assert again.usage == {"demo.echo": 3}
+
+
+def test_no_file_is_a_cold_start_without_a_word(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache.json")
+    cache.load()
+    assert cache.problem is None
+    assert cache.tools("demo", "hash") is None
+
+
+def test_a_changed_configuration_makes_its_tools_stale(tmp_path: Path) -> None:
+    before = config_hash(BackendConfig(name="demo", command="srv"))
+    after = config_hash(BackendConfig(name="demo", command="srv", args=("-v",)))
+    cache = Cache(tmp_path / "cache.json")
+    cache.put_tools("demo", before, [TOOL])
+    cache.put_era("demo", before, "old")
+    assert cache.tools("demo", before) == [TOOL]
+    assert cache.tools("demo", after) is None
+    assert cache.era("demo", after) is None
+    cache.put_tools("demo", after, [])
+    assert cache.era("demo", after) is None
+
+
+def test_no_part_of_a_configuration_is_written(tmp_path: Path) -> None:
+    config = BackendConfig(name="demo", command="srv", env={"TOKEN": "hunter2"})
+    cache = Cache(tmp_path / "cache.json")
+    cache.put_tools("demo", config_hash(config), [TOOL])
+    cache.save()
+    assert "hunter2" not in cache.path.read_text()
+
+
+def test_the_file_is_private_and_written_as_a_whole(tmp_path: Path) -> None:
+    cache = filled(tmp_path / "cache.json")
+    cache.save()
+    assert cache.path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["cache.json"]
+
+
+GOOD = {"version": 1, "backends": {}, "embeddings": {}, "usage": {}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00\xff\xfe",
+        b'{"version":1,"backends":{',
+        b"[]",
+        b"null",
+        b"[" * 100_000,
+        json.dumps({**GOOD, "version": 2}).encode(),
+        json.dumps({**GOOD, "version": True}).encode(),
+        json.dumps({**GOOD, "extra": 1}).encode(),
+        json.dumps({**GOOD, "usage": {"a": "many"}}).encode(),
+        json.dumps({**GOOD, "backends": {"a": {"config": "x", "tools": [{"name": 5}]}}}).encode(),
+        json.dumps(
+            {**GOOD, "backends": {"a": {"config": "x", "tools": [{"name": "t", "input_schema": []}]}}}
+        ).encode(),
+        json.dumps({**GOOD, "embeddings": {"m": ["x"]}}).encode(),
+    ],
+)
+def test_anything_else_in_the_file_is_set_aside_with_a_warning(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "cache.json"
+    path.write_bytes(content)
+    cache = Cache(path)
+    cache.load()
+    assert cache.problem is not None
+    assert "set aside as cache.json.bad" in caplog.text
+    assert (tmp_path / "cache.json.bad").read_bytes() == content
+    assert not path.exists()
+    cache.put_usage({"a.b": 1})
+    assert cache.save()
+
+
+def test_a_directory_in_its_place_is_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "cache.json"
+    path.mkdir()
+    cache = Cache(path)
+    cache.load()
+    assert cache.problem is not None
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_a_damaged_file_never_raises(tmp_path: Path, noise: bytes, at: int) -> None:
+    path = tmp_path / "cache.json"
+    filled(path).save()
+    data = path.read_bytes()
+    path.write_bytes(data[:at] + noise + data[at + len(noise) :])
+    cache = Cache(path)
+    cache.load()
+    cache.tools("demo", "hash")
+    cache.embeddings("model")
+
+
+def test_embeddings_that_are_no_base64_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "cache.json"
+    path.write_text(json.dumps({**GOOD, "embeddings": {"m": {"a": "AAE=", "b": "!"}}}))
+    cache = Cache(path)
+    cache.load()
+    assert cache.embeddings("m") == {"a": b"\x00\x01"}
+
+
+def test_a_place_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    cache = filled(blocked / "cache.json")
+    assert not cache.save()
+    assert "could not be written" in caplog.text
+
+
+def test_a_failed_replacement_leaves_the_old_file_and_no_litter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cache.json"
+    filled(path).save()
+    before = path.read_bytes()
+    cache = filled(path)
+    cache.put_usage({"x.y": 9})
+
+    def refuse(*_: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    assert not cache.save()
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["cache.json"]
+    assert cache.due or cache.save()
+
+
+def test_it_is_due_when_something_changed_and_not_more_often_than_every_few_seconds(tmp_path: Path) -> None:
+    clock = Clock()
+    cache = Cache(tmp_path / "cache.json", clock=clock)
+    assert not cache.due
+    cache.put_usage({"a.b": 1})
+    assert cache.due
+    cache.save()
+    assert not cache.due
+    cache.put_usage({"a.b": 2})
+    assert not cache.due
+    clock.now = 5
+    assert cache.due
+    cache.save()
+    cache.put_usage({"a.b": 2})
+    clock.now = 50
+    assert not cache.due
+
+
+def test_backends_no_longer_configured_are_forgotten(tmp_path: Path) -> None:
+    cache = filled(tmp_path / "cache.json")
+    cache.put_tools("other", "hash", [TOOL])
+    cache.forget_all_but(["other"])
+    assert cache.tools("demo", "hash") is None
+    assert cache.tools("other", "hash") is not None
+
+
+def test_another_models_embeddings_make_room_for_the_one_in_use(tmp_path: Path) -> None:
+    cache = filled(tmp_path / "cache.json")
+    cache.put_embeddings("new", {"k": b"v"})
+    assert cache.embeddings("model") == {}
+    assert cache.embeddings("new") == {"k": b"v"}

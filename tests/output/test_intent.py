@@ -1,0 +1,93 @@
+"""The intent keeps what it names and never breaks JSON."""
+
+import json
+
+from gatemini.output.intent import filter_json, filter_text, matches, terms
+from gatemini.output.jsontext import dump
+from gatemini.output.pipeline import OutputOptions, reduce_output
+from gatemini.output.results import ResultStore
+
+
+def test_terms_are_the_distinct_lower_case_words_of_the_intent() -> None:
+    assert terms("Failed orders of FAILED-order №7, naïve_user") == [
+        "failed", "orders", "of", "order", "7", "naïve", "user",
+    ]  # fmt: skip
+
+
+def test_a_part_stays_when_more_than_three_tenths_of_the_terms_occur_as_whole_words() -> None:
+    ten = [f"term{n}x" for n in range(10)]
+    assert not matches("term0x term1x term2x", ten)
+    assert matches("term0x term1x term2x term3x", ten)
+    assert not matches("concatenate", ["cat"])
+    assert matches("a CAT.", ["cat"])
+    assert not matches("cat2", ["cat"])
+    assert matches("cat_2", ["cat"])
+
+
+def test_text_is_split_into_paragraphs_when_there_are_three() -> None:
+    found = filter_text("one apple\nmore\n\ntwo pears\n\n \nthree apple pies", "apple")
+    assert found is not None
+    assert (found.kept, found.total) == (2, 3)
+    assert found.text == "one apple\nmore\n\nthree apple pies"
+
+
+def test_text_without_paragraphs_is_split_into_groups_of_ten_lines() -> None:
+    lines = [f"line {n}" for n in range(35)]
+    lines[17] = "the needle"
+    found = filter_text("\n".join(lines), "needle")
+    assert found is not None
+    assert (found.kept, found.total) == (1, 4)
+    assert found.text.split("\n") == lines[10:20]
+
+
+def test_nothing_matching_and_everything_matching_both_leave_the_answer_unchanged() -> None:
+    assert filter_text("a\n\nb\n\nc", "zebra") is None
+    assert filter_text("a x\n\nb x\n\nc x", "x") is None
+    assert filter_text("a\n\nb\n\nc", "?!") is None
+    assert filter_json([{"a": 1}], "zebra") is None
+
+
+def test_json_records_are_kept_whole_in_the_array_that_holds_the_bulk() -> None:
+    rows = [{"id": n, "state": "failed" if n % 10 == 0 else "done"} for n in range(50)]
+    found = filter_json({"total": 50, "rows": rows}, "failed")
+    assert found is not None
+    assert found.value == {"total": 50, "rows": rows[::10]}
+    assert (found.kept, found.total) == (5, 50)
+
+
+def test_json_branches_are_kept_when_there_is_no_bulk_array() -> None:
+    found = filter_json({"network": {"mtu": 1500}, "disk": {"free": 3}, "cpu": {}}, "disk space")
+    assert found is not None
+    assert found.value == {"disk": {"free": 3}}
+
+
+def test_escapes_in_json_do_not_glue_words_together() -> None:
+    found = filter_json([{"t": "one\ntwo"}, {"t": "ntwo"}], "two")
+    assert found is not None
+    assert found.value == [{"t": "one\ntwo"}]
+
+
+def test_the_note_tells_the_intent_and_the_sections_and_the_rest_is_kept() -> None:
+    rows = [{"id": n, "text": "needle" if n == 7 else "hay " * 8} for n in range(300)]
+    store = ResultStore()
+    answer = reduce_output(dump(rows), is_json=True, options=OutputOptions(intent="the needle"), store=store)
+    assert json.loads(answer.text) == [rows[7]]
+    assert answer.notes == ["[Filtered by intent: 'the needle' — 1/300 sections]"]
+    assert answer.handle is not None
+    assert store.load(answer.handle) == rows
+
+
+def test_a_small_answer_is_not_filtered() -> None:
+    text = "a needle\n\nhay\n\nhay"
+    answer = reduce_output(text, is_json=False, options=OutputOptions(intent="needle"), store=ResultStore())
+    assert answer.text == text
+
+
+def test_a_document_too_large_to_hold_is_filtered_on_the_way() -> None:
+    rows = [{"id": n, "text": "needle" if n % 10_000 == 7 else "hay " * 8} for n in range(40_000)]
+    store = ResultStore()
+    answer = reduce_output(
+        dump({"rows": rows, "n": 1}), is_json=True, options=OutputOptions(intent="needle"), store=store
+    )
+    assert json.loads(answer.text) == {"rows": rows[7::10_000], "n": 1}
+    assert "4/40000 sections" in answer.notes[0]

@@ -1,0 +1,245 @@
+"""Result handles: everything comes back exactly, within the caps, and what is gone says so."""
+
+import base64
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
+from gatemini.output.jsontext import dump
+from gatemini.output.results import ResultStore
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+ROWS: list[dict[str, Any]] = [
+    {"id": n, "team": "red" if n % 2 else "blue", "at": f"2024-05-{n % 28 + 1:02d}"} for n in range(100)
+]
+
+
+def test_a_handle_is_res_and_eight_hex_digits_and_valid_only_in_its_session() -> None:
+    one, other = ResultStore(), ResultStore()
+    handle = one.save(ROWS)
+    assert handle.startswith("res_")
+    assert len(handle) == 12
+    int(handle[4:], 16)
+    with pytest.raises(ResultGone):
+        other.load(handle)
+
+
+def test_info_tells_rows_schema_digest_and_how_to_read_on() -> None:
+    store = ResultStore()
+    info = store.info(store.save({"items": ROWS, "total": 100}, label="people"))
+    assert info["total_rows"] == 100
+    assert info["rows_at"] == "items"
+    assert info["label"] == "people"
+    assert info["schema"] == {"id": "integer", "team": "string", "at": "string"}
+    assert info["digest"]["counts"] == {"team": {"blue": 50, "red": 50}}
+    assert info["digest"]["range"] == {"id": [0, 99], "at": ["2024-05-01", "2024-05-28"]}
+    assert f"gatemini://result/{info['handle']}/" in info["note"]
+
+
+def test_a_digest_never_exceeds_600_bytes() -> None:
+    wide = [{f"column_{k}": (n + k) % 7 for k in range(80)} for n in range(50)]
+    store = ResultStore()
+    assert 100 < len(dump(store.info(store.save(wide))["digest"])) <= 600
+
+
+def test_rows_come_at_most_forty_at_a_time_and_lead_to_the_end() -> None:
+    store = ResultStore()
+    handle = store.save(ROWS)
+    page = store.rows(handle, 0, 1000)
+    assert page["rows"] == ROWS[:40]
+    assert page["next_offset"] == 40
+    seen, offset = [], 0
+    while offset is not None:
+        page = store.rows(handle, offset)
+        seen += page["rows"]
+        offset = page["next_offset"]
+    assert seen == ROWS
+    assert store.rows(handle, 100) == {
+        "handle": handle, "offset": 100, "total_rows": 100, "next_offset": None, "rows": [],
+    }  # fmt: skip
+
+
+def test_chunks_are_as_long_as_asked_for() -> None:
+    store = ResultStore()
+    handle = store.save(ROWS)
+    assert store.chunk(handle, 10, 75)["rows"] == ROWS[10:85]
+    assert store.chunk(handle, 85, 75)["next_offset"] is None
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "3", True, None])
+def test_an_offset_that_is_no_whole_number_is_refused(bad: Any) -> None:
+    store = ResultStore()
+    handle = store.save(ROWS)
+    with pytest.raises(InvalidRequest, match="offset"):
+        store.rows(handle, bad)
+
+
+def test_of_a_text_the_rows_are_its_lines() -> None:
+    store = ResultStore()
+    handle = store.save("a\nb\u2028still b\r\n\nd")
+    assert store.rows(handle)["rows"] == ["a", "b\u2028still b\r", "", "d"]
+    assert store.load(handle) == "a\nb\u2028still b\r\n\nd"
+    long = store.save("\n".join(f"line {n} {'x' * 90}" for n in range(20_000)))
+    assert store.rows(long, 12_345, 2)["rows"][1].startswith("line 12346 ")
+    assert store.info(long)["total_rows"] == 20_000
+
+
+def test_a_string_that_looks_like_json_stays_a_string() -> None:
+    store = ResultStore()
+    assert store.load(store.save("[1,2]")) == "[1,2]"
+
+
+def test_values_and_bytes_come_back_exactly() -> None:
+    store = ResultStore()
+    for text in (
+        '{"2":1,"1":2,"a":1,"a":2}',
+        '"\\ud800"',
+        "\ud800",
+        '{"n":12345678901234567890123}',
+        "[NaN]",
+        "",
+    ):
+        assert store.text(store.save(text=text)) == text
+    for value in (None, 0, "", [], {"a": {"1": None}}):
+        assert store.load(store.save(value)) == value
+
+
+def test_a_row_far_inside_a_large_result_is_found_without_reading_all_of_it() -> None:
+    rows = [{"id": n, "pad": "x" * 20} for n in range(60_000)]
+    store = ResultStore(memory_bytes=1000)
+    handle = store.save({"wrapped": {"rows": rows}})
+    assert store.disk_used > 1 << 20
+    assert store.rows(handle, 51_234, 3)["rows"] == rows[51_234:51_237]
+    assert store.rows(handle, 59_999)["rows"] == rows[59_999:]
+    assert store.chunk(handle, 0, 60_000)["rows"] == rows
+
+
+def test_a_dropped_handle_and_an_idle_one_fail_loudly() -> None:
+    clock = Clock()
+    store = ResultStore(clock=clock, idle_seconds=3600)
+    dropped, idle, used = store.save(1), store.save(2), store.save(3)
+    assert store.drop(dropped)
+    clock.now = 3000
+    store.load(used)
+    clock.now = 3601
+    for gone in (dropped, idle, "res_00000000", "nonsense"):
+        with pytest.raises(ResultGone, match=f"{gone} does not exist in this session .*: run the call again"):
+            store.load(gone)
+    assert store.load(used) == 3
+    assert [entry["handle"] for entry in store.list()] == [used]
+
+
+def test_over_the_memory_cap_the_least_recently_used_goes_to_disk_and_still_reads(tmp_path: Path) -> None:
+    store = ResultStore(memory_bytes=250, directory=tmp_path)
+    texts = [str(n) * 100 for n in range(3)]
+    first, second, third = (store.save(text) for text in texts)
+    assert store.memory_used == 200
+    assert store.disk_used == 100
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [file.name for file in folder.iterdir()] == [first]
+    assert [store.text(handle) for handle in (first, second, third)] == texts
+
+
+def test_over_the_disk_cap_the_oldest_unused_goes(tmp_path: Path) -> None:
+    store = ResultStore(memory_bytes=100, disk_bytes=200, directory=tmp_path)
+    handles = [store.save(str(n) * 100) for n in range(5)]
+    assert [entry["handle"] for entry in store.list()] == handles[2:]
+    with pytest.raises(ResultGone):
+        store.load(handles[0])
+
+
+def test_what_fits_neither_memory_nor_disk_is_refused_and_the_answer_says_so() -> None:
+    store = ResultStore(memory_bytes=10, disk_bytes=50)
+    with pytest.raises(ResultNotKept, match="100 bytes"):
+        store.save("x" * 100)
+
+
+def test_closing_removes_the_files_and_every_handle(tmp_path: Path) -> None:
+    store = ResultStore(memory_bytes=10, directory=tmp_path)
+    handle = store.save("x" * 100)
+    store.close()
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ResultGone):
+        store.text(handle)
+    with pytest.raises(ResultNotKept):
+        store.save(1)
+
+
+def test_a_file_taken_away_from_under_it_is_a_result_that_is_gone(tmp_path: Path) -> None:
+    store = ResultStore(memory_bytes=10, directory=tmp_path)
+    handle = store.save("x" * 100)
+    next(next(tmp_path.iterdir()).iterdir()).unlink()
+    with pytest.raises(ResultGone, match=handle):
+        store.text(handle)
+
+
+def test_binary_data_comes_back_as_base64_and_has_no_rows() -> None:
+    store = ResultStore()
+    data = base64.b64encode(bytes(range(256))).decode()
+    ref = store.save_blob(data, "image/png")
+    assert store.base64(ref) == data
+    assert store.blob(ref) == (data, "image/png")
+    assert store.info(ref)["bytes"] == 256
+    assert json.loads(store.read(ref)[1])["mime_type"] == "image/png"
+    for refused in (store.load, store.rows):
+        with pytest.raises(InvalidRequest, match="base64"):
+            refused(ref)
+    with pytest.raises(InvalidRequest):
+        store.save_blob("not base64!", "image/png")
+    with pytest.raises(InvalidRequest):
+        store.base64(store.save([1]))
+
+
+def test_a_page_for_the_model_starts_with_the_facts_and_stays_readable() -> None:
+    store = ResultStore()
+    handle = store.save([{"id": n, "text": "y" * 3000} for n in range(50)])
+    mime, text = store.read(handle)
+    page = json.loads(text)
+    assert mime == "application/json"
+    assert page["schema"] == {"id": "integer", "text": "string"}
+    assert [row["id"] for row in page["rows"]] == [0, 1, 2, 3, 4, 5]
+    following = json.loads(store.read(handle, page["next_offset"])[1])
+    assert following["rows"][0]["id"] == 6
+    assert "schema" not in following
+
+
+def test_a_row_longer_than_a_page_is_clipped_visibly() -> None:
+    store = ResultStore()
+    page = json.loads(store.read(store.save(["z" * 100_000, "short"]))[1])
+    assert page["rows"][0]["chars"] == 100_002
+    assert len(page["rows"]) == 1
+    assert page["next_offset"] == 1
+
+
+def test_threads_may_save_and_read_at_once() -> None:
+    store = ResultStore(memory_bytes=2000)
+    failed: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            for n in range(40):
+                text = f"{seed}-{n} " * 30
+                assert store.text(store.save(text)) == text
+        except BaseException as error:  # noqa: BLE001  # carried to the test's own thread
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert failed == []
