@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,9 @@ class App:
             guests=anyio.CapacityLimiter(config.sandbox.max_concurrent_sandboxes),
             discovery=self.catalog.call_inside,
         )
-        self.tools = MetaTools(self.chain, self.catalog, self.registration, self.tracker, config.sandbox)
+        self.tools = MetaTools(
+            self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self._listed
+        )
 
     @classmethod
     @asynccontextmanager
@@ -172,10 +174,28 @@ class App:
     async def settled(self, timeout: float) -> bool:
         """Wait until no backend is starting any more; False when the time was over first."""
         with anyio.move_on_after(timeout) as scope:
-            while any(s.state == State.STARTING for s in self.manager.statuses()):
-                self._state_changed = anyio.Event()
-                await self._state_changed.wait()
+            await self._until(lambda: not any(s.state == State.STARTING for s in self.manager.statuses()))
         return not scope.cancelled_caught
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        """Until `holds` after a change of a backend's state; the caller bounds the wait."""
+        while not holds():
+            self._state_changed = anyio.Event()
+            await self._state_changed.wait()
+
+    async def _listed(self, timeout: float) -> list[str]:
+        """Wait for backends of which nothing is known yet; the names of those still missing."""
+
+        def unlisted() -> list[str]:
+            known = self.registry.backends()
+            return [
+                n for n in self.manager.names() if n not in known and self.manager.state(n) == State.STARTING
+            ]
+
+        if unlisted():
+            with anyio.move_on_after(timeout):
+                await self._until(lambda: not unlisted())
+        return unlisted()
 
     def problems(self) -> list[str]:
         """Everything about the configuration that its owner should know, one sentence each."""

@@ -1,7 +1,7 @@
 """The gateway as an MCP server: the SDK's low-level server with our handlers.
 
 Speaks both protocol eras (`initialize`, and the stateless 2026-07-28 envelope after `server/discover`).
-Handlers answer with plain dicts, which the SDK validates and writes. Above: direct.py. Below: tools.py,
+Answers are the SDK's models, since their era-dependent fields are its business. Above: direct.py. Below: tools.py,
 resources.py, prompts.py.
 """
 
@@ -40,32 +40,39 @@ def build_server(surface: Surface) -> Server[Any]:
 
     async def list_tools(context: Context, _: types.PaginatedRequestParams | None) -> Any:
         note_client(context)
-        return {"tools": surface.tool_definitions()}
+        return types.ListToolsResult.model_validate({"tools": surface.tool_definitions()})
 
     async def list_resources(context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        return {"resources": surface.list_resources()}
+        return types.ListResourcesResult.model_validate({"resources": surface.list_resources()})
 
     async def list_templates(context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        return {"resourceTemplates": surface.list_resource_templates()}
+        return types.ListResourceTemplatesResult.model_validate(
+            {"resourceTemplates": surface.list_resource_templates()}
+        )
 
     async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> Any:
         mime, text = _or_invalid(lambda: surface.read_resource(str(params.uri)))
-        return {"contents": [{"uri": str(params.uri), "mimeType": mime, "text": text}]}
+        contents = [{"uri": str(params.uri), "mimeType": mime, "text": text}]
+        return types.ReadResourceResult.model_validate({"contents": contents})
 
     async def list_prompts(context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        return {"prompts": surface.list_prompts()}
+        return types.ListPromptsResult.model_validate({"prompts": surface.list_prompts()})
 
     async def get_prompt(context: Context, params: types.GetPromptRequestParams) -> Any:
-        return _or_invalid(lambda: surface.get_prompt(params.name, dict(params.arguments or {})))
+        answer = _or_invalid(lambda: surface.get_prompt(params.name, dict(params.arguments or {})))
+        return types.GetPromptResult.model_validate(answer)
 
     async def complete(context: Context, params: types.CompleteRequestParams) -> Any:
         reference = params.ref.model_dump(by_alias=True, mode="json", exclude_none=True)
         values = surface.complete(reference, params.argument.name, params.argument.value)
-        return {"completion": {"values": values[:100], "total": len(values), "hasMore": len(values) > 100}}
+        completion = {"values": values[:100], "total": len(values), "hasMore": len(values) > 100}
+        return types.CompleteResult.model_validate({"completion": completion})
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
         note_client(context)
-        return await _call(surface, context, params.name, params.arguments)
+        return types.CallToolResult.model_validate(
+            await _call(surface, context, params.name, params.arguments)
+        )
 
     server: Server[Any] = Server(
         "gatemini",

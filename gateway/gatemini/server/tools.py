@@ -7,7 +7,7 @@ but cancellation. Above: surface.py. Below: catalog.py, chain/run.py, registrati
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,10 @@ from gatemini.tracker import Tracker
 
 logger = logging.getLogger(__name__)
 
+FIRST_LISTING_SECONDS = 2.0
+"""How long discovery waits for backends that have never listed their tools (no cache, still starting): an
+answer without them would send the agent the wrong way. What is not there by then is named in a note."""
+
 OnCallDone = Callable[[CallRecord], None]
 
 
@@ -49,6 +53,8 @@ class MetaTools:
     registration: Registration
     tracker: Tracker
     config: SandboxConfig
+    listed: Callable[[float], Awaitable[list[str]]]
+    """Waits up to so many seconds; the names of backends still starting that nothing is known of."""
 
     async def call(
         self, name: str, arguments: Any, session: Session, *, on_call_done: OnCallDone | None = None
@@ -72,7 +78,8 @@ class MetaTools:
         self, name: str, arguments: Any, session: Session, on_call_done: OnCallDone | None
     ) -> tuple[Json, int]:
         if name in DISCOVERY_TOOLS:
-            return _json_result(self.catalog.call(name, arguments)), 0
+            unlisted = await self.listed(FIRST_LISTING_SECONDS)
+            return _json_result(_with_note(self.catalog.call(name, arguments), unlisted)), 0
         if name == CALL_TOOL_CHAIN:
             answer = await run_chain(self._chain_request(arguments, session, on_call_done), self.chain)
             return answer.result, answer.bytes_in
@@ -103,6 +110,13 @@ class MetaTools:
         return ChainRequest(
             asked["code"], timeout / 1000, output, session.results, budget.error_chars, on_call_done
         )
+
+
+def _with_note(answer: Json, unlisted: list[str]) -> Json:
+    if not unlisted:
+        return answer
+    note = f"still starting, tools not listed yet: {', '.join(unlisted)}"
+    return {**answer, "note": f"{answer['note']}; {note}" if answer.get("note") else note}
 
 
 def _json_result(answer: object) -> Json:
