@@ -16,6 +16,7 @@ from gatemini_sandbox.parse import (
     FUNCTION_DECLARATIONS,
     Parsed,
     binding_names,
+    code_end,
     descendants,
     text,
     value_names,
@@ -121,7 +122,7 @@ class Emitter:
             after = f'))=="string"||({enum}[{enum}[{key}]]={key});'
         self._patch.replace(name_node.start_byte, value.start_byte, before.encode())
         self._qualify(value, members, enum)
-        self._patch.insert_after(value.end_byte, after.encode())
+        self._patch.insert_after(code_end(value), after.encode())
         members.add(text(name_node))
         number_value = _integer(value)
         return number_value if number_value is not None else key
@@ -253,7 +254,7 @@ class Emitter:
             )
         else:
             code = "".join(f"{owner}.{name}={name};" for name in names)
-        self._patch.insert_after(statement.end_byte, f";{code}".encode())
+        self._patch.insert_after(code_end(statement), f";{code}".encode())
 
     def import_alias(self, node: Node) -> None:
         """`import X = A.B` is a constant if anything uses X as a value, and nothing otherwise."""
@@ -303,10 +304,10 @@ class Emitter:
                 continue
             parent = call.parent
             if parent is not None and parent.type == "expression_statement" and parent.parent == body:
-                self._patch.insert_after(parent.end_byte, f";{';'.join(assignments)};".encode())
+                self._patch.insert_after(code_end(parent), f";{';'.join(assignments)};".encode())
             else:
                 self._patch.insert_before(call.start_byte, b"void(")
-                self._patch.insert_after(call.end_byte, f",{','.join(assignments)})".encode())
+                self._patch.insert_after(code_end(call), f",{','.join(assignments)})".encode())
 
     # --- shared
 
@@ -343,7 +344,8 @@ class Emitter:
         return f"var {name};" if block.type == "program" else f"let {name};"
 
     def _close(self, body: Node, code: str) -> None:
-        self._patch.replace(body.end_byte - 1, body.end_byte, code.encode())
+        end = code_end(body)
+        self._patch.replace(end - 1, end, code.encode())
 
 
 def _statement(node: Node) -> Node:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from quickjs_rs import transform_source
 from tree_sitter import Node
+from wasmtime import Trap, WasmtimeError
 
 from gatemini_sandbox.parse import descendants, parse_tree
 
@@ -25,13 +26,20 @@ class Refused(Exception):
     """OXC does not take the code either; the text is its reason."""
 
 
+# A function, because OXC takes no `return` outside of one; in brackets, because a stray `}` or `})` in the code must
+# not close it unseen.
+_OPEN, _CLOSE = "[async function() {", "}];"
+
+
 def transform(code: str) -> str:
     """TypeScript to reprinted JavaScript; raises Refused with OXC's words, which hold no position."""
     try:
-        return transform_source(_FILE, code)
-    except Exception as error:
-        message = str(error)
-        raise Refused(message.split(f"{_FILE}:", 1)[-1].strip()) from error
+        printed = transform_source(_FILE, f"{_OPEN}{code}\n{_CLOSE}").strip()
+    except (RuntimeError, Trap, WasmtimeError) as error:
+        raise Refused(str(error).split(f"{_FILE}:", 1)[-1].strip()) from error
+    if not (printed.startswith(_OPEN) and printed.endswith(_CLOSE)):
+        raise Refused("Unexpected token")
+    return printed[len(_OPEN) : -len(_CLOSE)]
 
 
 class Alignment:

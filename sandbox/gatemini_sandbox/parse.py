@@ -62,6 +62,8 @@ _QUERY = Query(
     (required_parameter (override_modifier)) @property_parameter
     (required_parameter "readonly") @property_parameter
     (variable_declarator "!" @definite)
+    (binary_expression left: (binary_expression operator: "<") operator: ">") @chained
+    (assignment_expression "using" @using)
     (method_definition "?" @definite)
     """,
 )
@@ -73,8 +75,9 @@ MAX_REPAIRS = 32
 TRACE_LIMIT = 64 * 1024
 
 _SEPARATOR = re.compile(b"\xe2\x80[\xa8\xa9]")
+_KEYWORD_ALONE = re.compile(rb"\b(?:let|new)\b(?=\s*(?:\n|//|/\*))")
 _INVISIBLE = re.compile(b"\xe2\x80\x8b|\xe2\x81\xa0")
-_TEXTUAL = {"string_fragment", "string", "template_string", "regex_pattern", "escape_sequence", "jsx_text"}
+TEXTUAL = frozenset(["string_fragment", "string", "template_string", "regex_pattern", "escape_sequence"])
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,20 @@ class Parsed:
     @property
     def root(self) -> Node:
         return self.tree.root_node
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the grammar fails, or is known to read such code in another way than TypeScript.
+
+        `tag<T>`…`` becomes two comparisons; `let` or `new` before a line break or a comment may become a name.
+        """
+        if self.root.has_error or any(kind == "chained" for kind, _ in self.nodes):
+            return True
+        for match in _KEYWORD_ALONE.finditer(self.data):
+            node = self.root.descendant_for_byte_range(match.start(), match.start() + 3)
+            if node is not None and node.type == "identifier":
+                return True
+        return False
 
 
 def parse(data: bytes) -> Parsed:
@@ -135,13 +152,24 @@ def text(node: Node) -> str:
     return raw.decode("utf-8", "replace") if raw else ""
 
 
+def code_end(node: Node) -> int:
+    """Where the node's last token ends; the grammar may count a comment behind it to the node."""
+    while True:
+        inner = next(
+            (c for c in reversed(node.children) if c.type != "comment" and c.end_byte > c.start_byte), None
+        )
+        if inner is None:
+            return node.end_byte
+        node = inner
+
+
 def _repair_characters(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
     """U+2028/2029 end a line and zero-width characters are nothing, but not where they are text."""
     repaired = bytearray(data)
     for pattern, replacement in ((_SEPARATOR, b"\n  "), (_INVISIBLE, b"   ")):
         for match in pattern.finditer(data):
             node = tree.root_node.descendant_for_byte_range(match.start(), match.end())
-            if node is None or node.type not in _TEXTUAL:
+            if node is None or node.type not in TEXTUAL:
                 repaired[match.start() : match.end()] = replacement
     if repaired == data:
         return data, tree
@@ -222,6 +250,22 @@ def last_statement(root: Node) -> Node | None:
 FUNCTION_DECLARATIONS = ("function_declaration", "generator_function_declaration")
 
 
+def foreign_character(parsed: Parsed) -> int | None:
+    """Byte offset of the first character outside strings and comments that no JavaScript token holds."""
+    offset = at = 0
+    code = parsed.data.decode("utf-8", "replace")
+    for match in re.finditer(r"[^\x00-\x7f]", code):
+        character = match[0]
+        offset += len(code[at : match.start()].encode())
+        at = match.start()
+        if f"a{character}".isidentifier() or character.isspace() or character in "\ufeff\u200c\u200d":
+            continue
+        node = parsed.root.descendant_for_byte_range(offset, offset + 1)
+        if node is not None and node.type not in TEXTUAL and node.type not in ("comment", "hash_bang_line"):
+            return offset
+    return None
+
+
 def offending_offset(data: bytes, root: Node) -> int:
     """Byte offset of the first token no reading of the text can go on with, by the parser's own trace."""
     if len(data) <= TRACE_LIMIT:
@@ -259,7 +303,7 @@ def _traced_offset(data: bytes) -> int | None:
     parser = Parser(LANGUAGE)
     parser.logger = note
     parser.parse(data)
-    if not best:
+    if not best or not done:
         return None
     row, column = max(best)
     starts = [0, *(match.end() for match in re.finditer(rb"\n", data))]

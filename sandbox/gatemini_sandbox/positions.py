@@ -48,6 +48,10 @@ class SourceText:
         before = self.data[self._starts[line] : offset].decode("utf-8", "ignore")
         return line + 1, len(before) + 1
 
+    def offset(self, line: int, column: int) -> int:
+        """The way back from `position`."""
+        return self._starts[line - 1] + len(self.line(line)[: column - 1].encode("utf-8", "replace"))
+
     def line(self, number: int) -> str:
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 

@@ -15,6 +15,7 @@ from tree_sitter import Node
 from gatemini_sandbox.parse import (
     FUNCTION_DECLARATIONS,
     Parsed,
+    code_end,
     descendants,
     identifiers,
     last_statement,
@@ -190,7 +191,7 @@ class Shaper:
             self._default = text(name)
         else:
             self._patch.replace(node.start_byte, value.start_byte, f"{_DEFAULT}=".encode())
-            self._patch.insert_after(node.end_byte, b";")
+            self._patch.insert_after(code_end(node), b";")
             self._shape.prefix += f"let {_DEFAULT};"
             self._default = _DEFAULT
         self._default_class = "class" in value.type
@@ -229,7 +230,7 @@ class Shaper:
         if function.type in ("arrow_function", "function_expression") and not _required_parameters(function):
             self._shape.kind = "function"
             self._patch.insert_before(expression.start_byte, b"return await(")
-            self._patch.insert_after(expression.end_byte, b")()")
+            self._patch.insert_after(code_end(expression), b")()")
             return
         self._shape.kind = "expression"
         self._patch.insert_before(expression.start_byte, b"return ")

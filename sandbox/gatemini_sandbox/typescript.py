@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from gatemini_sandbox.emit import Emitter
-from gatemini_sandbox.parse import Parsed, text
+from gatemini_sandbox.parse import Parsed, code_end, text
 from gatemini_sandbox.positions import Patch, SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -43,6 +43,7 @@ class Eraser:
 
     def __init__(self, parsed: Parsed, source: SourceText, patch: Patch) -> None:
         self._data = parsed.data
+        self._root = parsed.root
         self._source = source
         self._patch = patch
         self._emitter = Emitter(parsed, patch)
@@ -82,6 +83,7 @@ class Eraser:
             "module": self._namespace,
             "import_alias": self._emitter.import_alias,
             "decorator": self._decorator,
+            "using": self._using,
         }
 
     def run(self, nodes: list[tuple[str, Node]]) -> None:
@@ -93,6 +95,7 @@ class Eraser:
             if handler is not None:
                 handler(node)
         self._emitter.finish()
+        self._html_comments()
 
     def error(self, node: Node, message: str, hint: str | None = None) -> SandboxSyntaxError:
         line, column = self._source.position(node.start_byte)
@@ -154,10 +157,11 @@ class Eraser:
 
     def _separator(self, node: Node) -> bytes:
         """A semicolon if the statement ends with this node and the next line could continue it."""
-        if _CONTINUES.match(self._data, node.end_byte) is None:
+        end = code_end(node)
+        if _CONTINUES.match(self._data, end) is None:
             return b""
         current: Node | None = node
-        while current is not None and current.end_byte == node.end_byte:
+        while current is not None and code_end(current) == end:
             if current.type in _STATEMENTS:
                 return b";"
             current = current.parent
@@ -227,6 +231,8 @@ class Eraser:
 
     def _this_parameter(self, node: Node) -> None:
         following = node.next_sibling
+        while following is not None and following.type == "comment":
+            following = following.next_sibling
         end = following.end_byte if following is not None and following.type == "," else node.end_byte
         self._patch.blank(node.start_byte, end)
 
@@ -246,9 +252,23 @@ class Eraser:
         skipped = self._data[kind.start_byte : operand.start_byte]
         if b"\n" in skipped or _NEEDS_PARENTHESES.match(self._data, operand.start_byte):
             self._patch.blank(kind.start_byte, kind.end_byte, b"(")
-            self._patch.insert_after(node.end_byte, b")")
+            self._patch.insert_after(code_end(node), b")")
         else:
             self._blank(kind)
+
+    def _html_comments(self) -> None:
+        """`a<!--b` is arithmetic in TypeScript; a script would take it for a comment of the nineties."""
+        at = self._data.find(b"<!--")
+        while at >= 0:
+            node = self._root.descendant_for_byte_range(at, at + 1)
+            if node is not None and node.type == "<":
+                self._patch.insert_after(at + 1, b" ")
+            at = self._data.find(b"<!--", at + 1)
+
+    def _using(self, node: Node) -> None:
+        raise self.error(
+            node, "`using` declarations are not supported", "use const and release in a finally block"
+        )
 
     def _decorator(self, node: Node) -> None:
         name = text(node).split("(")[0].strip()

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
 
-from tree_sitter import Node
-
 from gatemini_sandbox import oxc
 from gatemini_sandbox.facts import Facts, gather
-from gatemini_sandbox.parse import Parsed, offending_offset, parse, text
+from gatemini_sandbox.parse import Parsed, foreign_character, offending_offset, parse, text
 from gatemini_sandbox.positions import Patch, Patched, SourceText
 from gatemini_sandbox.shape import Kind, Shape, Shaper, enclosing_function
 from gatemini_sandbox.syntax import SandboxSyntaxError
@@ -31,23 +29,25 @@ _TAIL = "\n})"
 CACHED_PROGRAMS = 128
 CACHED_LENGTH = 64 * 1024
 
+# Nodes whose erasing ends in an error that names them.
+_NAMED = ("decorator", "public_field_definition", "using")
+
 
 class _Positions:
-    """Guest position -> submitted text, over one or two steps of editing."""
+    """Guest position -> submitted text: back over our edits, then over OXC's printing if there was one."""
 
     def __init__(
-        self, source: SourceText, last: Patched, before: tuple[Patched, oxc.Alignment] | None = None
+        self, submitted: SourceText, patched: Patched, alignment: oxc.Alignment | None = None
     ) -> None:
-        self._source = source
-        self._last = last
-        self._before = before
+        self._submitted = submitted
+        self._patched = patched
+        self._alignment = alignment
 
     def __call__(self, line: int, byte_column: int) -> tuple[int, int]:
-        offset = self._last.original(self._last.offset(line, byte_column))
-        if self._before is not None:
-            first, alignment = self._before
-            offset = first.original(alignment.offset(offset))
-        return self._source.position(offset)
+        offset = self._patched.original(self._patched.offset(line, byte_column))
+        if self._alignment is not None:
+            offset = self._alignment.offset(offset)
+        return self._submitted.position(offset)
 
 
 @dataclass(frozen=True)
@@ -103,51 +103,63 @@ def prepare(source: str, backends: Collection[str] = ()) -> Program:
 def _prepare(source: str, backends: frozenset[str]) -> Program:
     submitted = SourceText(source)
     parsed = parse(submitted.data)
-    patch = _patch(parsed)
-    if parsed.root.has_error:
-        return _second_opinion(source, submitted, parsed, backends)
-    _check_awaits(parsed, submitted)
-    Eraser(parsed, submitted, patch).run(parsed.nodes)
-    shape = Shaper(parsed, submitted, patch, backends).run()
-    patched = patch.apply((_HEAD + shape.prefix).encode(), (shape.suffix + _TAIL).encode())
+    if not parsed.data.isascii():
+        _check_characters(parsed, submitted)
+    if parsed.doubtful:
+        for kind, node in parsed.nodes:
+            if kind in _NAMED:  # named errors first: OXC leaves these as they are, or words them worse
+                Eraser(parsed, submitted, Patch(parsed.data)).run([(kind, node)])
+        try:
+            printed = oxc.transform(submitted.text)
+        except oxc.Refused as refusal:
+            if parsed.root.has_error:
+                raise _syntax_error(str(refusal), submitted, parsed) from None
+        else:
+            return _reprinted(source, submitted, printed, backends)
+    patched, shape = _erased(parsed, submitted, backends)
     facts = gather(parsed, submitted, backends)
     return _program(source, patched, shape, facts, _Positions(submitted, patched), exact=True)
 
 
-def _patch(parsed: Parsed) -> Patch:
+def _erased(parsed: Parsed, text: SourceText, backends: frozenset[str]) -> tuple[Patched, Shape]:
+    """The steps that note edits, in order, and their result."""
     patch = Patch(parsed.data)
     for offset in parsed.breaks:
         patch.insert_after(offset, b";")
-    return patch
+    _check_awaits(parsed, text)
+    Eraser(parsed, text, patch).run(parsed.nodes)
+    shape = Shaper(parsed, text, patch, backends).run()
+    return patch.apply((_HEAD + shape.prefix).encode(), (shape.suffix + _TAIL).encode()), shape
 
 
-def _second_opinion(source: str, submitted: SourceText, parsed: Parsed, backends: frozenset[str]) -> Program:
-    """The grammar does not take the text: run what OXC makes of it, or say where the text is wrong."""
-    for kind, node in parsed.nodes:
-        if kind in ("decorator", "public_field_definition"):
-            Eraser(parsed, submitted, Patch(parsed.data)).run([(kind, node)])
-    patch = _patch(parsed)
-    shape = Shaper(parsed, submitted, patch, backends).run()
-    first = patch.apply((_HEAD + shape.prefix).encode(), (shape.suffix + _TAIL).encode())
+def _reprinted(source: str, submitted: SourceText, printed: str, backends: frozenset[str]) -> Program:
+    """The same steps on what OXC printed: enums and types are gone, namespaces and the shape are still to do."""
+    text = SourceText(printed)
+    parsed = parse(text.data)
+    alignment = oxc.Alignment(text.data, submitted.data)
+
+    def back(line: int, column: int) -> tuple[int, int]:
+        return submitted.position(alignment.offset(text.offset(line, column)))
+
     try:
-        printed = oxc.transform(first.data.decode("utf-8", "replace"))
-    except oxc.Refused as refusal:
-        raise _syntax_error(str(refusal), submitted, parsed) from None
-    again = parse(printed.encode())
-    if not again.root.has_error and not _is_one_function(again.root):
-        raise _syntax_error("Unexpected token", submitted, parsed)
-    repatch = Patch(again.data)
-    if not again.root.has_error:
-        Eraser(again, SourceText(printed), repatch).run(again.nodes)
-    last = repatch.apply()
-    positions = _Positions(submitted, last, (first, oxc.Alignment(again.data, first.data)))
-    return _program(source, last, shape, gather(parsed, submitted, backends), positions, exact=False)
-
-
-def _is_one_function(root: Node) -> bool:
-    """Whether the text stayed inside the function around it: a stray `}` would close that one."""
-    statements = [child for child in root.named_children if child.type not in ("comment", "empty_statement")]
-    return len(statements) == 1 and statements[0].type == "expression_statement"
+        patched, shape = _erased(parsed, text, backends)
+    except SandboxSyntaxError as error:
+        line, column = back(error.line, error.column)
+        raise SandboxSyntaxError(
+            error.message,
+            line=line,
+            column=column,
+            source_line=submitted.line(line),
+            hint=error.hint,
+            kind=error.kind,
+        ) from None
+    if shape.lost_value is not None:
+        shape.lost_value = *back(*shape.lost_value[:2]), shape.lost_value[2]
+    facts = gather(parsed, text, backends)
+    facts.shadowed = {name: back(*place) for name, place in facts.shadowed.items()}
+    facts.unawaited = [(*back(line, column), call) for line, column, call in facts.unawaited]
+    positions = _Positions(submitted, patched, alignment)
+    return _program(source, patched, shape, facts, positions, exact=False)
 
 
 def _program(
@@ -207,17 +219,31 @@ _LOOKALIKES = {
 }
 
 
+def _check_characters(parsed: Parsed, submitted: SourceText) -> None:
+    """The grammar takes nearly any character for a letter; the guest does not, and says so without a name."""
+    offset = foreign_character(parsed)
+    if offset is None:
+        return
+    line, column = submitted.position(offset)
+    source_line = submitted.line(line)
+    found = source_line[column - 1 : column]
+    meant = _LOOKALIKES.get(found)
+    raise SandboxSyntaxError(
+        f"Unexpected character {found} (U+{ord(found):04X})",
+        line=line,
+        column=column,
+        source_line=source_line,
+        hint=f"use {meant} instead" if meant else "put it inside a string",
+    )
+
+
 def _syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxSyntaxError:
     offset = offending_offset(parsed.data, parsed.root)
     line, column = submitted.position(offset)
     source_line = submitted.line(line)
     found = source_line[column - 1 : column]
-    hint = None
-    if found in _LOOKALIKES and found:
-        reason = f"Unexpected character {found} (U+{ord(found):04X})"
-        hint = f"use {_LOOKALIKES[found]} instead"
-    elif reason in ("Unexpected token", ""):
+    if reason in ("Unexpected token", ""):
         node = parsed.root.descendant_for_byte_range(offset, offset)
         word = text(node) if node is not None and node.child_count == 0 else found
         reason = f"Unexpected token `{word}`" if word.strip() else "Unexpected end of the code"
-    return SandboxSyntaxError(reason, line=line, column=column, source_line=source_line, hint=hint)
+    return SandboxSyntaxError(reason, line=line, column=column, source_line=source_line)
