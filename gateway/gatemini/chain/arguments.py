@@ -206,6 +206,8 @@ def _must(fault: ValidationError) -> str:
             return fault.message.replace("unknown", "has unknown", 1)
         case "anyOf" | "oneOf":
             return f"fits none of the allowed forms, got {shown}" + _alternatives(rule)
+        case None:  # a schema that is just `false`
+            return f"holds what is not allowed there: {shown}"
         case "pattern":
             return f"must match the pattern {_cut(str(rule))}, got {_shown(value)}"
         case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum" | "multipleOf":

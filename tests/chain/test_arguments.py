@@ -1,0 +1,346 @@
+"""Arguments are checked before a call leaves; the error says how to write it right (spec 2.4)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemini.chain.arguments import check
+from gatemini.chain.schemas import MAX_STEPS, faults
+from gatemini.errors import ArgumentsInvalid
+from gatemini.model import Tool
+from gatemini.types.typescript import signature
+
+ADD = {
+    "type": "object",
+    "properties": {"a": {"type": "number"}, "b": {"type": "number"}, "label": {"type": "string"}},
+    "required": ["a", "b"],
+}
+
+
+def tool(schema: dict) -> Tool:
+    return Tool("demo", "add", input_schema=schema)
+
+
+def checked(schema: dict, arguments):
+    return check(tool(schema), arguments, signature)
+
+
+def refusal(schema: dict, arguments) -> ArgumentsInvalid:
+    with pytest.raises(ArgumentsInvalid) as caught:
+        checked(schema, arguments)
+    return caught.value
+
+
+def test_arguments_that_fit_pass_untouched():
+    arguments = {"a": 1, "b": 2.5, "extra": [None]}
+    assert checked(ADD, arguments) == (arguments, ())
+
+
+@pytest.mark.parametrize("nothing", [None, {}, [], [None], [{}]])
+def test_no_arguments_are_an_empty_object(nothing):
+    assert checked({"type": "object"}, nothing) == ({}, ())
+
+
+def test_the_list_of_one_object_is_that_object():
+    assert checked(ADD, [{"a": 1, "b": 2}]) == ({"a": 1, "b": 2}, ())
+
+
+@pytest.mark.parametrize("given_", ['{"a": 1, "b": 2}', ['  {"a": 1, "b": 2}']])
+def test_a_json_string_of_an_object_is_taken_with_a_note(given_):
+    arguments, notes = checked(ADD, given_)
+    assert arguments == {"a": 1, "b": 2}
+    assert "JSON string" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("given_", "said", "example"),
+    [
+        ([1, 2], "2 positional (number, number)", "({ a: 1, b: 2 })"),
+        (["x"], "not string", '({ a: "x" })'),
+        ("hello", "not string", '({ a: "hello" })'),
+        (["[1]"], "not string", '({ a: "[1]" })'),
+        (5, "not number", "({ a: 5 })"),
+        ([{"a": 1}, {"b": 2}], "2 positional (object, object)", '({ a: {"a":1}, b: {"b":2} })'),
+        ([1, 2, 3, 4], "4 positional", "({ name: value })"),
+    ],
+)
+def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example):
+    error = refusal(ADD, given_)
+    assert said in error.message
+    assert example in (error.hint or "")
+    assert signature(tool(ADD)) in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "said"),
+    [
+        (ADD, {"a": 1}, 'required "b" is missing'),
+        (ADD, {"a": 1, "bb": 2}, 'required "b" is missing (there is "bb")'),
+        (ADD, {"a": "1", "b": 2}, '"a" must be number, got string "1"'),
+        (ADD, {"a": None, "b": 2}, '"a" must be number, got null'),
+        (ADD, {"a": [1], "b": 2}, '"a" must be number, got array'),
+        (
+            ADD | {"additionalProperties": False},
+            {"a": 1, "b": 2, "lable": "x"},
+            'unknown "lable" (did you mean "label"?)',
+        ),
+        (
+            {"properties": {"u": {"enum": ["open", "closed"]}}},
+            {"u": "opn"},
+            'one of "open", "closed", got "opn" (did you mean "open"?)',
+        ),
+        ({"properties": {"u": {"enum": list(range(400))}}}, {"u": -1}, "(400 in all)"),
+        ({"properties": {"u": {"const": 3}}}, {"u": 4}, "must be 3, got 4"),
+        ({"properties": {"n": {"type": "integer", "minimum": 1}}}, {"n": 0}, '"n" breaks minimum 1, got 0'),
+        ({"properties": {"s": {"maxLength": 2}}}, {"s": "abc"}, '"s" breaks maxLength 2 (its size is 3)'),
+        ({"properties": {"s": {"pattern": "^a+$"}}}, {"s": "b"}, "must match the pattern ^a+$"),
+        (
+            {"properties": {"s": {"type": ["string", "null"]}}},
+            {"s": 1},
+            "must be string or null, got number 1",
+        ),
+        (
+            {"properties": {"rows": {"type": "array", "items": {"type": "object", "required": ["id"]}}}},
+            {"rows": [{"id": 1}, {}]},
+            '"rows[1]" lacks id',
+        ),
+        (
+            {
+                "properties": {
+                    "x": {
+                        "anyOf": [
+                            {"type": "string"},
+                            {"type": "object", "properties": {"k": {"type": "number"}}},
+                        ]
+                    }
+                }
+            },
+            {"x": {"k": "v"}},
+            '"x.k" must be number, got string "v"',
+        ),
+        (
+            {"properties": {"x": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
+            {"x": 1},
+            "(allowed: string | null)",
+        ),
+        ({"properties": {"x": {"uniqueItems": True}}}, {"x": [{"a": 1}, {"a": 1}]}, "same item twice"),
+        ({"properties": {"x": {"additionalProperties": False}}}, {"x": {"y": 1}}, '"x" has unknown y'),
+        (
+            {"properties": {"x": {"$ref": "#/$defs/X"}}, "$defs": {"X": {"type": "string"}}},
+            {"x": 1},
+            '"x" must be string',
+        ),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-04/schema#",
+                "properties": {"n": {"minimum": 1, "exclusiveMinimum": True}},
+            },
+            {"n": 1},
+            '"n" breaks minimum 1',
+        ),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                "properties": {"n": {"items": [{"type": "string"}]}},
+            },
+            {"n": [1]},
+            '"n[0]" must be string',
+        ),
+        ({"properties": {"n": {"prefixItems": [{"type": "string"}]}}}, {"n": [1]}, '"n[0]" must be string'),
+    ],
+)
+def test_the_error_names_the_field_and_what_it_must_be(schema, arguments, said):
+    error = refusal({"type": "object"} | schema, arguments)
+    assert error.message.startswith("demo.add was not called: ")
+    assert said in error.message
+
+
+def test_the_hint_lists_what_is_required_and_shows_the_signature():
+    error = refusal(ADD, {"label": "x"})
+    assert error.hint == f"required: a, b. Signature: {signature(tool(ADD))}"
+    assert error.details == {"tool": "demo.add", "fields": ["a", "b"], "required": ["a", "b"]}
+
+
+def test_arguments_in_a_wrapper_are_told_to_come_out_of_it():
+    error = refusal(ADD, {"arguments": {"a": 1, "b": 2}})
+    assert 'without "arguments" around them' in (error.hint or "")
+
+
+def test_many_faults_are_counted_not_listed():
+    schema = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(30)}}
+    error = refusal(schema, {f"p{i}": i for i in range(30)})
+    assert len(error.message) < 500
+    assert "more" in error.message
+
+
+def test_a_long_value_is_not_repeated_in_the_error():
+    assert len(refusal(ADD, {"a": "x" * 10_000, "b": 1}).text()) < 800
+
+
+# --- what must never block or hang a call -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"type": "strin"}}},
+        {"properties": {"a": {"type": 5}}},
+        {"properties": {"a": "string"}},
+        {"properties": {"a": {"required": "xyz"}}},
+        {"properties": {"a": {"enum": "abc"}}},
+        {"properties": {"a": {"minimum": "5"}}},
+        {"properties": {"a": {"multipleOf": 0}}},
+        {"properties": {"a": {"maxLength": "9"}}},
+        {"properties": {"a": {"pattern": "("}}},
+        {"properties": {"a": {"pattern": 5}}},
+        {"properties": {"a": {"anyOf": []}}},
+        {"properties": {"a": {"$ref": "https://example.invalid/schema.json"}}},
+        {"properties": {"a": {"$ref": "#/$defs/none"}}},
+        {"properties": {"a": {"$ref": 5}}},
+        {"properties": {"a": {"$ref": "#/properties/a"}}},
+        {"properties": {"a": {"$dynamicRef": "#nothing"}}},
+        {"properties": []},
+        {"properties": None, "required": None},
+        {"required": "name"},
+        {"required": [5, None]},
+        {"$schema": "https://example.invalid/draft", "properties": {"a": True}},
+        {"$schema": ["x"]},
+        {"$id": 5, "properties": {"a": {"$ref": "other"}}},
+        {"allOf": "x", "not": 5, "if": [], "dependentRequired": [1], "patternProperties": {"(": {}}},
+        {"patternProperties": {"^(b+)+$": False}, "unevaluatedProperties": False},
+    ],
+)
+def test_a_schema_that_cannot_be_used_never_blocks_a_call(schema):
+    arguments = {"a": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"}
+    assert checked({"type": "object"} | schema, arguments) == (arguments, ())
+
+
+def test_the_usable_part_of_a_schema_still_counts():
+    schema = {
+        "type": "object",
+        "properties": {"x": {"$ref": "https://example.invalid/x"}, "y": {"type": "number"}},
+    }
+    assert '"y" must be number' in refusal(schema, {"x": 1, "y": "2"}).message
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^(a+)+$",
+        r"^(a|a)*$",
+        r"^(\w+\s?)*$",
+        r"^(([a-z])+.)+[A-Z]([a-z])+$",
+        r"(.*a){25}",
+        "a" * 5_000,
+        r"^(?=(a+))\1$",
+    ],
+)
+def test_a_catastrophic_pattern_is_linear_or_not_tried(pattern):
+    hostile = "a" * 5_000 + "!"
+    for schema in (
+        {"properties": {"s": {"pattern": pattern}}},
+        {"patternProperties": {pattern: {"type": "string"}}},
+    ):
+        faults({"type": "object"} | schema, {"s": hostile, hostile: 1})
+
+
+def test_a_schema_bomb_ends_at_the_step_budget():
+    levels = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(60)}
+    schema = {
+        "type": "object",
+        "allOf": [{"$ref": "#/$defs/d0"}],
+        "$defs": levels | {"d60": {"type": "object"}},
+    }
+    assert checked(schema, {"x": 1}) == ({"x": 1}, ())
+
+
+def test_required_arguments_are_checked_whatever_the_budget():
+    items = {"type": "array", "items": {"type": "number"}}
+    schema = {"type": "object", "properties": {"x": items, "y": {}}, "required": ["x", "y"]}
+    assert 'required "y"' in refusal(schema, {"x": list(range(3 * MAX_STEPS))}).message
+
+
+def test_a_recursive_schema_checks_nested_arguments():
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/n"}, "v": {"type": "number"}}}
+    schema = {"type": "object", "properties": {"next": {"$ref": "#/$defs/n"}}, "$defs": {"n": node}}
+    assert '"next.next.v" must be number' in refusal(schema, {"next": {"next": {"v": "x"}}}).message
+    deep: dict = {}
+    for _ in range(900):
+        deep = {"next": deep}
+    assert checked(schema, deep)[0] is deep
+
+
+def test_lone_surrogates_are_replaced_because_no_backend_could_read_them():
+    arguments, notes = checked({"type": "object"}, {"a\ud800": ["x\udfff\\ud800", {"n": 2**70}]})
+    assert arguments == {"a\ufffd": ["x\ufffd\\ud800", {"n": 2**70}]}
+    assert "surrogates" in notes[0]
+
+
+def test_the_validator_of_a_schema_is_kept_and_never_mixed_up():
+    first, second = {"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}
+    for _ in range(3):
+        assert '"a"' in refusal(first, {}).message
+        assert '"b"' in refusal(second, {}).message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+KEYWORDS = st.sampled_from(
+    [
+        "type",
+        "required",
+        "properties",
+        "items",
+        "enum",
+        "const",
+        "pattern",
+        "minimum",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "$ref",
+        "$defs",
+        "additionalProperties",
+        "patternProperties",
+        "uniqueItems",
+        "maxLength",
+        "minItems",
+        "if",
+        "then",
+        "else",
+        "contains",
+        "propertyNames",
+        "dependentRequired",
+        "$schema",
+        "$id",
+        "unevaluatedProperties",
+        "prefixItems",
+        "multipleOf",
+        "$dynamicRef",
+        "$anchor",
+        "format",
+    ]
+)
+SCHEMAS = st.recursive(
+    JSON,
+    lambda inner: st.dictionaries(
+        KEYWORDS, inner | st.dictionaries(st.sampled_from("abc"), inner, max_size=2), max_size=4
+    ),
+    max_leaves=15,
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(KEYWORDS, SCHEMAS, max_size=5), JSON | st.dictionaries(st.sampled_from("abc"), JSON))
+def test_checking_is_total(schema, arguments):
+    try:
+        found, _ = check(tool({"type": "object"} | schema), arguments, lambda _: "(…)")
+    except ArgumentsInvalid:
+        return
+    assert isinstance(found, dict)

@@ -1,0 +1,106 @@
+"""Tiers 2 and 3 give the same answer for the same code: the sandbox is the reference."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fixtures.running import running_app
+from gatemini.app import App
+from gatemini.chain.jsvalue import dumps
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.anyio
+
+FORMS = [
+    "{call}",
+    "await {call}",
+    "return await {call};",
+    "return {call}",
+    "const x = await {call}; return x;",
+    "// why\nlet r = await {call}\nreturn r",
+    "export default async function main() {{ return await {call}; }}",
+]
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[App]:
+    async with running_app(tmp_path) as running:
+        yield running
+
+
+async def both(app: App, call: str, form: str) -> tuple[list[Any], list[Any], int]:
+    cheap = await app.call_meta_tool("call_tool_chain", {"code": form.format(call=call)})
+    wrapped = f"const forced = await (async () => {{ return await {call}; }})();\nreturn forced;"
+    full = await app.call_meta_tool("call_tool_chain", {"code": wrapped})
+    assert full["_meta"]["gatemini/chain"]["tier"] == 3
+    return cheap["content"], full["content"], cheap["_meta"]["gatemini/chain"]["tier"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_every_wrapping_of_one_call_answers_as_the_sandbox_does(app: App, form: str) -> None:
+    call = """demo.echo({a: 1.0, 'b': [0x10, -2.5e-7, 1e21], "2": null, 1: `t`, c: {d: true,},})"""
+    cheap, full, tier = await both(app, call, form)
+    assert tier == 2
+    assert cheap == full
+    assert cheap[0]["text"].startswith('{"1":"t","2":null,"a":1,')
+
+
+def test_any_json_argument_comes_back_the_same_from_both_tiers(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    async def run() -> None:
+        async with running_app(tmp_path_factory.mktemp("tiers")) as app:
+            await examples(app)
+
+    async def examples(app: App) -> None:
+        found: list[dict[str, Any]] = []
+
+        @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @given(
+            st.dictionaries(
+                st.text(st.characters(exclude_categories=["Cs"]), max_size=8), json_values, max_size=4
+            )
+        )
+        def collect(value: dict[str, Any]) -> None:
+            found.append(value)
+
+        collect()
+        for value in found:
+            if "__proto__" in dumps(value):
+                continue  # a literal `__proto__` sets the prototype: only the sandbox knows
+            cheap, full, _ = await both(app, f"demo.echo({dumps(value)})", "return await {call};")
+            assert cheap == full, value
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "demo.fail({message: 'no such id'})",
+        "demo.add({a: 1})",
+        "demo.nope({})",
+        "demo.add(1, 2)",
+        "demo.add({a: 'x', b: 2})",
+    ],
+)
+async def test_failures_name_the_same_cause_in_both_tiers(app: App, call: str) -> None:
+    cheap, full, _ = await both(app, call, "return await {call};")
+    first = cheap[0]["text"].splitlines()[0]
+    assert full[0]["text"].splitlines()[0].startswith(first.split(" (line")[0])

@@ -1,0 +1,332 @@
+"""MCP results become the values the code sees (spec 2.3), whatever shape they have."""
+
+from __future__ import annotations
+
+import base64
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemini.chain.values import Value, to_value, tool_error
+from gatemini.model import Tool
+
+TOOL = Tool("demo", "echo")
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(60))).decode()
+
+
+class Blobs:
+    """Keeps what is saved, as the result store does."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[str, str]] = {}
+
+    def save(self, data: str, mime: str) -> str:
+        ref = f"res_{len(self.kept):08x}"
+        self.kept[ref] = (data, mime)
+        return ref
+
+
+def value_of(result: dict, tool: Tool = TOOL, blobs: Blobs | None = None) -> Value:
+    return to_value(result, tool, save_blob=(blobs or Blobs()).save)
+
+
+def text(*texts: str) -> list[dict]:
+    return [{"type": "text", "text": t} for t in texts]
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        ([], None),
+        (text("hello"), "hello"),
+        (text(""), ""),
+        (text("42"), "42"),
+        (text("true"), "true"),
+        (text('"quoted"'), '"quoted"'),
+        (text('{"a": 1}'), {"a": 1}),
+        (text(' \n[1, {"b": null}]\n'), [1, {"b": None}]),
+        (text("{not json}"), "{not json}"),
+        (text('{"a": NaN}'), '{"a": NaN}'),
+        (text("[1] [2]"), "[1] [2]"),
+        (text("Error: not really"), "Error: not really"),
+        (text("a", '{"b": 2}', "3"), ["a", {"b": 2}, "3"]),
+        (text('{"a": "\\ud800"}'), {"a": "\ud800"}),
+    ],
+)
+def test_text_is_a_string_unless_it_is_a_json_object_or_array(content, value):
+    found = value_of({"content": content})
+    assert (found.value, found.notes) == (value, [])
+
+
+def test_integers_beyond_a_double_arrive_as_strings_with_one_note():
+    found = value_of(
+        {"content": text('{"id": 1234567890123456789, "n": 5, "more": [99999999999999999999999]}')}
+    )
+    assert found.value == {"id": "1234567890123456789", "n": 5, "more": ["99999999999999999999999"]}
+    assert found.notes == ["2 integers beyond 2^53 came as strings, so that no digit is lost"]
+
+
+def test_integers_of_structured_content_keep_their_digits_and_the_result_is_not_changed():
+    result = {"content": [], "structuredContent": {"rows": [{"id": 2**60}, {"id": -(2**53)}, {"id": True}]}}
+    found = value_of(result)
+    assert found.value == {"rows": [{"id": str(2**60)}, {"id": str(-(2**53))}, {"id": True}]}
+    assert len(found.notes) == 1
+    assert result["structuredContent"]["rows"][0]["id"] == 2**60
+
+
+def test_json_text_is_passed_on_as_it_is_where_nothing_changed():
+    assert value_of({"content": text(' {"a": 1.0}')}).json() == '{"a": 1.0}'
+    assert value_of({"content": text('{"a": 1234567890123456789}')}).json() == '{"a":"1234567890123456789"}'
+
+
+# --- structuredContent: the forms of case 21 --------------------------------------------------------
+
+WRAPPED = Tool("demo", "list", output_schema={"type": "object", "x-fastmcp-wrap-result": True})
+SDK_WRAPPED = Tool(
+    "demo",
+    "list",
+    output_schema={
+        "type": "object",
+        "title": "listOutput",
+        "properties": {"result": {"title": "Result", "type": "array"}},
+        "required": ["result"],
+    },
+)
+OWN_RESULT = Tool(
+    "demo",
+    "list",
+    output_schema={"type": "object", "title": "Found", "properties": {"result": {"type": "array"}}},
+)
+DECLARED = Tool("demo", "list", output_schema={"type": "object", "properties": {"a": {"type": "number"}}})
+
+
+@pytest.mark.parametrize(
+    ("result", "tool", "value"),
+    [
+        ({"content": text('{"a":1}'), "structuredContent": {"a": 1}}, TOOL, {"a": 1}),
+        ({"content": text("2 rows found"), "structuredContent": {"rows": [1, 2]}}, TOOL, {"rows": [1, 2]}),
+        ({"content": text("1", "2"), "structuredContent": {"result": [1, 2]}}, WRAPPED, [1, 2]),
+        ({"content": text("1", "2"), "structuredContent": {"result": [1, 2]}}, SDK_WRAPPED, [1, 2]),
+        ({"content": [], "structuredContent": {"result": None}}, WRAPPED, None),
+        ({"content": [], "structuredContent": {"result": [1, 2]}}, TOOL, {"result": [1, 2]}),
+        ({"content": [], "structuredContent": {"result": [1, 2]}}, OWN_RESULT, {"result": [1, 2]}),
+        ({"content": [], "structuredContent": {"result": 1, "more": 2}}, WRAPPED, {"result": 1, "more": 2}),
+        (
+            {"content": [], "structuredContent": {"result": 1}, "_meta": {"fastmcp": {"wrap_result": True}}},
+            TOOL,
+            1,
+        ),
+        ({"structuredContent": {"a": 1}}, TOOL, {"a": 1}),
+        ({"content": None, "structuredContent": {"a": 1}}, TOOL, {"a": 1}),
+        ({"content": [], "structuredContent": [1, 2]}, TOOL, [1, 2]),
+        ({"content": [], "structuredContent": {}}, TOOL, {}),
+        ({"content": text(" "), "structuredContent": {}}, TOOL, {}),
+        ({"content": [], "structuredContent": 0}, TOOL, 0),
+        ({"content": text("x"), "structuredContent": None}, TOOL, "x"),
+    ],
+)
+def test_structured_content_is_the_value_in_every_form_it_comes_in(result, tool, value):
+    found = value_of(result, tool)
+    assert (found.value, found.notes) == (value, [])
+
+
+def test_empty_structured_content_beside_a_text_gives_the_text_and_a_note():
+    found = value_of({"content": text("all of it"), "structuredContent": {}})
+    assert found.value == "all of it"
+    assert "structuredContent was {}" in found.notes[0]
+
+
+def test_a_declared_output_schema_without_structured_content_is_one_warning_not_an_error():
+    found = value_of({"content": text("plain", "more")}, DECLARED)
+    assert found.value == ["plain", "more"]
+    assert found.notes == ["demo.list declares an output schema but sent no structuredContent"]
+
+
+def test_content_that_structured_content_leaves_out_is_named():
+    image = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    found = value_of({"content": [*text("x"), image], "structuredContent": {"a": 1}})
+    assert found.value == {"a": 1}
+    assert "image" in found.notes[0]
+    assert ".raw(" in found.notes[0]
+
+
+# --- blocks of case 23 ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "mime"), [("image", "image/png"), ("audio", "audio/wav")])
+def test_images_and_audio_are_small_descriptors_and_their_data_stays_outside(kind, mime):
+    blobs = Blobs()
+    found = value_of({"content": [{"type": kind, "data": PNG, "mimeType": mime}]}, blobs=blobs)
+    assert found.value == {"type": kind, "mimeType": mime, "bytes": 68, "ref": "res_00000000"}
+    assert blobs.kept == {"res_00000000": (PNG, mime)}
+    assert found.media == [found.value]
+
+
+def test_text_and_image_come_in_order():
+    image = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    found = value_of({"content": [*text("before"), image, *text("[1]")]})
+    assert [found.value[0], found.value[1]["type"], found.value[2]] == ["before", "image", [1]]
+
+
+def test_a_resource_link_is_an_object():
+    link = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain", "_meta": {}}
+    assert value_of({"content": [link]}).value == {
+        "type": "resource_link",
+        "uri": "file:///a",
+        "name": "a",
+        "mimeType": "text/plain",
+    }
+
+
+def test_embedded_resources_are_objects_and_their_bytes_stay_outside():
+    blobs = Blobs()
+    content = [
+        {"type": "resource", "resource": {"uri": "file:///a", "mimeType": "text/plain", "text": "hi"}},
+        {"type": "resource", "resource": {"uri": "file:///b", "mimeType": "application/zip", "blob": PNG}},
+    ]
+    found = value_of({"content": content}, blobs=blobs)
+    assert found.value == [
+        {"type": "resource", "uri": "file:///a", "mimeType": "text/plain", "text": "hi"},
+        {
+            "type": "resource",
+            "uri": "file:///b",
+            "mimeType": "application/zip",
+            "bytes": 68,
+            "ref": "res_00000000",
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [
+        (PNG[:40] + "\n" + PNG[40:], 68),
+        (PNG.rstrip("="), 68),
+        (PNG.replace("+", "-").replace("/", "_"), 68),
+        ("data:image/png;base64," + PNG, 68),
+        ("", 0),
+    ],
+)
+def test_base64_in_other_dress_is_taken_as_meant(data, size):
+    blobs = Blobs()
+    found = value_of({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}, blobs=blobs)
+    assert (found.value["bytes"], found.notes) == (size, [])
+    assert blobs.kept[found.value["ref"]][0] == (PNG if size else "")
+
+
+@pytest.mark.parametrize("data", ["!!!", "a", None, 5, "ä"])
+def test_what_is_no_base64_is_a_descriptor_and_a_warning_not_a_failed_call(data):
+    found = value_of({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})
+    assert found.value["type"] == "image"
+    assert "ref" not in found.value
+    assert "no valid base64" in found.notes[0]
+
+
+def test_an_unknown_block_is_a_descriptor_and_a_warning():
+    found = value_of({"content": [{"type": "video", "data": PNG, "mimeType": "video/mp4", "seconds": 3}]})
+    assert found.value == {
+        "type": "video",
+        "seconds": 3,
+        "mimeType": "video/mp4",
+        "bytes": 68,
+        "ref": "res_00000000",
+    }
+    assert "unknown type 'video'" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    "block", [{}, {"type": None}, "text", 5, None, {"type": "text"}, {"type": "resource", "resource": "x"}]
+)
+def test_a_broken_block_never_fails_the_call(block):
+    assert value_of({"content": [block]}).notes
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+BLOCKS = st.one_of(
+    JSON,
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["text", "image", "audio", "resource", "resource_link", "video"])},
+        optional={
+            "text": JSON,
+            "data": JSON | st.just(PNG),
+            "mimeType": JSON,
+            "resource": JSON,
+            "uri": st.text(),
+        },
+    ),
+)
+
+
+@settings(deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={"content": JSON | st.lists(BLOCKS, max_size=4), "structuredContent": JSON, "_meta": JSON},
+    ),
+    st.none() | st.dictionaries(st.text(max_size=5), JSON, max_size=3),
+)
+def test_any_result_has_a_value_that_json_holds_and_never_a_wide_integer(result, schema):
+    tool = Tool("demo", "echo", output_schema=schema)
+    found = value_of(result, tool)
+    orjson.loads(found.json().encode("utf-8", "replace"))
+    assert not _wide(found.value)
+    error = tool_error(result, tool)
+    assert error["name"] == "ToolError"
+    assert error["message"]
+
+
+def _wide(value) -> bool:
+    if isinstance(value, dict):
+        return any(map(_wide, value.values()))
+    if isinstance(value, list):
+        return any(map(_wide, value))
+    return isinstance(value, int) and abs(value) >= 2**53
+
+
+# --- errors of case 20 ------------------------------------------------------------------------------
+
+
+def test_a_failed_call_carries_message_tool_and_backend():
+    assert tool_error({"content": text("no such id"), "isError": True}, Tool("demo", "fail")) == {
+        "name": "ToolError",
+        "message": "no such id",
+        "tool": "demo.fail",
+        "backend": "demo",
+    }
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ({"content": []}, "said nothing"),
+        ({}, "said nothing"),
+        ({"content": text("a", " ", "b")}, "a\nb"),
+        ({"content": [], "structuredContent": {"message": "gone"}}, "gone"),
+        ({"content": [], "structuredContent": {"error": "gone"}}, "gone"),
+        ({"content": [], "structuredContent": {"x": 1}}, '{"x":1}'),
+        ({"content": [{"type": "resource", "resource": {"text": "log"}}]}, "log"),
+    ],
+)
+def test_the_message_is_what_the_tool_said(result, message):
+    assert message in tool_error(result, TOOL)["message"]
+
+
+def test_structured_errors_keep_their_code_and_content():
+    error = tool_error({"content": text("x"), "structuredContent": {"code": 404, "id": "q"}}, TOOL)
+    assert (error["code"], error["structured"]) == (404, {"code": 404, "id": "q"})
+
+
+def test_a_very_long_error_is_cut_in_the_middle():
+    message = tool_error({"content": text("start" + "x" * 100_000 + "end")}, TOOL)["message"]
+    assert len(message) < 8_100
+    assert message.startswith("start")
+    assert message.endswith("end")
