@@ -74,7 +74,9 @@ def main() -> int:
             return 0
         console.print(f"[red]The demo failed:[/red] {failure}", highlight=False)
         if stderr.exists() and (said := stderr.read_text(errors="replace").strip()):
-            console.print("What the gateway said on stderr:", said[-4000:], sep="\n", markup=False)
+            console.print(
+                "What the gateway said on stderr:", said[-4000:], sep="\n", markup=False, soft_wrap=True
+            )
     return 1
 
 
@@ -109,8 +111,8 @@ async def _greet(console: Console, client: Client, ledger: Ledger, started: floa
     names = ", ".join(tool.name for tool in tools)
     console.rule("[bold]gatemini demo[/bold]: an agent, one gateway, three backends")
     console.print(
-        f"`gatemini --direct` answered after {time.perf_counter() - started:.2f} s over stdio "
-        f"(protocol {client.protocol_version}).\nThe agent sees {len(tools)} tools: {names}",
+        f"`gatemini --direct` answered after {time.perf_counter() - started:.2f} s over stdio, "
+        f"protocol {client.protocol_version}.\nThe agent sees {len(tools)} tools: {names}.",
         highlight=False,
     )
 
@@ -119,9 +121,9 @@ async def _search(console: Console, client: Client, ledger: Ledger) -> None:
     _step(console, "1", f'search_tools: "{TASK}"')
     with ledger.timed("search"):
         answer = await _call(client, ledger, "search_tools", {"task_description": TASK, "limit": 5})
-    table = Table("tool", "what it does", "how to call it", box=None, padding=(0, 2, 0, 0))
+    table = Table("tool", "what it does", box=None, padding=(0, 2, 0, 0))
     for row in json.loads(answer)["results"]:
-        table.add_row(row["name"], row["description"], row.get("call", ""))
+        table.add_row(row["name"], row["description"])
     console.print(table)
 
 
@@ -141,8 +143,9 @@ async def _chain(console: Console, client: Client, ledger: Ledger) -> None:
     with ledger.timed("chain"):
         result = await _result(client, ledger, "call_tool_chain", {"code": code})
     [first, *notes] = [block.text for block in result.content if isinstance(block, TextContent)]
-    _step(console, "4", "the answer, all that reaches the model")
-    console.print(Syntax(first, "json", word_wrap=True, background_color="default"))
+    _step(console, "4", "the answer: only this reaches the model (line breaks added here)")
+    rows = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in json.loads(first))
+    console.print(Syntax(f"[{rows}]", "json", word_wrap=True, background_color="default"))
     for note in notes:
         console.print(note, markup=False, style="dim")
     made = ((result.meta or {}).get("gatemini/chain") or {}).get("calls") or []
