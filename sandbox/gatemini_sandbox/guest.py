@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Protocol
 
 from gatemini_sandbox import limits as codes
+from gatemini_sandbox.blame import refine
 from gatemini_sandbox.engine import PAGE, Budget, Engine, Ledger, Machine, Trapped
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.limits import MIB, Limits
@@ -64,6 +65,7 @@ GC_BYTES = 2 * MIB
 COMPARE = 4096
 """Grain of the memory image: pieces of this size that a fresh instance already has are left out."""
 MOST_REJECTIONS = 20
+MOST_FRAMES = 20
 FUNCTIONS = (
     "begin",
     "run",
@@ -430,11 +432,14 @@ class Guest:
 
     def _placed(self, error: ErrorInfo, stack: str) -> ErrorInfo:
         """Positions of the program's frames, as the author sees them; a memory error in our words."""
-        for match in _FRAME.finditer(stack):
-            name, line, column = match.group(1), int(match.group(2)), int(match.group(3))
-            error.stack.append((name, *self._program.position(line, column)))
-            if len(error.stack) == 20:
-                break
+        frames = [
+            (name, int(line), int(column)) for name, line, column in _FRAME.findall(stack)[:MOST_FRAMES]
+        ]
+        if frames and error.limit is None:
+            name, line, column = frames[0]
+            exact = refine(self._program.js, error.name, error.message, line, column, len(frames) > 1)
+            frames[0] = (name, *exact)
+        error.stack = [(name, *self._program.position(line, column)) for name, line, column in frames]
         if error.stack:
             _, error.line, error.column = error.stack[0]
         if error.limit == codes.MEMORY:
