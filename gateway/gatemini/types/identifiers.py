@@ -139,9 +139,5 @@ def property_name(name: str) -> str:
 
 def _argument(name: str) -> str:
     variable = variable_name(name)
-    return name if variable == name and is_plain_name(name) else f"{_literal_key(name)}: {variable}"
-
-
-def _literal_key(name: str) -> str:
-    # In an object literal `"__proto__": x` sets the prototype; a computed key makes a property.
-    return '["__proto__"]' if name == "__proto__" else property_name(name)
+    # The short form makes a property even of `__proto__`; written out, that would set the prototype.
+    return name if variable == name and is_plain_name(name) else f"{property_name(name)}: {variable}"

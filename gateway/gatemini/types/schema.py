@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from gatemini.model import Json, Tool
+from gatemini.model import Json
 
 _MAX_HOPS = 16
 """References followed in a row; a longer chain is a loop."""
@@ -70,7 +70,7 @@ def parameters(schema: Json) -> dict[str, bool]:
     """
     named: dict[str, None] = {}
     required: dict[str, None] = {}
-    _collect(schema, schema, named, required, counts=True, depth=0)
+    _collect(schema, schema, (named, required), set(), counts=True, depth=0)
     ordered = [*required, *(n for n in named if n not in required)]
     return {name: name in required for name in ordered}
 
@@ -80,36 +80,20 @@ def required_parameters(schema: Json) -> tuple[str, ...]:
     return tuple(name for name, needed in parameters(schema).items() if needed)
 
 
-def tool_required(tool: Tool) -> tuple[str, ...]:
-    return required_parameters(tool.input_schema)
-
-
-def property_schema(schema: Json, name: str) -> Any:
-    """The schema of one parameter, wherever the root holds it; None when it is nowhere."""
-    return _property(schema, schema, name, 0)
-
-
-def _property(root: Any, schema: Any, name: str, depth: int) -> Any:
-    here = follow(root, schema)
-    if not isinstance(here, Mapping) or depth > _MAX_DEPTH:
-        return None
-    properties = here.get("properties")
-    if isinstance(properties, Mapping) and name in properties:
-        return properties[name]
-    for key in ("allOf", "anyOf", "oneOf"):
-        for part in _listed(here.get(key)):
-            found = _property(root, part, name, depth + 1)
-            if found is not None:
-                return found
-    return None
-
-
 def _collect(
-    root: Any, schema: Any, named: dict[str, None], required: dict[str, None], *, counts: bool, depth: int
+    root: Any,
+    schema: Any,
+    into: tuple[dict[str, None], dict[str, None]],
+    seen: set[tuple[int, bool]],
+    *,
+    counts: bool,
+    depth: int,
 ) -> None:
     here = follow(root, schema)
-    if not isinstance(here, Mapping) or depth > _MAX_DEPTH:
+    if not isinstance(here, Mapping) or depth > _MAX_DEPTH or (id(here), counts) in seen:
         return
+    seen.add((id(here), counts))
+    named, required = into
     properties = here.get("properties")
     if isinstance(properties, Mapping):
         for name in properties:
@@ -119,10 +103,10 @@ def _collect(
             if isinstance(name, str):
                 required.setdefault(name)
     for part in _listed(here.get("allOf")):
-        _collect(root, part, named, required, counts=counts, depth=depth + 1)
+        _collect(root, part, into, seen, counts=counts, depth=depth + 1)
     for key in ("anyOf", "oneOf"):
         for index, part in enumerate(_listed(here.get(key))):
-            _collect(root, part, named, required, counts=counts and index == 0, depth=depth + 1)
+            _collect(root, part, into, seen, counts=counts and index == 0, depth=depth + 1)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -7,17 +7,16 @@ where something was cut. Above: `typescript.py`. Below: `schema.py`, `identifier
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gatemini.types.expressions import UNKNOWN, array_of, intersection_of, kind_of, literal_of, union_of
 from gatemini.types.identifiers import JS_WORDS, identifier, property_name
 from gatemini.types.schema import resolve_pointer
-from gatemini.types.wording import js_string, one_line, shorten
+from gatemini.types.wording import one_line, shorten
 
-UNKNOWN = "unknown"
 _OPEN = "{ [key: string]: unknown }"
 _PLAIN = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 _COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
@@ -25,6 +24,7 @@ _STRUCTURE = {
     *_COMBINING, "type", "properties", "required", "additionalProperties", "patternProperties", "items",
     "prefixItems", "enum", "const", "nullable",
 }  # fmt: skip
+_OBJECT_KEYS = {"properties", "required", "additionalProperties", "patternProperties"}
 _MAX_NODES = 20_000
 _MAX_DEFAULT = 40
 
@@ -88,11 +88,11 @@ class SchemaTypes:
         kinds = kinds if isinstance(kinds, list) else [kinds]
         if kinds != [None] and "object" not in kinds:
             return None
-        shape = {k: v for k, v in schema.items() if k not in ("type", "nullable", "enum", "const")}
-        if any(key in shape for key in _COMBINING):
-            if not _is_objects(self._root, shape, 0):
-                return None
-            return self._type(shape, 0, indent, direct=True)
+        shape = {k: v for k, v in schema.items() if k in _OBJECT_KEYS}
+        if any(key in schema for key in _COMBINING):
+            whole = shape | {k: schema[k] for k in _COMBINING if k in schema}
+            if _only_objects(self._root, whole):
+                return self._type(whole, 0, indent, direct=True)
         return self._object(shape, 0, indent, root=True)
 
     def _type(self, schema: Any, depth: int, indent: int | None, *, direct: bool) -> str:
@@ -112,13 +112,13 @@ class SchemaTypes:
         for key in ("anyOf", "oneOf"):
             options = schema.get(key)
             if isinstance(options, list) and options:
-                parts.append(_union(self._branch(schema, o, depth, indent, direct) for o in options))
+                parts.append(union_of(self._branch(schema, o, depth, indent, direct) for o in options))
         together = schema.get("allOf")
         if isinstance(together, list):
             parts += [self._branch(schema, part, depth, indent, direct) for part in together]
-        made = _intersection(parts)
+        made = intersection_of(parts)
         if schema.get("nullable") is True and made != UNKNOWN:
-            made = _union([made, "null"])
+            made = union_of([made, "null"])
         return made
 
     def _branch(
@@ -139,7 +139,7 @@ class SchemaTypes:
     def _own(self, schema: Mapping[str, Any], depth: int, indent: int | None, *, direct: bool) -> str | None:
         """What the schema itself says, without references and combinations; None if that is nothing."""
         if "const" in schema:
-            return _literal(schema["const"])
+            return literal_of(schema["const"])
         if isinstance(schema.get("enum"), list) and schema["enum"]:
             return self._enum(schema["enum"])
         kinds = schema.get("type")
@@ -152,7 +152,7 @@ class SchemaTypes:
         combined = any(isinstance(schema.get(k), list) and schema[k] for k in ("anyOf", "oneOf", "allOf"))
         if (combined or "$ref" in schema) and kinds == ["object"] and not _has_members(schema):
             return None  # the parts say it better
-        return _union(self._kind(kind, schema, depth, indent) for kind in kinds)
+        return union_of(self._kind(kind, schema, depth, indent) for kind in kinds)
 
     def _kind(self, kind: object, schema: Mapping[str, Any], depth: int, indent: int | None) -> str:
         if kind == "object":
@@ -170,9 +170,9 @@ class SchemaTypes:
         if isinstance(listed, list) and listed:
             shown = [self._type(item, depth + 1, indent, direct=False) for item in listed]
             if rest is True or (isinstance(rest, Mapping) and rest):
-                shown.append(f"...{_many(self._type(rest, depth + 1, indent, direct=False))}")
+                shown.append(f"...{array_of(self._type(rest, depth + 1, indent, direct=False))}")
             return f"[{', '.join(shown)}]"
-        return _many(self._type(items, depth + 1, indent, direct=False))
+        return array_of(self._type(items, depth + 1, indent, direct=False))
 
     def _object(
         self, schema: Mapping[str, Any], depth: int, indent: int | None, *, root: bool = False
@@ -209,7 +209,8 @@ class SchemaTypes:
         for name in names:
             if name not in required:
                 optional += 1
-                if self._layout.optional is not None and optional > self._layout.optional:
+                limit = self._layout.optional
+                if self._left <= 0 or (limit is not None and optional > limit):
                     hidden += 1
                     continue
             made = self._type(known[name], depth + 1, inner, direct=False)
@@ -221,10 +222,12 @@ class SchemaTypes:
         if index:
             members.append(index)
         note = f" /* +{hidden} optional */" if hidden else ""
+        if note and inner is not None:
+            members.append(note.strip())
         if inner is None or indent is None:
             return f"{{ {'; '.join(members)}{note} }}" if members else f"{{{note} }}"
         pad, close = "  " * inner, "  " * indent
-        lines = "".join(f"{_doc_of(m)}{pad}{_code_of(m)};\n" for m in members)
+        lines = "".join(f"{_doc_of(m)}{pad}{_ended(_code_of(m))}\n" for m in members)
         return f"{{\n{lines}{close}}}"
 
     def _comment(self, schema: Any, indent: int | None) -> str:
@@ -234,7 +237,7 @@ class SchemaTypes:
         text = schema.get("description")
         extra = ""
         if "default" in schema:
-            default = _literal(schema["default"])
+            default = literal_of(schema["default"])
             if len(default) <= _MAX_DEFAULT and default != UNKNOWN:
                 extra = f"(default {default})"
         comment = doc_comment(
@@ -264,16 +267,16 @@ class SchemaTypes:
         return f"[key: string]: {self._type(extra, depth + 1, indent, direct=False)}"
 
     def _enum(self, values: Sequence[Any]) -> str:
-        distinct = list(dict.fromkeys(_literal(v) for v in values[:_MAX_NODES]))
+        distinct = list(dict.fromkeys(literal_of(v) for v in values[:_MAX_NODES]))
         limit = self._layout.enum
         if len(distinct) <= limit:
-            return _union(distinct)
-        kinds = list(dict.fromkeys(_kind_of(v) for v in values[:_MAX_NODES]))
+            return union_of(distinct)
+        kinds = list(dict.fromkeys(kind_of(v) for v in values[:_MAX_NODES]))
         if UNKNOWN in kinds:
             return UNKNOWN
         shown = ", ".join(shorten(d, 40) for d in distinct[:limit]).replace("*/", "*\\/")
         note = f"one of {len(distinct)}: {shown}, ..." if shown else f"one of {len(distinct)}"
-        return f"{_union(kinds)} /* {note} */"
+        return f"{union_of(kinds)} /* {note} */"
 
     # ---- references ----------------------------------------------------------------------------------
 
@@ -354,6 +357,10 @@ def _code_of(member: str) -> str:
     return member.rpartition("\0")[2]
 
 
+def _ended(code: str) -> str:
+    return code if code.startswith("/*") else code + ";"
+
+
 def _implied(schema: Mapping[str, Any]) -> list[str]:
     if isinstance(schema.get("properties"), Mapping) or "additionalProperties" in schema:
         return ["object"]
@@ -370,27 +377,36 @@ def _has_members(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_objects(root: Any, schema: Mapping[str, Any], depth: int) -> bool:
-    """Whether a combined root can only be objects, so that it may stand as the argument."""
-    if depth > 8:
-        return False
-    if isinstance(schema.get("$ref"), str):
-        target = resolve_pointer(root, schema["$ref"])
-        return isinstance(target, Mapping) and (target is root or _is_object(root, target, depth + 1))
-    for key in ("anyOf", "oneOf", "allOf"):
-        parts = schema.get(key)
-        if isinstance(parts, list):
-            for part in parts:
-                if not isinstance(part, Mapping) or not _is_object(root, part, depth + 1):
-                    return False
+def _only_objects(root: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether every alternative of a combined root is an object, so that it may stand as the argument."""
+    seen = {id(root)}
+    todo: list[Any] = []
+
+    def look_into(here: Mapping[str, Any]) -> None:
+        if isinstance(here.get("$ref"), str):
+            todo.append(resolve_pointer(root, here["$ref"]))
+        for key in ("anyOf", "oneOf", "allOf"):
+            parts = here.get(key)
+            todo.extend(parts if isinstance(parts, list) else [])
+
+    look_into(schema)
+    while todo:
+        here = todo.pop()
+        if not isinstance(here, Mapping) or here is root or not _may_be_object(here):
+            return False
+        if id(here) not in seen:
+            seen.add(id(here))
+            look_into(here)
     return True
 
 
-def _is_object(root: Any, schema: Mapping[str, Any], depth: int) -> bool:
-    kind = schema.get("type", "object" if _implied(schema) == ["object"] else None)
-    if kind not in ("object", None) or (kind is None and not set(_COMBINING) & set(schema)):
+def _may_be_object(schema: Mapping[str, Any]) -> bool:
+    if {"enum", "const", "items", "prefixItems"} & set(schema) or schema.get("nullable") is True:
         return False
-    return not {"enum", "const"} & set(schema) and _is_objects(root, schema, depth)
+    kind = schema.get("type")
+    return kind == "object" or (
+        kind is None and (_implied(schema) == ["object"] or bool(set(_COMBINING) & set(schema)))
+    )
 
 
 def _strings(value: Any) -> list[str]:
@@ -413,63 +429,3 @@ def _count_references(root: Any) -> Counter[str]:
         elif isinstance(here, list):
             todo += here
     return found
-
-
-def _kind_of(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "number"
-    return "string" if isinstance(value, str) else UNKNOWN
-
-
-def _literal(value: Any, depth: int = 0) -> str:
-    """A literal type for a JSON value; `unknown` or its kind where TypeScript has no literal."""
-    if isinstance(value, str):
-        return js_string(value) if len(value) <= 200 else "string"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int):
-        return str(value) if abs(value) < 2**53 else "number"
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else "number"
-    if depth > 4:
-        return UNKNOWN
-    if isinstance(value, list):
-        return (
-            f"[{', '.join(_literal(v, depth + 1) for v in value[:20])}]" if len(value) <= 20 else "unknown[]"
-        )
-    if isinstance(value, Mapping) and len(value) <= 20:
-        inner = "; ".join(f"{property_name(str(k))}: {_literal(v, depth + 1)}" for k, v in value.items())
-        return f"{{ {inner} }}" if inner else "{}"
-    return UNKNOWN
-
-
-def _union(types: Iterable[str]) -> str:
-    distinct = list(dict.fromkeys(types))
-    if not distinct or UNKNOWN in distinct:
-        return UNKNOWN
-    left = [t for t in distinct if t != "never"] or ["never"]
-    if "true" in left and "false" in left:
-        left = ["boolean" if t == "true" else t for t in left if t != "false"]
-    return " | ".join(dict.fromkeys(f"({t})" if _has_top(t, "&") else t for t in left))
-
-
-def _intersection(types: Sequence[str]) -> str:
-    distinct = [t for t in dict.fromkeys(types) if t != UNKNOWN]
-    if not distinct:
-        return UNKNOWN
-    if len(distinct) == 1:
-        return distinct[0]
-    return " & ".join(f"({t})" if _has_top(t, "|") else t for t in distinct)
-
-
-def _many(made: str) -> str:
-    return f"({made})[]" if _has_top(made, "|") or _has_top(made, "&") or "/*" in made else f"{made}[]"
-
-
-def _has_top(made: str, sign: str) -> bool:
-    """Whether `sign` may stand outside brackets: generous, as parentheses never hurt."""
-    return f" {sign} " in made

@@ -1,0 +1,213 @@
+"""Declarations and signatures are TypeScript that the real compiler takes under --strict, for any schema."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.npm import MODULES, missing
+from gatemini.model import Tool
+from gatemini.types.identifiers import call_expression, variable_name
+from gatemini.types.schema import required_parameters
+from gatemini.types.typescript import backend_declarations, declaration, signature
+
+pytestmark = [
+    pytest.mark.npm,
+    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
+]
+
+CORPUS = os.environ.get("GATEMINI_SEARCH_BENCH")
+NODE_SECONDS = 120
+"""Bounds one run of the compiler over thousands of modules."""
+
+TREE = {
+    "$defs": {"Node": {"type": "object", "properties": {"children": {"items": {"$ref": "#/$defs/Node"}}}}},
+    "properties": {"root": {"$ref": "#/$defs/Node"}, "other": {"$ref": "#/$defs/Node"}},
+    "required": ["root"],
+}
+LOOPS = {
+    "$defs": {
+        "A": {"anyOf": [{"$ref": "#/$defs/B"}, {"type": "string"}]},
+        "B": {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "number"}]},
+        "C": {"allOf": [{"$ref": "#/$defs/C"}]},
+        "D": {"$ref": "#/$defs/D"},
+        "E": {"properties": {"x": {"$ref": "#/$defs/F"}}, "anyOf": [{"$ref": "#/$defs/F"}]},
+        "F": {"anyOf": [{"$ref": "#/$defs/E"}, {"type": "null"}]},
+    },
+    "properties": {k.lower() + str(i): {"$ref": f"#/$defs/{k}"} for k in "ABCDEF" for i in range(2)},
+    "required": ["a0"],
+}
+ZOO: dict[str, Any] = {
+    "empty": {},
+    "string root": {"type": "string"},
+    "root reference": {
+        "$ref": "#/$defs/X",
+        "$defs": {"X": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}},
+    },
+    "root anyOf": {
+        "anyOf": [
+            {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+            {"type": "object", "properties": {"b": {"type": "number"}}, "required": ["b"]},
+        ]
+    },
+    "alternatives of required": {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+    },
+    "no properties": {"type": "object"},
+    "nullable root": {"type": ["object", "null"], "properties": {"a": {}}},
+    "true property": {"type": "object", "properties": {"x": True, "y": False}, "required": ["x", "y"]},
+    "self reference": TREE,
+    "root loop": {"type": "object", "properties": {"again": {"$ref": "#"}, "more": {"items": {"$ref": "#"}}}},
+    "loops": LOOPS,
+    "remote": {"properties": {"a": {"$ref": "https://example.com/schema.json#/x"}}, "required": ["a"]},
+    "dangling": {"properties": {"a": {"$ref": "#/$defs/None"}, "b": {"$ref": "#/properties/a"}}},
+    "odd names": {
+        "properties": {
+            n: {"type": "string"}
+            for n in ("my-prop", "a b", "class", "", "日本", "2fa", "__proto__", "new", "a\u200bb", '"', "\n", "*/")
+        },
+        "required": ["my-prop", "a b", "class", "", "日本", "2fa", "__proto__", "new", "a\u200bb", '"', "\n", "*/"],
+    },
+    "large enum": {"properties": {"e": {"enum": [f"value {i} */" for i in range(400)]}}, "required": ["e"]},
+    "mixed enum": {"properties": {"e": {"enum": [1, -2.5, "x", None, True, {"a": [1]}, [], {}, 10**400, 1e999]}}},
+    "const": {"properties": {"c": {"const": "*/ \u2028"}, "d": {"const": None}, "n": {"const": {"a": 1}}}},
+    "long description": {"description": "*/\n" * 20_000, "properties": {"a": {"description": "*/ end\n" * 9_000}}},
+    "null required": {"properties": {"a": {"type": "string"}}, "required": None},
+    "required unknown": {"properties": {"a": {"type": "string"}}, "required": ["zzz", 5, "a"]},
+    "tuple": {"properties": {"t": {"type": "array", "prefixItems": [{"type": "number"}, {}], "items": False}}},
+    "open tuple": {"properties": {"t": {"type": "array", "prefixItems": [{"type": "number"}], "items": {"type": "null"}}}},
+    "old tuple": {"properties": {"t": {"type": "array", "items": [{"type": "string"}], "additionalItems": True}}},
+    "map": {"properties": {"m": {"type": "object", "additionalProperties": {"type": ["integer", "null"]}}}},
+    "open object": {"properties": {"a": {"type": "number"}}, "additionalProperties": {"type": "string"}},
+    "patterns": {"properties": {"m": {"patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False}}},
+    "closed": {"type": "object", "properties": {"o": {"type": "object", "additionalProperties": False}}},
+    "nullable": {"properties": {"a": {"type": "string", "nullable": True}}, "required": ["a"]},
+    "wrong kinds": {"type": 5, "properties": [], "required": "a", "anyOf": {}, "items": "x", "enum": "y"},
+    "array of unions": {"properties": {"a": {"items": {"anyOf": [{"type": "string"}, {"allOf": [{}, {"type": "null"}]}]}}}},
+    "deep": {"properties": {"a": json.loads('{"properties":{"a":' * 300 + "{}" + "}}" * 300)}},
+    "anchors": {"$defs": {"x": {"$anchor": "here", "type": "string"}}, "properties": {"a": {"$ref": "#here"}}},
+    "pointer escapes": {"$defs": {"a/b~c d": {"type": "number"}}, "properties": {"a": {"$ref": "#/$defs/a~1b~0c%20d"}}},
+    "doubling": {
+        "$defs": {
+            f"D{i}": {"properties": {"l": {"$ref": f"#/$defs/D{i + 1}"}, "r": {"$ref": f"#/$defs/D{i + 1}"}}}
+            for i in range(30)
+        },
+        "properties": {"top": {"$ref": "#/$defs/D0"}},
+    },
+}  # fmt: skip
+
+NAMES = ["repo.get", "repo/list", "get-user", "get_user", "delete", "2fa", "then", "constructor", "__proto__"]
+NAMES += ["日本", "x" * 200, "new", "get", "set", "call", "toString", "a\u200bb", '"', "\n", ""]
+
+
+def module_of(name: str, tool: Tool) -> dict[str, str]:
+    """Declaration and a function that makes the example call with variables of any type."""
+    required = required_parameters(tool.input_schema)
+    variables = "".join(f"const {v}: any = undefined as any; " for v in {variable_name(n) for n in required})
+    call = call_expression(tool.namespace or tool.backend, tool.name, required)
+    return {
+        "name": name,
+        "text": f"{declaration(tool)}async function run() {{ {variables}return {call}; }}\n",
+    }
+
+
+def compile_errors(modules: list[dict[str, str]]) -> list[Any]:
+    script = Path(__file__).with_name("typecheck.cjs")
+    done = subprocess.run(
+        ["node", str(script), str(MODULES)],
+        input=json.dumps(modules),
+        text=True,
+        capture_output=True,
+        timeout=NODE_SECONDS,
+        check=True,
+    )
+    return list(json.loads(done.stdout))
+
+
+def test_the_check_itself_finds_errors() -> None:
+    found = compile_errors([{"name": "bad", "text": "const a: number = 'x'; await nothing.here({});"}])
+    assert len(found) == 2
+
+
+def test_every_schema_of_the_zoo_compiles_and_its_call_fits() -> None:
+    modules = []
+    for index, (name, schema) in enumerate(ZOO.items()):
+        tool = Tool("demo", "tool", name, schema, schema)
+        modules.append(module_of(f"d{index}", tool))
+        modules.append({"name": f"s{index}", "text": signature(tool)})
+    assert compile_errors(modules) == []
+
+
+@pytest.mark.parametrize("backend", ["files-eu", "delete", "fetch", "2x", "__composite", "日本"])
+def test_every_odd_name_compiles_and_its_call_fits(backend: str) -> None:
+    tools = [Tool(backend, name, "odd */ name", TREE, TREE) for name in NAMES]
+    modules = [module_of(f"d{i}", tool) for i, tool in enumerate(tools)]
+    modules += [{"name": f"s{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
+    modules.append({"name": "all", "text": backend_declarations(tools)})
+    assert compile_errors(modules) == []
+
+
+def test_random_schemas_compile() -> None:
+    maker = random.Random(20261128)
+    tools = [Tool("demo", f"tool{i}", "", random_document(maker), random_document(maker)) for i in range(400)]
+    modules = [module_of(f"d{i}", tool) for i, tool in enumerate(tools)]
+    modules += [{"name": f"s{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
+    assert compile_errors(modules) == []
+
+
+@pytest.mark.skipif(CORPUS is None, reason="GATEMINI_SEARCH_BENCH does not name the folder of the benchmark")
+def test_every_schema_of_the_corpus_compiles_and_its_call_fits() -> None:
+    entries = json.loads((Path(CORPUS or "") / "corpus.json").read_text("utf-8"))["tools"]
+    tools = [
+        Tool(e["server"], e["name"], e["description"] or "", e["inputSchema"] or {}, e.get("outputSchema"))
+        for e in entries
+    ]
+    modules = [module_of(f"d{i}", tool) for i, tool in enumerate(tools)]
+    modules += [{"name": f"s{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
+    assert compile_errors(modules) == []
+
+
+def random_document(maker: random.Random) -> dict[str, Any]:
+    """An object schema with `$defs` that may refer to each other in any way."""
+    names = ["A", "B", "C"]
+    document = random_schema(maker, 3, names)
+    document = document if isinstance(document, dict) else {}
+    document["$defs"] = {name: random_schema(maker, 3, names) for name in names}
+    return document
+
+
+def random_schema(maker: random.Random, depth: int, names: list[str]) -> Any:
+    if depth == 0 or maker.random() < 0.1:
+        return maker.choice(
+            [True, {}, {"type": "string"}, {"$ref": f"#/$defs/{maker.choice(names)}"}, {"const": 1}]
+        )
+    schema: dict[str, Any] = {}
+    for _ in range(maker.randint(1, 3)):
+        match maker.randrange(9):
+            case 0:
+                schema["$ref"] = maker.choice(["#", "#/$defs/A", "#/$defs/B", "#/$defs/C", "#/$defs/D/items"])
+            case 1:
+                schema["properties"] = {k: random_schema(maker, depth - 1, names) for k in ("a", "b-c")}
+            case 2:
+                schema["items"] = random_schema(maker, depth - 1, names)
+            case 3:
+                schema["anyOf"] = [random_schema(maker, depth - 1, names) for _ in range(2)]
+            case 4:
+                schema["allOf"] = [random_schema(maker, depth - 1, names) for _ in range(2)]
+            case 5:
+                schema["type"] = maker.choice(["object", "array", ["string", "null"], ["object", "array"]])
+            case 6:
+                schema["additionalProperties"] = random_schema(maker, depth - 1, names)
+            case 7:
+                schema["prefixItems"] = [random_schema(maker, depth - 1, names)]
+            case 8:
+                schema["nullable"] = True
+    return schema
