@@ -233,13 +233,13 @@ class Registry:
             if before.get(tool.name) is not tool:
                 for index, key in self._places(tool):
                     index.setdefault(key, []).append(tool)
-        for space in {_space_of(t) for t in (*before.values(), *now.values())}:
+        for space in {backend, *(_space_of(t) for t in (*before.values(), *now.values()))}:
             if not self._members.get(space):
-                self._members.pop(space, None)
-        if not now and backend in self._backends:
-            self._members.setdefault(backend, {})
-        elif not self._members.get(backend):
-            self._members.pop(backend, None)
+                # A backend without tools is still one that a chain may name.
+                if self._backends.get(space) == {}:
+                    self._members[space] = {}
+                else:
+                    self._members.pop(space, None)
         self._sorted = None
         spaces = sorted(self._members)
         if spaces != list(self._expressions):
