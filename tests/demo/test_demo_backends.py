@@ -154,6 +154,18 @@ async def test_a_time_is_converted_across_zones_and_days() -> None:
     assert there["is_business_hours"] is False
 
 
+@pytest.mark.parametrize("zone", ["", "..", "../../etc/passwd", "/etc/passwd", "America", "a\x00b"])
+async def test_what_is_no_zone_is_refused_by_name(zone: str) -> None:
+    async with Client(clock.server) as client:
+        assert "unknown time zone" in await error(client, "now", timezone=zone)
+
+
+async def test_zones_are_listed_by_part_of_their_name() -> None:
+    async with Client(clock.server) as client:
+        zones = (await value(client, "list_time_zones", region="argentina/u"))["timezones"]
+    assert zones == ["America/Argentina/Ushuaia"]
+
+
 async def test_a_misspelt_zone_gets_the_close_ones() -> None:
     async with Client(clock.server) as client:
         assert "Europe/Berlin" in await error(client, "now", timezone="Europe/Berln")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo, available_timezones
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from mcp.server.lowlevel import Server
 from pydantic import BaseModel, Field
@@ -86,7 +87,7 @@ class ZoneNames(BaseModel):
 )
 def list_time_zones(_state: None, arguments: ZoneSearch) -> ZoneNames:
     wanted = arguments.region.casefold()
-    return ZoneNames(timezones=sorted(name for name in available_timezones() if wanted in name.casefold()))
+    return ZoneNames(timezones=[name for name in _zone_names() if wanted in name.casefold()])
 
 
 class Span(Arguments):
@@ -150,13 +151,22 @@ def convert_units(_state: None, arguments: Quantity) -> Converted:
     raise Refused(f"cannot convert {source!r} to {target!r}; units are {'; '.join(kinds)}")
 
 
-def _zone(name: str) -> ZoneInfo:
-    # A name is looked up before it is opened: zoneinfo reads a file whose path is made from it.
-    known = available_timezones() | {"UTC"}
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        raise Refused(f"unknown time zone {name!r}" + (f"; close: {', '.join(close)}" if close else ""))
-    return ZoneInfo(name)
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC  # also where the system has no time zone data
+    try:
+        return ZoneInfo(name)  # refuses names that would leave its folders
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        close = difflib.get_close_matches(name, _zone_names(), n=3, cutoff=0.5)
+        raise Refused(
+            f"unknown time zone {name!r}" + (f"; close: {', '.join(close)}" if close else "")
+        ) from error
+
+
+@cache
+def _zone_names() -> tuple[str, ...]:
+    """All names, sorted; finding them walks the file system, so it is done once."""
+    return tuple(sorted(available_timezones()))
 
 
 def _moment(time: datetime, zone: str) -> Moment:
