@@ -42,7 +42,7 @@ _TYPES: dict[str, str] = {
     "httpsse": "sse",
     "legacysse": "sse",
 }
-_SAME = frozenset(("command", "args", "env", "cwd", "url", "headers"))
+_SAME = ("command", "args", "env", "cwd", "url", "headers")
 _APPROVALS = frozenset(("autoApprove", "alwaysAllow", "trust", "autoapprove", "always_allow"))
 _HANDLED = frozenset(
     ("type", "transport", "transportType", "httpUrl", "serverUrl", "serverURL", "httpURL", "endpoint", "disabled",
@@ -50,6 +50,8 @@ _HANDLED = frozenset(
      "disabled_tools", "tools", "timeout", "tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms",
      "bearer_token_env_var", "http_headers", "env_http_headers", "env_vars", "source")
 )  # fmt: skip
+_SHORT = 3
+"""Names this short resemble anything: no guess is made for them."""
 _MILLISECONDS_FROM = 1000
 """Clients write timeouts in seconds or milliseconds without saying so: from here on it is the latter."""
 _GEMINI_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)\Z")
@@ -346,7 +348,7 @@ class _Translation:
         for key in self.value:
             if key in _SAME or key in _HANDLED or key in _APPROVALS:
                 continue
-            near = closest(key, [*_SAME, *_HANDLED])
+            near = closest(key, [*_SAME, *_HANDLED]) if len(key) > _SHORT else None
             hint = f", did you mean {near}?" if near and near not in self.value else ""
             self.note(key, f"unknown field {key}{hint}; it was ignored")
 

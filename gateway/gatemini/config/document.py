@@ -67,7 +67,7 @@ class Document:
 
 def read_document(path: Path) -> Document:
     """Read and parse one file by its ending, or by its first character where that says nothing."""
-    text = _read_text(path)
+    text = read_text(path)
     kind = _kind(path, text)
     if not text.strip():
         raise ConfigError(
@@ -80,7 +80,7 @@ def read_document(path: Path) -> Document:
     return _YamlReader(path).read(text)
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
     """The file's text; every way to be unreadable has its own sentence."""
     try:
         mode = path.stat().st_mode

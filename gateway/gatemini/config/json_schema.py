@@ -47,10 +47,11 @@ def config_json_schema() -> dict[str, Any]:
 
 
 _REFERENCE = {"type": "string", "pattern": r"\$\{"}
+_CHECKED = frozenset(("integer", "number", "boolean"))
 
 
 def _allow_references(node: Any) -> None:
-    """Wherever a number or switch stands, `${VAR}` may stand too: it is put in before checking."""
+    """Wherever a number, switch or fixed word stands, `${VAR}` may stand too: it is put in before checking."""
     if isinstance(node, list):
         for item in node:
             _allow_references(item)
@@ -61,6 +62,13 @@ def _allow_references(node: Any) -> None:
         _allow_references(value)
         if key == "properties" and isinstance(value, dict):
             for name, inner in value.items():
-                if isinstance(inner, dict) and inner.get("type") in ("integer", "boolean"):
-                    outer = {k: inner.pop(k) for k in ("default", "description", "title") if k in inner}
-                    value[name] = {"anyOf": [inner, _REFERENCE], **outer}
+                value[name] = _with_reference(inner)
+
+
+def _with_reference(inner: dict[str, Any]) -> dict[str, Any]:
+    choices: list[dict[str, Any]] = inner.get("anyOf", [inner])
+    if not any(choice.get("type") in _CHECKED or "enum" in choice for choice in choices):
+        return inner
+    outer = {k: inner[k] for k in ("default", "description", "title") if k in inner}
+    rest = {k: v for k, v in inner.items() if k not in outer}
+    return {"anyOf": [*(choices if "anyOf" in inner else [rest]), _REFERENCE], **outer}

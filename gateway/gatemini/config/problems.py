@@ -59,6 +59,9 @@ class Problem:
             text += f". {self.remedy}"
         return text
 
+    def __str__(self) -> str:
+        return self.text()
+
     def reason(self) -> str:
         """What a disabled backend's status says: `MISSING_ONE is not set (backends.a.env.TOKEN)`."""
         tail = f" ({self.key})" if self.key else ""

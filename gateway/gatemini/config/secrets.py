@@ -82,7 +82,11 @@ class SecretResolver:
     def resolve(self, text: str) -> tuple[str, list[tuple[str, str]]]:
         """The text with its references replaced, and (name, value) of each. Raises `SecretUnavailable`."""
         whole = _WHOLE.match(text)
-        if whole and (whole[1] == "exec" or not re.search(r"\s", text)) and "secretref:" not in whole[2]:
+        if (
+            whole
+            and (whole[1] in ("exec", "file") or not re.search(r"\s", text))
+            and "secretref:" not in whole[2]
+        ):
             value = self.fetch(whole[1], whole[2])
             return value, [(secret_name(whole[1], whole[2]), value)]
         found: list[tuple[str, str]] = []

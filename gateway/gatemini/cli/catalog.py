@@ -1,0 +1,205 @@
+"""`gatemini search`, `info`, `types`, `stats`: what tools there are, found as an agent would find them.
+
+Above: main. Below: the gateway's surface, registry, index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from gatemini.app import App
+from gatemini.cli import shell
+from gatemini.cli.gateway import parsed, settle, texts, with_app
+from gatemini.errors import GateminiError
+from gatemini.types.typescript import backend_declarations
+from gatemini.types.wording import first_sentence, visible
+
+app = shell.application("Find and read tools.")
+_DESCRIPTION = 100
+"""Characters of a description in a table."""
+_TOP = 20
+_BYTES_PER_TOKEN = 4
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(app, words)
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What the tool should do, in any words.")],
+    limit: Annotated[int, typer.Option(min=1, max=50)] = 10,
+    tag: Annotated[str | None, typer.Option(help="Only tools of backends with this tag.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show each signal's share of the score.")
+    ] = False,
+    config: shell.CONFIG = None,
+    as_json: shell.JSON = False,
+) -> None:
+    """Find tools by what they do."""
+
+    async def action(gateway: App) -> dict[str, Any]:
+        await settle(gateway)
+        found = gateway.index.search(query, limit=limit, tag=tag, usage=gateway.tracker.usage)
+        results = [
+            {
+                "name": hit.tool.qualified,
+                "score": round(float(hit.score), 4),
+                "description": first_sentence(hit.tool.description),
+                **({"why": dict(hit.why)} if explain else {}),
+            }
+            for hit in found.hits
+        ]
+        answer: dict[str, Any] = {"results": results, "total": found.total, "tier": found.tier}
+        if found.did_you_mean:
+            answer["did_you_mean"] = found.did_you_mean
+        return answer
+
+    answer = with_app(config, action)
+    if as_json:
+        shell.emit(answer)
+    elif not answer["results"]:
+        shell.note("no tool matches; try other words, or `gatemini stats` for what there is")
+    else:
+        _show_hits(answer, explain)
+    if not answer["results"]:
+        raise typer.Exit(shell.FAILED)
+
+
+def _show_hits(answer: dict[str, Any], explain: bool) -> None:
+    table = Table("tool", "score", "description", box=None, pad_edge=False)
+    for row in answer["results"]:
+        text = visible(str(row["description"]))[:_DESCRIPTION]
+        if explain:
+            text += "\n" + ", ".join(f"{name} {_figure(share)}" for name, share in row["why"].items())
+        table.add_row(visible(str(row["name"])), f"{row['score']:.3f}", text)
+    shell.stdout_console().print(table)
+    if "did_you_mean" in answer:
+        shell.note(f"searched for: {answer['did_you_mean']}")
+    rest = answer["total"] - len(answer["results"])
+    if explain:
+        shell.note(f"tier: {answer['tier']}")
+    if rest > 0:
+        shell.note(f"{rest} more match; raise --limit")
+
+
+def _figure(share: float | str) -> str:
+    return share if isinstance(share, str) else f"{share:.3f}"
+
+
+@app.command()
+def info(
+    tool: Annotated[str, typer.Argument(help="backend.tool")],
+    full: Annotated[
+        bool, typer.Option("--full", help="With schemas and the TypeScript declaration.")
+    ] = False,
+    config: shell.CONFIG = None,
+    as_json: shell.JSON = False,
+) -> None:
+    """Show one tool."""
+
+    async def action(gateway: App) -> dict[str, Any]:
+        await settle(gateway)
+        arguments = {"tool_name": tool, "detail": "full" if full else "brief"}
+        return await gateway.call_meta_tool("tool_info", arguments)
+
+    answer = with_app(config, action)
+    (text,) = texts(answer)[:1] or [""]
+    if answer.get("isError"):
+        raise _Refused(text)
+    value = parsed(text)
+    if as_json or not isinstance(value, dict):
+        shell.emit(value)
+        return
+    for key, item in value.items():
+        shell.say(f"{key}: {item}" if isinstance(item, str) and "\n" not in item else f"{key}:")
+        if not (isinstance(item, str) and "\n" not in item):
+            _indented(item)
+
+
+class _Refused(GateminiError):
+    """The gateway's own words for why there is no answer."""
+
+    code = "request.invalid"
+
+    def text(self) -> str:
+        return self.message
+
+
+def _indented(item: Any) -> None:
+    if isinstance(item, str):
+        shell.say("\n".join(f"  {line}" for line in item.splitlines()))
+    elif isinstance(item, list) and all(isinstance(part, str) for part in item):
+        shell.say("  " + ", ".join(item))
+    else:
+        shell.emit(item)
+
+
+@app.command()
+def types(
+    backend: Annotated[str, typer.Argument(help="Name of a backend.")],
+    config: shell.CONFIG = None,
+    as_json: shell.JSON = False,
+) -> None:
+    """TypeScript declarations of one backend."""
+
+    async def action(gateway: App) -> str:
+        await settle(gateway)
+        tools = gateway.registry.backend_tools(backend)
+        if not tools:
+            status = {s.name: s for s in gateway.manager.statuses()}.get(backend)
+            if status is None:
+                raise gateway.registry.backend_missing(backend)
+            raise _Refused(
+                f"{backend} has no tools ({status.state}{f': {status.error}' if status.error else ''})"
+            )
+        return backend_declarations(tools)
+
+    text = with_app(config, action)
+    if as_json:
+        shell.emit({"backend": backend, "declarations": text})
+    else:
+        shell.say(text.rstrip("\n"))
+
+
+@app.command()
+def stats(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
+    """What the tools would cost in context, and which are used; live figures are in gatemini://stats."""
+
+    async def action(gateway: App) -> dict[str, Any]:
+        await settle(gateway)
+        backends: list[dict[str, Any]] = []
+        for status in gateway.manager.statuses():
+            size = sum(len(_schema_text(tool)) for tool in gateway.registry.backend_tools(status.name))
+            backends.append({"name": status.name, "tools": status.tools, "catalog_bytes": size})
+        used = sorted(gateway.tracker.usage.items(), key=lambda pair: (-pair[1], pair[0]))
+        total = sum(row["catalog_bytes"] for row in backends)
+        return {
+            "tools": len(gateway.registry),
+            "catalog_bytes": total,
+            "catalog_tokens_estimate": total // _BYTES_PER_TOKEN,
+            "backends": backends,
+            "usage": dict(used),
+        }
+
+    answer = with_app(config, action)
+    if as_json:
+        shell.emit(answer)
+        return
+    table = Table("backend", "tools", "full schemas", box=None, pad_edge=False)
+    for row in answer["backends"]:
+        table.add_row(row["name"], str(row["tools"]), f"{row['catalog_bytes'] / 1024:.1f} KB")
+    shell.stdout_console().print(table)
+    shell.say(
+        f"{answer['tools']} tools; all schemas together ≈ {answer['catalog_tokens_estimate']:,} tokens (bytes/4)"
+    )
+    for name, count in list(answer["usage"].items())[:_TOP]:
+        shell.say(f"{count:>6}×  {name}")
+
+
+def _schema_text(tool: Any) -> bytes:
+    return str([tool.name, tool.description, tool.input_schema, tool.output_schema or ""]).encode()

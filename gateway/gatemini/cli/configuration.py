@@ -1,0 +1,129 @@
+"""`gatemini config check | schema | show`: the configuration, without starting anything.
+
+Above: main. Below: config.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from gatemini.cli import shell
+from gatemini.config.json_schema import config_json_schema
+from gatemini.config.load import Loaded, config_directory, load_config
+from gatemini.config.schema import BackendConfig, Config
+from gatemini.config.secrets import Redactor, SecretText, looks_secret
+
+app = shell.application("Check and read the configuration.")
+config_app = shell.application("check, schema, show")
+app.add_typer(config_app, name="config")
+_MASK = "«secret»"
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(app, words)
+
+
+@config_app.command()
+def check(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
+    """Validate everything without starting anything; all findings at once."""
+    loaded = load_config(config, environ=os.environ)
+    if as_json:
+        shell.emit(
+            {
+                "ok": not loaded.errors,
+                "source": str(loaded.source) if loaded.source else None,
+                "backends": list(loaded.config.backends),
+                "disabled": dict(loaded.disabled),
+                "problems": [problem.to_json() for problem in loaded.problems],
+            }
+        )
+    else:
+        _show_findings(loaded)
+    if loaded.errors:
+        raise typer.Exit(shell.FAILED)
+
+
+def _show_findings(loaded: Loaded) -> None:
+    if loaded.source is None:
+        shell.say(
+            f"no configuration file at {config_directory() / 'config.yaml'}: the demo backends would be served"
+        )
+        return
+    for problem in loaded.problems:
+        shell.say(f"{problem.severity}: {problem.text()}")
+    ready, off = loaded.config.backends, loaded.disabled
+    shell.say(
+        f"{loaded.source}: {len(ready)} backends ready to start" + (f": {', '.join(ready)}" if ready else "")
+    )
+    if off:
+        shell.say(f"{len(off)} disabled: {', '.join(off)}")
+    if not loaded.problems:
+        shell.say("no findings")
+
+
+@config_app.command()
+def schema(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
+    """The JSON Schema of the configuration file, for editors."""
+    del config, as_json  # the schema is the same for every configuration, and JSON already
+    shell.emit(config_json_schema())
+
+
+@config_app.command()
+def show(
+    all_keys: Annotated[bool, typer.Option("--all", help="With the keys that have their default.")] = False,
+    config: shell.CONFIG = None,
+    as_json: shell.JSON = False,
+) -> None:
+    """What is in force, with variables put in and secrets masked."""
+    loaded = load_config(config, environ=os.environ)
+    plain = masked(loaded, all_keys=all_keys)
+    if as_json:
+        shell.emit({"source": str(loaded.source) if loaded.source else None, "config": plain})
+        return
+    shell.say(f"# {loaded.source or 'no configuration file'}")
+    for name, reason in loaded.disabled.items():
+        shell.say(f"# {name} is disabled: {reason}")
+    shell.say(
+        yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100).rstrip("\n") if plain else "{}"
+    )
+
+
+def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
+    """The configuration as a file would say it; values that are or look secret are masked."""
+    config: Config = loaded.config
+    plain = config.model_dump(mode="json", exclude={"backends"}, exclude_defaults=not all_keys)
+    plain["backends"] = {name: _backend(backend, all_keys) for name, backend in config.backends.items()}
+    redactor = Redactor(loaded.secrets)
+    return {key: _redacted(value, redactor) for key, value in plain.items()}
+
+
+def _backend(backend: BackendConfig, all_keys: bool) -> dict[str, Any]:
+    plain = backend.model_dump(mode="json", exclude={"name", "cli_tools"}, exclude_defaults=not all_keys)
+    plain = {"transport": backend.transport, **plain}
+    if backend.cli_tools:
+        tools = {
+            n: t.model_dump(mode="json", exclude_defaults=not all_keys) for n, t in backend.cli_tools.items()
+        }
+        plain["tools"] = {**plain.get("tools", {}), **tools}
+    for place in ("env", "headers"):
+        values: dict[str, str] = getattr(backend, place)
+        if values:
+            plain[place] = {
+                k: _MASK if isinstance(v, SecretText) or looks_secret(k) else v for k, v in values.items()
+            }
+    return plain
+
+
+def _redacted(value: Any, redactor: Redactor) -> Any:
+    if isinstance(value, str):
+        return redactor.redact(value)
+    if isinstance(value, dict):
+        return {key: _redacted(inner, redactor) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_redacted(inner, redactor) for inner in value]
+    return value

@@ -1,0 +1,175 @@
+"""`gatemini doctor`: everything that can be wrong, checked for real, each with how to mend it.
+
+Above: main. Below: a running gateway.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+from rich.table import Table
+
+from gatemini.app import App
+from gatemini.backends.base import BackendStatus
+from gatemini.cli import shell
+from gatemini.cli.gateway import parsed, redactor, settle, texts, with_app
+from gatemini.config.load import Loaded
+
+app = shell.application("Check everything.")
+_STDERR_LINES = 3
+_SELF_TEST = "const xs: number[] = [1, 2, 3]; return await Promise.all(xs.map(async (x) => x * 14));"
+_SELF_TEST_ANSWER = [14, 28, 42]
+_SELF_TEST_MS = 20_000
+"""Compiling the guest the first time takes about a second."""
+Verdict = Literal["ok", "warn", "fail"]
+_MARKS = {"ok": "✓", "warn": "!", "fail": "✗"}
+
+
+@dataclass(slots=True)
+class Finding:
+    """One thing looked at: how it is, what was seen, what mends it."""
+
+    what: str
+    verdict: Verdict
+    seen: str
+    mend: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return {"what": self.what, "verdict": self.verdict, "seen": self.seen, "mend": self.mend}
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(app, words)
+
+
+@app.command()
+def doctor(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
+    """Check config, each backend's start, keys, cache, sandbox and model."""
+    findings = with_app(config, examine)
+    failed = any(finding.verdict == "fail" for finding in findings)
+    if as_json:
+        shell.emit({"ok": not failed, "findings": [finding.to_json() for finding in findings]})
+    else:
+        table = Table("", "", "", box=None, pad_edge=False, show_header=False)
+        for finding in findings:
+            mend = f"\n→ {finding.mend}" if finding.mend else ""
+            table.add_row(_MARKS[finding.verdict], finding.what, f"{finding.seen}{mend}")
+        shell.stdout_console().print(table, markup=False)
+        bad = sum(finding.verdict == "fail" for finding in findings)
+        shell.say(f"{bad} of {len(findings)} need mending" if bad else "all is well")
+    if failed:
+        raise typer.Exit(shell.FAILED)
+
+
+async def examine(gateway: App) -> list[Finding]:
+    """All findings of a running gateway, without secrets."""
+    await settle(gateway)
+    findings = [*config_findings(gateway.loaded)]
+    for status in gateway.manager.statuses():
+        findings.append(backend_finding(status))
+        findings += key_findings(gateway, status.name)
+    findings += [cache_finding(gateway), await sandbox_finding(gateway), model_finding(gateway)]
+    hide = redactor(gateway)
+    for finding in findings:
+        finding.seen = hide.redact(finding.seen)
+    return findings
+
+
+def config_findings(loaded: Loaded) -> list[Finding]:
+    if loaded.source is None:
+        return [Finding("config", "ok", "no file: the embedded demo backends are served")]
+    findings = [
+        Finding("config", "fail" if p.severity == "error" else "warn", p.text(), "") for p in loaded.problems
+    ]
+    findings += [
+        Finding(f"backend {name}", "ok", reason)
+        for name, reason in loaded.disabled.items()
+        if "disabled: true" in reason
+    ]
+    if not findings:
+        findings = [Finding("config", "ok", str(loaded.source))]
+    return findings
+
+
+def backend_finding(status: BackendStatus) -> Finding:
+    what = f"backend {status.name}"
+    if status.state == "healthy":
+        server = status.server_info or {}
+        about = f"{server.get('name', status.transport)} {server.get('version', '')}".strip()
+        seen = f"{status.tools} tools, {about}, {status.protocol_version or status.transport}"
+        if status.repairs:
+            seen += f"; repaired: {'; '.join(status.repairs)}"
+        if status.skipped_lines:
+            seen += f"; {status.skipped_lines} lines on stdout that are no messages were skipped"
+        return Finding(what, "ok" if status.tools else "warn", seen)
+    tail = "\n".join(status.stderr_tail[-_STDERR_LINES:])
+    seen = status.error or f"is {status.state}"
+    if tail and tail not in seen:
+        seen += f"\nstderr: {tail}"
+    mend = "look at its command, args and env in the configuration, and run the command by hand"
+    return Finding(what, "warn" if status.state == "starting" else "fail", seen, mend)
+
+
+def key_findings(gateway: App, backend: str) -> list[Finding]:
+    missing = gateway.loaded.keys[backend].missing if backend in gateway.loaded.keys else ()
+    return [
+        Finding(
+            f"keys of {backend}",
+            "warn",
+            f"{name} is not set",
+            f"set {name} in the environment or a .env file",
+        )
+        for name in missing
+    ]
+
+
+def cache_finding(gateway: App) -> Finding:
+    path = Path(gateway.cache.path)
+    if gateway.cache.problem:
+        return Finding(
+            "cache", "warn", f"{path}: {gateway.cache.problem}", "nothing to do: it is written anew"
+        )
+    folder = next((parent for parent in path.parents if parent.exists()), path.parent)
+    if not os.access(folder, os.W_OK):
+        return Finding(
+            "cache", "warn", f"{path} cannot be written", "set cache_path to a place you may write to"
+        )
+    return Finding("cache", "ok", str(path) if path.exists() else f"{path} (not there yet)")
+
+
+async def sandbox_finding(gateway: App) -> Finding:
+    """A chain with a type annotation and promises, run for real."""
+    begun = time.perf_counter()
+    answer: dict[str, Any] = await gateway.call_meta_tool(
+        "call_tool_chain", {"code": _SELF_TEST, "timeout": _SELF_TEST_MS}
+    )
+    ms = (time.perf_counter() - begun) * 1000
+    blocks = texts(answer)
+    if not answer.get("isError") and blocks and parsed(blocks[0]) == _SELF_TEST_ANSWER:
+        return Finding("sandbox", "ok", f"self-test passed in {ms:.0f} ms")
+    seen = "\n".join(blocks) or "no answer"
+    return Finding(
+        "sandbox",
+        "fail",
+        f"self-test failed: {seen}",
+        "reinstall gatemini: the guest's file is damaged or missing",
+    )
+
+
+def model_finding(gateway: App) -> Finding:
+    if gateway.semantic_problem:
+        return Finding(
+            "search model", "warn", gateway.semantic_problem, "search goes on without a model (BM25)"
+        )
+    if gateway.embedder is None:
+        chosen = gateway.loaded.config.semantic.model
+        return Finding(
+            "search model", "ok", "none: search by words" if chosen == "none" else f"{chosen} is loading"
+        )
+    return Finding("search model", "ok", gateway.loaded.config.semantic.model)

@@ -1,0 +1,93 @@
+"""A gateway for the length of one command: started, used, stopped, with its secrets hidden from all output.
+
+Above: the commands that need backends. Below: app.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from gatemini.app import App
+from gatemini.cli.shell import note
+from gatemini.config.load import Loaded, config_directory
+from gatemini.config.secrets import Redactor
+from gatemini.errors import GateminiError
+
+SETTLE_SECONDS = 60.0
+"""The longest a command waits for backends that are still starting; late ones are named."""
+
+Result = TypeVar("Result")
+
+
+def with_app(config: Path | None, action: Callable[[App], Awaitable[Result]]) -> Result:
+    """Open the gateway, do one thing, close it. Errors come back as themselves, not as groups."""
+    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="gatemini: %(message)s")
+
+    async def session() -> Result:
+        async with App.open(config) as app:
+            tell_problems(app.loaded)
+            return await action(app)
+
+    try:
+        return anyio.run(session)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that a task group wrapped: ours if there is one, else the first."""
+    ours = group.subgroup(GateminiError)
+    found: BaseException = ours if ours is not None else group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def tell_problems(loaded: Loaded) -> None:
+    """Short: what is wrong with the configuration stands in `gatemini config check` in full."""
+    if loaded.source is None:
+        note(
+            f"no configuration file ({config_directory() / 'config.yaml'}): using the embedded demo backends"
+        )
+    for name, reason in loaded.disabled.items():
+        if not reason.startswith("disabled: true"):
+            note(f"backend {name} is disabled: {reason}")
+
+
+async def settle(app: App) -> None:
+    """Wait until every backend is ready or has failed, and name those that are neither."""
+    if await app.settled(timeout=SETTLE_SECONDS):
+        return
+    late = [status.name for status in app.manager.statuses() if status.state == "starting"]
+    note(f"still starting after {SETTLE_SECONDS:g} s: {', '.join(late)}")
+
+
+def redactor(app: App) -> Redactor:
+    return Redactor(app.loaded.secrets)
+
+
+def texts(answer: dict[str, Any]) -> list[str]:
+    """The text blocks of an MCP result; other blocks as one line that says what they are."""
+    found: list[str] = []
+    for block in answer.get("content", ()):
+        if block.get("type") == "text":
+            found.append(block["text"])
+        else:
+            size = len(block.get("data", "")) * 3 // 4
+            found.append(f"[{block.get('type')} {block.get('mimeType', '')} {size} bytes]")
+    return found
+
+
+def parsed(text: str) -> Any:
+    """JSON as a value, anything else as the text it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

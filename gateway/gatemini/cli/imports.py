@@ -1,0 +1,137 @@
+"""`gatemini import`: first the list of what would happen, then, with --write, our own file changed with a backup.
+
+Above: main. Below: config.importing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from gatemini.cli import shell
+from gatemini.config.clients import ClientContext
+from gatemini.config.importing import (
+    CLIENTS,
+    ImportPlan,
+    Source,
+    find_sources,
+    inline_values,
+    move_secrets,
+    plan_import,
+    plan_text,
+)
+from gatemini.config.load import CONFIG_FILE, STORE, config_directory
+from gatemini.config.secrets import Redactor
+from gatemini.config.store import SecretStore
+from gatemini.config.yaml_edit import Edited
+
+app = shell.application("Take over other clients' servers.")
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(app, words)
+
+
+@app.command(name="import")
+def take_over(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Client files; none: look in the usual places.")
+    ] = None,
+    client: Annotated[list[str] | None, typer.Option("--from", help=f"Only {', '.join(CLIENTS)}.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Our YAML file; else -c, else the default one.")
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Change our file; without it nothing is written.")
+    ] = False,
+    keep_secrets: Annotated[
+        bool, typer.Option("--move-secrets", help="Put secrets written in clear into the secret store.")
+    ] = False,
+    config: shell.CONFIG = None,
+    as_json: shell.JSON = False,
+) -> None:
+    """List, and with --write take over, the MCP servers that other clients have configured."""
+    unknown = [name for name in client or () if name not in CLIENTS]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]}: one of {', '.join(CLIENTS)}", param_hint="--from")
+    directory = config_directory()
+    target = (to or config or directory / CONFIG_FILE).expanduser()
+    if files:
+        sources = [Source("file", path) for path in files]
+    else:
+        sources = find_sources(Path.home(), Path.cwd(), os.environ, client or ())
+    plan = plan_import(sources, target, ClientContext(os.environ, Path.home()))
+    hidden = Redactor(inline_values(plan))
+    moved = move_secrets(plan, SecretStore(directory / STORE), write=write) if keep_secrets else []
+    edited = plan_text(plan, target)
+    backup = edited.write() if write and edited.changed else None
+    if as_json:
+        shell.emit(
+            {
+                "ok": not plan.unreadable,
+                "target": str(target),
+                "written": write and edited.changed,
+                "backup": str(backup) if backup else None,
+                "moved_secrets": moved,
+                "unreadable": plan.unreadable,
+                "items": [item.to_json() for item in plan.items],
+            }
+        )
+    else:
+        _show(plan, edited, hidden, moved=moved, written=write, backup=backup)
+    if plan.unreadable:
+        raise typer.Exit(shell.FAILED)
+
+
+def _show(
+    plan: ImportPlan,
+    edited: Edited,
+    hidden: Redactor,
+    *,
+    moved: list[str],
+    written: bool,
+    backup: Path | None,
+) -> None:
+    if not plan.items and not plan.unreadable:
+        shell.say("no servers found" + (f" in {', '.join(map(str, plan.read))}" if plan.read else ""))
+        return
+    table = Table("server", "from", "what becomes of it", box=None, pad_edge=False)
+    for item in plan.items:
+        state = item.status + (" (disabled)" if item.raw.get("disabled") else "")
+        lines = [f"{state}: {item.detail}" if item.detail else state, *item.notes]
+        if item.secrets and not moved:
+            keys = ", ".join(key for _, key in item.secrets)
+            lines.append(f"holds secrets in clear ({keys}): --move-secrets puts them into the secret store")
+        table.add_row(item.name, f"{item.client} {item.source}", hidden.redact("\n".join(lines)))
+    shell.stdout_console().print(table, markup=False)
+    for line in plan.unreadable:
+        shell.note(line)
+    if not edited.changed:
+        shell.say("nothing to add")
+    elif written:
+        shell.say(
+            f"added {len(plan.wanted)} backends to {edited.path}" + (f"; backup: {backup}" if backup else "")
+        )
+        if moved:
+            shell.say(f"moved {len(moved)} secrets into the store: {', '.join(moved)}")
+    else:
+        _show_diff(edited, hidden)
+        shell.say("nothing was written; --write does it")
+
+
+def _show_diff(edited: Edited, hidden: Redactor) -> None:
+    diff = difflib.unified_diff(
+        edited.before.splitlines(),
+        edited.after.splitlines(),
+        str(edited.path),
+        str(edited.path),
+        n=2,
+        lineterm="",
+    )
+    shell.say("\n".join(hidden.redact(line) for line in diff))

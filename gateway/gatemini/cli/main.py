@@ -1,0 +1,113 @@
+"""`gatemini`: the dispatch table. Imports nothing heavy until it is known which command is meant.
+
+Bare `gatemini`, `--help`, `--version` and a misspelt command cost no imports at all; `--direct` claims stdout
+for the protocol before anything that could write to it is loaded. Above: the console script. Below: the
+module that the table names.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import version
+
+OK, FAILED, USAGE = 0, 1, 2
+INTERRUPTED = 130
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("chains", "run a TypeScript chain from a file"),
+    "call": ("chains", "call one tool with JSON arguments"),
+    "search": ("catalog", "find tools by what they do"),
+    "info": ("catalog", "show one tool: parameters, signature, how to call it"),
+    "types": ("catalog", "TypeScript declarations of one backend"),
+    "stats": ("catalog", "what the tools would cost in context, and which are used"),
+    "doctor": ("doctor", "check config, backends, keys, cache, sandbox and model; say how to mend each"),
+    "demo": ("demonstration", "a session with the embedded demo backends"),
+    "config": ("configuration", "check, schema, show"),
+    "import": ("imports", "take over what other clients have configured"),
+    "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
+    "sandbox": ("engine", "inspect what the sandbox can reach"),
+}
+"""Command → (module of this folder, one line of help). The one place that names them."""
+
+_DAEMON_LATER = """\
+gatemini: the shared daemon that the plain command connects to is not built yet.
+Start a gateway of its own for one client instead:  gatemini --direct [-c CONFIG]
+All commands:  gatemini --help"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code: 0 done, 1 failed, 2 wrong usage."""
+    try:
+        code = dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output (`| head`) has gone; leave without a second error at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = OK
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def dispatch(words: list[str]) -> int:
+    """Read the options before the command, then hand over; returns the exit code."""
+    direct = False
+    while words and words[0].startswith("-"):
+        option, _, attached = words.pop(0).partition("=")
+        if option in ("-h", "--help"):
+            return _help()
+        if option == "--version":
+            sys.stdout.write(f"gatemini {version('gatemini')}\n")
+            return OK
+        if option == "--direct":
+            direct = True
+        elif option in ("-c", "--config"):
+            if not attached and not words:
+                return _usage(f"{option} needs the path of a configuration file")
+            os.environ["GATEMINI_CONFIG"] = attached or words.pop(0)
+        else:
+            return _usage(f"there is no option {option}")
+    if direct:
+        return _usage(f"--direct takes no command, found {words[0]}") if words else _direct()
+    if not words:
+        sys.stderr.write(_DAEMON_LATER + "\n")
+        return USAGE
+    if words[0] == "help":
+        return _help()
+    if words[0] not in COMMANDS:
+        near = get_close_matches(words[0], COMMANDS, n=1)
+        return _usage(f"there is no command {words[0]}" + (f", did you mean {near[0]}?" if near else ""))
+    module = import_module(f"gatemini.cli.{COMMANDS[words[0]][0]}")
+    return int(module.start(words))
+
+
+def _direct() -> int:
+    """One gateway on stdin and stdout; both are claimed first, so that no import can write to them."""
+    wire = import_module("gatemini.server.descriptors").claim_stdio()
+    return int(import_module("gatemini.server.direct").main(None, wire))
+
+
+def _help() -> int:
+    width = max(map(len, COMMANDS))
+    lines = ["usage: gatemini [-c CONFIG] --direct | COMMAND …", "", "commands:"]
+    lines += [f"  {name:<{width}}  {text}" for name, (_, text) in COMMANDS.items()]
+    lines += [
+        "",
+        "options:",
+        "  --direct          serve one MCP client on stdin and stdout",
+        "  -c, --config PATH configuration file; else GATEMINI_CONFIG, else the default place",
+        "  --version, --help",
+        "",
+        "Every command takes --json, -c and --help. Exit codes: 0 done, 1 failed, 2 wrong usage.",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return OK
+
+
+def _usage(message: str) -> int:
+    sys.stderr.write(f"gatemini: {message}\nAll commands:  gatemini --help\n")
+    return USAGE

@@ -1,0 +1,80 @@
+"""What all commands share: their options, output as text or JSON, and errors turned into exit codes.
+
+Above: the command modules. Below: Typer and Rich; no gateway is loaded here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from gatemini.errors import GateminiError
+
+CONFIG = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Configuration file.", envvar="GATEMINI_CONFIG", show_envvar=True),
+]
+JSON = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
+
+FAILED = 1
+
+
+def application(help_text: str) -> typer.Typer:
+    """A set of commands that are always named, even when there is only one."""
+    app = typer.Typer(help=help_text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+    @app.callback()
+    def _named() -> None:
+        """Keeps a single command from swallowing its own name."""
+
+    return app
+
+
+def start(app: typer.Typer, words: Sequence[str]) -> int:
+    """Run a command line; the exit code. Errors of the one tree are printed, with --json as JSON."""
+    try:
+        app(args=list(words), prog_name="gatemini")
+    except GateminiError as error:
+        return report(error, as_json="--json" in words)
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else FAILED if leave.code else 0
+    return 0
+
+
+def report(error: GateminiError, *, as_json: bool) -> int:
+    """An error where the reader looks for it: stderr, or JSON on stdout."""
+    if as_json:
+        emit(
+            {"ok": False, "error": error.message, "kind": error.kind, "code": error.code, "hint": error.hint}
+        )
+    else:
+        sys.stderr.write(error.text() + "\n")
+    return FAILED
+
+
+def emit(value: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+
+
+def say(text: str) -> None:
+    """A line of result on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """A line beside the result: progress, hints, what was assumed."""
+    sys.stderr.write(text + "\n")
+
+
+def stdout_console() -> Console:
+    """For tables and colours; plain where stdout is no terminal, never cut to a width there."""
+    return Console(
+        highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200
+    )

@@ -1,0 +1,302 @@
+"""`gatemini import`: what other clients have configured, as backends of ours.
+
+First a plan that changes nothing: each server with its source, what becomes of it and why. Writing adds to
+our own file only, keeps a backup of it, and never touches a client's file. Above: cli. Below: clients,
+document, yaml_edit, store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from gatemini.config.backend import BackendConfig
+from gatemini.config.clients import ClientContext, client_entries, is_client_document
+from gatemini.config.document import read_document
+from gatemini.config.entries import Entry
+from gatemini.config.interpolate import Reference, Segment, TemplateError, parse_template
+from gatemini.config.problems import dotted, explain
+from gatemini.config.secrets import looks_secret
+from gatemini.config.store import SecretStore
+from gatemini.config.yaml_edit import Edited, add_backends
+from gatemini.errors import ConfigError
+
+_PLACES: tuple[tuple[str, str], ...] = (
+    ("claude-code", "~/.claude.json"),
+    ("claude-code", "./.mcp.json"),
+    ("claude-desktop", "~/.config/Claude/claude_desktop_config.json"),
+    ("claude-desktop", "~/Library/Application Support/Claude/claude_desktop_config.json"),
+    ("claude-desktop", "$APPDATA/Claude/claude_desktop_config.json"),
+    ("cursor", "~/.cursor/mcp.json"),
+    ("cursor", "./.cursor/mcp.json"),
+    ("windsurf", "~/.codeium/windsurf/mcp_config.json"),
+    ("vscode", "~/.config/Code/User/mcp.json"),
+    ("vscode", "~/.config/Code/User/settings.json"),
+    ("vscode", "~/Library/Application Support/Code/User/mcp.json"),
+    ("vscode", "$APPDATA/Code/User/mcp.json"),
+    ("vscode", "./.vscode/mcp.json"),
+    ("gemini", "~/.gemini/settings.json"),
+    ("gemini", "./.gemini/settings.json"),
+    ("codex", "~/.codex/config.toml"),
+    ("zed", "~/.config/zed/settings.json"),
+    ("kiro", "~/.kiro/settings/mcp.json"),
+    ("lmstudio", "~/.lmstudio/mcp.json"),
+    ("amazonq", "~/.aws/amazonq/mcp.json"),
+)
+"""Where clients keep their servers: `~` is the home, `.` the working folder."""
+CLIENTS = tuple(dict.fromkeys(client for client, _ in _PLACES))
+_TOKEN_SHAPED = re.compile(
+    r"(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|glpat-\S{16,}|xox[abprs]-\S{10,}|"
+    r"AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.\S*"
+)
+_SCHEME = re.compile(r"((?:Bearer|Basic|Token)\s+)(\S.*)\Z", re.IGNORECASE | re.DOTALL)
+
+Status = Literal["new", "same", "renamed", "self", "unusable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file to read and whose it is."""
+
+    client: str
+    path: Path
+
+
+@dataclass(slots=True)
+class ImportItem:
+    """One server of a client's file. `raw` is in our words, ready to be written."""
+
+    name: str
+    client: str
+    source: str
+    status: Status
+    detail: str = ""
+    raw: dict[str, Any] = field(default_factory=dict, repr=False)
+    notes: list[str] = field(default_factory=list)
+    secrets: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def wanted(self) -> bool:
+        return self.status in ("new", "renamed")
+
+    def to_json(self) -> dict[str, Any]:
+        """Without the values: names of env and headers only."""
+        kind = "url" if "url" in self.raw else "command"
+        return {
+            "name": self.name,
+            "client": self.client,
+            "source": self.source,
+            "status": self.status,
+            "detail": self.detail,
+            "disabled": self.raw.get("disabled") is True,
+            "kind": kind,
+            "notes": self.notes,
+            "inline_secrets": [f"{place}.{key}" for place, key in self.secrets],
+        }
+
+
+@dataclass(slots=True)
+class ImportPlan:
+    """All items, and the files that could not be read with the reason."""
+
+    items: list[ImportItem] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    read: list[Path] = field(default_factory=list)
+
+    @property
+    def wanted(self) -> list[ImportItem]:
+        return [item for item in self.items if item.wanted]
+
+
+def find_sources(
+    home: Path, folder: Path, environ: Mapping[str, str], clients: Sequence[str] = ()
+) -> list[Source]:
+    """The clients' files that are there."""
+    found: list[Source] = []
+    for client, written in _PLACES:
+        if clients and client not in clients:
+            continue
+        start, _, rest = written.partition("/")
+        base = {"~": str(home), ".": str(folder)}.get(start) or environ.get(start.removeprefix("$"))
+        if base and (Path(base) / rest).is_file():
+            found.append(Source(client, Path(base) / rest))
+    return found
+
+
+def plan_import(sources: Iterable[Source], target: Path, context: ClientContext) -> ImportPlan:
+    """What an import would do. Nothing is written; same names that differ are both kept under two names."""
+    plan = ImportPlan()
+    known = _existing(target)
+    for source in sources:
+        try:
+            document = read_document(source.path)
+        except ConfigError as error:
+            plan.unreadable.append(f"{error.message}. {error.hint or ''}".strip())
+            continue
+        plan.read.append(source.path)
+        if not is_client_document(document):
+            continue
+        for entry in client_entries(document, context):
+            plan.items.append(_item(entry, source, known))
+    return plan
+
+
+def _existing(target: Path) -> dict[str, dict[str, Any]]:
+    if not target.exists():
+        return {}
+    document = read_document(target)
+    if is_client_document(document):
+        raise ConfigError(
+            f"{target}: is a client's own file and is never written to", hint="Name a YAML file with --to."
+        )
+    backends = document.value.get("backends")
+    return dict(backends) if isinstance(backends, dict) else {}
+
+
+def _item(entry: Entry, source: Source, known: dict[str, dict[str, Any]]) -> ImportItem:
+    line = entry.document.line(entry.prefix)
+    where = f"{source.path}:{line}" if line else str(source.path)
+    item = ImportItem(entry.name, source.client, where, "new")
+    item.notes = [p.found for p in entry.notes if p.severity == "warning"]
+    if entry.is_self:
+        item.status, item.detail = (
+            "self",
+            "is this gateway itself: skipped, it would start itself without end",
+        )
+        return item
+    item.raw = {key: _native(value, entry) for key, value in entry.raw.items()}
+    errors = [p.reason() for p in entry.notes if p.severity == "error"] + _model_errors(entry)
+    if errors:
+        item.status, item.detail = "unusable", "; ".join(dict.fromkeys(errors))
+        return item
+    item.secrets = _inline_secrets(entry)
+    _name(item, source, known)
+    return item
+
+
+def _model_errors(entry: Entry) -> list[str]:
+    try:
+        BackendConfig.model_validate({**entry.raw, "name": entry.name})
+    except ValidationError as error:
+        found = [explain(detail, BackendConfig) for detail in error.errors(include_url=False)]
+        return [f"{dotted(path)}: {text}" if path else text for path, text, _, _ in found]
+    return []
+
+
+def _name(item: ImportItem, source: Source, known: dict[str, dict[str, Any]]) -> None:
+    """Keep the name, or say that the same is there, or find another for a different one."""
+    wanted = item.name
+    if wanted not in known:
+        known[wanted] = item.raw
+        return
+    if _is_there(known[wanted], item, wanted):
+        item.status, item.detail = "same", "is already there, exactly so"
+        return
+    candidates = [f"{wanted}-{source.client}", *(f"{wanted}-{n}" for n in range(2, 100))]
+    for name in candidates:
+        if name in known and _is_there(known[name], item, name):
+            item.name, item.status, item.detail = name, "same", f"is already there as {name}"
+            return
+        if name not in known:
+            break
+    item.name, item.status = name, "renamed"
+    item.detail = f"{wanted} is defined differently elsewhere: both are kept, this one as {name}"
+    known[name] = item.raw
+
+
+def _is_there(known: dict[str, Any], item: ImportItem, name: str) -> bool:
+    """Equal as it stands, or as it was written once its secrets had been moved to the store."""
+    return known in (item.raw, _without_secrets(item, name)[0])
+
+
+def _native(value: Any, entry: Entry) -> Any:
+    """A client's value in our file's syntax: dollars escaped, editors' words written out."""
+    if isinstance(value, dict):
+        return {key: _native(inner, entry) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_native(inner, entry) for inner in value]
+    if not isinstance(value, str) or "$" not in value:
+        return value
+    try:
+        segments = parse_template(value, dollars=entry.dollars)
+    except TemplateError:
+        return value.replace("$", "$$")
+    return "".join(_written(segment, entry) for segment in segments)
+
+
+def _written(segment: Segment, entry: Entry) -> str:
+    if isinstance(segment, str):
+        return segment.replace("$", "$$")
+    default = segment.default
+    if segment.kind == "word":
+        return entry.words.get(segment.name, "").replace("$", "$$")
+    if segment.kind == "input" and default is None and segment.name in entry.inputs:
+        default = (entry.inputs[segment.name],)
+    tail = "" if default is None else ":-" + "".join(_written(inner, entry) for inner in default)
+    prefix = "input:" if segment.kind == "input" else ""
+    return f"${{{prefix}{segment.name}{tail}}}"
+
+
+def _inline_secrets(entry: Entry) -> list[tuple[str, str]]:
+    """(place, key) of values written out in the file that look like secrets."""
+    found: list[tuple[str, str]] = []
+    for place in ("env", "headers"):
+        values = entry.raw.get(place)
+        for key, value in values.items() if isinstance(values, dict) else ():
+            if not isinstance(value, str) or not value or _has_reference(value):
+                continue
+            if looks_secret(key) or _TOKEN_SHAPED.search(value):
+                found.append((place, key))
+    return found
+
+
+def _has_reference(value: str) -> bool:
+    try:
+        return any(isinstance(segment, Reference) for segment in parse_template(value, dollars=False))
+    except TemplateError:
+        return False
+
+
+def plan_text(plan: ImportPlan, target: Path) -> Edited:
+    """Our file before and after, not yet written."""
+    return add_backends(target, {item.name: item.raw for item in plan.wanted})
+
+
+def move_secrets(plan: ImportPlan, store: SecretStore, *, write: bool) -> list[str]:
+    """Put values written in clear into the store; the items then say `${input:NAME}`. Returns the names."""
+    names: list[str] = []
+    for item in plan.wanted:
+        item.raw, values = _without_secrets(item, item.name)
+        names += values
+        for name, value in values.items() if write else ():
+            store.put(name, value)
+    return names
+
+
+def _without_secrets(item: ImportItem, name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """The item's keys with `${input:…}` for its secrets, and what to store under which name."""
+    raw = dict(item.raw)
+    values: dict[str, str] = {}
+    for place, key in item.secrets:
+        value = str(raw[place][key]).replace("$$", "$")
+        scheme = _SCHEME.match(value) if place == "headers" else None
+        prefix, secret = (scheme[1], scheme[2]) if scheme else ("", value)
+        stored = f"{name}.{key}"
+        values[stored] = secret
+        raw[place] = {**raw[place], key: f"{prefix}${{input:{stored}}}"}
+    return raw, values
+
+
+def inline_values(plan: ImportPlan) -> list[tuple[str, str]]:
+    """What a shown diff must hide."""
+    return [
+        (key, str(item.raw[place][key]))
+        for item in plan.items
+        for place, key in item.secrets
+        if place in item.raw
+    ]

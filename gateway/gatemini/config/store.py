@@ -1,0 +1,66 @@
+"""Values that `gatemini secret set` keeps: one private file each, read by `${input:NAME}`.
+
+A folder beside the configuration, mode 0700, files 0600. Above: cli, importing, build. Below: the file system.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatemini.errors import ConfigError
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretStore:
+    """The stored inputs in one folder."""
+
+    folder: Path
+
+    def path(self, name: str) -> Path:
+        """Where a value lies. Raises `ConfigError` for a name that is no file name."""
+        if not _NAME.match(name):
+            raise ConfigError(
+                f"{name!r} is no secret name", hint="Use letters, digits, _, - and dots, at most 100."
+            )
+        return self.folder / name
+
+    def put(self, name: str, value: str) -> Path:
+        """Keep a value; the file is never readable by others, not even for a moment."""
+        path = self.path(name)
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.chmod(0o700)
+        write_private(path, value + "\n")
+        return path
+
+    def names(self) -> list[str]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(p.name for p in self.folder.iterdir() if p.is_file() and _NAME.match(p.name))
+
+    def remove(self, name: str) -> bool:
+        path = self.path(name)
+        if not path.is_file():
+            return False
+        path.unlink()
+        return True
+
+
+def write_private(path: Path, text: str, mode: int = 0o600) -> None:
+    """Replace a file as a whole: temporary file of mode 0600, flushed to disk, renamed."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

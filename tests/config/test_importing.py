@@ -1,0 +1,234 @@
+"""`import`: a plan first, both of two differing servers kept, client files untouched, our file kept whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatemini.config.clients import ClientContext
+from gatemini.config.importing import (
+    ImportPlan,
+    Source,
+    find_sources,
+    inline_values,
+    move_secrets,
+    plan_import,
+    plan_text,
+)
+from gatemini.config.load import STORE, load_config
+from gatemini.config.store import SecretStore
+from gatemini.config.yaml_edit import add_backends
+from gatemini.errors import ConfigError
+
+TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def client_file(path: Path, servers: dict[str, Any]) -> Source:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"mcpServers": servers}, indent=1))
+    return Source(path.stem, path)
+
+
+def planned(folder: Path, *sources: Source) -> ImportPlan:
+    return plan_import(sources, folder / "config.yaml", ClientContext({}, folder))
+
+
+def states(plan: ImportPlan) -> dict[str, str]:
+    return {item.name: item.status for item in plan.items}
+
+
+def test_two_files_that_define_one_name_differently_are_both_kept(tmp_path: Path) -> None:
+    first = client_file(tmp_path / "cursor.json", {"github": {"command": "a"}, "same": {"command": "s"}})
+    second = client_file(tmp_path / "vscode.json", {"github": {"command": "b"}, "same": {"command": "s"}})
+    plan = planned(tmp_path, first, second)
+    assert [(i.name, i.status) for i in plan.items] == [
+        ("github", "new"), ("same", "new"), ("github-vscode", "renamed"), ("same", "same"),
+    ]  # fmt: skip
+    assert "defined differently" in plan.items[2].detail
+
+
+def test_own_entry_broken_and_disabled_servers_are_listed_as_what_they_are(tmp_path: Path) -> None:
+    source = client_file(
+        tmp_path / "c.json",
+        {"me": {"command": "gatemini"}, "bad": {"env": {}}, "ws": {"type": "ws", "url": "x"}, "off": {"command": "x", "disabled": True}},
+    )  # fmt: skip
+    plan = planned(tmp_path, source)
+    assert states(plan) == {"me": "self", "bad": "unusable", "ws": "unusable", "off": "new"}
+    edited = plan_text(plan, tmp_path / "config.yaml")
+    assert yaml.safe_load(edited.after) == {"backends": {"off": {"command": "x", "disabled": True}}}
+
+
+def test_planning_writes_nothing_and_no_client_file_is_ever_changed(tmp_path: Path) -> None:
+    source = client_file(tmp_path / "c.json", {"a": {"command": "x", "env": {"API_KEY": TOKEN}}})
+    before = source.path.read_bytes()
+    plan = planned(tmp_path, source)
+    moved = move_secrets(plan, SecretStore(tmp_path / STORE), write=False)
+    plan_text(plan, tmp_path / "config.yaml")
+    assert moved == ["a.API_KEY"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.json"]
+    plan_text(plan, tmp_path / "config.yaml").write()
+    assert source.path.read_bytes() == before
+
+
+def test_secrets_written_in_clear_are_named_and_move_to_private_files(tmp_path: Path) -> None:
+    servers = {
+        "a": {
+            "command": "x",
+            "env": {"API_KEY": "pa$$w0rd", "MODE": "fast", "OTHER": TOKEN, "REF": "${TOKEN}"},
+        },
+        "b": {"url": "https://h/", "headers": {"Authorization": f"Bearer {TOKEN}"}},
+    }
+    plan = planned(tmp_path, client_file(tmp_path / "c.json", servers))
+    assert [item.secrets for item in plan.items] == [
+        [("env", "API_KEY"), ("env", "OTHER")], [("headers", "Authorization")],
+    ]  # fmt: skip
+    assert TOKEN not in json.dumps([item.to_json() for item in plan.items])
+    assert TOKEN in dict(inline_values(plan)).values()
+    move_secrets(plan, SecretStore(tmp_path / STORE), write=True)
+    target = tmp_path / "config.yaml"
+    plan_text(plan, target).write()
+    assert TOKEN not in target.read_text()
+    assert (tmp_path / STORE / "a.API_KEY").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / STORE).stat().st_mode & 0o777 == 0o700
+    loaded = load_config(target, environ={"TOKEN": "t-123456"}, home=tmp_path, config_dir=tmp_path)
+    assert loaded.config.backends["a"].env == {
+        "API_KEY": "pa$$w0rd", "MODE": "fast", "OTHER": TOKEN, "REF": "t-123456",
+    }  # fmt: skip
+    assert loaded.config.backends["b"].headers == {"Authorization": f"Bearer {TOKEN}"}
+    again = planned(tmp_path, client_file(tmp_path / "c.json", servers))
+    assert states(again) == {"a": "same", "b": "same"}
+
+
+def test_what_is_imported_means_what_it_meant_at_the_client(tmp_path: Path) -> None:
+    servers = {
+        "a": {
+            "command": "x",
+            "args": [
+                "pa$$x",
+                "$HOME",
+                "$",
+                "${NO:-d$$}",
+                "${workspaceFolder}/y",
+                "${env:U}",
+                "${weird form}",
+                "$$${U}",
+            ],
+        }
+    }
+    source = client_file(tmp_path / ".cursor" / "mcp.json", servers)
+    target = tmp_path / "config.yaml"
+    direct = load_config(source.path, environ={"U": "me"}, home=tmp_path, config_dir=tmp_path)
+    assert "is not understood" in direct.disabled["a"]
+    servers["a"]["args"].remove("${weird form}")
+    source = client_file(source.path, servers)
+    direct = load_config(source.path, environ={"U": "me"}, home=tmp_path, config_dir=tmp_path)
+    plan_text(planned(tmp_path, source), target).write()
+    imported = load_config(target, environ={"U": "me"}, home=tmp_path, config_dir=tmp_path)
+    assert imported.config.backends["a"].args == direct.config.backends["a"].args
+    assert imported.config.backends["a"].args[:5] == ("pa$$x", "$HOME", "$", "d$$", f"{tmp_path}/y")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "# only a comment\n",
+        "log_level: info\n",
+        "log_level: info",
+        "backends:\n",
+        "backends: # none yet\nlog_level: info\n",
+        "backends: ~\n",
+        "backends:\n  a: {command: x} # keep\n\n# tail\nlog_level: info\n",
+        "backends:\n    a:\n        command: x\n        args:\n        - one\n        - two   # last\n# end\n",
+        "backends:\n  a:\n    command: x\n    env:\n      K: |\n        line one\n        line two\n\nlog_level: info\n",
+        "backends:\n  a: {command: x}",
+        "backends: &b\n  a: {command: x}\n",
+    ],
+)
+def test_our_file_keeps_its_comments_order_and_meaning(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "config.yaml"
+    if before:
+        path.write_text(before)
+    raw = {"command": "npx", "args": ["-y", "no", "1.10", "a: b"], "env": {"T": "x\ny"}}
+    edited = add_backends(path, {"new": raw})
+    for line in before.splitlines():
+        assert line.partition("#")[2] in edited.after
+        assert line.rstrip(" ~") in edited.after
+    old = yaml.safe_load(before) or {}
+    assert yaml.safe_load(edited.after) == {**old, "backends": {**(old.get("backends") or {}), "new": raw}}
+
+
+def test_a_form_that_cannot_be_added_to_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("backends: {a: {command: x}}\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml:1: backends is written as"):
+        add_backends(path, {"new": {"command": "y"}})
+    path.write_text("backends: [a]\n")
+    with pytest.raises(ConfigError):
+        add_backends(path, {"new": {"command": "y"}})
+
+
+def test_writing_keeps_a_backup_and_the_files_mode(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("backends:\n  a: {command: x}\n")
+    path.chmod(0o640)
+    backup = add_backends(path, {"b": {"command": "y"}}).write()
+    assert backup is not None
+    assert backup.read_text() == "backends:\n  a: {command: x}\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    fresh = tmp_path / "deep" / "config.yaml"
+    assert add_backends(fresh, {"b": {"command": "y"}}).write() is None
+    assert fresh.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_clients_file_is_never_the_target(tmp_path: Path) -> None:
+    source = client_file(tmp_path / "c.json", {"a": {"command": "x"}})
+    with pytest.raises(ConfigError, match="never written to"):
+        plan_import([source], source.path, ClientContext({}, tmp_path))
+
+
+def test_an_unreadable_file_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"mcpServers": {')
+    good = client_file(tmp_path / "good.json", {"a": {"command": "x"}})
+    plan = planned(tmp_path, Source("x", tmp_path / "bad.json"), good)
+    assert states(plan) == {"a": "new"}
+    assert "bad.json:1" in plan.unreadable[0]
+
+
+def test_the_usual_places_are_looked_at(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "work"
+    for path in (
+        home / ".claude.json",
+        home / ".codex/config.toml",
+        folder / ".vscode/mcp.json",
+        folder / ".mcp.json",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    found = [(s.client, s.path.relative_to(tmp_path).as_posix()) for s in find_sources(home, folder, {})]
+    assert found == [
+        ("claude-code", "home/.claude.json"), ("claude-code", "work/.mcp.json"),
+        ("vscode", "work/.vscode/mcp.json"), ("codex", "home/.codex/config.toml"),
+    ]  # fmt: skip
+    assert [s.client for s in find_sources(home, folder, {}, ["codex"])] == ["codex"]
+
+
+SCALARS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,8}", fullmatch=True), SCALARS, min_size=1, max_size=3
+    )
+)
+def test_any_text_survives_being_written_to_yaml(values: dict[str, str]) -> None:
+    backends = {name: {"command": text, "args": [text], "env": {"K": text}} for name, text in values.items()}
+    assert yaml.safe_load(add_backends(Path("/nowhere/config.yaml"), backends).after) == {
+        "backends": backends
+    }

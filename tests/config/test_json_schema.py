@@ -1,0 +1,65 @@
+"""The JSON Schema for editors: committed, current, and of one mind with the loader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from gatemini.config.json_schema import config_json_schema
+from gatemini.config.load import Loaded
+from gatemini.config.schema import Config
+
+COMMITTED = Path(__file__).parents[2] / "docs" / "reference" / "config.schema.json"
+Load = Callable[..., Loaded]
+
+
+def test_the_committed_schema_is_the_generated_one() -> None:
+    assert json.loads(COMMITTED.read_text()) == config_json_schema(), (
+        "run: gatemini config schema > docs/reference/config.schema.json"
+    )
+
+
+def test_the_schema_is_itself_valid_and_names_every_key() -> None:
+    schema = config_json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert set(schema["properties"]) == set(Config.model_fields)
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "backends: {a: {command: x, args: [1, true, a], env: {A: 1}, timeout: 5s, max_memory_mb: '${M:-5}'}}",
+        "backends: {a: {url: 'https://h/', transport: sse, headers: {A: b}, retry: {max_retries: 0}}}",
+        "backends: {a: {tools: {ls: {command: [ls, '{{p}}'], output: lines}, deny: [x]}}}",
+        "backends: {a: {module: 'a.b:c', lazy: true, instance_mode: dedicated, pool: {min_idle: 0}}}",
+        "log_level: debug\nsandbox: {timeout: 1m, output: {table: false}}\nsemantic: {model: none}\naliases: {a: b.c}",
+    ],
+)
+def test_what_the_loader_takes_the_schema_takes(load: Load, text: str) -> None:
+    assert not load(text).problems
+    jsonschema.validate(yaml.safe_load(text), config_json_schema())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"backend": {}},
+        {"backends": {"a": {"comand": "x"}}},
+        {"backends": {"a b": {"command": "x"}}},
+        {"backends": {"a": {"command": "x", "timeout": "soon"}}},
+        {"backends": {"a": {"command": "x", "max_concurrent_calls": 0}}},
+        {"backends": {"a": {"command": "x", "name": "a"}}},
+        {"log_level": "loud"},
+        {"registration": {"stdio": "perhaps"}},
+    ],
+)
+def test_what_the_loader_refuses_the_schema_refuses(document: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, config_json_schema())
