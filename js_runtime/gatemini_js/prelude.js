@@ -115,7 +115,7 @@
   // order of issue (issued).
   const pending = new own.Map();
   let issued = list();
-  let outbox = list(), unsent = list();
+  let outbox = list();
   let nextId = 1, toolCalls = 0, otherCalls = 0;
 
   // Promises of calls have a prototype of their own, so that `await` goes through `then` below and a call nobody
@@ -289,7 +289,6 @@
   function post(id, head, encoded, name) {
     noteConversions(encoded, `arguments of ${name}: `);
     outbox[outbox.length] = "[" + id + head + (encoded.text ?? "null") + "]";
-    unsent[unsent.length] = name;
   }
 
   async function sendLater(id, head, value, encoded, name) {
@@ -643,7 +642,6 @@
     if (outbox.length > 0) {
       text += own.join(outbox, ",");
       outbox = list();
-      unsent = list();
     }
     return text + "]}";
   }
@@ -653,7 +651,6 @@
     const ids = list();
     let n = 0;
     for (let i = 0; i < issued.length; i++) if (!issued[i].awaited) ids[n++] = issued[i].id;
-    if (unsent.length > 0) note(`not sent, because the code ended first: ${own.join(unsent, ", ")}`);
     if (timerCount > 0) note(`${timerCount} timer${timerCount === 1 ? " was" : "s were"} still pending at the end and dropped`);
     const quotedNotes = list(), quotedRefs = list();
     for (let i = 0; i < noteList.length; i++) quotedNotes[i] = quote(noteList[i]);

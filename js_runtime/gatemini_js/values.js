@@ -246,18 +246,9 @@
 
   // --- JSON -------------------------------------------------------------------------------------------
 
-  // Cycles are looked for among the open frames: by scanning while there are few, by a Set beyond.
-  const SCAN_DEPTH = 24;
-
-  function isOpen(state, frame, value) {
-    let f = frame;
-    for (let i = 0; f !== null && i < SCAN_DEPTH; i++, f = f.up) if (f.source === value) return true;
-    return f !== null && own.setHas(state.deep, value);
-  }
-
   function push(state, frame, source, keys, values, at) {
     state.depth++;
-    if (state.depth > SCAN_DEPTH) own.setAdd(state.deep, source);
+    own.setAdd(state.open, source); // what is open now is what a cycle can lead back to
     const isList = keys === null;
     return {
       __proto__: null, up: frame, source, keys, values, at, next: 0, empty: true,
@@ -266,7 +257,7 @@
   }
 
   function pop(state, frame) {
-    if (state.depth > SCAN_DEPTH) own.setDelete(state.deep, frame.source);
+    own.setDelete(state.open, frame.source);
     state.depth--;
     return frame.up;
   }
@@ -351,7 +342,7 @@
   }
 
   function openObject(state, frame, value, key) {
-    if (isOpen(state, frame, value)) {
+    if (own.setHas(state.open, value)) {
       remember(state, "circular", frame, key);
       return asText('"[Circular]"');
     }
@@ -446,7 +437,6 @@
         const value = isList ? object[i] : object[keys[i]];
         switch (typeof value) {
           case "string":
-            if (!own.isWellFormed(value)) return undefined;
             if (refs !== null && !isList && keys[i] === "ref") refs[refs.length] = value;
             break;
           case "number":
@@ -463,7 +453,8 @@
         }
       }
     }
-    return own.stringify(root);
+    const text = own.stringify(root);
+    return own.indexOf(text, "\\ud") < 0 ? text : undefined; // perhaps half a surrogate pair
   }
 
   function tryPlainText(root, options, refs) {
@@ -478,7 +469,7 @@
 
   function newState(options, settled) {
     return {
-      __proto__: null, depth: 0, deep: new own.Set(), viaToJSON: new own.Set(), promises: list(),
+      __proto__: null, depth: 0, open: new own.Set(), viaToJSON: new own.Set(), promises: list(),
       converted: own.create(null), refs: list(), settled, maxDepth: options.depth,
       typedItems: options.typedItems, maxText: options.bytes,
     };

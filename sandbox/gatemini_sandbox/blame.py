@@ -120,9 +120,16 @@ def _text(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
+def _is_optional(node: Node) -> bool:
+    """`a?.b` itself never fails for a that is null."""
+    return any(child.type == "optional_chain" for child in node.children)
+
+
 def _property(wanted: str) -> Fits:
     def fits(node: Node) -> Node | None:
         match node.type:
+            case "member_expression" | "subscript_expression" if _is_optional(node):
+                return None
             case "member_expression":
                 found = node.child_by_field_name("property")
                 return found if found is not None and _text(found) == wanted else None

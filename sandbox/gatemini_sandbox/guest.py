@@ -368,6 +368,11 @@ class Guest:
 
     def _decide(self, outbox: Outbox, calls: list[Call]) -> Step:
         if outbox.state == FAILED:
+            if calls:
+                names = ", ".join(
+                    f"{call.backend or call.kind}.{call.tool or 'readResource'}" for call in calls
+                )
+                self._notes.append(f"not sent, because the code ended first: {names}"[:2000])
             error = self._api.text(self._api.call(self._image.functions["outcome"]))
             return self._fail(self._placed(*decode_error(error)))
         if outbox.state == DONE:

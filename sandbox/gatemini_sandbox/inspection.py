@@ -1,0 +1,49 @@
+"""What a security reviewer asks first: which guest runs, what it can reach, and under which limits.
+
+`gatemini sandbox inspect` prints this; tests/sandbox/test_inspection.py holds it. Above: the CLI. Below: module.py,
+wasi.py, workers.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+from typing import Any
+
+import wasmtime
+
+from gatemini_sandbox import module, wasi
+from gatemini_sandbox.engine import NATIVE_STACK, TICK_SECONDS, WASI_MODULE
+from gatemini_sandbox.guest import STACK_BYTES
+from gatemini_sandbox.limits import Limits
+
+
+def inspect(limits: Limits | None = None) -> dict[str, Any]:
+    """Facts about the guest, read from the module itself: hash, imports and what each is bound to, limits."""
+    wasm = module.guest_wasm()
+    compiled = wasmtime.Module(wasmtime.Engine(), wasm)
+    imports = [
+        {
+            "module": entry.module,
+            "name": entry.name or "",
+            "bound_to": wasi.BINDINGS.get(entry.name or "", "nothing")
+            if entry.module == WASI_MODULE
+            else "nothing",
+        }
+        for entry in compiled.imports
+    ]
+    return {
+        "guest": {
+            "distribution": module.DISTRIBUTION,
+            "version": importlib.metadata.version(module.DISTRIBUTION),
+            "sha256": module.GUEST_SHA256,
+            "bytes": len(wasm),
+        },
+        "engine": {"name": "wasmtime", "version": importlib.metadata.version("wasmtime")},
+        "patch": f"global 0 is exported as {module.STACK_POINTER}; nothing else is changed",
+        "host_functions": 0,
+        "imports": imports,
+        "stack": {"guest_bytes": STACK_BYTES, "native_bytes": NATIVE_STACK},
+        "tick_seconds": TICK_SECONDS,
+        "limits": dataclasses.asdict(limits or Limits()),
+    }
