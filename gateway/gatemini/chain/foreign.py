@@ -9,7 +9,7 @@ import re
 import unicodedata
 from typing import Final
 
-from gatemini.chain.places import line_at
+from gatemini.chain.places import line_at, place
 
 _LOOKALIKES: Final = {
     "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\uff02": '"',
@@ -53,7 +53,8 @@ def syntax_hint(source: str, line: int | None, column: int | None) -> str | None
     return (
         _odd_character(source, line, column)
         or _other_language(source)
-        or _common_slip(line_at(source, line) or "" if line else "")
+        or _common_slip((line_at(source, line) or "")[:LOOKED_AT] if line else "")
+        or _unbalanced(source)
     )
 
 
@@ -105,3 +106,38 @@ def _common_slip(text: str) -> str | None:
     if re.search(r"^\s*#", text):
         return "comments start with //"
     return None
+
+
+_TOKENS = re.compile(
+    r"//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
+    r'|"(?:[^"\\\r\n]|\\[\s\S])*+"'
+    r"|'(?:[^'\\\r\n]|\\[\s\S])*+'"
+    r"|`(?:[^`\\]|\\[\s\S])*+`"
+    r"|(?<=[=(,:;!&|?{}])\s*+/(?![/*])(?:[^/\\\[\r\n]|\\.|\[(?:[^\]\\\r\n]|\\.)*+\])++/"
+    r"|[(){}\[\]]"
+)
+_PAIRS: Final = {")": "(", "]": "[", "}": "{"}
+
+
+def _unbalanced(source: str) -> str | None:
+    """The bracket that is never closed or never opened, looking past strings, comments and plain regexes."""
+    still_open: list[tuple[str, int]] = []
+    for token in _TOKENS.finditer(source[:LOOKED_AT]):
+        sign = token[0]
+        if sign in _PAIRS.values():
+            still_open.append((sign, token.start()))
+        elif sign in _PAIRS:
+            if not still_open:
+                return f"the `{sign}` at {_place(source, token.start())} closes nothing: remove it"
+            opened, at = still_open.pop()
+            if opened != _PAIRS[sign]:
+                return f"the `{opened}` at {_place(source, at)} is not closed before the `{sign}` at {_place(source, token.start())}"
+    if still_open and len(source) <= LOOKED_AT:
+        sign, at = still_open[-1]
+        return f"the `{sign}` at {_place(source, at)} is never closed"
+    return None
+
+
+def _place(source: str, offset: int) -> str:
+    line, column = place(source, offset)
+    return f"line {line}, column {column}"

@@ -2,90 +2,32 @@
 
 A ladder of rules from the certain to the likely; the first that knows something speaks. Rules look at
 facts first and at an engine's wording only to tell what its error names, never to decide what happens
-next. Pure. Above: failure.py. Below: foreign.py, places.py.
+next. Pure. Above: failure.py. Below: names.py, foreign.py, facts.py.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from gatemini.chain.facts import (
+    CLOSEST,
+    BackendState,
+    ErrorFacts,
+    HintContext,
+    ProgramFacts,
+    Rule,
+    close_to,
+    listed,
+    shortened,
+)
 from gatemini.chain.foreign import syntax_hint
-from gatemini.chain.places import line_at
+from gatemini.chain.names import host_access, shadowed, unknown_name
 
-CLOSEST: Final = 3
-"""Names suggested for an unknown one."""
-
-LISTED: Final = 12
-"""Names listed where all would be too many."""
-
-AROUND: Final = 400
-"""Characters looked at on either side of an error's place."""
+__all__ = ["BackendState", "ErrorFacts", "HintContext", "ProgramFacts", "hint", "nothing_returned"]
 
 SHOWN_STDERR: Final = 300
 """Characters of a backend's last stderr line in a hint."""
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorFacts:
-    """An error as it arrived. `source` is the text as submitted, `line` and `column` are its, 1-based.
-
-    `limit` is the code of a limit ("limit.cpu"), `code` that of a gateway or tool error, `given` a hint that
-    came with the error.
-    """
-
-    name: str
-    message: str
-    line: int | None = None
-    column: int | None = None
-    source: str = ""
-    limit: str | None = None
-    tool: str | None = None
-    backend: str | None = None
-    code: Any = None
-    given: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BackendState:
-    """How a backend is: `starting`, `ready`, `stopped`, `crashed` …, its error and its last stderr lines."""
-
-    state: str
-    error: str | None = None
-    stderr: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramFacts:
-    """What the parse of the code told: places are (line, column), an un-awaited call also has its text."""
-
-    shadowed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    unawaited: Sequence[tuple[int, int, str]] = ()
-    declared_never_called: str | None = None
-
-
-def _nothing(_: str) -> Sequence[str]:
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class HintContext:
-    """What is known around the error. `backends`: global identifier → name; `tools`: a backend's tool names;
-    `owners`: the qualified names of tools with this bare name; `signature` and `state` by name, None if unknown.
-    """
-
-    backends: Mapping[str, str] = field(default_factory=dict)
-    tools: Callable[[str], Sequence[str]] = _nothing
-    owners: Callable[[str], Sequence[str]] = _nothing
-    signature: Callable[[str, str], str | None] = lambda _backend, _tool: None
-    state: Callable[[str], BackendState | None] = lambda _: None
-    program: ProgramFacts = field(default_factory=ProgramFacts)
-
-
-Rule = Callable[[ErrorFacts, HintContext], str | None]
 
 
 def hint(error: ErrorFacts, context: HintContext) -> str | None:
@@ -138,9 +80,12 @@ def _backend_trouble(error: ErrorFacts, context: HintContext) -> str | None:
     state = context.state(error.backend)
     parts = [error.given] if error.given else []
     if state is not None:
-        parts.append(f"{error.backend} is {state.state}" + (f" ({_cut(state.error)})" if state.error else ""))
+        parts.append(
+            f"{error.backend} is {state.state}"
+            + (f" ({shortened(state.error, SHOWN_STDERR)})" if state.error else "")
+        )
         if state.stderr:
-            parts.append(f"its last stderr line: {_cut(state.stderr[-1])}")
+            parts.append(f"its last stderr line: {shortened(state.stderr[-1], SHOWN_STDERR)}")
     advice = {
         "backend.starting": "call it again in a moment",
         "backend.timeout": "raise `timeout`, or ask for less; whether the call took effect is not known",
@@ -159,10 +104,10 @@ _KEYS = re.compile(
 
 def _tool_failed(error: ErrorFacts, context: HintContext) -> str | None:
     """An error of the tool itself: its signature where it refused the parameters, its keys where it wants some."""
-    if error.given:
-        return error.given
     if error.tool is None:
         return None
+    if error.given:
+        return error.given
     if error.code == -32602 and error.backend:
         signature = context.signature(error.backend, error.tool.rpartition(".")[2])
         return (
@@ -182,145 +127,11 @@ def _unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
     known = context.tools(error.backend)
     elsewhere = [owner for owner in context.owners(name) if not owner.startswith(f"{error.backend}.")]
     if elsewhere:
-        return f"{name} is a tool of {_listed(owner.rpartition('.')[0] for owner in elsewhere[:CLOSEST])}"
-    close = _close(name, known)
+        return f"{name} is a tool of {listed(owner.rpartition('.')[0] for owner in elsewhere[:CLOSEST])}"
+    close = close_to(name, known)
     if close:
-        return f"did you mean {_listed(close)}?"
-    return f"tools of {error.backend}: {_listed(known)}" if known else error.given
-
-
-# --- names ----------------------------------------------------------------------------------------
-
-_NOT_DEFINED = re.compile(r"^'?([\w$]+)'? is not defined$")
-_NOT_READY = re.compile(
-    r"^'?([\w$]+)'? is not initialized$|^Cannot access '([\w$]+)' before initialization|^lexical variable '?([\w$]+)'? is not"
-)
-_ABSENT: Final = {
-    "require": "there is no require/module system here",
-    "module": "there is no module object here; use `return`",
-    "exports": "there is no exports object here; use `return`",
-    "fetch": "there is no network here",
-    "XMLHttpRequest": "there is no network here",
-    "WebSocket": "there is no network here",
-    "axios": "there is no network here",
-    "process": "there is no process here; secrets belong in the backend's config",
-    "Deno": "there is no Deno here; secrets belong in the backend's config",
-    "Bun": "there is no Bun here; secrets belong in the backend's config",
-    "fs": "there are no files here",
-    "path": "there are no files here",
-    "os": "there is no operating system here",
-    "open": "there are no files here",
-    "__dirname": "there are no files here",
-    "__filename": "there are no files here",
-}
-_SUBSTITUTES: Final = {
-    "Intl": "there is no Intl here: format numbers and dates by hand (toLocaleString is plain, time zone UTC)",
-    "window": "there is no browser here; global names are on globalThis",
-    "document": "there is no browser here and no DOM: work on the text itself",
-    "localStorage": "nothing is stored between chains but results: results.save(value)",
-    "global": "write globalThis instead of global",
-    "print": "write console.log(…)",
-    "None": "write null instead of None",
-    "True": "write true instead of True",
-    "False": "write false instead of False",
-    "nil": "write null instead of nil",
-    "len": "write list.length",
-    "str": "write String(value)",
-    "dict": "write an object literal: { key: value }",
-    "lambda": "write (x) => …",
-    "args": "only composite tools have args; write the values into the code",
-    "ToolError": "compare the name instead: `e.name === 'ToolError'`",
-    "setImmediate": "write setTimeout(f, 0)",
-    "lodash": "there are no packages here: use the language's own array methods",
-    "_": "there are no packages here: use the language's own array methods",
-    "z": "there are no packages here: check values with plain code",
-}
-
-
-def _shadowed(error: ErrorFacts, context: HintContext) -> str | None:
-    """`const exa = await exa.search()`: the variable hides the backend of the same name."""
-    found = _NOT_READY.match(error.message)
-    name = next((group for group in found.groups() if group), None) if found else None
-    if name is not None and (name in context.program.shadowed or name in context.backends):
-        line = context.program.shadowed.get(name, (error.line, 0))[0]
-        return (
-            f"the variable {name} (line {line}) hides the backend {name}: rename the variable, "
-            f"for example `const {name}Result = await {name}.…`"
-        )
-    if name is not None:
-        return f"{name} is used before its declaration: move the declaration up"
-    if error.name not in ("TypeError", "ReferenceError"):
-        return None
-    text = _source_line(error)
-    for hidden, (line, _) in context.program.shadowed.items():
-        if re.search(rf"(?<![\w$.]){re.escape(hidden)}\s*[.\[]", text):
-            return f"{hidden} is the variable of line {line} here, not the backend: rename the variable"
-    return None
-
-
-def _unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
-    found = _NOT_DEFINED.match(error.message)
-    if found is None:
-        return None
-    name = found[1]
-    if name in _ABSENT:
-        return _sandbox_is(_ABSENT[name], name, context)
-    if said := _as_backend_or_tool(name, error, context):
-        return said
-    if name in _SUBSTITUTES:
-        return _SUBSTITUTES[name]
-    close = _close(name, [*_declared(error.source), *context.backends])
-    if close:
-        return f"did you mean {_listed(close)}?"
-    used = re.search(
-        rf"(?<![\w$.]){re.escape(name)}\s*(?:\.\s*[\w$]+|\[[^\]]*\])\s*\(", error.source[:100_000]
-    )
-    if used:
-        return f"there is no backend {name}; {_available(context)}"
-    return f"declare {name} first; nothing is kept from one chain to the next but results. {_available(context).capitalize()}"
-
-
-def _as_backend_or_tool(name: str, error: ErrorFacts, context: HintContext) -> str | None:
-    """The name is a tool's bare name, or nearly a backend's."""
-    if owners := context.owners(name):
-        called = [_spelled(owner, context) for owner in owners[:CLOSEST]]
-        backend = owners[0].rpartition(".")[0]
-        if len(owners) == 1:
-            return f"{name} is a tool of backend {backend}: write `await {called[0]}({{…}})`"
-        return f"{name} is a tool of several backends: write one of {_listed(called)}"
-    folded = re.sub(r"[\W_]", "", name).lower()
-    for identifier, backend in context.backends.items():
-        if (
-            re.sub(r"[\W_]", "", identifier).lower() == folded
-            or re.sub(r"[\W_]", "", backend).lower() == folded
-        ):
-            return f"the backend {backend} is called {identifier} in code: write `await {identifier}.tool({{…}})`"
-    line = _source_line(error)
-    for identifier, backend in context.backends.items():
-        # `files-eu.read()` is read as `files - eu.read()`
-        if backend != identifier and name in re.split(r"\W", backend) and backend in line:
-            return f"the backend {backend} is called {identifier} in code"
-    return None
-
-
-def _host_access(error: ErrorFacts, context: HintContext) -> str | None:
-    """The guest's own refusals of `require` and the like, and of imports."""
-    if re.search(r"\bimport\b|\brequire\b|could not load module", error.message, re.I):
-        return _sandbox_is("there is no require/module system here", "read file", context)
-    return None
-
-
-def _sandbox_is(what: str, name: str, context: HintContext) -> str:
-    wanted = {"fetch": "fetch url", "fs": "read file", "require": "read file"}.get(name, "what you need")
-    return f"{what}: code runs in a sandbox without network, files and processes; {_available(context)}; find a tool with search_tools('{wanted}')"
-
-
-def _spelled(qualified: str, context: HintContext) -> str:
-    """`backend.tool` as code writes it."""
-    backend, _, tool = qualified.rpartition(".")
-    identifier = next((known for known, name in context.backends.items() if name == backend), None)
-    left = identifier or f'__backends["{backend}"]'
-    return f"{left}.{tool}" if re.fullmatch(r"[A-Za-z_$][\w$]*", tool) else f'{left}["{tool}"]'
+        return f"did you mean {listed(close)}?"
+    return f"tools of {error.backend}: {listed(known)}" if known else error.given
 
 
 # --- promises, values, syntax ---------------------------------------------------------------------
@@ -330,7 +141,8 @@ _OF_NOTHING = re.compile(
 )
 _NO_FUNCTION = re.compile(r"^not a function$|^(.+) is not a function$")
 _PROMISE_MISUSED = re.compile(
-    r"cannot read property|Cannot read properties|not a function|not iterable|is not an object", re.I
+    r"cannot read property|Cannot read properties|not a function|not iterable|is not an object|is a promise",
+    re.I,
 )
 _ARRAY_METHODS = "map|filter|reduce|forEach|find|some|every|flatMap|slice|sort|join|push|concat|includes"
 
@@ -339,34 +151,32 @@ def _forgotten_await(error: ErrorFacts, context: HintContext) -> str | None:
     """A promise used as if it were its value."""
     if error.name != "TypeError" or not _PROMISE_MISUSED.search(error.message):
         return None
-    text = _source_line(error)
+    text = error.source_line
     names = "|".join(map(re.escape, context.backends)) or "(?!)"
     call = rf"(?:{names})(?:\.[\w$]+|\[[^\]]+\])\((?:[^()]|\([^()]*\))*\)"
     if found := re.search(rf"\bawait\s+({call})\s*(?:\.|\[|\))", text):
-        shown = _cut(found[1], 60)
+        shown = shortened(found[1], 60)
         after = text[found.end(1) :].lstrip()
         if after[:1] in (".", "["):
-            return (
-                f"`await` reaches only to the end of the expression: write `(await {shown}){_cut(after, 30)}`"
-            )
+            return f"`await` reaches only to the end of the expression: write `(await {shown}){shortened(after, 30)}`"
     if found := re.search(rf"(?<!await )(?<![\w$.])({call})\s*[.\[]", text):
-        return f"{_cut(found[1], 60)} gives a promise: write `(await {_cut(found[1], 60)})`"
+        return f"{shortened(found[1], 60)} gives a promise: write `(await {shortened(found[1], 60)})`"
+    if "put `await`" in error.message:  # the guest saw it happen and said so
+        return None
     earlier = [u for u in context.program.unawaited if error.line is None or u[0] <= error.line]
     if earlier:
         line, _, call_text = earlier[-1]
-        return (
-            f"{_cut(call_text, 60)} on line {line} gives a promise, not its value: put `await` in front of it"
-        )
+        return f"{shortened(call_text, 60)} on line {line} gives a promise, not its value: put `await` in front of it"
     return None
 
 
 def _parsed_twice(error: ErrorFacts, context: HintContext) -> str | None:
     """`JSON.parse` of what is a value already."""
-    text = _source_line(error)
+    text = error.source_line
     if error.name != "SyntaxError" or "JSON.parse" not in text:
         return None
     inner = re.search(r"JSON\.parse\(\s*(.*?)\s*\)?\s*\)?;?\s*$", text)
-    shown = _cut(inner[1], 40) if inner and inner[1] else "it"
+    shown = shortened(inner[1], 40) if inner and inner[1] else "it"
     if re.search(r"'(?:object|\[object)|\[object Object\]|token: 'o", error.message):
         return f"this is an object already (tool results that are JSON arrive parsed): use {shown} directly, without JSON.parse"
     if "undefined" in error.message:
@@ -384,7 +194,7 @@ def _of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
         return f"what is taken apart here is {nothing}: look at the value first (return it)"
     path = re.search(
         rf"([\w$)\]][\w$.\[\]'\"()]*?)[!?]?\s*(?:\.\s*{re.escape(member)}\b|\[\s*['\"]{re.escape(member)}['\"])",
-        _source_line(error),
+        error.source_line,
     )
     if path is None:
         return (
@@ -403,7 +213,7 @@ def _of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
 def _no_function(error: ErrorFacts, context: HintContext) -> str | None:
     if not _NO_FUNCTION.match(error.message):
         return None
-    text = _source_line(error)
+    text = error.source_line
     if found := re.search(rf"([\w$][\w$.\[\]'\"]*)\s*\.\s*({_ARRAY_METHODS})\s*\(", text):
         return f"{found[1]} is no array here: return {found[1]} to see what it is (often the list is in a property such as .items)"
     if (found := re.search(r"([\w$]+)\s*\(", text)) and found[1] in context.backends:
@@ -429,6 +239,7 @@ _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"circular reference"), "return the value itself, without JSON.stringify: cycles are written as \"[Circular]\""),
     (re.compile(r"BigInt"), "convert with Number(x) or String(x): BigInt mixes with nothing"),
     (re.compile(r"redefinition|already been declared"), "the name is declared twice in this scope: rename one"),
+    (re.compile(r"too many arguments in function call"), "spread fewer values into one call: add them in a loop, or with concat"),
     (re.compile(r"invalid (?:array|string) length"), "the size is out of range: build less at once"),
 )  # fmt: skip
 
@@ -454,50 +265,15 @@ _RULES: Final[tuple[Rule, ...]] = (
     _backend_trouble,
     _unknown_tool,
     _tool_failed,
-    _shadowed,
-    _unknown_name,
+    shadowed,
+    unknown_name,
     _forgotten_await,
     _parsed_twice,
     _deadlock,
     _of_nothing,
     _no_function,
     _engine_wording,
-    _host_access,
+    host_access,
     _syntax,
     _given,
 )
-
-
-# --- wording --------------------------------------------------------------------------------------
-
-
-def _source_line(error: ErrorFacts) -> str:
-    """The line of the error; of a very long one, what stands around the column."""
-    text = (line_at(error.source, error.line) or "") if error.line else ""
-    start = max(0, (error.column or 1) - AROUND)
-    return text if len(text) <= 2 * AROUND else text[start : start + 2 * AROUND]
-
-
-def _declared(source: str) -> list[str]:
-    names = re.findall(r"\b(?:const|let|var|function|class)\s+([A-Za-z_$][\w$]*)", source[:100_000])
-    return list(dict.fromkeys(names))[:200]
-
-
-def _close(name: str, known: Iterable[str]) -> list[str]:
-    return difflib.get_close_matches(name, list(dict.fromkeys(known)), CLOSEST, 0.6)
-
-
-def _available(context: HintContext) -> str:
-    return (
-        f"backends available: {_listed(context.backends)}" if context.backends else "no backend is available"
-    )
-
-
-def _listed(names: Iterable[str]) -> str:
-    every = list(dict.fromkeys(names))
-    shown = ", ".join(every[:LISTED])
-    return f"{shown}, … ({len(every)} in all)" if len(every) > LISTED else shown
-
-
-def _cut(text: str, limit: int = SHOWN_STDERR) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

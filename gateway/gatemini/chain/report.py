@@ -35,10 +35,11 @@ class CallLine:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """Everything the text is made of. `source` is the text as submitted."""
+    """Everything the text is made of. `source` is the text as submitted; `tool` the one that failed."""
 
     name: str
     message: str
+    tool: str | None = None
     line: int | None = None
     column: int | None = None
     source: str = ""
@@ -53,7 +54,7 @@ class ErrorReport:
 def render_error(report: ErrorReport, *, budget: int = BUDGET) -> str:
     """The whole text, at most `budget` characters; what is cut is cut from the end backwards."""
     head = _first_lines(report, budget)
-    calls = _calls(report.calls, int(budget * _SHARE_CALLS))
+    calls = _calls(report, int(budget * _SHARE_CALLS))
     notes = [f"NOTE: {note}" for note in report.notes]
     text = "\n".join([*head, *calls, *notes])
     if len(text) > budget:
@@ -64,7 +65,10 @@ def render_error(report: ErrorReport, *, budget: int = BUDGET) -> str:
 
 def _first_lines(report: ErrorReport, budget: int) -> list[str]:
     where = f" (line {report.line}, column {report.column or 1})" if report.line else ""
-    message = _cut_middle(report.message.strip() or "(no message)", int(budget * _SHARE_MESSAGE))
+    said = report.message.strip() or "(no message)"
+    if report.tool and report.tool not in said:
+        said = f"{report.tool}: {said}"
+    message = _cut_middle(said, int(budget * _SHARE_MESSAGE))
     first, newline, rest = message.partition("\n")
     lines = [f"{report.name}: {first}{where}"]
     if newline:
@@ -79,8 +83,9 @@ def _first_lines(report: ErrorReport, budget: int) -> list[str]:
     return lines
 
 
-def _calls(calls: Sequence[CallLine], budget: int) -> list[str]:
+def _calls(report: ErrorReport, budget: int) -> list[str]:
     """One line for each call; in the middle of many, those that went well are counted only."""
+    calls = report.calls
     if not calls:
         return []
     chosen = list(range(len(calls)))
@@ -93,7 +98,7 @@ def _calls(calls: Sequence[CallLine], budget: int) -> list[str]:
     before = -1
     for position, index in enumerate(chosen):
         skipped = index - before - 1
-        line = f"  {_call(index, calls[index])}"
+        line = f"  {_call(index, calls[index], report.message)}"
         if skipped:
             line = f"  … {skipped} more\n{line}"
         if len(line) + 1 > left and position > 0:
@@ -105,9 +110,13 @@ def _calls(calls: Sequence[CallLine], budget: int) -> list[str]:
     return lines
 
 
-def _call(index: int, call: CallLine) -> str:
+def _call(index: int, call: CallLine, message: str) -> str:
     took = f" ({_duration(call.ms)})" if call.ms is not None else ""
-    return f"{index + 1}. {call.tool}: {_one_line(call.outcome)}{took}"
+    outcome = _one_line(call.outcome)
+    said = outcome.removeprefix("error: ").removesuffix("...").removesuffix("…")
+    if said != outcome and said and " ".join(message.split()).startswith(said):
+        outcome = "failed with this error"
+    return f"{index + 1}. {call.tool}: {outcome}{took}"
 
 
 def _duration(ms: float) -> str:
