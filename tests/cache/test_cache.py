@@ -128,7 +128,7 @@ def test_a_directory_in_its_place_is_no_crash(tmp_path: Path) -> None:
     assert cache.problem is not None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_a_damaged_file_never_raises(tmp_path: Path, noise: bytes, at: int) -> None:
     path = tmp_path / "cache.json"

@@ -4,7 +4,7 @@ import csv
 import json
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gatemini.output.jsontext import dump
@@ -102,6 +102,7 @@ names = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_every_value_and_type_can_be_read_back(data: st.DataObject) -> None:
     columns = data.draw(st.lists(names, min_size=1, max_size=5, unique=True))

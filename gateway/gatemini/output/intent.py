@@ -8,12 +8,12 @@ Below: `jsontext.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gatemini.output.jsontext import dump, lines, size
-from gatemini.output.survey import Bulk, Survey
+from gatemini.output.jsontext import dump, lines, parse, size
+from gatemini.output.survey import Bulk, NotSurveyed, Survey, Visit
 from gatemini.search.words import plain_tokens
 
 KEEP_SHARE = 0.3
@@ -78,27 +78,33 @@ def filter_json(value: Any, intent: str) -> Filtered | None:
 
 
 class RecordFilter:
-    """Filters the long arrays of a surveyed document as their batches pass by."""
+    """Filters the long arrays of a surveyed document as their batches pass by; holds text, not values."""
 
     def __init__(self, intent: str) -> None:
         self._wanted = terms(intent)
-        self._kept: dict[tuple[str, ...], list[Any]] = {}
+        self._kept: dict[tuple[str, ...], list[str]] = {}
 
-    def visit(self, bulk: Bulk) -> Callable[[list[Any]], None]:
+    def visit(self, bulk: Bulk) -> Visit:
         kept = self._kept.setdefault(bulk.keys, [])
 
-        def batch(rows: list[Any]) -> None:
-            kept.extend(row for row in rows if matches(_readable(row), self._wanted))
+        def batch(rows: list[Any], source: bytes) -> None:
+            hits = [n for n, row in enumerate(rows) if matches(_readable(row), self._wanted)]
+            if not hits:
+                return
+            exact = parse(source)  # the batch was read at full speed; what is shown must be exact
+            if exact is None or exact.duplicates:
+                raise NotSurveyed
+            kept.extend(dump(exact.value[n]) for n in hits)
 
         return batch
 
     def result(self, found: Survey) -> Filtered | None:
-        """The document with the matching rows of its long arrays; None when no or every row matches."""
+        """The document (as text) with the matching rows of its long arrays; None when no or every row matches."""
         kept = sum(map(len, self._kept.values()))
         total = sum(bulk.summary.total for bulk in found.bulks)
         if not self._wanted or not kept or kept == total:
             return None
-        return Filtered(kept, total, value=found.filled(lambda bulk: self._kept[bulk.keys]))
+        return Filtered(kept, total, text=found.written(lambda bulk: ",".join(self._kept[bulk.keys])))
 
 
 def _records(rows: list[Any], wanted: Sequence[str]) -> Filtered | None:

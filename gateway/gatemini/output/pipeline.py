@@ -170,19 +170,19 @@ def _read_json(draft: _Draft, data: bytes, value: Any, options: OutputOptions) -
 
 
 def _survey_json(draft: _Draft, data: bytes, options: OutputOptions) -> bool:
-    """Reads a large document without holding it; filters its longest array on the way."""
-    if not options.auto_chunk_json and not options.filters(len(data)):
+    """Reads a large document without holding it; filters its long arrays on the way."""
+    filtering = options.filters(len(data)) and not draft.lossy
+    if not options.auto_chunk_json and not filtering:
         return True  # no stage would look into it: to be cut as text
-    keep = RecordFilter(options.intent or "") if options.filters(len(data)) else None
+    keep = RecordFilter(options.intent or "") if filtering else None
     try:
         found = survey(data, keep.visit if keep else None)
     except NotSurveyed:
         return False
     if keep is not None and (filtered := keep.result(found)) is not None:
-        draft.value = filtered.value
-        draft.write(dump(filtered.value), lossy=True)
+        draft.write(filtered.text, lossy=True)
         _note_intent(draft, options, filtered.kept, filtered.total)
-        draft.faithful = True
+        _read_json(draft, encode(filtered.text), UNPARSED, options)
     elif options.auto_chunk_json:
         draft.survey = found
     return True

@@ -11,17 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from gatemini.output.digest import Summary
-from gatemini.output.jsontext import parse
+from gatemini.output.jsontext import decode, parse
 
 WHOLE_BYTES = 1 << 20
 """Documents up to this size are parsed at once."""
 BATCH_BYTES = 256 << 10
-WINDOW_BYTES = 64 << 10
+WINDOW_BYTES = 16 << 10
 """An array still open this far after the last one is where bulk lies."""
 LITERAL_BYTES = 1 << 20
 """With more than this outside of long arrays a document has no shape to make use of."""
@@ -41,7 +41,8 @@ _SCALAR_BOUNDARY = re.compile(rb"[0-9el][ \t\r\n]*,")
 """After a number, true, false or null."""
 _FIRST_KEY = re.compile(rb'\{[ \t\r\n]*"[^"\\]{1,64}"[ \t\r\n]*:')
 
-Visit = Callable[[list[Any]], None]
+Visit = Callable[[list[Any], bytes], None]
+"""Told each batch of rows, read at full speed, and the JSON array they were read from."""
 
 
 class NotSurveyed(Exception):
@@ -74,10 +75,18 @@ class Bulk:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The document without the rows of its long arrays (`skeleton`), and these arrays."""
+    """The document without the rows of its long arrays (`skeleton`; `pieces` is its text), and these arrays."""
 
     skeleton: Any
     bulks: list[Bulk]
+    pieces: list[bytes]
+
+    def written(self, rows: Callable[[Bulk], str]) -> str:
+        """The document's text with other rows in each long array."""
+        made = [decode(self.pieces[0])]
+        for bulk, piece in zip(self.bulks, self.pieces[1:], strict=True):
+            made += [rows(bulk), decode(piece)]
+        return "".join(made)
 
     def filled(self, stand_in: Callable[[Bulk], Any]) -> Any:
         """The document with something else in place of each long array."""
@@ -108,24 +117,24 @@ def survey(data: bytes, visit: Callable[[Bulk], Visit] | None = None) -> Survey:
         if literal > LITERAL_BYTES:
             raise NotSurveyed
         pieces.append(data[piece:opened])
-        bulk = Bulk(tuple(frame.key for frame in stack[1:]))
+        bulk = Bulk(tuple(_key(frame.key) for frame in stack[1:]))
         bulks.append(bulk)
         piece = _read_bulk(data, opened, bulk, visit(bulk) if visit else None)
         position = piece + 1
         stack.pop()
     if not bulks or literal + len(data) - piece > LITERAL_BYTES:
         raise NotSurveyed
-    skeleton = parse(b"".join([*pieces, data[piece:]]))
+    pieces.append(data[piece:])
+    skeleton = parse(b"".join(pieces))
     if skeleton is None or skeleton.duplicates:
         raise NotSurveyed
-    return Survey(skeleton.value, bulks)
+    return Survey(skeleton.value, bulks, pieces)
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(NamedTuple):
     """An open container: under which key of its parent, and where its bracket is."""
 
-    key: str
+    key: bytes
     array: bool
     at: int
 
@@ -151,7 +160,7 @@ def _next_long_array(data: bytes, position: int, stack: list[_Frame]) -> int | N
         if first == 0x22:
             key = token[0]
         elif first in b"[{":
-            stack.append(_Frame(_key(key) if stack else "", first == 0x5B, at))
+            stack.append(_Frame(key, first == 0x5B, at))
         elif stack:
             stack.pop()
         else:
@@ -171,13 +180,13 @@ def _read_bulk(data: bytes, start: int, bulk: Bulk, visit: Visit | None) -> int:
     reader = _Rows(data, start)
     for begin, end, rows in reader:
         # What is shown must be exact; what is only counted may be read at full speed.
-        reader.exact = visit is not None or len(bulk.head) + len(rows) < HEAD_ROWS
+        reader.exact = len(bulk.head) + len(rows) < HEAD_ROWS
         if len(bulk.head) < HEAD_ROWS:
             bulk.head += rows[: HEAD_ROWS - len(bulk.head)]
         bulk.batches.append(Batch(bulk.summary.total, len(rows), begin, end))
         bulk.summary.add(rows)
         if visit is not None:
-            visit(rows)
+            visit(rows, b"[" + data[begin:end] + b"]")
     return reader.end
 
 
