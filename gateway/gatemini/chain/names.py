@@ -111,7 +111,9 @@ def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
     )
     if used:
         return f"there is no backend {name}; {context.available}"
-    return f"declare {name} first; nothing is kept from one chain to the next but results. {context.available.capitalize()}"
+    return (
+        f"declare {name} first; nothing is kept from one chain to the next but results; {context.available}"
+    )
 
 
 def _as_backend_or_tool(name: str, error: ErrorFacts, context: HintContext) -> str | None:
@@ -140,7 +142,8 @@ def _as_backend_or_tool(name: str, error: ErrorFacts, context: HintContext) -> s
 def host_access(error: ErrorFacts, context: HintContext) -> str | None:
     """The guest's own refusals of `require`, `fetch` and the like, and of imports."""
     if _SEARCH_NAMED in error.message:  # the message says the rest already
-        wanted = next((what for word, what in _WANTED.items() if word in error.message), None)
+        found = re.search(r"there is no (\w+)|(\w+) does not exist", error.message)
+        wanted = _WANTED.get((found[1] or found[2]) if found else "")
         return f"search_tools('{wanted}') finds a tool for it" if wanted else None
     if re.search(r"could not load module", error.message):
         return _sandbox_is("there is no require/module system here", "require", context)
@@ -149,7 +152,7 @@ def host_access(error: ErrorFacts, context: HintContext) -> str | None:
 
 def _sandbox_is(what: str, name: str, context: HintContext) -> str:
     wanted = _WANTED.get(name, "what you need")
-    return f"{what}: code runs in a sandbox without network, files and processes; {context.available}; find a tool with search_tools('{wanted}')"
+    return f"{what}. Code runs in a sandbox without network, files and processes; {context.available}; find a tool with search_tools('{wanted}')"
 
 
 def _spelled(qualified: str, context: HintContext) -> str:

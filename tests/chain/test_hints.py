@@ -1,0 +1,298 @@
+"""Each kind of mistake gets the one sentence that mends it; what nobody knows about gets none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemini.chain.hints import (
+    BackendState,
+    ErrorFacts,
+    HintContext,
+    ProgramFacts,
+    hint,
+    nothing_returned,
+)
+
+TOOLS = {
+    "exa": ["web_search_exa", "find-similar"],
+    "files-eu": ["read", "write"],
+    "demo": ["echo", "rows", "read"],
+}
+
+
+def context(**more) -> HintContext:
+    def owners(name: str) -> list[str]:
+        return [f"{backend}.{tool}" for backend, tools in TOOLS.items() for tool in tools if tool == name]
+
+    return HintContext(
+        backends={"demo": "demo", "exa": "exa", "files_eu": "files-eu"},
+        tools=lambda backend: TOOLS.get(backend, []),
+        owners=owners,
+        signature=lambda backend, tool: f"{tool}(args: {{ n: number }})",
+        **more,
+    )
+
+
+def said(
+    name: str, message: str, source: str = "", line: int | None = 1, ctx: HintContext | None = None, **facts
+) -> str:
+    return hint(ErrorFacts(name, message, line, 1, source, **facts), ctx or context()) or ""
+
+
+# --- names ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["exa is not initialized", "'exa' is not initialized", "Cannot access 'exa' before initialization"],
+)
+def test_a_backend_hidden_by_its_own_variable_is_told_to_rename_it(message):
+    facts = ProgramFacts(shadowed={"exa": (3, 7)})
+    found = said("ReferenceError", message, "const exa = await exa.search()", ctx=context(program=facts))
+    assert "line 3" in found
+    assert "const exaResult = await exa.…" in found
+
+
+def test_any_other_name_used_too_early_is_told_to_move_up():
+    assert "move the declaration up" in said(
+        "ReferenceError", "rows is not initialized", "use(rows); let rows = 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "source", "part"),
+    [
+        (
+            "web_search_exa is not defined",
+            "web_search_exa({})",
+            "tool of backend exa: write `await exa.web_search_exa({…})`",
+        ),
+        ("read is not defined", "read({})", "write one of files_eu.read, demo.read"),
+        ("filesEu is not defined", "filesEu.read({})", "`await files_eu.tool({…})`"),
+        ("files is not defined", "return await files-eu.read({})", "is called files_eu in code"),
+        ("dmeo is not defined", "dmeo.echo({})", "did you mean demo?"),
+        (
+            "github is not defined",
+            "await github.list({})",
+            "there is no backend github; backends available: demo, exa, files_eu",
+        ),
+        ("totl is not defined", "const total = 1; return totl", "did you mean total?"),
+        ("qqq is not defined", "return qqq", "declare qqq first"),
+        ("None is not defined", "return None", "null"),
+        ("Intl is not defined", "Intl.x", "there is no Intl"),
+        ("process is not defined", "process.env.X", "secrets belong in the backend's config"),
+        ("require is not defined", "require('fs')", "search_tools('read file')"),
+        ("axios is not defined", "axios.get('x')", "search_tools('fetch url')"),
+    ],
+)
+def test_an_unknown_name_is_led_to_the_known_one(message, source, part):
+    assert part in said("ReferenceError", message, source)
+
+
+def test_without_backends_the_hint_says_so():
+    assert "no backend is available" in (
+        hint(ErrorFacts("ReferenceError", "x1 is not defined"), HintContext()) or ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "part"),
+    [
+        ("demo.ecko", "did you mean echo?"),
+        ("demo.web_search_exa", "is a tool of exa"),
+        ("demo.zzzzzz", "tools of demo: echo, rows, read"),
+    ],
+)
+def test_an_unknown_tool_is_led_to_the_closest_or_to_its_backend(tool, part):
+    assert part in said("ToolNotFound", "no such tool", code="tool.not_found", tool=tool, backend="demo")
+
+
+# --- backends, tools, limits ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "part"),
+    [
+        ("backend.starting", "again in a moment"),
+        ("backend.stopped", "gatemini://health"),
+        ("backend.crashed", "before you repeat a write"),
+        ("backend.timeout", "not known"),
+        ("backend.busy", "nothing was sent"),
+    ],
+)
+def test_a_backend_in_trouble_is_described_with_its_last_words(code, part):
+    ctx = context(state=lambda name: BackendState("stopped", "exit code 1", ["first", "ENOENT: no config"]))
+    found = said("BackendStopped", "exa is not running", code=code, backend="exa", ctx=ctx)
+    assert part in found
+    assert "exa is stopped (exit code 1)" in found
+    assert "its last stderr line: ENOENT: no config" in found
+
+
+def test_refused_parameters_show_the_signature():
+    assert "rows(args: { n: number })" in said(
+        "ToolError", "invalid params", code=-32602, tool="demo.rows", backend="demo"
+    )
+
+
+def test_a_missing_key_names_the_tool_that_tells_which():
+    found = said("ToolError", "HTTP 401: missing API key", tool="exa.web_search_exa", backend="exa")
+    assert "get_required_keys_for_tool exa.web_search_exa" in found
+
+
+def test_a_hint_that_came_with_the_tools_error_is_kept():
+    assert said("ToolError", "x", tool="demo.echo", given="required: n") == "required: n"
+
+
+@pytest.mark.parametrize(
+    "limit", ["time", "cpu", "memory", "stack", "code", "calls", "arguments", "result", "value", "depth"]
+)
+def test_every_limit_says_what_to_do_instead(limit):
+    assert len(said("LimitError", "…", limit=f"limit.{limit}")) > 20
+
+
+# --- promises and values ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "source", "part"),
+    [
+        ("not a function", "const x = await demo.rows({n: 1}).map(f);", "(await demo.rows({n: 1})).map(f)"),
+        ("not a function", "const x = demo.rows({n: f(1)}).map(g)", "(await demo.rows({n: f(1)}))"),
+        ("value is not iterable", "for (const [a] of await demo.rows({}).x) {}", "(await demo.rows({})).x"),
+        ("cannot read property 'id' of undefined", 'return files_eu["read"]({p: 1}).a.id', "gives a promise"),
+    ],
+)
+def test_a_forgotten_await_shows_where_it_belongs(message, source, part):
+    assert part in said("TypeError", message, source)
+
+
+def test_a_promise_kept_in_a_variable_is_found_by_the_parse():
+    ctx = context(program=ProgramFacts(unawaited=[(2, 11, "demo.rows({n: 3})"), (9, 1, "demo.echo({})")]))
+    found = said("TypeError", "not a function", "\nconst r = demo.rows({n: 3});\nr.map(f)", line=3, ctx=ctx)
+    assert found.startswith("demo.rows({n: 3}) on line 2 gives a promise")
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "source", "part"),
+    [
+        ("SyntaxError", "unexpected token: 'object'", "const d = JSON.parse(r.data);", "use r.data directly"),
+        ("SyntaxError", "unexpected token: 'undefined'", "JSON.parse(r.text)", "r.text is undefined"),
+        ("SyntaxError", "unexpected token: 'hello'", "JSON.parse(text)", "no JSON"),
+        ("TypeError", "cannot read property 'b' of undefined", "return r.a.b;", "return Object.keys(r)"),
+        ("TypeError", "cannot read property 'b' of null", "return r.b;", "r is null here"),
+        ("TypeError", "Cannot read properties of undefined (reading 'b')", "x.y.b", "x.y is undefined"),
+        (
+            "TypeError",
+            "cannot read property 'Symbol.iterator' of undefined",
+            "const [a] = r.x;",
+            "taken apart",
+        ),
+        ("TypeError", "cannot read property 'b' of undefined", "nothing here", ".b is undefined"),
+        ("TypeError", "not a function", "r.rows.filter(f)", "r.rows is no array"),
+        ("TypeError", "not a function", "await demo({})", "demo is a backend"),
+        ("TypeError", "'n' is read-only", "n = 1", "let instead of const"),
+        ("TypeError", "value is not iterable", "for (const x of r) {}", "Object.entries"),
+        ("TypeError", "cannot convert BigInt to number", "1n + 1", "Number(x)"),
+        ("TypeError", "circular reference", "JSON.stringify(a)", "[Circular]"),
+        ("DeadlockError", "nothing left to run", "await p", "nothing will settle"),
+    ],
+)
+def test_values_that_are_not_what_they_seem_are_explained(name, message, source, part):
+    assert part in said(name, message, source)
+
+
+@pytest.mark.parametrize(
+    ("program", "logged", "part"),
+    [
+        (ProgramFacts(declared_never_called="run"), False, "run is declared but never called"),
+        (ProgramFacts(), True, "only console output"),
+        (ProgramFacts(), False, "return"),
+    ],
+)
+def test_a_chain_without_a_value_is_told_how_to_give_one(program, logged, part):
+    assert part in nothing_returned(program, logged=logged)
+
+
+# --- text that is no TypeScript -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "part"),
+    [
+        (
+            "const a = “x”;",
+            1,
+            '“ (LEFT DOUBLE QUOTATION MARK U+201C at line 1, column 11) is not code: write "',
+        ),
+        ("let a = 1;\nlet b = a – 1;", 2, "EN DASH U+2013 at line 2, column 11"),
+        ("let a\u200b = 1", 1, "invisible character (ZERO WIDTH SPACE U+200B at line 1, column 6)"),
+        ("f（1）", 1, "write ("),
+        ("def f(x):\n    return x", 1, "Python"),
+        ("import os\nprint('x')", 1, "Python"),
+        ("for r in rows:\n  use(r)", 1, "Python"),
+        ("#!/bin/bash\nls", 1, "shell"),
+        ("curl -s http://x", 1, "shell"),
+        ("SELECT a FROM b", 1, "SQL"),
+        ("<html><body>", 1, "HTML"),
+        ("<invoke name='x'>", 1, "return await backend.tool"),
+        ("{tool: demo.echo, arguments: {}}", 1, "JSON call"),
+        ("tool: demo.echo\narguments: {}", 1, "as JSON"),
+        ("Please list all the open issues.", 1, "prose"),
+        ("if x > 1 { f() }", 1, "parentheses"),
+        ("f(1;\n", 1, "the `(` at line 1, column 2 is never closed"),
+        (
+            "f(']', /[)]/, `}`, {a: 1)",
+            1,
+            "the `{` at line 1, column 20 is not closed before the `)` at line 1, column 25",
+        ),
+        ("f(1))", 1, "the `)` at line 1, column 5 closes nothing"),
+    ],
+)
+def test_what_is_no_typescript_is_named(source, line, part):
+    assert part in said("SyntaxError", "unexpected token", source, line=line)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "const s = 'it’s – fine';\nlet y = ;",
+        "const a = 1; // “note”\nconst b = ;",
+        "let größe = ;",
+        "const x = a / b / c; let y = ;",
+    ],
+)
+def test_good_lines_are_not_blamed(source):
+    assert said("SyntaxError", "unexpected token", source, line=source.count("\n") + 1) == ""
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["TypeError", "SyntaxError", "ReferenceError", "ToolError", "Error"]),
+    st.one_of(
+        st.text(),
+        st.text().map(lambda t: f"{t} is not defined"),
+        st.text().map(lambda t: f"cannot read property '{t}' of undefined"),
+        st.just("not a function"),
+    ),
+    st.one_of(st.text(), st.text(alphabet="demo.rows({})await [1]/'\"`\n ")),
+    st.none() | st.integers(-2, 5),
+    st.none() | st.integers(-2, 90),
+)
+def test_looking_for_a_hint_never_fails(name, message, source, line, column):
+    found = hint(ErrorFacts(name, message, line, column, source), context())
+    assert found is None or found
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["(" * 200_000, "demo.rows(" * 20_000, "a." * 100_000, "“" * 100_000, "if " * 60_000, "/" * 100_000],
+)
+def test_a_hostile_line_costs_no_time(source):
+    for name, message in (
+        ("TypeError", "not a function"),
+        ("SyntaxError", "x"),
+        ("TypeError", "cannot read property 'a' of undefined"),
+    ):
+        hint(ErrorFacts(name, message, 1, 100_000, source), context())
