@@ -624,7 +624,10 @@
       }
       total = keys.length;
     }
-    if (total > n) parts[n++] = `… ${total - (n - 1) - 1} more`;
+    if (total > n) {
+      const hidden = total - n;
+      parts[n++] = `… ${hidden} more`;
+    }
     state.open[depth] = null;
     state.left -= head.length + 4 + 2 * n;
     return n === 0 ? head + own.trim(open) + own.trim(close) : head + open + own.join(parts, ", ") + close;

@@ -25,6 +25,9 @@ _FUNCTIONS = frozenset(
         "generator_function_declaration",
     }
 )
+# What is taken apart is evaluated before the pattern that takes it.
+_VALUE_FIRST = frozenset({"variable_declarator", "assignment_expression", "for_in_statement"})
+_PATTERNS = frozenset({"object_pattern", "array_pattern"})
 _PROPERTY = re.compile(r"cannot (?:read|set) property '(.*)' of (?:null|undefined)$", re.DOTALL)
 _NAME = re.compile(r"(.+) is not (?:defined|initialized)$")
 _READ_ONLY = re.compile(r"'(.+)' is read-only$")
@@ -58,7 +61,7 @@ def _places(
     root: Node, at: Node | None, start: tuple[int, int], inner: bool
 ) -> Iterator[tuple[Node, tuple[int, int]]]:
     """Functions to look in, and from where: those that begin on the line when that is all we know."""
-    if start[1] == 0:
+    if start[1] == (1 if start[0] == 0 else 0):
         starting = [node for node in _functions(root) if node.start_point[0] == start[0]]
         if inner and len(starting) > 1 and starting[0].start_byte <= 1:
             starting = starting[1:]  # not the program's own function: it is the caller
@@ -79,13 +82,16 @@ def _functions(node: Node) -> Iterator[Node]:
 
 
 def _inside(function: Node) -> Iterator[Node]:
-    """Nodes of a function in source order, without those of functions inside it."""
+    """Nodes of a function in the order they are evaluated, without those of functions inside it."""
     stack = [function]
     while stack:
         node = stack.pop()
         yield node
         if node is function or node.type not in _FUNCTIONS:
-            stack.extend(reversed(node.named_children))
+            children = node.named_children
+            if node.type in _VALUE_FIRST:
+                children = sorted(children, key=lambda child: child.type in _PATTERNS)
+            stack.extend(reversed(children))
 
 
 def _argument_of_call_at(node: Node, place: tuple[int, int]) -> bool:

@@ -437,8 +437,10 @@ class Guest:
 
     def _placed(self, error: ErrorInfo, stack: str) -> ErrorInfo:
         """Positions of the program's frames, as the author sees them; a memory error in our words."""
+        # QuickJS counts the columns of the first line, and of no other, from 0.
         frames = [
-            (name, int(line), int(column)) for name, line, column in _FRAME.findall(stack)[:MOST_FRAMES]
+            (name, int(line), int(column) + (line == "1"))
+            for name, line, column in _FRAME.findall(stack)[:MOST_FRAMES]
         ]
         if frames and error.limit is None:
             name, line, column = frames[0]

@@ -1,0 +1,211 @@
+"""Console, timers and the standard helpers as the code sees them, and the words for what is not there."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_console_lines_come_back_in_order_and_the_value_is_undefined(run):
+    end = await run(
+        'console.log("rows", { n: 2 }); console.warn(undefined, 10n, new Map([["k", 1]])); console.table([{ a: 1 }]);'
+    )
+    assert end.kind == "undefined"
+    assert end.console.lines == ["rows { n: 2 }", 'undefined 10n Map(1) { "k" => 1 }', "[ { a: 1 } ]"]
+    assert end.console.dropped == 0
+
+
+async def test_a_flood_of_lines_is_counted_not_kept(run):
+    end = await run('for (let i = 0; i < 100000; i++) console.log("line", i)')
+    assert end.console.lines[0] == "line 0"
+    assert len(end.console.lines) + end.console.dropped == 100000
+    assert sum(len(line) + 1 for line in end.console.lines) <= 65536
+
+
+async def test_a_long_line_is_cut_and_a_newline_stays_one_line(run):
+    end = await run('console.log("x".repeat(5000)); console.log("a\\nb"); console.log("ü😀\\ud800")')
+    assert [len(line) for line in end.console.lines] == [2001, 3, 3]
+    assert end.console.lines[1:] == ["a\nb", "ü😀\ufffd"]
+
+
+async def test_the_log_survives_a_throw_and_a_trap(run, run_tight):
+    thrown = await run.error('console.log("before"); throw new Error("x")')
+    assert thrown.console.lines == ["before"]
+    for code in ('console.log("before"); for (;;) {}', 'console.log("before"); const f = () => f() + 1; f()'):
+        trapped = await run_tight.error(code)
+        assert trapped.console.lines == ["before"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("'s'", "s"),
+        ("['s']", '[ "s" ]'),
+        ("null", "null"),
+        ("-0", "0"),
+        ("[]", "[]"),
+        ("{}", "{}"),
+        ("() => 1", "[Function anonymous]"),
+        ("function f() {}", "[Function f]"),
+        ("Symbol('x')", "Symbol(x)"),
+        ("new Set([1])", "Set(1) { 1 }"),
+        ("new Error('m')", "Error: m"),
+        ("new Date(0)", "1970-01-01T00:00:00.000Z"),
+        ("new (class Box { v = 1 })", "Box { v: 1 }"),
+        ("{ a: { b: { c: { d: { e: 1 } } } } }", "{ a: { b: { c: { d: [Object] } } } }"),
+        ("{ get x() { throw new Error('no') } }", "{ x: [Throws: no] }"),
+        ("new Uint8Array(3)", "Uint8Array(3) [ 0, 0, 0 ]"),
+        ("Array.from({ length: 102 }, () => 1)", "[ " + "1, " * 100 + "… 2 more ]"),
+        ("Promise.resolve(1)", "Promise {}"),
+        ("demo.rows({})", "Promise {demo.rows(…): put `await` in front}"),
+        ("demo", "[backend demo]"),
+        ("(() => { const o = {}; o.o = o; return o })()", "{ o: [Circular] }"),
+    ],
+)
+async def test_console_shows(run, value, text):
+    end = await run(f"console.log({value.replace('{}', '({})') if value == '{}' else value})")
+    assert end.console.lines == [text]
+
+
+async def test_a_timer_lets_time_pass(run):
+    assert await run.value(
+        "const t = Date.now(); await new Promise(r => setTimeout(r, 20)); await sleep(5); return Date.now() - t >= 24"
+    )
+
+
+async def test_timers_run_in_order_of_time_then_age_with_jobs_between(run):
+    code = """
+        const seen = [];
+        const done = new Promise(r => setTimeout(() => { seen.push("last"); r() }, 8));
+        setTimeout(() => seen.push("two"), 2);
+        setTimeout(() => { seen.push("a"); Promise.resolve().then(() => seen.push("a job")) }, 0);
+        setTimeout((x, y) => seen.push(x + y), 0, "b", "c");
+        const gone = setTimeout(() => seen.push("never"), 1); clearTimeout(gone); clearTimeout(undefined);
+        queueMicrotask(() => seen.push("job"));
+        await done; return seen"""
+    assert await run.value(code) == ["job", "a", "a job", "bc", "two", "last"]
+
+
+async def test_an_interval_does_not_keep_a_chain_alive_and_is_noted(run):
+    end = await run('setInterval(() => {}, 10); setTimeout(() => demo.write({}), 5000); return "done"')
+    assert end.text == "done"
+    assert run.calls == []
+    assert end.notes == ["2 timers were still pending at the end and dropped"]
+
+
+async def test_an_interval_runs_until_it_is_cleared(run):
+    assert (
+        await run.value(
+            "let n = 0; await new Promise(r => { const i = setInterval(() => { if (++n === 3) { clearInterval(i); r() } }, 1) }); return n"
+        )
+        == 3
+    )
+
+
+async def test_a_timer_callback_that_throws_is_noted(run):
+    end = await run('setTimeout(() => { throw new Error("late") }, 0); await sleep(2); return 1')
+    assert end.text == "1"
+    assert end.notes == ["a timer callback threw: Error: late"]
+
+
+async def test_a_microtask_that_throws_is_noted(run):
+    end = await run('queueMicrotask(() => { throw new Error("job") }); await null; return 1')
+    assert end.text == "1"
+    assert end.notes == ["a rejected promise was not handled: Error: job"]
+
+
+async def test_the_clock_is_the_hosts(run):
+    assert await run.value("return Date.now()", now_ms=86_400_000.0) - 86_400_000 < 5000
+    assert await run.value("return new Date().getTimezoneOffset()") == 0
+    assert await run.value("return performance.now() >= 0 && performance.now() < 5000")
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        (
+            "new URL('https://u:p@Ex.com:8443/a/../b?x=1&y=%20#h').href",
+            "https://u:p@ex.com:8443/b?x=1&y=%20#h",
+        ),
+        ("new URL('https://ex.com:443').port", ""),
+        ("new URL('../c?d', 'https://e.com/a/b').href", "https://e.com/c?d"),
+        ("new URL('//o.com/x', 'https://e.com').href", "https://o.com/x"),
+        ("new URL('https://e.com/ä b').pathname", "/%C3%A4%20b"),
+        ("new URL('https://e.com?q=a+b').searchParams.get('q')", "a b"),
+        (
+            "(() => { const u = new URL('https://e.com'); u.searchParams.set('a', 'b c'); return u.href })()",
+            "https://e.com/?a=b+c",
+        ),
+        (
+            "(() => { const u = new URL('https://e.com/?a=1'); u.search = '?z=2'; return u.searchParams.get('z') })()",
+            "2",
+        ),
+        ("URL.canParse('nope')", False),
+        (
+            "[...new URLSearchParams({ a: 1, b: 'ü' })].join('|') + new URLSearchParams({ b: 'ü' })",
+            "a,1|b,üb=%C3%BC",
+        ),
+        ("JSON.stringify({ u: new URL('https://e.com/x') })", '{"u":"https://e.com/x"}'),
+        ("new TextDecoder().decode(new TextEncoder().encode('ä€😀'))", "ä€😀"),
+        ("new TextDecoder().decode(new Uint8Array([0xff, 0x61, 0xe2, 0x82]))", "\ufffda\ufffd"),
+        ("atob(btoa('hello'))", "hello"),
+        ("Buffer.from('hi').toString('base64')", "aGk="),
+        ("Buffer.from('aGk=', 'base64').toString()", "hi"),
+        ("Buffer.from('6869', 'hex').toString()", "hi"),
+        ("Buffer.concat([Buffer.from('a'), Buffer.from('b')]).toString('hex')", "6162"),
+        ("structuredClone({ a: [new Date(0), new Map([[1, 2]])] }).a[1].get(1)", 2),
+        (
+            "(() => { const o = {}; o.o = o; const c = structuredClone(o); return c.o === c && c !== o })()",
+            True,
+        ),
+        (
+            "/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(crypto.randomUUID())",
+            True,
+        ),
+        ("crypto.getRandomValues(new Uint8Array(8)).length", 8),
+        ("typeof process", "undefined"),
+        ("typeof Deno", "undefined"),
+        ("typeof std + typeof os + typeof print + typeof scriptArgs", "undefined" * 4),
+    ],
+)
+async def test_a_standard_helper_gives(run, code, value):
+    assert await run.value(f"return {code}") == value
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ('require("fs").readFileSync("/etc/hostname")', "no require/module system"),
+        ('await import("fs")', "no require/module system"),
+        ('fetch("http://127.0.0.1/")', "fetch does not exist"),
+        ("new XMLHttpRequest()", "XMLHttpRequest does not exist"),
+        ("process.env.HOME", "secrets belong in the backend's config"),
+        ('Deno.env.get("HOME")', "secrets belong in the backend's config"),
+        ('fs.readFileSync("x")', "there is no fs"),
+        ("window.location", "globalThis"),
+        ("new Intl.NumberFormat()", "no Intl"),
+        ("localStorage.getItem('x')", "results.save"),
+    ],
+)
+async def test_what_is_not_there_is_explained_with_what_is(run, code, words):
+    error = (await run.error(code)).error
+    told = f"{error.message} {error.hint or ''}"
+    assert error.name == "ReferenceError"
+    assert words in told
+    assert "backends available: demo" in told
+    assert "search_tools" in told
+
+
+async def test_an_unknown_name_is_left_to_the_host_to_explain(run):
+    error = (await run.error("nope()")).error
+    assert (error.message, error.hint) == ("nope is not defined", None)
+
+
+async def test_eval_and_function_reach_nothing_of_the_host(run):
+    value = await run.value(
+        """
+        const names = [...new Set([...Object.getOwnPropertyNames(globalThis), ...Function("return Object.getOwnPropertyNames(globalThis)")()])];
+        return [eval("1 + 1"), (0, eval)("typeof process"), new Function("a", "return a")(3), names.filter(n => /std|os$|wasi|host/.test(n))]"""
+    )
+    assert value == [2, "undefined", 3, []]

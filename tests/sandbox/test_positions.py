@@ -1,0 +1,102 @@
+"""Where errors stand: the engine's coarse positions made exact, and the way back to the submitted text."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.guest import Plain, Runner, start
+from gatemini_sandbox import Failed
+from gatemini_sandbox.wrap import prepare
+
+pytestmark = pytest.mark.anyio
+
+# Code with the failing place marked by «.
+MARKED = [
+    "«nope",
+    "const a = 1;\nconst b = «nope + 1;",
+    "const a = null;\nconst b = a.«x;",
+    "const a = null;\nreturn a.«x();",
+    "const a = { b: null };\nconst c = a.b;\nconst d = c.«e;",
+    "const a = null;\nif (a.«x) { return 1 }",
+    "const a = null;\nfor (const x of «a) {}",
+    "const a = null;\nconst «{ b } = a;",
+    "const a = null;\nconst { «b } = a.b ?? a;".replace("«b } = a.b", "b } = a.«b"),
+    "const a = null;\nlet q;\nq = `${a.«b}`;",
+    "const a = null;\na?.b.c.d; const q = a.«b;",
+    "const a = null;\nreturn [1, a[«0]];",
+    "const a = null;\nreturn [...«a];",
+    "const a = null;\na.«b = 1;",
+    "const a = 1;\n«a = 2;",
+    "«q; let q = 1;",
+    "const f = (p) => {\n  const z = 1;\n  return p.q.«r;\n};\nf({});",
+    "[1].map(v => v.a.«b)",
+    "function g() {\n  throw «new Error('x');\n}\nawait 1;\ng();",
+    "const s = 'äö😀'; throw «new TypeError('x')",
+    "\tconst s = '😀'; s.«missing()",
+    "await demo.echo({});\nconst r = await demo.echo({ a: null });\nreturn r.a.«b;",
+    "demo.echo({});\nawait demo.«fail({ message: 'm' })",
+    "async function h() { await null; return null.«x }\nawait h()",
+    "class A { go() { return this.v.«w } }\nnew A().go()",
+    "const r = await Promise.all([1, 2].map(async (n) => { await null; return n.x.«y }));",
+    "JSON.«parse('{')",
+    "return 1n + «1",
+    "x: for (;;) { const y = undefined;\n y.«z; }",
+]
+
+
+def unmarked(marked: str) -> tuple[str, int, int]:
+    before = marked[: marked.index("«")]
+    return marked.replace("«", ""), before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+
+
+@pytest.mark.parametrize("marked", MARKED)
+async def test_an_error_points_at_the_node_that_failed(sandbox, marked):
+    code, line, column = unmarked(marked)
+    end = await end_of(sandbox, code)
+    assert (end.error.line, end.error.column) == (line, column), end.error
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "interface Row { id: string; n?: number }\n",
+        "enum Level { Low, High = 5 }\n",
+        "type A<T> = T | null;\nconst u = 1 as number satisfies number;\n",
+        "// comment ü\r\n/* two\r\nlines */\r\n",
+        "function first<T>(xs: readonly T[]): T | null {\n  return xs[0] ?? null;\n}\n",
+        "const long = `a\nb\n${1}\n`;\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "marked",
+    ["const x: string | null = null as any;\n  return x!.«length;", "\tthrow «new Error('at the end');"],
+)
+async def test_a_position_is_that_of_the_submitted_typescript(sandbox, before, marked):
+    code, line, column = unmarked(before + marked)
+    end = await end_of(sandbox, code)
+    assert (end.error.line, end.error.column) == (line, column), end.error
+
+
+async def end_of(sandbox, code: str) -> Failed:
+    runner = Runner(sandbox)
+    end = await runner.program(prepare(code, ["demo"]))
+    assert isinstance(end, Failed), end
+    return end
+
+
+async def test_a_syntax_error_of_the_engine_has_its_place(sandbox):
+    session = sandbox.session(Plain("\n let a = ;"), start())
+    end = await session.start()
+    assert isinstance(end, Failed)
+    assert (end.error.name, end.error.line) == ("SyntaxError", 2)
+
+
+async def test_the_frames_of_the_program_are_listed_innermost_first(run):
+    end = await run.error(
+        "\nfunction inner() { throw new Error('x') }\nfunction outer() {\n inner() }\nouter()"
+    )
+    assert [(name, line) for name, line, _ in end.error.stack] == [
+        ("inner", 2),
+        ("outer", 4),
+        ("<anonymous>", 5),
+    ]
