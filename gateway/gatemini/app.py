@@ -18,7 +18,7 @@ import anyio
 from gatemini import demo
 from gatemini.backends.base import Era, State
 from gatemini.backends.manager import Manager
-from gatemini.cache import Cache, config_hash
+from gatemini.cache import Cache, config_hash, default_path
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.schema import BackendConfig, SandboxConfig
@@ -76,7 +76,8 @@ class App:
         )
         self.sandbox = Sandbox(
             limits_of(config.sandbox),
-            cache_dir=cache.path.parent / "engine",
+            # Of the machine, not of a configuration: the compiled module is the same for all of them.
+            cache_dir=default_path().parent / "engine",
             isolation=config.sandbox.isolation,
         )
         self._hashes: dict[str, str] = {}

@@ -6,11 +6,12 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.chain.jsvalue import dumps
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +72,7 @@ def test_any_json_argument_comes_back_the_same_from_both_tiers(
     async def examples(app: App) -> None:
         found: list[dict[str, Any]] = []
 
-        @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
         @given(
             st.dictionaries(
                 st.text(st.characters(exclude_categories=["Cs"]), max_size=8), json_values, max_size=4

@@ -1,0 +1,256 @@
+"""`gatemini --direct` as a process: stdout is protocol only, it ends when it should, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fixtures.direct import DEMO_SERVER, TESTS, write_config
+
+WAIT_SECONDS = 20.0
+
+LEGACY = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "raw", "version": "1"},
+}
+
+
+class Raw:
+    """A client that writes and reads lines itself."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.lines: list[bytes] = []
+        self._id = 0
+
+    def send(self, message: dict[str, Any] | bytes) -> None:
+        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(data + b"\n")
+        self.process.stdin.flush()
+
+    def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        self._id += 1
+        self.send({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params or {}})
+        assert self.process.stdout is not None
+        while True:
+            line = self.process.stdout.readline()
+            assert line, "the gateway closed stdout"
+            self.lines.append(line)
+            message: dict[str, Any] = json.loads(line)
+            if message.get("id") == self._id:
+                return message
+
+    def initialize(self) -> dict[str, Any]:
+        answer = self.request("initialize", LEGACY)
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return answer
+
+    def chain(self, code: str) -> dict[str, Any]:
+        result: dict[str, Any] = self.request(
+            "tools/call", {"name": "call_tool_chain", "arguments": {"code": code}}
+        )["result"]
+        return result
+
+
+@contextmanager
+def direct(config: Path | None, **environ: str) -> Iterator[Raw]:
+    arguments = [sys.executable, "-P", "-m", "gatemini", "--direct"]
+    process = subprocess.Popen(
+        arguments + (["-c", str(config)] if config else []),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(TESTS), **environ},
+    )
+    try:
+        yield Raw(process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether none of these processes runs any more (a zombie does not)."""
+    end = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < end:
+        if not any(psutil.pid_exists(p) and psutil.Process(p).status() != psutil.STATUS_ZOMBIE for p in pids):
+            return True
+        time.sleep(0.05)  # other processes' end has no event to wait for
+    return False
+
+
+@pytest.fixture
+def noisy(tmp_path: Path) -> Path:
+    """A backend module that prints on stdout when imported and when called."""
+    (tmp_path / "noisy_backend.py").write_text(
+        "import os, sys\n"
+        "print('import noise')\n"
+        "os.write(1, b'raw noise\\n')\n"
+        "from fixtures.demo_server import server as make\n"
+        "def server():\n    print('factory noise', flush=True)\n    return make() if callable(make) else make\n"
+    )
+    return write_config(tmp_path, {"demo": {"transport": "python", "module": "noisy_backend:server"}})
+
+
+def test_stdout_carries_protocol_only_whatever_prints(noisy: Path) -> None:
+    with direct(noisy, PYTHONPATH=f"{TESTS}{os.pathsep}{noisy.parent}") as raw:
+        raw.initialize()
+        assert raw.chain("return (await demo.echo({ n: 1 })).n;")["content"][0]["text"] == "1"
+        for line in raw.lines:
+            assert json.loads(line)["jsonrpc"] == "2.0"
+
+
+def test_garbage_lines_do_not_end_the_server(tmp_path: Path) -> None:
+    with direct(write_config(tmp_path, {})) as raw:
+        raw.initialize()
+        for garbage in (
+            b"",
+            b"{",
+            b"null",
+            b"[1,2]",
+            b"\xff\xfe",
+            b"hello",
+            b'{"jsonrpc":"2.0"}',
+            b"x" * 300_000,
+        ):
+            raw.send(garbage)
+        assert raw.chain("return 2 * 3;")["content"][0]["text"] == "6"
+
+
+def test_arguments_that_are_no_object_are_a_tool_error(tmp_path: Path) -> None:
+    with direct(write_config(tmp_path, {})) as raw:
+        raw.initialize()
+        for arguments in ("return 1", 5, [1], True):
+            answer = raw.request("tools/call", {"name": "call_tool_chain", "arguments": arguments})
+            assert answer["result"]["isError"] is True, answer
+        sent_as_text = raw.request(
+            "tools/call", {"name": "call_tool_chain", "arguments": json.dumps({"code": "return 7"})}
+        )
+        assert sent_as_text["result"]["content"][0]["text"] == "7"
+
+
+def test_a_future_protocol_version_gets_a_clean_answer(tmp_path: Path) -> None:
+    with direct(write_config(tmp_path, {})) as raw:
+        answer = raw.request("initialize", {**LEGACY, "protocolVersion": "2099-01-01"})
+        assert answer["result"]["protocolVersion"] in ("2025-11-25", "2025-06-18")
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2099-01-01",
+            "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    with direct(write_config(tmp_path, {})) as raw:
+        assert "error" in raw.request("tools/list", {"_meta": meta})
+        known = {**meta, "io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+        assert len(raw.request("tools/list", {"_meta": known})["result"]["tools"]) == 7
+
+
+def test_closing_stdin_ends_the_gateway_and_its_backends(tmp_path: Path) -> None:
+    config = write_config(tmp_path, {"demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}})
+    with direct(config) as raw:
+        raw.initialize()
+        assert raw.chain("return (await demo.echo({ n: 4 })).n;")["content"][0]["text"] == "4"
+        family = [p.pid for p in psutil.Process(raw.process.pid).children(recursive=True)]
+        assert family
+        assert raw.process.stdin is not None
+        raw.process.stdin.close()
+        assert raw.process.wait(WAIT_SECONDS) == 0
+        raw.process.stdin = None
+        assert gone(family)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_no_process_survives_the_gateway(tmp_path: Path, sign: signal.Signals) -> None:
+    """As with npx: a shell that starts the server as its own child, ignoring SIGTERM."""
+    launcher = f'trap "" TERM; "{sys.executable}" -P "{DEMO_SERVER}"; true'
+    config = write_config(
+        tmp_path, {"demo": {"command": "/bin/sh", "args": ["-c", launcher], "shutdown_grace_period": "300ms"}}
+    )
+    with direct(config) as raw:
+        raw.initialize()
+        assert raw.chain("return (await demo.echo({ n: 4 })).n;")["content"][0]["text"] == "4"
+        family = [p.pid for p in psutil.Process(raw.process.pid).children(recursive=True)]
+        assert len(family) >= 2
+        raw.process.send_signal(sign)
+        raw.process.wait(WAIT_SECONDS)
+        assert gone(family)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("empty.yaml", "", "empty"),
+        ("half.yaml", "backends:\n  a: {command: [", "line"),
+        ("half.json", '{"mcpServers": {"a": {"command": "x"', "line"),
+        ("list.yaml", "- a\n- b\n", "mapping"),
+        ("binary.yaml", "\x00\x01\x02\x7f", "text"),
+    ],
+)
+def test_a_config_that_cannot_be_used_is_a_clear_error(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "gatemini", "--direct", "-c", str(path)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert name in done.stderr
+    assert said in done.stderr.lower()
+    assert done.stdout == ""
+
+
+def test_a_directory_or_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.yaml"):
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "gatemini", "--direct", "-c", str(path)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert str(path) in done.stderr
+
+
+def test_one_bad_backend_never_stops_the_others(tmp_path: Path) -> None:
+    config = write_config(
+        tmp_path,
+        {
+            "demo": {"transport": "python", "module": "fixtures.demo_server:server"},
+            "gone": {"command": "/no/such/command"},
+            "typo": {"comand": "x"},
+            "keyless": {"command": "x", "env": {"TOKEN": "${SURELY_NOT_SET_ANYWHERE}"}},
+        },
+    )
+    with direct(config) as raw:
+        raw.initialize()
+        assert raw.chain("return (await demo.echo({ n: 9 })).n;")["content"][0]["text"] == "9"
+        failed = raw.chain("return await gone.x({});")
+        assert failed["isError"] is True
+        assert "/no/such/command" in failed["content"][0]["text"]
+
+
+def test_without_a_config_the_demo_backends_are_served(tmp_path: Path) -> None:
+    with direct(None, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path)) as raw:
+        raw.initialize()
+        listed = raw.request("tools/call", {"name": "list_tools_meta", "arguments": {"page_size": 500}})
+        names = json.loads(listed["result"]["content"][0]["text"])["tools"]
+        assert {n.split(".")[0] for n in names} == {"shop", "notes", "clock"}

@@ -1,0 +1,144 @@
+"""What a real MCP client sees: seven tools, instructions, both protocol eras, errors as tool errors."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from fixtures.direct import chain_value, gateway, run_chain, text_of
+
+pytestmark = pytest.mark.anyio
+
+SEVEN = [
+    "search_tools",
+    "list_tools_meta",
+    "tool_info",
+    "get_required_keys_for_tool",
+    "call_tool_chain",
+    "register_manual",
+    "deregister_manual",
+]
+DEMO: dict[str, dict[str, Any]] = {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
+
+
+@pytest.fixture(scope="module", params=["legacy", "auto"])
+async def client(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Client]:
+    async with gateway(tmp_path_factory.mktemp("surface"), DEMO, mode=request.param) as connected:
+        assert (connected.protocol_version == "2026-07-28") is (request.param == "auto")
+        yield connected
+
+
+async def test_the_seven_tools_are_listed_with_flat_schemas(client: Client) -> None:
+    tools = (await client.list_tools()).tools
+    assert [t.name for t in tools] == SEVEN
+    for tool in tools:
+        assert tool.input_schema["type"] == "object"
+        assert not {"anyOf", "oneOf", "allOf", "$ref"} & set(tool.input_schema)
+        assert len(tool.description or "") <= 2048
+    size = sum(len(t.model_dump_json(by_alias=True, exclude_none=True)) for t in tools)
+    assert size / 4 < 1500
+
+
+async def test_annotations_tell_what_reads_and_what_acts(client: Client) -> None:
+    hints = {t.name: t.annotations for t in (await client.list_tools()).tools}
+    for name in SEVEN[:4]:
+        assert hints[name] is not None
+        assert hints[name].read_only_hint is True  # type: ignore[union-attr]
+    for name in SEVEN[4:]:
+        assert hints[name].destructive_hint is True  # type: ignore[union-attr]
+        assert hints[name].open_world_hint is True  # type: ignore[union-attr]
+
+
+async def test_instructions_come_in_either_handshake_within_what_clients_keep(client: Client) -> None:
+    assert client.instructions is not None
+    assert "call_tool_chain" in client.instructions
+    assert len(client.instructions) <= 2048
+
+
+async def test_discovery_answers_are_compact_json_without_a_second_copy(client: Client) -> None:
+    result = await client.call_tool("search_tools", {"task_description": "add two numbers"})
+    assert result.structured_content is None
+    assert len(result.content) == 1
+    answer = json.loads(text_of(result))
+    assert text_of(result) == json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+    assert answer["results"][0]["name"] == "demo.add"
+    assert answer["results"][0]["call"] == "await demo.add({a, b})"
+
+
+async def test_a_chain_runs_and_its_meta_tells_tier_and_calls(client: Client) -> None:
+    result = await run_chain(client, "const { sum } = await demo.add({ a: 1, b: 2 });\nreturn sum * 2;")
+    assert text_of(result) == "6"
+    assert result.meta is not None
+    told = result.meta["gatemini/chain"]
+    assert told["tier"] == 3
+    assert [(c["tool"], c["outcome"]) for c in told["calls"]] == [("demo.add", "ok")]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("call_tool_chain", {"code": ""}, "there is no code to run"),
+        ("call_tool_chain", {}, "needs 'code'"),
+        ("call_tool_chain", {"code": 5}, "code"),
+        ("call_tool_chain", {"code": "return 1", "timeoutt": 1}, "timeout"),
+        ("call_tool_chain", {"code": "\x00\x01\x02"}, "not text"),
+        ("call_tool_chain", {"code": "def f(x):\n    return x\n"}, "Python"),
+        ("call_tool_chain", {"code": "x" * (1 << 20)}, "limit"),
+        ("search_tools", {}, "needs 'task_description'"),
+        ("tool_info", {"tool_name": "demo.ad"}, "demo.add"),
+        ("tool_info", {"tool_name": "demo.add", "detail": "all"}, "brief"),
+        ("get_required_keys_for_tool", {"tool_name": "nope"}, "nope"),
+        ("register_manual", {"manual_call_template": {}}, "name"),
+        ("register_manual", {"manual_call_template": {"name": "x"}}, "command"),
+        (
+            "register_manual",
+            {"manual_call_template": {"name": "x", "command": "true"}},
+            "registration.stdio: allow",
+        ),
+        ("deregister_manual", {"manual_name": "demo"}, "configured"),
+        ("no_such_tool", {}, "search_tools"),
+    ],
+)
+async def test_bad_input_is_a_tool_error_that_says_what_would_be_right(
+    client: Client, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error is True
+    assert said in text_of(result)
+    assert await chain_value(client, "return 1 + 1;") == 2  # the server lives on
+
+
+async def test_progress_advances_with_each_finished_call(client: Client) -> None:
+    seen: list[tuple[float, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, message))
+
+    code = "for (const n of [1, 2, 3]) { await demo.echo({ n }); }\nreturn 'done';"
+    result = await client.call_tool("call_tool_chain", {"code": code}, progress_callback=note)
+    assert text_of(result) == "done"
+    assert [p for p, _ in seen] == [1, 2, 3]
+    assert "demo.echo: ok" in (seen[0][1] or "")
+
+
+async def test_resources_and_prompts_answer(client: Client) -> None:
+    uris = {str(r.uri) for r in (await client.list_resources()).resources}
+    assert {"gatemini://overview", "gatemini://tools", "gatemini://stats"} <= uris
+    for uri in sorted(uris):
+        (content,) = (await client.read_resource(uri)).contents
+        assert content.text  # type: ignore[union-attr]
+    names = {p.name for p in (await client.list_prompts()).prompts}
+    assert names == {"discover", "find_tool", "backend_status"}
+
+
+async def test_a_large_result_stays_whole_behind_a_handle_for_the_next_chain(client: Client) -> None:
+    result = await run_chain(client, "return await demo.rows({ n: 5000 });")
+    blocks = [b.text for b in result.content if b.type == "text"]
+    assert json.loads(blocks[0])
+    handle = blocks[-1].split("full result: ")[1].rstrip("]")
+    value = await chain_value(client, f"const all = await results.load('{handle}'); return all[4321].id;")
+    assert value == 4321
