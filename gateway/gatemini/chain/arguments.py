@@ -234,7 +234,7 @@ def _invalid(
     if only in _WRAPPERS and only not in known and isinstance(arguments[only], dict):
         hint = f'pass the arguments themselves, without "{only}" around them'
     else:
-        hint = "required: " + (", ".join(tool.required) if tool.required else "nothing")
+        hint = f"required: {', '.join(tool.required)}" if tool.required else "no argument is required"
     return _error(tool, message, hint, signature, fields=[field for field, _ in problems if field])
 
 

@@ -10,6 +10,7 @@ import bisect
 import difflib
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -118,9 +119,10 @@ class _Line:
     """Where the next line starts."""
 
 
-def _lines(text: str) -> list[_Line]:
-    found = [_Line(m.start(), m.end(1), m.end()) for m in _LINES.finditer(text)]
-    return found[:-1] if len(found) > 1 and found[-1].start == len(text) else found
+def _lines(text: str) -> Iterator[_Line]:
+    for found in _LINES.finditer(text):
+        if found.start() < len(text) or not text:
+            yield _Line(found.start(), found.end(1), found.end())
 
 
 def unfence(text: str) -> tuple[str, str]:
@@ -242,7 +244,10 @@ def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
             _add_pragma(pragmas, found)
     cut: list[tuple[int, int]] = []
     at_top = True
+    may_stand_below = any(f"@{name}" in code for name in PRAGMAS)
     for line in _lines(code):
+        if not at_top and not may_stand_below:
+            break
         found = _PRAGMA.fullmatch(code, line.start, line.end)
         if at_top and found:
             if _add_pragma(pragmas, found):

@@ -156,7 +156,7 @@ def _forgotten_await(error: ErrorFacts, context: HintContext) -> str | None:
     call = rf"(?:{names})(?:\.[\w$]+|\[[^\]]+\])\((?:[^()]|\([^()]*\))*\)"
     if found := re.search(rf"\bawait\s+({call})\s*(?:\.|\[|\))", text):
         shown = shortened(found[1], 60)
-        after = text[found.end(1) :].lstrip()
+        after = text[found.end(1) :].strip().rstrip(";")
         if after[:1] in (".", "["):
             return f"`await` reaches only to the end of the expression: write `(await {shown}){shortened(after, 30)}`"
     if found := re.search(rf"(?<!await )(?<![\w$.])({call})\s*[.\[]", text):

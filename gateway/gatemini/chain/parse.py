@@ -71,6 +71,10 @@ class Script:
 Plan = JsonCall | JsonBatch | SingleCall | Describe | Script
 
 
+MAX_SINGLE_CALL: Final = 64 * 1024
+"""Characters up to which code is read as a single call, on the event loop (some 0.1 s at the worst)."""
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -110,7 +114,7 @@ def parse(code: str, is_backend: Callable[[str], bool]) -> Plan:
         reader.skip()
         if reader.sees("{") or reader.sees("["):
             return _json_plan(code, reader.pos) or Script(code)
-        return _Program(reader, is_backend).plan() or Script(code)
+        return _Program(reader, is_backend).plan() if len(code) <= MAX_SINGLE_CALL else Script(code)
     except Uncertain:
         return Script(code)
 
