@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemini.config.load import Loaded, dynamic_backend, load_config
@@ -335,6 +335,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["name", "command", "url", "tools", "env", "args", "retry", "x"]), VALUES)
 )

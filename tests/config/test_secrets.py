@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemini.config.load import Loaded
@@ -206,6 +206,7 @@ def test_the_lines_of_a_key_file_are_hidden_one_by_one() -> None:
     assert redactor.redact("log: MIIEvQIBADANBg") == "log: «secret PEM»"
 
 
+@settings(deadline=None)
 @given(st.text(min_size=6, max_size=30), st.text(max_size=20), st.text(max_size=20))
 def test_no_text_leaves_with_a_secret_in_it(secret: str, before: str, after: str) -> None:
     marker = "«secret N»"

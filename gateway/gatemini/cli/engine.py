@@ -12,13 +12,17 @@ from importlib.metadata import version
 from typing import Any
 
 import typer
-import wasmtime
 from rich.table import Table
 
+from gatemini.cache import default_path
 from gatemini.cli import shell
+from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.module import GUEST_FILE, GUEST_SHA256, guest_wasm
 from gatemini_sandbox.wasi import BINDINGS
+
+ENGINE_FOLDER = "engine"
+"""Beside the cache: where the gateway keeps the compiled guest."""
 
 app = shell.application("The sandbox.")
 sandbox_app = shell.application("inspect")
@@ -42,19 +46,19 @@ def inspect(as_json: shell.JSON = False) -> None:
 
 
 def inspection() -> dict[str, Any]:
-    """Read from the guest itself, not from a list: compiling checks what the file really imports."""
+    """Read from the compiled guest itself, not from a list; one that imports more is not even loaded."""
     data = guest_wasm()
     digest = hashlib.sha256(data).hexdigest()
-    module = wasmtime.Module(wasmtime.Engine(), data)
+    loaded = Engine(default_path().parent / ENGINE_FOLDER)
     imports = [
         {
-            "name": f"{entry.module}.{entry.name}",
-            "bound_to": BINDINGS.get(entry.name or "", "NOT BOUND: such a guest is not started"),
+            "name": f"{module}.{name}",
+            "bound_to": BINDINGS.get(name, "NOT BOUND: such a guest is not started"),
         }
-        for entry in module.imports
+        for module, name in loaded.imports
     ]
     return {
-        "ok": digest == GUEST_SHA256 and all(entry.name in BINDINGS for entry in module.imports),
+        "ok": digest == GUEST_SHA256 and all(name in BINDINGS for _, name in loaded.imports),
         "guest": GUEST_FILE,
         "sha256": digest,
         "pinned_sha256": GUEST_SHA256,

@@ -69,6 +69,6 @@ def _with_reference(inner: dict[str, Any]) -> dict[str, Any]:
     choices: list[dict[str, Any]] = inner.get("anyOf", [inner])
     if not any(choice.get("type") in _CHECKED or "enum" in choice for choice in choices):
         return inner
-    outer = {k: inner[k] for k in ("default", "description", "title") if k in inner}
+    outer: dict[str, Any] = {k: inner[k] for k in ("default", "description", "title") if k in inner}
     rest = {k: v for k, v in inner.items() if k not in outer}
     return {"anyOf": [*(choices if "anyOf" in inner else [rest]), _REFERENCE], **outer}

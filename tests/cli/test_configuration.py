@@ -1,0 +1,142 @@
+"""`config`, `import` and `secret`: nothing is started, nothing secret is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from fixtures.command_line import Run
+
+TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def configured(home: Path, text: str) -> Path:
+    path = home / ".config" / "gatemini" / "config.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_check_shows_every_finding_and_fails(run: Run, home: Path) -> None:
+    configured(
+        home,
+        "backends:\n  a: {command: x, tmeout: 3}\n  b: {command: y, env: {T: '${NOT_SET_HERE}'}}\n  c: {command: z}\n",
+    )
+    result = run("config", "check")
+    assert result.code == 1
+    assert "config.yaml:2: backends.a.tmeout: unknown key tmeout, did you mean timeout?" in result.out
+    assert "config.yaml:3: backends.b.env.T: NOT_SET_HERE is not set" in result.out
+    assert "1 backends ready to start: c" in result.out
+    answer = run("config", "check", "--json")
+    assert answer.code == 1
+    assert answer.json["ok"] is False
+    assert {problem["key"] for problem in answer.json["problems"]} == {
+        "backends.a.tmeout",
+        "backends.b.env.T",
+    }
+    assert answer.json["disabled"]["b"] == "NOT_SET_HERE is not set (backends.b.env.T)"
+
+
+def test_warnings_alone_do_not_fail(run: Run, home: Path) -> None:
+    configured(home, "backends: {a: {command: x, fallback_chain: [b]}}\n")
+    result = run("config", "check")
+    assert result.code == 0
+    assert "warning: " in result.out
+
+
+def test_an_unusable_file_is_one_clear_error(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    for words in (
+        ["-c", tmp_path / "empty.yaml", "config", "check"],
+        ["config", "check", "-c", tmp_path / "empty.yaml"],
+    ):
+        result = run(*words)
+        assert result.code == 1
+        assert "the file is empty" in result.err
+        assert "HINT" in result.err
+    answer = run("config", "check", "--json", "-c", str(tmp_path))
+    assert answer.code == 1
+    assert "is a directory" in answer.json["error"]
+    assert answer.err == ""
+
+
+def test_without_a_file_the_demo_is_named(run: Run) -> None:
+    result = run("config", "check")
+    assert result.code == 0
+    assert "demo backends" in result.out
+
+
+def test_show_puts_variables_in_and_masks_secrets(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOK", TOKEN)
+    monkeypatch.setenv("PLACE", "h.example")
+    text = f"""\
+backends:
+  a: {{command: x, args: ["{TOKEN}", "${{PLACE}}"], env: {{T: "${{TOK}}", PASSWORD: inline-1, MODE: fast}}}}
+  b: {{url: "https://${{PLACE}}/?k=${{TOK}}", headers: {{Authorization: "Bearer ${{TOK}}"}}}}
+"""
+    configured(home, text)
+    for words in (["config", "show"], ["config", "show", "--all"], ["config", "show", "--json"]):
+        shown = run(*words)
+        assert shown.code == 0
+        assert TOKEN not in shown.out
+        assert "inline-1" not in shown.out
+        assert "h.example" in shown.out
+    assert run("config", "show", "--json").json["config"]["backends"]["a"]["env"]["MODE"] == "fast"
+    assert "memory_mb: 256" in run("config", "show", "--all").out
+
+
+def test_schema_is_json(run: Run) -> None:
+    assert "backends" in run("config", "schema").json["properties"]
+
+
+def test_import_lists_first_and_writes_only_when_told(run: Run, home: Path) -> None:
+    source = home / ".claude.json"
+    source.write_text(
+        json.dumps(
+            {"mcpServers": {"gh": {"command": "npx", "env": {"TOKEN": TOKEN}}, "me": {"command": "gatemini"}}}
+        )
+    )
+    before = source.read_bytes()
+    target = home / ".config" / "gatemini" / "config.yaml"
+    listed = run("import")
+    assert listed.code == 0
+    assert "nothing was written" in listed.out
+    assert "this gateway itself" in listed.out
+    assert "--move-secrets" in listed.out
+    assert TOKEN not in listed.out
+    assert not target.exists()
+    written = run("import", "--write", "--move-secrets", "--json")
+    assert written.json["written"] is True
+    assert written.json["moved_secrets"] == ["gh.TOKEN"]
+    assert TOKEN not in written.out + target.read_text()
+    assert source.read_bytes() == before
+    assert run("config", "check").code == 0
+    assert "nothing to add" in run("import").out
+
+
+def test_import_refuses_an_unknown_client(run: Run) -> None:
+    result = run("import", "--from", "nobody")
+    assert result.code == 2
+    assert "claude-code" in result.err
+
+
+def test_secrets_are_kept_listed_by_name_and_forgotten(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured(home, "backends: {a: {command: x, env: {T: '${input:token}'}}}\n")
+    assert "gatemini secret set token" in run("config", "check").out
+    monkeypatch.setattr("sys.stdin", io.StringIO("value-1\n"))
+    assert run("secret", "set", "token").code == 0
+    assert run("config", "check").code == 0
+    listed = run("secret", "list", "--json")
+    assert listed.json == {"names": ["token"]}
+    assert run("secret", "remove", "token").code == 0
+    assert run("secret", "remove", "token").code == 1
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert run("secret", "set", "token").code == 1
+    assert run("secret", "set", "../token").code == 1

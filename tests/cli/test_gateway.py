@@ -1,0 +1,116 @@
+"""Commands that need a running gateway, against the real demo backends and a real broken one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.command_line import Run
+
+CHAIN = """\
+const zones: string[] = ["UTC", "Europe/Berlin"];
+console.log("looking");
+const times = await Promise.all(zones.map((timezone) => clock.now({ timezone })));
+return times.map((t) => t.timezone);
+"""
+
+
+def test_a_chain_gives_its_value_on_stdout_and_the_rest_on_stderr(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "chain.ts"
+    file.write_text(CHAIN)
+    result = run("run", str(file))
+    assert (result.code, result.out) == (0, '["UTC","Europe/Berlin"]\n')
+    assert result.err.count("✓ clock.now") == 2
+    assert "looking" in result.err
+    assert "demo backends" in result.err
+
+
+def test_a_chain_as_json_has_value_and_calls(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "chain.ts"
+    file.write_text(CHAIN)
+    answer = run("run", str(file), "--json").json
+    assert answer["ok"] is True
+    assert answer["value"] == ["UTC", "Europe/Berlin"]
+    assert [call["tool"] for call in answer["chain"]["calls"]] == ["clock.now", "clock.now"]
+
+
+def test_a_failing_chain_fails_with_its_error_text(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "chain.ts"
+    file.write_text("const x = 1;\nthrow new Error('no good');")
+    result = run("run", str(file))
+    assert result.code == 1
+    assert result.out == ""
+    assert "no good" in result.err
+    assert run("run", str(tmp_path / "none.ts")).code == 2
+
+
+def test_one_call_with_arguments_checked_before_it_leaves(run: Run) -> None:
+    arguments = '{"value": 1, "source": "km", "target": "m"}'
+    assert run("call", "clock.convert_units", arguments, "-q").json == {"value": 1000, "unit": "m"}
+    failed = run("call", "clock.convert_units", "{}", "--json")
+    assert failed.code == 1
+    assert "value" in failed.json["error"]
+    assert run("call", "clock.convert_units", "[1]").code == 2
+    assert run("call", "clock.convert_units", "{").code == 2
+
+
+def test_search_finds_by_words_and_explains(run: Run) -> None:
+    answer = run("search", "convert units of length", "--json").json
+    assert answer["results"][0]["name"] == "clock.convert_units"
+    explained = run("search", "convert units of length", "--explain")
+    assert "clock.convert_units" in explained.out
+    assert "tier: " in explained.err
+    assert run("search", "zzzzqqqq").code == 1
+
+
+def test_info_and_types_show_a_tool_and_name_the_closest_when_it_is_not_there(run: Run) -> None:
+    assert run("info", "clock.now", "--json").json["name"] == "clock.now"
+    assert "signature: " in run("info", "clock.now").out
+    wrong = run("info", "clock.nov")
+    assert wrong.code == 1
+    assert "clock.now" in wrong.err
+    assert "declare const clock" in run("types", "clock").out
+    assert run("types", "clok").code == 1
+
+
+def test_stats_count_tools_and_what_they_would_cost(run: Run) -> None:
+    answer = run("stats", "--json").json
+    assert answer["tools"] == sum(row["tools"] for row in answer["backends"])
+    assert answer["catalog_tokens_estimate"] > 100
+
+
+def test_doctor_is_content_with_the_demo(run: Run) -> None:
+    answer = run("doctor", "--json")
+    assert answer.code == 0
+    verdicts = {finding["what"]: finding["verdict"] for finding in answer.json["findings"]}
+    assert verdicts["backend clock"] == "ok"
+    assert verdicts["sandbox"] == "ok"
+
+
+def test_doctor_names_what_is_wrong_and_hides_secrets(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUSH", "hush-hush-1")
+    code = "import os, sys; sys.exit('no licence for ' + os.environ['T'])"
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        f"backends:\n  bad: {{command: {sys.executable}, args: [-c, \"{code}\"], env: {{T: '${{HUSH}}'}}}}\n"
+        "  gone: {command: no-such-program-here}\n  off: {command: x, env: {T: '${NOT_SET_HERE}'}}\n"
+    )
+    result = run("doctor", "-c", str(file))
+    assert result.code == 1
+    assert "no licence for «secret HUSH»" in result.out
+    assert "hush" not in (result.out + result.err).replace("HUSH", "")
+    assert "no-such-program-here" in result.out
+    assert "NOT_SET_HERE is not set" in result.out
+
+
+def test_the_sandbox_shows_its_imports_and_no_host_function(run: Run) -> None:
+    facts = run("sandbox", "inspect", "--json").json
+    assert facts["ok"] is True
+    assert facts["host_functions"] == []
+    assert facts["sha256"] == facts["pinned_sha256"]
+    assert len(facts["imports"]) >= 20
+    assert "refused" in run("sandbox", "inspect").out
