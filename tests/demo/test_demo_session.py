@@ -34,7 +34,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_steps_come_in_the_order_an_agent_takes_them(demo: str) -> None:
     places = [
         demo.index(step)
-        for step in ("search_tools:", "tool_info:", "call_tool_chain:", "the answer", "what it cost")
+        for step in (
+            "search_tools:",
+            "tool_info:",
+            "call_tool_chain:",
+            "the answer",
+            "a mistake",
+            "a large",
+            "what it cost",
+        )
     ]
     assert places == sorted(places)
 
@@ -50,6 +58,16 @@ def test_the_program_on_the_screen_is_the_one_that_ran(demo: str) -> None:
 def test_the_answer_came_from_the_shop_and_the_clock(demo: str) -> None:
     assert '"ring_now"' in demo
     assert re.search(r"\b3\d calls at the backends in \d+ ms", demo)
+
+
+def test_a_mistake_is_answered_with_what_would_be_right(demo: str) -> None:
+    assert "order_id" in demo[demo.index("a mistake") : demo.index("a large result")]
+
+
+def test_a_large_result_is_read_on_by_its_handle(demo: str) -> None:
+    part = demo[demo.index("a large result") : demo.index("what it cost")]
+    assert len(set(re.findall(r"res_[0-9a-f]{8}", part))) == 1
+    assert re.search(r'\{"id": ?1,"customer_id"', part.replace(" ", ""))
 
 
 def test_the_saving_is_counted_from_the_messages_of_this_session(demo: str) -> None:

@@ -8,6 +8,7 @@ it and prints what goes over the wire. The numbers at the end are counted from t
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 import time
@@ -20,7 +21,7 @@ from typing import Any
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult, TextContent, TextResourceContents
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
@@ -35,6 +36,10 @@ BYTES_PER_TOKEN = 4
 
 TASK = "open orders of our best customers, and the local time where they live"
 INSPECTED = "shop.list_orders"
+MISTAKE = "return await shop.get_order({});"
+LARGE = "return await shop.list_orders({ limit: 3000 });"
+READ_ON = """const { orders } = await results.load("HANDLE");
+return orders.find((o) => o.id === 1);"""
 
 
 class DemoFailed(Exception):
@@ -93,6 +98,8 @@ async def _run(console: Console, folder: Path, stderr: Path) -> None:
             await _search(console, client, ledger)
             await _look(console, client, ledger)
             await _chain(console, client, ledger)
+            await _mistake(console, client, ledger)
+            await _large(console, client, ledger)
             await _account(console, client, ledger)
 
 
@@ -131,21 +138,19 @@ async def _look(console: Console, client: Client, ledger: Ledger) -> None:
     _step(console, "2", f"tool_info: {INSPECTED}")
     with ledger.timed("tool_info"):
         answer = await _call(client, ledger, "tool_info", {"tool_name": INSPECTED})
-    console.print(
-        Syntax(json.loads(answer)["signature"], "typescript", word_wrap=True, background_color="default")
-    )
+    _show_code(console, json.loads(answer)["signature"])
 
 
 async def _chain(console: Console, client: Client, ledger: Ledger) -> None:
     code = resources.files("gatemini.demo").joinpath("call_list.ts").read_text(encoding="utf-8")
     _step(console, "3", "call_tool_chain: one TypeScript program over three backends")
-    console.print(Syntax(code, "typescript", word_wrap=True, background_color="default"))
+    _show_code(console, code)
     with ledger.timed("chain"):
         result = await _result(client, ledger, "call_tool_chain", {"code": code})
-    [first, *notes] = [block.text for block in result.content if isinstance(block, TextContent)]
+    [first, *notes] = _texts(result)
     _step(console, "4", "the answer: only this reaches the model (line breaks added here)")
     rows = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in json.loads(first))
-    console.print(Syntax(f"[{rows}]", "json", word_wrap=True, background_color="default"))
+    _show(console, f"[{rows}]", "json")
     for note in notes:
         console.print(note, markup=False, style="dim")
     made = ((result.meta or {}).get("gatemini/chain") or {}).get("calls") or []
@@ -156,63 +161,90 @@ async def _chain(console: Console, client: Client, ledger: Ledger) -> None:
     )
 
 
+async def _mistake(console: Console, client: Client, ledger: Ledger) -> None:
+    _step(console, "5", "a mistake, answered so that the agent can mend it")
+    _show_code(console, MISTAKE)
+    with ledger.timed("mistake"):
+        result = await _sent(client, ledger, "call_tool_chain", {"code": MISTAKE})
+    if not result.is_error:
+        raise DemoFailed("a call without its required argument was not refused")
+    console.print(_texts(result)[0], markup=False, style="yellow", highlight=False)
+
+
+async def _large(console: Console, client: Client, ledger: Ledger) -> None:
+    _step(console, "6", "a large result: the whole of it stays outside under a handle")
+    _show_code(console, LARGE)
+    with ledger.timed("large"):
+        [_answer, *notes] = _texts(await _result(client, ledger, "call_tool_chain", {"code": LARGE}))
+    for note in notes:
+        console.print(note, markup=False, style="dim")
+    handle = re.search(r"res_[0-9a-f]{8}", "\n".join(notes))
+    if handle is None:
+        raise DemoFailed("the large result came without a handle")
+    code = READ_ON.replace("HANDLE", handle[0])
+    _show_code(console, code)
+    with ledger.timed("read on"):
+        [row, *_notes] = _texts(await _result(client, ledger, "call_tool_chain", {"code": code}))
+    _show(console, row, "json")
+
+
 async def _account(console: Console, client: Client, ledger: Ledger) -> None:
-    schemas, count = await _every_schema(client)
-    _step(console, "5", "what it cost (estimates, four bytes to a token)")
+    """The gateway's own accounts beside what this client has counted."""
+    [contents, *_rest] = (await client.read_resource("gatemini://stats")).contents
+    if not isinstance(contents, TextResourceContents):
+        raise DemoFailed("gatemini://stats is not text")
+    stats = json.loads(contents.text)
+    _step(console, "7", "what it cost (estimates, four bytes to a token)")
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(justify="right")
-    table.add_row(
-        f"{schemas // BYTES_PER_TOKEN:,}",
-        f"tokens to load the schemas of all {count} backend tools, before any work",
-    )
+    schemas, saved = stats["full_tool_list"]["estimated_tokens"], stats["estimated_tokens_saved"]
+    table.add_row(f"{schemas:,}", "tokens to load every schema of these backends before any work")
+    table.add_row(f"{saved:,}", "tokens of results that the model never had to read")
     table.add_row(
         f"{ledger.tokens:,}",
-        f"tokens for this whole session: {ledger.definitions // BYTES_PER_TOKEN:,} of definitions and instructions, "
-        f"{ledger.messages // BYTES_PER_TOKEN:,} of requests and answers",
+        f"tokens for this whole session: {ledger.definitions // BYTES_PER_TOKEN:,} for the seven tools and the "
+        f"instructions, {ledger.messages // BYTES_PER_TOKEN:,} for requests and answers",
     )
     console.print(table)
-    console.print("The first number grows with every backend; the second does not.", style="dim")
-
-
-async def _every_schema(client: Client) -> tuple[int, int]:
-    """Bytes of all tool definitions as a client without the gateway would load them, and their number."""
-    free = Ledger()
-    size, names, cursor = 0, 0, None
-    while True:
-        page = json.loads(await _call(client, free, "list_tools_meta", {"cursor": cursor} if cursor else {}))
-        for name in page["tools"]:
-            info = json.loads(await _call(client, free, "tool_info", {"tool_name": name, "detail": "full"}))
-            kept = {
-                key: info[key]
-                for key in ("name", "description", "input_schema", "output_schema", "annotations")
-                if info.get(key)
-            }
-            size += _bytes(json.dumps(kept, separators=(",", ":"), ensure_ascii=False))
-            names += 1
-        cursor = page["next_cursor"]
-        if cursor is None:
-            return size, names
+    console.print("The first number grows with every backend. The third does not.", style="dim")
+    times = ", ".join(f"{step} {seconds * 1000:.0f} ms" for step, seconds in ledger.seconds.items())
+    console.print(f"Times seen from the client: {times}.", style="green", highlight=False)
 
 
 async def _call(client: Client, ledger: Ledger, tool: str, arguments: dict[str, Any]) -> str:
-    [block, *_rest] = (await _result(client, ledger, tool, arguments)).content
-    if not isinstance(block, TextContent):
-        raise DemoFailed(f"{tool} answered with {block.type} instead of text")
-    return block.text
+    return _texts(await _result(client, ledger, tool, arguments))[0]
 
 
 async def _result(client: Client, ledger: Ledger, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-    result = await client.call_tool(tool, arguments)
-    texts = [block.text for block in result.content if isinstance(block, TextContent)]
-    ledger.messages += _bytes(json.dumps(arguments, ensure_ascii=False)) + sum(map(_bytes, texts))
+    """The answer to a call that must work."""
+    result = await _sent(client, ledger, tool, arguments)
+    texts = _texts(result)
     if result.is_error or not texts:
         raise DemoFailed(f"{tool} answered: {texts[0] if texts else 'nothing'}")
     return result
 
 
+async def _sent(client: Client, ledger: Ledger, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    result = await client.call_tool(tool, arguments)
+    ledger.messages += _bytes(json.dumps(arguments, ensure_ascii=False)) + sum(map(_bytes, _texts(result)))
+    return result
+
+
+def _texts(result: CallToolResult) -> list[str]:
+    return [block.text for block in result.content if isinstance(block, TextContent)]
+
+
 def _step(console: Console, number: str, title: str) -> None:
     console.print()
     console.print(f"[bold cyan]{number}[/bold cyan] [bold]{title}[/bold]", highlight=False)
+
+
+def _show_code(console: Console, code: str) -> None:
+    _show(console, code.strip(), "typescript")
+
+
+def _show(console: Console, text: str, language: str) -> None:
+    console.print(Syntax(text, language, word_wrap=True, background_color="default"))
 
 
 def _bytes(text: str) -> int:
