@@ -1,5 +1,6 @@
 """Tiers 2 and 3 give the same answer for the same code: the sandbox is the reference."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,11 @@ def test_any_json_argument_comes_back_the_same_from_both_tiers(
             if "__proto__" in dumps(value):
                 continue  # a literal `__proto__` sets the prototype: only the sandbox knows
             cheap, full, _ = await both(app, f"demo.echo({dumps(value)})", "return await {call};")
-            assert cheap == full, value
+            # Compared as parsed: QuickJS-NG writes some subnormal-adjacent doubles (2**-24) with 17 digits where
+            # the shortest form has 16; both texts are the same number.
+            assert json.loads(cheap[0]["text"]) == json.loads(full[0]["text"]), value
+            assert list(json.loads(cheap[0]["text"])) == list(json.loads(full[0]["text"])), value
+            assert cheap[1:] == full[1:]
 
     anyio.run(run)
 

@@ -106,6 +106,7 @@ def explain(
         source=source,
         hint=said or facts.given,
         cause=failure.cause,
+        tool=facts.tool,
         calls=calls,
         console=failure.console.lines,
         console_dropped=failure.console.dropped,

@@ -37,6 +37,10 @@ MINIMUM_SECONDS = 0.001
 """A chain whose time is over when its turn comes still ends by the guest's own limit."""
 
 
+UNAWAITED_SHOWN = 10
+"""Calls named in the note on calls that were not awaited."""
+
+
 @dataclass(slots=True)
 class ScriptRun:
     """How a script ended: `end` is the guest's last step, `program` what was run, `notes` from its calls."""
@@ -44,6 +48,8 @@ class ScriptRun:
     program: Program
     end: Done | Failed
     notes: list[str] = field(default_factory=list)
+    outcomes: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Guest's call id → (what was called, `ok` or what went wrong); only of calls that were answered."""
 
 
 @dataclass(slots=True)
@@ -88,6 +94,8 @@ async def run_script(
     try:
         with anyio.move_on_after(deadline + GRACE_SECONDS - time.monotonic()):
             await _converse(guest, run, services, invoker, results, deadline)
+            if isinstance(run.end, Failed) and run.end.error.limit == "limit.time":
+                run.end.error = _out_of_time(timeout)  # the guest knows only what was left of it
             return run
         run.end = Failed(_out_of_time(timeout))
     finally:
@@ -116,10 +124,22 @@ async def _converse(
                 # Out of time, the guest itself ends the chain: its console and notes are told with it.
                 step = await guest.resume(exchange.take())
             else:
-                run.notes.append(f"{exchange.open} calls that were not awaited had no answer in time")
                 step = await guest.outcome()
         run.end = step
         calls.cancel_scope.cancel()
+    run.notes += _unawaited(run.end.unawaited, run.outcomes)
+
+
+def _unawaited(ids: Sequence[int], outcomes: Mapping[int, tuple[str, str]]) -> list[str]:
+    """What became of calls nobody waited for: one note, the failed ones first."""
+    told = [outcomes.get(i, ("a call", "no answer in time")) for i in ids]
+    told.sort(key=lambda pair: pair[1] == "ok")
+    shown = [f"{tool}: {outcome}" for tool, outcome in told[:UNAWAITED_SHOWN]]
+    if not shown:
+        return []
+    more = f" and {len(told) - len(shown)} more" if len(told) > len(shown) else ""
+    what = "1 call was" if len(told) == 1 else f"{len(told)} calls were"
+    return [f"{what} not awaited: {'; '.join(shown)}{more}"]
 
 
 def _out_of_time(timeout: float) -> ErrorInfo:
@@ -194,6 +214,8 @@ async def _answer(
         outcome = await _dispatch(call, services, invoker, results)
     except GateminiError as exc:
         outcome = Outcome(False, error_fields(exc, f"{call.kind}.{call.tool}", call.kind))
+    failed = outcome.value.get("message") if isinstance(outcome.value, dict) else outcome.value
+    run.outcomes[call.id] = (f"{call.backend}.{call.tool}", "ok" if outcome.ok else f"it failed: {failed}")
     for note in outcome.notes:
         if note not in run.notes:
             run.notes.append(note)

@@ -19,11 +19,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-WORDS = (
+PROSE = (
     "request handler returns stale cache entry after the upstream closes connection early when retry budget is "
     "exhausted and the client expects a fresh token so queue depth grows until worker restarts with empty state "
     "please check metrics dashboard before rollout because latency doubled in region west last night"
-).split()  # noqa: SIM905  # prose reads better than a list of words
+)
+WORDS = PROSE.split()
 LOGINS = [
     f"{a}-{b}" for a in ("ada", "lin", "omar", "kei", "ivo", "noa") for b in ("dev", "ops", "qa", "ml", "web")
 ]
