@@ -151,7 +151,7 @@ class Backend:
         self._demanded = anyio.Event()
         self.facts = None
         self._set(State.STARTING, None)
-        error = await self._connected(self.era)
+        error = await self._connected("legacy" if self.config.transport == "sse" else self.era)
         if isinstance(error, BackendCrashed) and self.facts is None and self.era != "legacy":
             error = await self._connected("legacy")
         if self.facts is None:
@@ -209,9 +209,10 @@ class Backend:
             self.era = facts.era
             self._events.era(self.config.name, facts.era)
         self._session = session
+        link.learn(tools)
         self._listed(tools, repairs)
         self._set(State.HEALTHY, None)
-        tasks.start_soon(self._follow_changes, session)
+        tasks.start_soon(self._follow_changes, session, link)
         tasks.start_soon(self._follow_health, session)
         tasks.start_soon(self._follow_link, link)
         if facts.era == "modern" and session.announces_changes:
@@ -240,15 +241,18 @@ class Backend:
         await link.closed.wait()
         self._over.set()
 
-    async def _follow_changes(self, session: McpSession) -> None:
+    async def _follow_changes(self, session: McpSession, link: Link) -> None:
         while True:
             await session.changed.wait()
             await anyio.sleep(REFRESH_DEBOUNCE_SECONDS)
             session.changed = anyio.Event()
             try:
-                self._listed(*await session.list_tools(timeout=self.config.timeout))
+                tools, repairs = await session.list_tools(timeout=self.config.timeout)
             except BackendError as error:
                 logger.warning("%s: new tool list not read: %s", self.config.name, error.message)
+                continue
+            link.learn(tools)
+            self._listed(tools, repairs)
 
     async def _listen(self, session: McpSession) -> None:
         """Keep a change stream open; each time it had to be opened again the list may have changed."""

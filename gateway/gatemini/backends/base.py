@@ -7,7 +7,7 @@ and the transports. Below: errors and the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,7 +17,7 @@ import anyio
 
 from gatemini.backends.wire import Piece
 from gatemini.errors import BackendError
-from gatemini.model import Json
+from gatemini.model import Json, Tool
 
 Era = Literal["modern", "legacy"]
 """Which handshake a backend speaks: `server/discover` (2026-07-28) or `initialize` (until 2025-11-25)."""
@@ -81,6 +81,12 @@ class Receiver(Protocol):
     def fail(self, error: BackendError) -> None:
         """The connection is gone: every open request ends with `error`."""
 
+    def fail_one(self, ident: int, error: BackendError) -> None:
+        """One request cannot be answered any more."""
+
+    def waiting(self, ident: int) -> bool:
+        """Whether this request is still without an answer."""
+
 
 class Link(Protocol):
     """An open connection to one backend."""
@@ -104,7 +110,10 @@ class Link(Protocol):
         """Write one message. Raises `BackendError` with `sent=False` if it certainly did not go out."""
 
     def abandon(self, ident: int) -> bool:
-        """Nobody waits for this request any more; True if the link itself tells the backend."""
+        """Nobody waits for this request any more; True if the backend need not be told by a message."""
+
+    def learn(self, tools: Sequence[Tool]) -> None:
+        """The backend's tools as last listed, for links that send more than the message."""
 
 
 OpenLink = Callable[[Receiver], AbstractAsyncContextManager[Link]]

@@ -22,6 +22,7 @@ from anyio.abc import TaskStatus
 from gatemini.backends.actor import Backend, Events
 from gatemini.backends.base import BackendStatus, Era, OpenLink, ProgressFn, State
 from gatemini.backends.children import Children
+from gatemini.backends.http import open_sse, open_streamable
 from gatemini.backends.python import open_python
 from gatemini.backends.stdio import open_stdio, stderr_text
 from gatemini.config.schema import BackendConfig, HealthConfig
@@ -212,6 +213,10 @@ class Manager:
             return partial(open_stdio, config, children=self._children)
         if config.transport == "python":
             return partial(open_python, config)
+        if config.transport == "streamable-http":
+            return partial(open_streamable, config)
+        if config.transport == "sse":
+            return partial(open_sse, config)
         raise ValueError(f"transport {config.transport} is not built yet")
 
     async def _watch_memory(self) -> None:

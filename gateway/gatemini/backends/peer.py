@@ -54,6 +54,7 @@ class _Waiter:
     done: anyio.Event = field(default_factory=anyio.Event)
     result: Any = None
     notes: tuple[str, ...] = ()
+    size: int = 0
     error: BackendError | None = None
     on_progress: ProgressFn | None = None
     sent: bool = False
@@ -61,10 +62,11 @@ class _Waiter:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The `result` of a request, of whatever JSON type it was, and what was mended to read it."""
+    """The `result` of a request, of whatever JSON type; what was mended to read it; its bytes on the wire."""
 
     result: Any
     notes: tuple[str, ...]
+    size: int = 0
 
 
 class Peer:
@@ -129,7 +131,7 @@ class Peer:
             self._open.pop(ident, None)
         if waiter.error is not None:
             raise waiter.error
-        return Reply(waiter.result, waiter.notes)
+        return Reply(waiter.result, waiter.notes, waiter.size)
 
     async def notify(self, method: str, params: Json | None = None) -> None:
         message: Json = {"jsonrpc": "2.0", "method": method}
@@ -176,6 +178,7 @@ class Peer:
         else:
             waiter.result = message.get("result")
             waiter.notes = piece.notes
+            waiter.size = piece.size
         waiter.done.set()
 
     def fail(self, error: BackendError) -> None:
@@ -187,6 +190,16 @@ class Peer:
                 waiter.error = _copy(error, sent=waiter.sent)
                 waiter.done.set()
 
+    def fail_one(self, ident: int, error: BackendError) -> None:
+        waiter = self._open.get(ident)
+        if waiter is not None and not waiter.done.is_set():
+            waiter.error = error
+            waiter.done.set()
+
+    def waiting(self, ident: int) -> bool:
+        waiter = self._open.get(ident)
+        return waiter is not None and not waiter.done.is_set()
+
     def _require_link(self) -> Link:
         if self._link is None:
             raise RuntimeError("the peer has no link yet")
@@ -194,10 +207,8 @@ class Peer:
 
     async def _cancel(self, link: Link, ident: int, waiter: _Waiter, reason: str) -> None:
         """Tell the backend that nobody waits any more; bounded, and shielded from the cancel itself."""
-        if not waiter.sent or waiter.done.is_set() or self._gone is not None:
-            link.abandon(ident)
-            return
-        if link.abandon(ident) or waiter.method in UNCANCELLABLE:
+        needless = link.abandon(ident) or waiter.method in UNCANCELLABLE
+        if needless or not waiter.sent or waiter.done.is_set() or self._gone is not None:
             return
         with anyio.move_on_after(CANCEL_WRITE_SECONDS, shield=True):
             try:

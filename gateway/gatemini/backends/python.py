@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ from gatemini.backends.repair import exact_integers
 from gatemini.backends.wire import Frame
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
-from gatemini.model import Json
+from gatemini.model import Json, Tool
 
 STOP_SECONDS = 2.0
 """How long an in-process server may take to end after its input ended; then it is cancelled."""
@@ -58,6 +58,9 @@ class PythonLink:
     def abandon(self, ident: int) -> bool:
         del ident
         return False
+
+    def learn(self, tools: Sequence[Tool]) -> None:
+        del tools
 
     def end(self, receiver: Receiver, reason: str) -> None:
         self.failure = BackendCrashed(f"{self._name} {reason}", sent=True)

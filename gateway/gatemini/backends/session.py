@@ -170,7 +170,7 @@ class McpSession:
         ms = (time.perf_counter() - started) * 1000
         self._refuse_input_request(reply.result)
         result, notes = repair_result(reply.result)
-        return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes))
+        return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes), bytes=reply.size)
 
     async def read_resource(self, uri: str, *, timeout: float) -> Json:
         reply = await self.request("resources/read", {"uri": uri}, timeout=timeout)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from subprocess import PIPE
 
@@ -24,7 +24,7 @@ from gatemini.backends.environment import child_environment, find_program, worki
 from gatemini.backends.wire import LineReader, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
-from gatemini.model import Json
+from gatemini.model import Json, Tool
 
 STDERR_LINES = 200
 STDERR_LINE_CHARS = 2000
@@ -88,6 +88,9 @@ class StdioLink:
     def abandon(self, ident: int) -> bool:
         del ident
         return False
+
+    def learn(self, tools: Sequence[Tool]) -> None:
+        del tools
 
     async def watch(self, tasks: anyio.abc.TaskGroup) -> None:
         """Follow the process to its end; returns after `closed` is set."""

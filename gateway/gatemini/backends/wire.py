@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -44,10 +44,11 @@ _SCALAR = re.compile(rb'\s*(-?\d{1,15}(?=[,}\s])|"[^"\\]{1,64}")')
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One JSON-RPC message, and what had to be mended to read it."""
+    """One JSON-RPC message, what had to be mended to read it, and its bytes on the wire (0: not known)."""
 
     message: Json
     notes: tuple[str, ...] = ()
+    size: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +158,13 @@ def decode(raw: bytes) -> list[Piece]:
     long_integers = _has_long_integer(line)
     if not long_integers:
         try:
-            return _messages(orjson.loads(line), ())
+            return _messages(orjson.loads(line), (), len(line))
         except orjson.JSONDecodeError:
             pass
     line, notes = _mend_text(line)
     if not long_integers:
         try:
-            return _messages(orjson.loads(line), notes)
+            return _messages(orjson.loads(line), notes, len(line))
         except orjson.JSONDecodeError:
             pass
     try:
@@ -173,7 +174,7 @@ def decode(raw: bytes) -> list[Piece]:
         return [Broken("the answer is nested too deeply to be read", ident)] if ident is not None else []
     except ValueError:
         return _salvage(line)
-    return _messages(value, notes + more)
+    return _messages(value, notes + more, len(line))
 
 
 def encode(value: Any) -> bytes:
@@ -191,11 +192,11 @@ def is_rpc(value: object) -> bool:
     )
 
 
-def _messages(value: Any, notes: tuple[str, ...]) -> list[Piece]:
+def _messages(value: Any, notes: tuple[str, ...], size: int) -> list[Piece]:
     if isinstance(value, list):
-        return [Frame(item, notes) for item in value if is_rpc(item)]
+        return [Frame(item, notes, size // len(value)) for item in value if is_rpc(item)]
     if is_rpc(value):
-        return [Frame(value, notes)]
+        return [Frame(value, notes, size)]
     if isinstance(value, dict) and value.get("jsonrpc") == "2.0" and isinstance(value.get("id"), int | str):
         return [Broken("the answer has neither a result nor an error", value["id"])]
     return []
@@ -272,7 +273,7 @@ def _salvage(line: bytes) -> list[Piece]:
             end = position + 1
         else:
             if is_rpc(value):
-                found.append(Frame(value, ("other text on the line was skipped",)))
+                found.append(Frame(value, ("other text on the line was skipped",), end - position))
         position = text.find("{", end)
     if found:
         return found

@@ -1,0 +1,463 @@
+"""A backend behind a URL: streamable HTTP of both eras, and the older HTTP+SSE pair.
+
+Speaks HTTP itself (httpx2, which the SDK brings) instead of through the SDK's transport, because that one
+reads messages with strict types: what `wire.py` mends would be lost before it gets here, and every HTTP
+failure would arrive as one and the same error. Above: `actor.py`. Below: `sse.py`, `wire.py`,
+`http_errors.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import anyio.abc
+import httpx2
+from mcp.shared.inbound import (
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+
+from gatemini.backends.base import Link, Receiver
+from gatemini.backends.http_errors import content_error, shown_url, status_error, transport_error
+from gatemini.backends.sse import EventReader
+from gatemini.backends.wire import Broken, Frame, Piece, decode, encode
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
+from gatemini.model import Json, Tool
+
+CONNECT_SECONDS = 10.0
+KEEPALIVE_SECONDS = 3.0
+"""Idle connections are dropped before servers drop them (5 s is usual): a call must not meet a closed one."""
+
+DRAIN_SECONDS = 2.0
+"""After the answer, how long a response is still read so that its connection can be used again."""
+
+GOODBYE_SECONDS = 2.0
+"""How long ending the server's session may take when the link is left."""
+
+RESUME_ATTEMPTS = 2
+STREAM_RETRY_SECONDS = 1.0
+"""Pause before a broken stream is opened again, where the server names none."""
+
+MAX_STREAM_FAILURES = 5
+MAX_REDIRECTS = 5
+ERROR_BODY_BYTES = 64 << 10
+
+_META_VERSION = "io.modelcontextprotocol/protocolVersion"
+_ACCEPT = "application/json, text/event-stream"
+
+logger = logging.getLogger(__name__)
+logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs whole URLs, secrets in the query included
+
+
+class HttpLink:
+    """What both HTTP transports share: a client, bounded bodies, errors with a cause."""
+
+    pid = None
+    skipped = 0
+
+    def __init__(
+        self,
+        config: BackendConfig,
+        receiver: Receiver,
+        client: httpx2.AsyncClient,
+        tasks: anyio.abc.TaskGroup,
+    ) -> None:
+        self.closed = anyio.Event()
+        self.failure: BackendError | None = None
+        self._name = config.name
+        self._url = config.url or ""
+        self._max = config.max_message_mb << 20
+        self._receiver = receiver
+        self._client = client
+        self._tasks = tasks
+
+    def stderr_tail(self) -> list[str]:
+        return []
+
+    def learn(self, tools: Sequence[Tool]) -> None:
+        del tools
+
+    def end(self, error: BackendError) -> None:
+        """The connection is of no more use."""
+        if self.failure is None:
+            self.failure = error
+            self._receiver.fail(error)
+            self.closed.set()
+
+    @asynccontextmanager
+    async def _open(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None
+    ) -> AsyncIterator[httpx2.Response]:
+        """A streamed response; redirects are followed only where they keep method and origin."""
+        request = self._client.build_request(method, url, headers=dict(headers), content=content)
+        for _ in range(MAX_REDIRECTS):
+            response = await self._client.send(request, stream=True)
+            following = response.next_request
+            if following is None or not _same_endpoint(request, following):
+                break
+            await response.aclose()
+            request = following
+        try:
+            yield response
+        finally:
+            with anyio.move_on_after(DRAIN_SECONDS, shield=True):
+                await response.aclose()
+
+    async def _body(self, response: httpx2.Response, limit: int) -> bytes | None:
+        """The whole body, or None when it is larger than `limit` bytes."""
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > limit:
+                return None
+            parts.append(part)
+        return b"".join(parts)
+
+    async def _start_of(self, response: httpx2.Response) -> bytes:
+        """As much of an error's body as is worth showing."""
+        found = b""
+        with suppress(httpx2.HTTPError):
+            async for part in response.aiter_bytes():
+                found += part
+                if len(found) > ERROR_BODY_BYTES:
+                    break
+        return found
+
+    def _too_large(self, ident: int | None) -> Broken:
+        reason = f"the answer is larger than {self._max:,} bytes (max_message_mb)"
+        return Broken(reason, ident=ident, too_large=True)
+
+
+class StreamableLink(HttpLink):
+    """One endpoint that takes POSTs and answers each with JSON or a stream of events."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._session: str | None = None
+        self._version: str | None = None
+        self._modern = False
+        self._posts: dict[int, anyio.CancelScope] = {}
+        self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
+
+    def learn(self, tools: Sequence[Tool]) -> None:
+        """Arguments that a tool's schema wants mirrored as headers (`x-mcp-header`)."""
+        self._param_headers = {}
+        for tool in tools:
+            if find_invalid_x_mcp_header(tool.input_schema) is None and (
+                found := x_mcp_header_map(tool.input_schema)
+            ):
+                self._param_headers[tool.name] = found
+
+    async def send(self, message: Json, *, ident: int | None = None) -> None:
+        """Requests get a task each; notifications and replies are posted here and now."""
+        if self.failure is not None:
+            raise BackendCrashed(self.failure.message, sent=False)
+        if ident is None:
+            await self._post(message, None)
+            if message.get("method") == "notifications/initialized":
+                self._tasks.start_soon(self._follow_stream)
+            return
+        scope = self._posts[ident] = anyio.CancelScope()
+        self._tasks.start_soon(self._exchange, message, ident, scope)
+
+    def abandon(self, ident: int) -> bool:
+        """Ends the request's response; in the stateless revision that is how a call is cancelled."""
+        scope = self._posts.pop(ident, None)
+        if scope is not None:
+            scope.cancel()
+        return self._modern
+
+    async def goodbye(self) -> None:
+        if self._session is not None and self.failure is None:
+            with anyio.move_on_after(GOODBYE_SECONDS, shield=True), suppress(httpx2.HTTPError):
+                async with self._open("DELETE", self._url, self._headers({})):
+                    pass
+
+    async def _exchange(self, message: Json, ident: int, scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                await self._post(message, ident)
+                if self._receiver.waiting(ident):
+                    raise BackendCrashed(
+                        f"{self._name}: the response ended without an answer",
+                        sent=True,
+                        hint="the call may have run: look before you repeat it",
+                    )
+            except BackendError as error:
+                self._receiver.fail_one(ident, error)
+        self._posts.pop(ident, None)
+
+    async def _post(self, message: Json, ident: int | None) -> None:
+        """POST one message and hand on all that its response holds."""
+        if message.get("method") == "initialize":
+            self._version = self._session = None
+        meta = (message.get("params") or {}).get("_meta")
+        if isinstance(meta, dict) and _META_VERSION in meta:
+            self._version, self._modern = meta[_META_VERSION], True
+        elif ident is not None:
+            self._modern = False
+        headers = {**self._headers(message), "content-type": "application/json"}
+        had_session = self._session is not None
+        try:
+            async with self._open("POST", self._url, headers, encode(message)) as response:
+                if response.is_success:
+                    await self._read_success(response, message, ident)
+                else:
+                    await self._read_failure(response, ident, had_session=had_session)
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            if ident is None or self._receiver.waiting(ident):
+                raise transport_error(self._name, self._url, error) from error
+
+    async def _read_success(self, response: httpx2.Response, message: Json, ident: int | None) -> None:
+        starting = message.get("method") == "initialize"
+        if starting and "mcp-session-id" in response.headers:
+            self._session = response.headers["mcp-session-id"]
+        kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind == "text/event-stream":
+            await self._read_events(response, ident)
+            return
+        body = await self._body(response, self._max)
+        if body is None:
+            self._receiver.receive(self._too_large(ident))
+            return
+        pieces = decode(body)
+        if not pieces and body.lstrip().startswith((b"event:", b"data:", b"id:")):
+            events = EventReader(self._max).feed(body + b"\n\n")
+            pieces = [piece for event in events for piece in decode(event.data or b"")]
+        if not pieces and ident is not None:
+            raise content_error(self._name, response, body)
+        self._deliver(pieces)
+
+    async def _read_events(self, response: httpx2.Response, ident: int | None) -> None:
+        """A stream of events until the answer; one that broke off is resumed where it can be."""
+        reader = EventReader(self._max)
+        try:
+            await self._events_of(response, reader, ident)
+        except httpx2.HTTPError:
+            if reader.last_id is None or not self._waiting(ident):
+                raise
+        for _ in range(RESUME_ATTEMPTS):
+            if reader.last_id is None or not self._waiting(ident):
+                return
+            await anyio.sleep((reader.retry_ms or STREAM_RETRY_SECONDS * 1000) / 1000)
+            headers = {**self._headers({}), "accept": "text/event-stream", "last-event-id": reader.last_id}
+            with suppress(httpx2.HTTPError):
+                async with self._open("GET", self._url, headers) as again:
+                    if not again.is_success:
+                        return
+                    await self._events_of(again, reader, ident)
+
+    async def _events_of(self, response: httpx2.Response, reader: EventReader, ident: int | None) -> None:
+        async for chunk in response.aiter_bytes():
+            for event in reader.feed(chunk):
+                self._deliver([self._too_large(ident)] if event.data is None else decode(event.data))
+            if ident is not None and not self._receiver.waiting(ident):
+                with anyio.move_on_after(DRAIN_SECONDS):
+                    async for _ in response.aiter_bytes():
+                        pass
+                return
+
+    async def _read_failure(self, response: httpx2.Response, ident: int | None, *, had_session: bool) -> None:
+        body = await self._start_of(response)
+        pieces = decode(body)
+        about_us = [p for p in pieces if isinstance(p, Frame) and p.message.get("id") not in (None, "")]
+        if about_us and response.status_code < 500:
+            self._deliver(about_us)
+            return
+        if had_session and response.status_code in (400, 404):
+            # The server forgot the session, so it did not run the call: a new session may.
+            lost = BackendCrashed(
+                f"{self._name} has ended our session (HTTP {response.status_code})", sent=False
+            )
+            if ident is not None:
+                self._receiver.fail_one(ident, lost)  # before the rest, which may have been sent
+            self.end(lost)
+            raise lost
+        raise status_error(self._name, response, body)
+
+    def _deliver(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Frame):
+                result = piece.message.get("result")
+                version = result.get("protocolVersion") if isinstance(result, dict) else None
+                if isinstance(version, str) and self._version is None:
+                    self._version = version
+            self._receiver.receive(piece)
+
+    def _waiting(self, ident: int | None) -> bool:
+        return ident is not None and self._receiver.waiting(ident)
+
+    def _headers(self, message: Json) -> dict[str, str]:
+        headers = {"accept": _ACCEPT}
+        if self._session is not None:
+            headers["mcp-session-id"] = self._session
+        if self._version is not None:
+            headers["mcp-protocol-version"] = self._version
+        method = message.get("method")
+        if self._modern and isinstance(method, str):
+            headers["mcp-method"] = method
+            params = message.get("params") or {}
+            name = params.get(NAME_BEARING_METHODS.get(method, ""))
+            if isinstance(name, str):
+                headers["mcp-name"] = encode_header_value(name)
+                headers.update(
+                    mcp_param_headers(self._param_headers.get(name, {}), params.get("arguments") or {})
+                )
+        return headers
+
+    async def _follow_stream(self) -> None:
+        """The handshake era's stream for what the server sends unasked; servers may refuse to have one."""
+        reader = EventReader(self._max)
+        failures = 0
+        while failures < MAX_STREAM_FAILURES and not self.closed.is_set():
+            headers = {**self._headers({}), "accept": "text/event-stream"}
+            if reader.last_id is not None:
+                headers["last-event-id"] = reader.last_id
+            try:
+                async with self._open("GET", self._url, headers) as response:
+                    kind = response.headers.get("content-type", "")
+                    if not response.is_success or not kind.startswith("text/event-stream"):
+                        return
+                    async for chunk in response.aiter_bytes():
+                        failures = 0
+                        self._deliver([p for e in reader.feed(chunk) for p in decode(e.data or b"")])
+            except (httpx2.HTTPError, httpx2.StreamError) as error:
+                logger.debug("%s: stream of notifications broke: %s", self._name, error)
+            failures += 1
+            await anyio.sleep((reader.retry_ms or STREAM_RETRY_SECONDS * 1000) / 1000)
+
+
+class SseLink(HttpLink):
+    """The 2024 pair: a GET that stays open and brings everything, and a second URL that takes POSTs."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._endpoint: str | None = None
+        self._endpoint_known = anyio.Event()
+
+    async def send(self, message: Json, *, ident: int | None = None) -> None:
+        del ident
+        await self._endpoint_known.wait()
+        if self.failure is not None or self._endpoint is None:
+            cause = self.failure or BackendCrashed(f"{self._name} is gone")
+            raise type(cause)(cause.message, sent=False, hint=cause.hint, details=cause.details)
+        try:
+            headers = {"content-type": "application/json"}
+            async with self._open("POST", self._endpoint, headers, encode(message)) as response:
+                body = await self._start_of(response)
+                if not response.is_success:
+                    raise status_error(self._name, response, body)
+                for piece in decode(body):  # some answer here as well as on the stream
+                    self._receiver.receive(piece)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise transport_error(self._name, self._endpoint, error) from error
+
+    def abandon(self, ident: int) -> bool:
+        del ident
+        return False
+
+    async def follow(self) -> None:
+        """Read the stream to its end, which is the end of the connection."""
+        error: BackendError = BackendCrashed(f"{self._name}: the event stream ended", sent=True)
+        reader = EventReader(self._max)
+        try:
+            async with self._open("GET", self._url, {"accept": "text/event-stream"}) as response:
+                kind = response.headers.get("content-type", "").split(";")[0].strip()
+                if not response.is_success:
+                    raise status_error(self._name, response, await self._start_of(response))
+                if kind != "text/event-stream":
+                    raise content_error(self._name, response, await self._start_of(response))
+                async for chunk in response.aiter_bytes():
+                    for event in reader.feed(chunk):
+                        self._event(event.name, event.data)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as broken:
+            error = transport_error(self._name, self._url, broken)
+        except BackendError as refused:
+            error = refused
+        self._endpoint_known.set()
+        self.end(error)
+
+    def _event(self, name: str, data: bytes | None) -> None:
+        if name == "endpoint" and data is not None and self._endpoint is None:
+            base = httpx2.URL(self._url)
+            target = base.join(data.decode("utf-8", "replace").strip())
+            if _origin(base) != _origin(target):
+                raise BackendProtocol(f"{self._name} names an endpoint elsewhere: {shown_url(target)}")
+            self._endpoint = str(target)
+            self._endpoint_known.set()
+        elif data is None:
+            self._receiver.receive(self._too_large(None))
+        else:
+            for piece in decode(data):
+                self._receiver.receive(piece)
+
+
+@asynccontextmanager
+async def open_streamable(config: BackendConfig, receiver: Receiver) -> AsyncIterator[Link]:
+    """Talk to a streamable HTTP endpoint for the length of the context."""
+    async with _client(config) as client, anyio.create_task_group() as tasks:
+        link = StreamableLink(config, receiver, client, tasks)
+        try:
+            yield link
+        finally:
+            with anyio.move_on_after(GOODBYE_SECONDS, shield=True):
+                await link.goodbye()
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_sse(config: BackendConfig, receiver: Receiver) -> AsyncIterator[Link]:
+    """Talk to an HTTP+SSE server of the 2024 revision for the length of the context."""
+    async with _client(config) as client, anyio.create_task_group() as tasks:
+        link = SseLink(config, receiver, client, tasks)
+        tasks.start_soon(link.follow)
+        try:
+            yield link
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _client(config: BackendConfig) -> AsyncIterator[httpx2.AsyncClient]:
+    try:
+        client = httpx2.AsyncClient(
+            headers=config.headers,
+            # Every wait for an answer is bounded by the caller's own time; only connecting has a limit here.
+            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+            limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
+            verify=await anyio.to_thread.run_sync(_tls_context),
+        )
+    except (ValueError, TypeError, UnicodeError) as error:
+        raise BackendUnreachable(f"{config.name}: {error}", hint="correct `headers`") from error
+    async with client:
+        yield client
+
+
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    """Reading the certificate store takes tens of milliseconds: once for all backends."""
+    return httpx2.create_ssl_context()
+
+
+def _same_endpoint(request: httpx2.Request, following: httpx2.Request) -> bool:
+    """A redirect that keeps the method and stays within the origin, or upgrades it to https."""
+    if following.method != request.method or following.url.userinfo != request.url.userinfo:
+        return False
+    before, after = _origin(request.url), _origin(following.url)
+    upgrade = before[0] == "http" and after[0] == "https" and before[1] == after[1]
+    return before == after or (upgrade and before[2] is None and after[2] is None)
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

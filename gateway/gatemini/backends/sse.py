@@ -1,0 +1,90 @@
+"""Server-sent events off a byte stream: linear, bounded, any line ending, any split.
+
+Own reader because an event here may be tens of megabytes and must not be decoded as text first (the wire
+layer mends invalid UTF-8). Above: `http.py`. Below: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event. `data` is None when it was larger than the limit."""
+
+    name: str
+    data: bytes | None
+    ident: str | None = None
+
+
+class EventReader:
+    """Feed it chunks; it gives whole events. `retry_ms` and `last_id` follow the stream."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max = max_bytes
+        self._line: list[bytes] = []
+        self._line_size = 0
+        self._data: list[bytes] = []
+        self._size = 0
+        self._name = ""
+        self._too_large = False
+        self._skip_newline = False
+        self.last_id: str | None = None
+        self.retry_ms: int | None = None
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """All events that `chunk` completes."""
+        if self._skip_newline and chunk[:1] == b"\n":
+            chunk = chunk[1:]
+        if not chunk:
+            return []
+        self._skip_newline = chunk[-1:] == b"\r"
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        events: list[Event] = []
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            self._take(part)
+            line, self._line, self._line_size = b"".join(self._line), [], 0
+            if line or self._too_large_line:
+                self._field(line)
+            elif (event := self._dispatch()) is not None:
+                events.append(event)
+            self._too_large_line = False
+        self._take(rest)
+        return events
+
+    _too_large_line = False
+
+    def _take(self, part: bytes) -> None:
+        self._line_size += len(part)
+        if self._line_size > self._max + 6:  # `data: ` before the largest data
+            self._too_large = self._too_large_line = True
+            self._line = []
+        elif part:
+            self._line.append(part)
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._size += len(value)
+            if self._size > self._max:
+                self._too_large = True
+                self._data = []
+            else:
+                self._data.append(value)
+        elif name == b"event":
+            self._name = value.decode("utf-8", "replace")
+        elif name == b"id" and b"\x00" not in value:
+            self.last_id = value.decode("latin-1")
+        elif name == b"retry" and value.isdigit() and len(value) < 10:
+            self.retry_ms = int(value)
+
+    def _dispatch(self) -> Event | None:
+        data, name, too_large = self._data, self._name, self._too_large
+        self._data, self._size, self._name, self._too_large = [], 0, "", False
+        if not data and not too_large:
+            return None
+        return Event(name or "message", None if too_large else b"\n".join(data), self.last_id)

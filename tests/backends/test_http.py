@@ -1,0 +1,387 @@
+"""Backends behind a URL: sloppy answers, broken connections, refusals; every error says what to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from fixtures.backend_bench import Bench
+from fixtures.odd_http import Handler, OddHttp, Request, serving
+from gatemini.backends.base import State
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import (
+    BackendBusy,
+    BackendCrashed,
+    BackendError,
+    BackendProtocol,
+    BackendStopped,
+    BackendTimeout,
+    BackendUnreachable,
+    ResultTooLarge,
+)
+
+pytestmark = pytest.mark.anyio
+
+TEXT = {"content": [{"type": "text", "text": '"fine"'}]}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[OddHttp]:
+    async with serving(OddHttp()) as server:
+        yield server
+
+
+async def connect(bench: Bench, server: OddHttp, **keys: Any) -> None:
+    config = {"name": "odd", "url": server.url, "connect_timeout": 10, **keys}
+    bench.manager.add(BackendConfig.model_validate(config))
+    await bench.manager.wait_ready("odd", 10)
+
+
+def answering(status: int, body: bytes | dict[str, Any] = b"", **rest: str) -> Handler:
+    async def handler(request: Request) -> None:
+        await request.answer(status, body, **rest)
+
+    return handler
+
+
+async def test_a_call_carries_session_version_and_the_configured_headers(
+    bench: Bench, server: OddHttp
+) -> None:
+    await connect(bench, server, headers={"Authorization": "Bearer x"})
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
+    headers = server.seen[-1].headers
+    assert headers["mcp-session-id"] == "s1"
+    assert headers["mcp-protocol-version"] == "2025-11-25"
+    assert headers["authorization"] == "Bearer x"
+    await bench.manager.remove("odd")
+    assert server.seen[-1].verb == "DELETE"
+
+
+async def test_connections_are_used_again(bench: Bench, server: OddHttp) -> None:
+    await connect(bench, server)
+    before = server.connections
+    for number in range(5):
+        assert await bench.value("echo", {"n": number}) == {"n": number}
+    assert server.connections - before <= 1
+
+
+async def test_an_answer_may_come_as_events_with_progress_before_it(bench: Bench, server: OddHttp) -> None:
+    async def handler(request: Request) -> None:
+        await request.begin_events()
+        token = request.message["params"]["_meta"]["progressToken"]
+        await request.event(
+            {
+                "jsonrpc": "2.0",
+                "method": "notifications/progress",
+                "params": {"progressToken": token, "progress": 1},
+            }
+        )
+        await request.event(request.reply(TEXT))
+        await request.stream.aclose()
+
+    server.handlers["echo"] = handler
+    await connect(bench, server)
+    steps: list[float] = []
+    await bench.manager.call_tool("odd", "echo", {}, timeout=5, on_progress=lambda p, _t, _m: steps.append(p))
+    assert steps == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b'{"id":ID,"result":{"content":"fine"}}', "text/plain"),
+        (b'[{"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}]', "application/json; charset=utf-8"),
+        (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":"ID","result":{"content":["fine"]}}', "application/json"),
+        (b'data: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}', "text/event-stream"),
+        (b'data:{"jsonrpc":"2.0",\r\ndata:"id":ID,"result":{"content":"fine"}}\r\n\r\n', "text/event-stream"),
+        (
+            b'event: message\rdata: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}\r\r',
+            "text/event-stream",
+        ),
+        (
+            b': hello\n\ndata: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}\n\n',
+            "application/octet-stream",
+        ),
+        (b'id: 4\ndata: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}\n\n', "application/json"),
+    ],
+)
+async def test_sloppy_bodies_are_understood(bench: Bench, server: OddHttp, body: bytes, kind: str) -> None:
+    async def handler(request: Request) -> None:
+        await request.answer(
+            200, body.replace(b"ID", str(request.message["id"]).encode()) + b"\n\n", kind=kind
+        )
+
+    server.handlers["echo"] = handler
+    await connect(bench, server)
+    outcome = await bench.call("echo")
+    assert outcome.result["content"] == [{"type": "text", "text": "fine"}]
+
+
+REFUSALS: list[tuple[int, dict[str, str], type[BackendError], str]] = [
+    (401, {"www_authenticate": 'Bearer realm="x"'}, BackendProtocol, "Authorization"),
+    (403, {}, BackendProtocol, "Authorization"),
+    (404, {}, BackendProtocol, "transport: sse"),
+    (405, {}, BackendProtocol, "transport: sse"),
+    (429, {"retry_after": "120"}, BackendBusy, "120 s"),
+    (500, {}, BackendProtocol, ""),
+    (502, {}, BackendUnreachable, "down"),
+    (302, {"location": "https://elsewhere.example/x?token=s"}, BackendProtocol, "use it as `url`"),
+]
+
+
+@pytest.mark.parametrize(("status", "headers", "kind", "remedy"), REFUSALS)
+async def test_a_refused_call_names_status_and_remedy_and_is_sent_once(
+    bench: Bench, server: OddHttp, status: int, headers: dict[str, str], kind: type[BackendError], remedy: str
+) -> None:
+    server.session = None
+    await connect(bench, server)
+    server.handlers["echo"] = answering(status, b"the reason", **headers)
+    with pytest.raises(kind) as refused:
+        await bench.call("echo")
+    assert f"HTTP {status}" in refused.value.message
+    assert "the reason" in refused.value.message
+    assert remedy in (refused.value.hint or "")
+    assert "token=s" not in refused.value.text()
+    assert server.calls("echo") == 1
+    assert await bench.value("other", {"n": 1}) == {"n": 1}
+
+
+async def test_too_many_requests_is_tried_again_when_the_server_says_so(
+    bench: Bench, server: OddHttp
+) -> None:
+    async def handler(request: Request) -> None:
+        if server.calls("echo") == 1:
+            await request.answer(429, retry_after="0")
+        else:
+            await request.result(TEXT)
+
+    await connect(bench, server)
+    server.handlers["echo"] = handler
+    assert await bench.value("echo") == "fine"
+
+
+@pytest.mark.parametrize("status", [404, 400])
+async def test_a_forgotten_session_is_renewed_and_the_call_made(
+    bench: Bench, server: OddHttp, status: int
+) -> None:
+    async def handler(request: Request) -> None:
+        if request.headers["mcp-session-id"] == "s1":
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "Session not found"}}
+            await request.answer(status, error)
+        else:
+            await request.result(TEXT)
+
+    await connect(bench, server)
+    server.handlers["echo"] = handler
+    server.session = "s2"
+    assert await bench.value("echo") == "fine"
+
+
+async def test_a_reset_connection_is_an_error_and_a_writing_call_is_not_sent_twice(
+    bench: Bench, server: OddHttp
+) -> None:
+    async def handler(request: Request) -> None:
+        await request.stream.aclose()
+
+    await connect(bench, server, retry={"max_retries": 2, "initial_delay": "10ms"})
+    server.handlers["echo"] = server.handlers["read"] = handler
+    with pytest.raises(BackendCrashed, match="broke before the answer"):
+        await bench.call("echo")
+    assert server.calls("echo") == 1
+    with pytest.raises(BackendCrashed):
+        await bench.call("read")
+    assert server.calls("read") == 3, "a read-only call is"
+
+
+async def test_a_slow_drip_ends_at_the_calls_own_limit_and_the_server_is_told(
+    bench: Bench, server: OddHttp
+) -> None:
+    async def handler(request: Request) -> None:
+        await request.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n"
+        )
+        while True:
+            await request.write(b" ")
+            await anyio.sleep(0.02)
+
+    await connect(bench, server)
+    server.handlers["echo"] = handler
+    with pytest.raises(BackendTimeout):
+        await bench.call("echo", timeout=0.3)
+    assert server.seen[-1].message["method"] == "notifications/cancelled"
+    assert await bench.value("other", {"n": 1}) == {"n": 1}
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_beyond_the_limit_fails_by_name(bench: Bench, server: OddHttp, kind: str) -> None:
+    async def handler(request: Request) -> None:
+        text = json.dumps(request.reply({"content": "x" * (2 << 20)})).encode()
+        await request.answer(200, b"data: " + text + b"\n\n" if "event" in kind else text, kind=kind)
+
+    await connect(bench, server, max_message_mb=1)
+    server.handlers["echo"] = handler
+    with pytest.raises(ResultTooLarge, match="max_message_mb"):
+        await bench.call("echo", timeout=10)
+
+
+async def test_a_web_page_is_named_as_what_it_is(bench: Bench, server: OddHttp) -> None:
+    await connect(bench, server)
+    server.handlers["echo"] = answering(200, b"<html>Log in</html>", kind="text/html")
+    with pytest.raises(BackendProtocol, match="text/html instead of JSON-RPC"):
+        await bench.call("echo")
+
+
+async def test_a_stream_that_breaks_off_is_resumed_where_it_stopped(bench: Bench, server: OddHttp) -> None:
+    waiting: list[Request] = []
+
+    async def handler(request: Request) -> None:
+        waiting.append(request)
+        await request.begin_events()
+        await request.write(b"retry: 10\nid: e1\ndata:\n\n")
+        await request.stream.aclose()
+
+    async def resumed(request: Request) -> None:
+        if "last-event-id" not in request.headers:
+            await request.answer(405)
+            return
+        await request.begin_events()
+        await request.event(waiting[0].reply({"content": request.headers["last-event-id"]}))
+        await request.stream.aclose()
+
+    server.handlers.update(echo=handler, GET=resumed)
+    await connect(bench, server)
+    assert (await bench.call("echo")).result["content"][0]["text"] == "e1"
+
+
+async def test_a_stream_that_ends_without_an_answer_is_an_error_at_once(
+    bench: Bench, server: OddHttp
+) -> None:
+    async def handler(request: Request) -> None:
+        await request.begin_events()
+        await request.stream.aclose()
+
+    server.handlers["echo"] = handler
+    await connect(bench, server)
+    with pytest.raises(BackendCrashed, match="ended without an answer"):
+        await bench.call("echo")
+
+
+async def test_changes_arrive_on_the_stream_for_notifications(bench: Bench, server: OddHttp) -> None:
+    async def notifying(request: Request) -> None:
+        await request.begin_events()
+        await request.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        await anyio.sleep_forever()
+
+    server.handlers["GET"] = notifying
+    await connect(bench, server)
+    await bench.until(lambda: bench.listings.count("odd") == 2)
+
+
+@pytest.mark.parametrize(
+    ("url", "cause"),
+    [
+        ("http://127.0.0.1:1/mcp?key=secret", "cannot be reached"),
+        ("https://127.0.0.1:PORT/mcp?key=secret", "no secure connection"),
+        ("ftp://127.0.0.1/x", "request could not be made"),
+    ],
+)
+async def test_an_endpoint_out_of_reach_is_named_without_its_secrets(
+    bench: Bench, server: OddHttp, url: str, cause: str
+) -> None:
+    bench.manager.add(BackendConfig(name="odd", url=url.replace("PORT", str(server.port))))
+    with pytest.raises(BackendStopped) as out:
+        await bench.call("echo")
+    assert cause in out.value.message
+    assert "secret" not in out.value.text()
+
+
+async def test_a_refused_sign_in_at_start_is_the_error_shown(bench: Bench, server: OddHttp) -> None:
+    server.handlers["POST"] = answering(401, b"who are you?")
+    bench.manager.add(BackendConfig(name="odd", url=server.url))
+    with pytest.raises(BackendStopped, match="HTTP 401"):
+        await bench.call("echo")
+    assert bench.manager.state("odd") is State.STOPPED
+
+
+async def test_old_servers_are_spoken_to_over_their_event_stream(bench: Bench, server: OddHttp) -> None:
+    streams: list[Request] = []
+    plain = server.handle
+
+    async def opened(request: Request) -> None:
+        streams.append(request)
+        await request.begin_events()
+        await request.event("/messages?session=1", name="endpoint")
+        await anyio.sleep_forever()
+
+    async def posted(request: Request) -> None:
+        """Accepted here; the answer goes out on the stream."""
+        await request.answer(202)
+        if "id" in request.message and "method" in request.message:
+            result: Any = {"content": [{"type": "text", "text": '"over sse"'}]}
+            if request.message["method"] == "initialize":
+                result = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}}
+            elif request.message["method"] == "tools/list":
+                result = {"tools": [{"name": "echo"}]}
+            elif request.message["params"].get("arguments") == {"end": True}:
+                await streams[0].stream.aclose()
+                return
+            await streams[0].event(request.reply(result), name="message")
+
+    server.handlers.update(GET=opened, POST=posted)
+    for method in ("initialize", "tools/list", "tools/call", "echo"):
+        server.handlers.pop(method, None)
+    server.handle = plain  # type: ignore[method-assign]
+    await connect(bench, server, transport="sse")
+    assert await bench.value("echo") == "over sse"
+    assert bench.manager.status("odd").protocol_version == "2024-11-05"
+    with pytest.raises(BackendCrashed, match="event stream"):
+        await bench.call("echo", {"end": True})
+
+
+SDK_SERVER = """
+import sys, socket
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("sdk")
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    return a + b
+
+sock = socket.socket()
+sock.bind(("127.0.0.1", 0))
+sock.listen()
+print(sock.getsockname()[1], flush=True)
+app = server.streamable_http_app() if sys.argv[1] == "http" else server.sse_app()
+uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[sock])
+"""
+
+
+@pytest.mark.parametrize(
+    ("transport", "path", "era"), [("streamable-http", "/mcp", "modern"), ("sse", "/sse", "legacy")]
+)
+async def test_the_sdks_own_server_is_spoken_to(
+    bench: Bench, tmp_path: Path, transport: str, path: str, era: str
+) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(SDK_SERVER)
+    kind = "http" if transport == "streamable-http" else "sse"
+    process = await anyio.open_process([sys.executable, "-P", str(script), kind], stderr=None)
+    try:
+        assert process.stdout is not None
+        port = int(await process.stdout.receive())
+        url = f"http://127.0.0.1:{port}{path}"
+        bench.manager.add(BackendConfig.model_validate({"name": "sdk", "url": url, "transport": transport}))
+        outcome = await bench.call("add", {"a": 2, "b": 3}, name="sdk", timeout=15)
+        assert outcome.result["structuredContent"] == {"result": 5}
+        assert bench.manager.status("sdk").era == era
+    finally:
+        process.kill()
+        await process.aclose()
