@@ -24,6 +24,8 @@ DEMO_SERVER = TESTS / "fixtures" / "demo_server.py"
 RIVALS = TESTS / "benchmarks" / "rivals.py"
 
 STDIO_BACKEND = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+SANDBOX_TIER = 3
+
 PYTHON_BACKEND = {"transport": "python", "module": "fixtures.demo_server:server"}
 
 
@@ -52,7 +54,7 @@ async def gatemini(backend: dict[str, Any]) -> AsyncIterator[Client]:
             ["-m", "gatemini", "--direct", "-c", str(config)], env={"PYTHONPATH": str(TESTS)}
         ) as client:
             # The first call waits for the backend to start; starting is not what is measured.
-            await chain(client, "return await demo.echo({ ready: true });")
+            await json_call(client, 0)
             yield client
 
 
@@ -74,9 +76,12 @@ async def json_call(client: Client, n: int) -> None:
     _check(await client.call_tool("call_tool_chain", {"code": code}), {"n": n})
 
 
-async def chain(client: Client, code: str, expected: Any = None) -> None:
-    """A chain of the gateway; `expected` is the value it must return."""
-    _check(await client.call_tool("call_tool_chain", {"code": code}), expected)
+async def chain(client: Client, code: str, expected: Any) -> None:
+    """A chain that must run in the sandbox and return `expected`."""
+    result = await client.call_tool("call_tool_chain", {"code": code})
+    _check(result, expected)
+    if (result.meta or {})["gatemini/chain"]["tier"] != SANDBOX_TIER:
+        raise RuntimeError(f"this program was answered without the sandbox: {code}")
 
 
 async def execute(client: Client, code: str, expected: Any) -> None:
@@ -89,5 +94,5 @@ def _check(result: CallToolResult, expected: Any) -> None:
     [block, *_notes] = result.content
     if result.is_error or not isinstance(block, TextContent):
         raise RuntimeError(f"the call failed: {block}")
-    if expected is not None and json.loads(block.text) != expected:
+    if json.loads(block.text) != expected:
         raise RuntimeError(f"expected {expected!r}, got {block.text[:200]}")
