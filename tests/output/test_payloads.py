@@ -4,8 +4,8 @@ import json
 import statistics
 
 import pytest
-from data.payloads.shapes import Payload, Seen, payloads
 
+from data.payloads.shapes import Payload, Seen, payloads
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 
