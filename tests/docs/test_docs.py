@@ -48,5 +48,7 @@ def test_every_page_is_reachable_from_the_index() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_files_that_pages_name_exist(page: Path) -> None:
-    named = re.findall(r"`((?:gateway|sandbox|js_runtime|tests|docs|requirements)/[\w./-]+\.\w+)`", page.read_text())
+    named = re.findall(
+        r"`((?:gateway|sandbox|js_runtime|tests|docs|requirements)/[\w./-]+\.\w+)`", page.read_text()
+    )
     assert [n for n in named if not (ROOT / n).exists()] == []
