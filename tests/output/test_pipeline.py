@@ -1,6 +1,7 @@
 """The pipeline by example: which stage runs when, and what the reader is told."""
 
 import json
+import re
 
 import pytest
 
@@ -54,3 +55,176 @@ def test_the_footer_names_a_handle_that_gives_the_whole_back(store: ResultStore)
     assert answer.footer.endswith(f"full result: {answer.handle}]")
     assert store.load(answer.handle) == people(600)
     assert store.rows(answer.handle, 550, 1)["rows"] == [people(551)[550]]
+
+
+def test_a_key_missing_from_a_tenth_of_the_rows_is_allowed_and_named(store: ResultStore) -> None:
+    rows = people(600)
+    for row in rows[100:160]:
+        del row["team"]
+    shown = json.loads(reduced(rows, store).text)
+    assert shown["missing_in_rows"] == {"team": 60}
+    del rows[160]["team"]
+    assert "total_rows" not in json.loads(reduced(rows, store).text)
+
+
+def test_rows_without_identity_of_their_own_are_named_by_an_object_inside(store: ResultStore) -> None:
+    rows = [{"metadata": {"name": f"pod-{n}"}, "spec": {"x": "y" * 50}} for n in range(200)]
+    shown = json.loads(reduced({"items": rows}, store).text)["items"]
+    assert shown["next_identities"]["key"] == "metadata.name"
+    assert shown["next_identities"]["values"][0] == "pod-3"
+
+
+def test_long_arrays_inside_the_first_rows_are_collapsed_too(store: ResultStore) -> None:
+    rows = [{"id": n, "events": people(200)} for n in range(20)]
+    shown = json.loads(reduced(rows, store).text)
+    assert [row["events"]["total_rows"] for row in shown["first_rows"]] == [200, 200, 200]
+
+
+def test_what_is_no_uniform_array_is_listed_by_key_path_with_size_and_small_branches_in_full(
+    store: ResultStore,
+) -> None:
+    value = {
+        "info": {"title": "T", "version": 1},
+        "results": {"items": [[n, "x" * 500] for n in range(100)]},
+        "blob": "y" * 9000,
+    }
+    answer = reduced(value, store)
+    shown = json.loads(answer.text)
+    assert shown["shown"] == {"info": {"title": "T", "version": 1}}
+    assert shown["chunks"]["results > items > [0-7]"] == "4.0KB, 8 items"
+    assert shown["chunks"]["blob"].startswith("8.8KB, string: yyy")
+    covered = sum(
+        int(last) - int(first) + 1
+        for first, last in re.findall(r"\[(\d+)-(\d+)\]", " ".join(shown["chunks"]))
+    )
+    assert covered == 100
+
+
+def test_a_branch_that_is_really_empty_is_shown_as_empty(store: ResultStore) -> None:
+    shown = json.loads(reduced({"none": {}, "nil": [], "big": "x" * 20_000}, store).text)
+    assert shown["shown"] == {"none": {}, "nil": []}
+
+
+def test_a_document_with_more_chunks_than_are_listed_says_how_many_more(store: ResultStore) -> None:
+    value = {f"k{n}": {"a": "x" * 300, "b": {"c": [1] * 300}} for n in range(500)}
+    shown = json.loads(reduced(value, store).text)
+    assert len(shown["chunks"]) <= 40
+
+
+def test_text_is_cut_to_sixty_percent_head_and_forty_percent_tail_at_line_boundaries(
+    store: ResultStore,
+) -> None:
+    lines = [f"line number {n}" for n in range(10_000)]
+    answer = reduced("\n".join(lines), store, max_chars=2000)
+    marker = next(line for line in answer.text.split("\n") if "truncated" in line)
+    found = re.fullmatch(
+        r"\.\.\. \[(\d+) lines / (\d+\.\d)KB truncated — showing first (\d+) \+ last (\d+) lines\] \.\.\.",
+        marker,
+    )
+    assert found is not None
+    cut, first, last = int(found[1]), int(found[3]), int(found[4])
+    head, tail = answer.text.split(f"{marker}\n")
+    assert head.rstrip("\n").split("\n") == lines[:first]
+    assert tail.split("\n") == lines[-last:]
+    assert cut + first + last == 10_000
+    assert 0.55 < len(head) / (len(head) + len(tail)) < 0.65
+
+
+def test_one_giant_line_is_cut_at_characters(store: ResultStore) -> None:
+    answer = reduced("é" * 50_000, store, max_chars=1000)
+    assert len(answer.text) <= 1000
+    assert "truncated — showing first" in answer.text
+    assert "characters] ..." in answer.text
+
+
+def test_a_smaller_budget_shows_less_but_still_json(store: ResultStore) -> None:
+    rows = [{"id": n, "text": "w " * 200} for n in range(500)]
+    sizes = []
+    for budget in (100_000, 1800, 1000, 300):
+        answer = reduced(rows, store, max_chars=budget)
+        assert json.loads(answer.text)["total_rows"] == 500
+        assert len(answer.text) + sum(map(len, answer.notes)) <= budget
+        sizes.append(len(answer.text))
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_token_budget_cuts_fields_before_rows_and_says_what(store: ResultStore) -> None:
+    rows = [{"id": n, "name": f"n{n}", "body": "b" * 300, "extra": "e" * 30} for n in range(100)]
+    made = json.loads(reduced({"rows": rows, "page": 1}, store, budget_tokens=2000).text)
+    assert made["page"] == 1
+    told = made["rows"]
+    assert told["dropped_fields"] == ["body"]
+    assert told["rows"] == [{k: row[k] for k in ("id", "name", "extra")} for row in rows]
+    assert (told["total_rows"], told["returned_rows"], told["truncated"]) == (100, 100, False)
+    tight = json.loads(reduced(rows, store, budget_tokens=200).text)
+    assert tight["dropped_fields"] == ["body", "extra", "name"]
+    assert tight["truncated"]
+    assert tight["rows"] == [{"id": n} for n in range(tight["returned_rows"])]
+
+
+def test_what_fits_the_token_budget_is_left_alone_however_large(store: ResultStore) -> None:
+    rows = [{"id": n, "body": "b" * 300} for n in range(100)]
+    answer = reduced(rows, store, budget_tokens=20_000, table=False)
+    assert json.loads(answer.text) == rows
+
+
+def test_white_space_in_json_goes_and_the_saving_is_told(store: ResultStore) -> None:
+    value = {"a": [[n] for n in range(400)]}
+    answer = reduce_output(json.dumps(value, indent=4), is_json=True, options=OutputOptions(), store=store)
+    assert answer.text == json.dumps(value, separators=(",", ":"))
+    assert answer.footer is not None
+    assert answer.footer.startswith("[Output: ")
+
+
+def test_digits_and_surrogates_beyond_what_parsers_keep_are_shown_as_written(store: ResultStore) -> None:
+    big, half = 12345678901234567890123, "\\ud83d"
+    for count in (300, 40_000):
+        text = "[" + ",".join(f'{{"id":{big},"n":{n},"s":"{half}"}}' for n in range(count)) + "]"
+        answer = reduce_output(text, is_json=True, options=OutputOptions(), store=store)
+        assert f'"first_rows":[{{"id":{big},"n":0,"s":"{half}"}}' in answer.text
+        assert answer.handle is not None
+        assert store.text(answer.handle) == text
+
+
+def test_duplicate_keys_are_noticed_and_told(store: ResultStore) -> None:
+    for count in (100, 60_000):
+        text = (
+            "["
+            + ",".join(f'{{"id":{n},"v":"first","v":"last","pad":"{"x" * 120}"}}' for n in range(count))
+            + "]"
+        )
+        answer = reduce_output(text, is_json=True, options=OutputOptions(), store=store)
+        assert json.loads(answer.text)["first_rows"][0]["v"] == "last"
+        assert f"{count} duplicate keys" in answer.notes[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["[NaN," + "1," * 9000 + "1]", "{" * 9000, '{"a":' * 5000 + "1" + "}" * 5000]
+)
+def test_what_does_not_parse_is_treated_as_text(store: ResultStore, text: str) -> None:
+    answer = reduced(text, store, max_chars=1000)
+    assert answer.text.startswith(text[:100])
+    assert "truncated" in answer.text
+
+
+def test_when_nothing_can_be_kept_the_footer_says_so() -> None:
+    answer = reduced(people(600), ResultStore(memory_bytes=10, disk_bytes=10))
+    assert answer.handle is None
+    assert answer.footer is not None
+    assert "full result: not kept (" in answer.footer
+
+
+def test_integer_like_keys_keep_their_order_and_their_values(store: ResultStore) -> None:
+    value = {"10": "ten", "9": "nine", "01": "x", "rows": people(600)}
+    shown = json.loads(reduced(value, store).text)
+    assert list(shown) == ["10", "9", "01", "rows"]
+
+
+def test_a_large_document_without_long_arrays_is_outlined_all_the_same(store: ResultStore) -> None:
+    value = {
+        "versions": {f"1.0.{n}": {"name": "pkg", "deps": {"a": "x" * 400}} for n in range(4000)},
+        "latest": "1.0.9",
+    }
+    shown = json.loads(reduced(value, store).text)
+    assert shown["shown"]["latest"] == "1.0.9"
+    assert any(re.search(r"versions > 1\.0\.\d+ … 1\.0\.\d+ \(\d+ keys\)", path) for path in shown["chunks"])

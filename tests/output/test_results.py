@@ -243,3 +243,10 @@ def test_threads_may_save_and_read_at_once() -> None:
     for thread in threads:
         thread.join(20)
     assert failed == []
+
+
+def test_json_text_gives_what_load_gives_without_a_detour() -> None:
+    store = ResultStore()
+    assert store.json_text(store.save(text='{"b": 1, "a": [1.0]}')) == b'{"b": 1, "a": [1.0]}'
+    assert store.json_text(store.save("[1")) == b'"[1"'
+    assert store.json_text(store.save(text="plain")) == b'"plain"'

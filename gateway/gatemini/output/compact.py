@@ -21,7 +21,7 @@ ROW_STEP = 0.8
 
 
 def compact(
-    rows: Any, *, fields: Sequence[str] | None = None, budget_tokens: int | None = None
+    rows: Any, *, fields: Sequence[str] | None = None, budget_tokens: float | None = None
 ) -> dict[str, Any]:
     """`{rows, total_rows, returned_rows, truncated, dropped_fields, note}`.
 
@@ -29,15 +29,23 @@ def compact(
     """
     if not isinstance(rows, list):
         raise InvalidRequest("results.compact needs an array of rows")
-    if budget_tokens is not None and (isinstance(budget_tokens, bool) or budget_tokens < 1):
-        raise InvalidRequest(f"budget_tokens must be at least 1, found {budget_tokens!r}")
+    if budget_tokens is not None and (
+        isinstance(budget_tokens, bool) or not isinstance(budget_tokens, int | float) or budget_tokens < 1
+    ):
+        raise InvalidRequest(f"budget_tokens must be a number from 1, found {budget_tokens!r}")
+    if fields is not None and (
+        isinstance(fields, str)
+        or not isinstance(fields, Sequence)
+        or not all(isinstance(f, str) for f in fields)
+    ):
+        raise InvalidRequest(f"fields must be an array of field names, found {fields!r}")
     kept = rows
     dropped: list[str] = []
     if fields is not None:
         dropped = [key for key in _fields(rows) if key not in set(fields)]
         kept = [{f: row[f] for f in fields if f in row} if isinstance(row, dict) else row for row in rows]
     if budget_tokens is not None:
-        kept, more = _within(kept, budget_tokens * BYTES_PER_TOKEN)
+        kept, more = _within(kept, int(budget_tokens * BYTES_PER_TOKEN))
         dropped += more
     return {
         "rows": kept,

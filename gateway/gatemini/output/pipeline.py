@@ -195,7 +195,7 @@ def _run_stages(draft: _Draft, options: OutputOptions) -> None:
     if draft.value is not UNPARSED:
         if _write_table(draft, options):
             return
-        if options.budget_tokens is not None and len(draft.text) > options.limit:
+        if options.budget_tokens is not None and len(draft.text) + draft.spoken > options.limit:
             _fit_tokens(draft, options)
     _shrink_json(draft, options)
     _truncate(draft, options)
@@ -264,9 +264,13 @@ def _placed(value: Any, keys: tuple[str, ...], item: Any) -> Any:
 
 def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
     """Uniform arrays collapsed, else key-path chunks; ever less detail until the budget holds it."""
-    if not options.auto_chunk_json or not draft.is_json or draft.bytes <= options.chunk_threshold:
+    if not options.auto_chunk_json or not draft.is_json:
         return
-    for text, line in _candidates(draft, options.chunk_threshold):
+    # A token budget stands in for the size: what fits it is not reduced further.
+    target = options.chunk_threshold if options.budget_tokens is None else options.limit
+    if draft.bytes <= target:
+        return
+    for text, line in _candidates(draft, target):
         if len(text) + len(line) + 1 + draft.spoken <= options.limit and len(text) < len(draft.text):
             draft.write(text, lossy=True)
             draft.notes.append(line)

@@ -1,0 +1,71 @@
+"""Rows within a token budget: heavy fields first, then rows, always told."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemini.errors import InvalidRequest
+from gatemini.output.compact import compact
+from gatemini.output.jsontext import size
+
+ROWS: list[Any] = [{"id": n, "name": f"name {n}", "body": "x" * 100} for n in range(20)]
+
+
+def test_fields_picks_and_orders_columns() -> None:
+    made = compact(ROWS, fields=["name", "id", "nope"])
+    assert list(made["rows"][0]) == ["name", "id"]
+    assert made["dropped_fields"] == ["body"]
+    assert made["note"] == "fields left out: body"
+    assert not made["truncated"]
+
+
+def test_without_limits_everything_is_returned() -> None:
+    assert compact(ROWS) == {
+        "rows": ROWS, "total_rows": 20, "returned_rows": 20, "truncated": False, "dropped_fields": [],
+        "note": "all 20 rows and fields",
+    }  # fmt: skip
+
+
+def test_the_heaviest_field_goes_first_and_the_identity_last() -> None:
+    assert compact(ROWS, budget_tokens=200)["dropped_fields"] == ["body"]
+    made = compact(ROWS, budget_tokens=30)
+    assert made["dropped_fields"] == ["body", "name"]
+    assert made["rows"] == [{"id": n} for n in range(made["returned_rows"])]
+    assert made["note"] == f"fields left out: body, name; first {made['returned_rows']} of 20 rows"
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from("abcdef"), st.one_of(st.integers(), st.text(max_size=60))),
+        max_size=40,
+    ),
+    st.integers(1, 400),
+)
+def test_the_rows_fit_the_budget_and_the_counts_are_true(rows: list[dict[str, Any]], budget: int) -> None:
+    made = compact(rows, budget_tokens=budget)
+    assert size(made["rows"]) <= budget * 4
+    assert made["total_rows"] == len(rows)
+    assert made["returned_rows"] == len(made["rows"])
+    assert made["truncated"] == (len(made["rows"]) < len(rows))
+    gone = set(made["dropped_fields"])
+    for row, whole in zip(made["rows"], rows, strict=False):
+        assert row == {key: item for key, item in whole.items() if key not in gone}
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        ({"a": 1}, {}),
+        ("text", {}),
+        ([], {"budget_tokens": 0}),
+        ([], {"budget_tokens": "9"}),
+        ([], {"fields": "id"}),
+        ([], {"fields": [1]}),
+    ],
+)
+def test_what_makes_no_sense_is_refused(rows: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        compact(rows, **options)
