@@ -11,11 +11,12 @@ import jsonschema
 import pytest
 import yaml
 
-from gatemini.config.json_schema import config_json_schema
+from gatemini.config.json_schema import config_json_schema, key_tables
 from gatemini.config.load import Loaded
 from gatemini.config.schema import Config
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "reference" / "config.schema.json"
+REFERENCE = COMMITTED.with_name("configuration.md")
 Load = Callable[..., Loaded]
 
 
@@ -63,3 +64,28 @@ def test_what_the_loader_takes_the_schema_takes(load: Load, text: str) -> None:
 def test_what_the_loader_refuses_the_schema_refuses(document: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, config_json_schema())
+
+
+def test_the_reference_lists_every_key_as_generated() -> None:
+    page = REFERENCE.read_text()
+    tables = page.partition("--markdown` -->\n")[2].partition("<!-- /keys -->")[0]
+    assert tables.strip() == key_tables().strip(), "put the output of: gatemini config schema --markdown"
+
+
+def test_the_example_of_the_reference_is_valid(load: Load, tmp_path: Path) -> None:
+    team = tmp_path / "home" / ".secrets" / "team"
+    team.parent.mkdir(parents=True)
+    team.write_text("red-team")
+    team.chmod(0o600)
+    example = REFERENCE.read_text().partition("```yaml\n")[2].partition("```")[0]
+    loaded = load(
+        example, {"GITHUB_TOKEN": "tok-123456", "SEARCH_KEY": "key-123456", "DEPLOY_KEY": "dep-123456"}
+    )
+    assert not loaded.problems
+    assert set(loaded.config.backends) == {"github", "search"}
+    assert {name for name, _ in loaded.secrets} == {
+        "GITHUB_TOKEN",
+        "SEARCH_KEY",
+        "DEPLOY_KEY",
+        "file:~/.secrets/team",
+    }

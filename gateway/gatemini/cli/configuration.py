@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from gatemini.cli import shell
-from gatemini.config.json_schema import config_json_schema
+from gatemini.config.json_schema import config_json_schema, key_tables
 from gatemini.config.load import Loaded, config_directory, load_config
 from gatemini.config.schema import BackendConfig, Config
 from gatemini.config.secrets import Redactor, SecretText, looks_secret
@@ -67,10 +67,19 @@ def _show_findings(loaded: Loaded) -> None:
 
 
 @config_app.command()
-def schema(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
+def schema(
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="The tables of the reference instead.")
+    ] = False,
+    config: shell.CONFIG = None,
+    as_json: shell.JSON = False,
+) -> None:
     """The JSON Schema of the configuration file, for editors."""
-    del config, as_json  # the schema is the same for every configuration, and JSON already
-    shell.emit(config_json_schema())
+    del config  # the same for every configuration
+    if markdown and not as_json:
+        shell.say(key_tables().rstrip("\n"))
+    else:
+        shell.emit(config_json_schema())
 
 
 @config_app.command()

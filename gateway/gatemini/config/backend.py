@@ -75,59 +75,88 @@ class ToolFilter(Strict):
     """`tools.allow` / `tools.deny`: globs over the backend's tool names."""
 
     allow: tuple[str, ...] = ()
+    """Globs; when set, only tools that match one are listed and callable."""
     deny: tuple[str, ...] = ()
+    """Globs; tools that match one are neither listed nor callable."""
 
 
 class RetryConfig(Strict):
     """Repeats of a call that provably was not sent, or that is annotated as repeatable."""
 
     max_retries: int = Field(default=3, ge=0, le=20)
+    """Repeats after the first attempt."""
     initial_delay: Duration = 0.5
+    """Before the first repeat."""
     max_delay: Duration = 2.0
+    """The longest pause between two attempts."""
     multiplier: float = Field(default=2.0, ge=1, le=10)
+    """Growth of the pause from one repeat to the next."""
 
 
 class RateLimit(Strict):
     """At most `max_calls` calls start within any `window`."""
 
     max_calls: int = Field(ge=1)
+    """Calls that may start within any window."""
     window: Duration = 60.0
+    """Length of the window."""
 
 
 class PoolConfig(Strict):
     """Instances of a `dedicated` backend: pre-warmed, grown on demand, waited for at most so long."""
 
     min_idle: int = Field(default=1, ge=0, le=100)
+    """Instances kept ready."""
     max_instances: int = Field(default=20, ge=1, le=1000)
+    """Instances at most."""
     acquire_timeout: Duration = 30.0
+    """How long a session waits for an instance."""
     replenish_delay: Duration = 2.0
+    """Pause before an instance that was taken is replaced."""
 
 
 class Prerequisite(Strict):
     """A process the backend needs beside it; `managed` ones are stopped with it."""
 
     command: str
+    """Program to start."""
     args: tuple[Text, ...] = Field(default=(), repr=False)
+    """Its arguments."""
     env: dict[str, Text] = Field(default_factory=dict, repr=False)
+    """Its own variables."""
     cwd: str | None = None
+    """Its working folder."""
     process_match: str | None = None
+    """A running process whose command line holds this counts as started."""
     managed: bool = True
+    """Stop it with the backend."""
     startup_delay: Duration = 2.0
+    """Pause before the backend starts."""
 
 
 class CliTool(Strict):
     """A tool that is a command line. `command` is a list, or a string split once by shell rules."""
 
     description: str = ""
+    """What the tool does; shown to agents and searched."""
     input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
+    """JSON Schema of its arguments."""
     command: str | tuple[Text, ...]
+    """A list, or a string split once by shell rules; `{{param}}` fills one argument or a part of one."""
     stdin: str | None = None
+    """Text for standard input; `{{param}}` is filled in."""
     output: Literal["json", "text", "lines"] = "text"
+    """How stdout is read."""
     cwd: str | None = None
+    """Working folder."""
     timeout: Duration | None = None
+    """At most so long for one run; else the backend's."""
     shell: bool = False
+    """Run through a shell; values arrive as quoted words."""
     allow_leading_dash: bool = False
+    """Let a value that begins with `-` start an argument."""
     annotations: dict[str, Any] = Field(default_factory=dict)
+    """MCP tool annotations, such as `readOnlyHint`."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> CliTool:
@@ -150,35 +179,63 @@ class BackendConfig(Strict):
 
     name: str = Field(pattern=NAME_PATTERN)
     transport: Transport = "stdio"
+    """Follows from command, url, module or CLI tools when left out."""
     command: str | None = None
+    """Program of a stdio backend."""
     args: tuple[Text, ...] = Field(default=(), repr=False)
+    """Its arguments."""
     env: dict[str, Text] = Field(default_factory=dict, repr=False)
+    """Variables for it, beside the few that every child gets."""
     inherit_env: tuple[str, ...] = ()
+    """Names of further variables to pass on."""
     cwd: str | None = None
+    """Its working folder."""
     url: str | None = Field(default=None, repr=False)
+    """Address of an HTTP backend."""
     headers: dict[str, Text] = Field(default_factory=dict, repr=False)
+    """Sent with every HTTP request."""
     module: str | None = None
+    """`package.mod:server`, run in-process (transport python)."""
     namespace: str | None = Field(default=None, pattern=NAME_PATTERN)
+    """First half of its tools' names instead of the backend's own."""
     tags: tuple[str, ...] = ()
+    """For `search_tools` with `tag`."""
     required_keys: tuple[str, ...] = ()
+    """Variables it needs, named when they are missing."""
     timeout: Duration = 30.0
+    """One call at most."""
     connect_timeout: Duration = 60.0
+    """From start to ready."""
     shutdown_grace_period: Duration = 5.0
+    """Between asking to stop and killing."""
     max_concurrent_calls: int | None = Field(default=None, ge=1)
+    """Calls in flight; more wait. 5 for CLI adapters unless set."""
     semaphore_timeout: Duration = 60.0
+    """How long a call waits for its turn."""
     max_message_mb: int = Field(default=64, ge=1, le=4096)
+    """The largest message taken from it."""
     max_memory_mb: int | None = Field(default=None, ge=1)
+    """Resident memory beyond which it is restarted."""
     retry: RetryConfig = RetryConfig()
+    """Repeats of calls that provably were not sent, or may be repeated."""
     rate_limit: RateLimit | None = None
+    """Calls within a time."""
     fallback_chain: tuple[str, ...] = ()
+    """Backends that answer the same bare tool when this one cannot."""
     prerequisite: Prerequisite | None = None
+    """A process that must run beside it."""
     instance_mode: Literal["shared", "dedicated"] = "shared"
+    """One instance for all sessions, or one for each."""
     pool: PoolConfig = PoolConfig()
+    """Instances of a dedicated backend."""
     lazy: bool = False
+    """Connect at the first call; tools come from the cache."""
     tools: ToolFilter = ToolFilter()
     cli_tools: dict[str, CliTool] = Field(default_factory=dict)
     health_check: str | tuple[Text, ...] | None = None
+    """Command that tells whether a CLI adapter works."""
     disabled: bool = False
+    """Keep the entry, do not start it."""
 
     @model_validator(mode="before")
     @classmethod

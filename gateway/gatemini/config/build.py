@@ -28,6 +28,7 @@ from gatemini.config.interpolate import (
     expand_url,
     parse_template,
 )
+from gatemini.config.pending import pending_in_backend
 from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
 from gatemini.config.secrets import SecretResolver, SecretText, SecretUnavailable, is_ordinary, read_private
 from gatemini.errors import ConfigError
@@ -101,6 +102,8 @@ class _Work:
                 found, allowed, remedy = unknown_key(extra, written_keys(BackendConfig))
                 self.error((extra,), found, allowed, remedy)
         raw = {k: v for k, v in raw.items() if k not in ("name", "cli_tools")}
+        for path, pending in pending_in_backend(raw):
+            built.problems.append(entry.problem(path, pending.found, severity=pending.severity))
         expanded = {key: self.expand(value, (key,)) for key, value in raw.items()}
         self.add_inherited(expanded)
         config = self.validate(expanded)

@@ -22,6 +22,7 @@ from gatemini.config.document import Document, read_document
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
+from gatemini.config.pending import pending_in_backend, pending_in_section
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
 from gatemini.config.schema import CompositeTool, Config, SecretsConfig
 from gatemini.config.secrets import SecretResolver
@@ -159,10 +160,27 @@ class _Loading:
                 self.add_entries(self.native_entries(document, value))
             elif key not in Config.model_fields:
                 self.unknown_section(document, key, value)
+            elif self.is_pending(document, key, value):
+                continue
             elif key in _PER_ENTRY:
                 self.per_entry(document, key, value)
             else:
                 self.section(document, key, value)
+
+    def is_pending(self, document: Document, key: str, value: Any) -> bool:
+        """Report what nothing reads yet; True when the whole section is of no use."""
+        whole = False
+        for path, pending in pending_in_section(key, value):
+            line = document.line(path)
+            problem = Problem(
+                str(document.path), line, dotted(path), pending.found, severity=pending.severity
+            )
+            if pending.severity == "error":
+                whole = True
+                self.report(problem, key)
+            else:
+                self.problems.append(problem)
+        return whole
 
     def faults(self, document: Document) -> None:
         """Duplicate keys and the like outside of single backends."""
@@ -361,6 +379,7 @@ def dynamic_backend(template: Mapping[str, Any]) -> BackendConfig:
             )
             break
     try:
+        problems += [f"{dotted(path)}: {pending.found}" for path, pending in pending_in_backend(template)]
         config = BackendConfig.model_validate({k: v for k, v in template.items() if k != "cli_tools"})
         if config.transport == "python":
             problems.append(
