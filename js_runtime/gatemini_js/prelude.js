@@ -157,7 +157,7 @@
     define(CallPromisePrototype, name, {
       __proto__: null,
       get() {
-        throw forgotten(this, `read as .${name}`);
+        throw forgotten(this, "read as ." + name);
       },
     });
   }
@@ -166,7 +166,7 @@
 
   function forgotten(promise, how) {
     const name = own.weakGet(calls, promise)?.name ?? "the call";
-    return new own.TypeError(`${name}(…) is a promise here and was ${how}: put \`await\` in front of the call`);
+    return new own.TypeError(name + "(…) is a promise here and was " + how + ": put `await` in front of the call");
   }
 
   class ToolError extends own.Error {
@@ -234,7 +234,7 @@
       if (typeof only === "string") {
         const object = parsedObject(only);
         if (object !== undefined) {
-          note(`${name} was given a JSON string; its object was taken`);
+          note(name + " was given a JSON string; its object was taken");
           return object;
         }
       }
@@ -246,11 +246,11 @@
 
   function claim(kind, name) {
     if (kind === "tool" || kind === "resource") {
-      if (toolCalls >= limits.calls) throw limitError(LIMIT.calls, `a chain may make ${limits.calls} calls; ${name} was one more`);
+      if (toolCalls >= limits.calls) throw limitError(LIMIT.calls, "a chain may make " + limits.calls + " calls; " + name + " was one more");
       toolCalls++;
     } else {
       if (otherCalls >= limits.other_messages) {
-        throw limitError(LIMIT.calls, `a chain may make ${limits.other_messages} calls of results and gatemini; ${name} was one more`);
+        throw limitError(LIMIT.calls, "a chain may make " + limits.other_messages + " calls of results and gatemini; " + name + " was one more");
       }
       otherCalls++;
     }
@@ -287,7 +287,7 @@
   }
 
   function post(id, head, encoded, name) {
-    noteConversions(encoded, `arguments of ${name}: `);
+    noteConversions(encoded, "arguments of " + name + ": ");
     outbox[outbox.length] = "[" + id + head + (encoded.text ?? "null") + "]";
   }
 
@@ -295,8 +295,8 @@
     // Promises inside the arguments are waited for first: `b.take({ row: a.find() })` does what it means.
     try {
       const settled = new own.Map();
-      while (encoded.promises.length > 0) {
-        await settleAll(encoded.promises, settled);
+      for (let round = 0; encoded.promises.length > 0; round++) {
+        await settleAll(encoded.promises, settled, round);
         encoded = encode(value, argumentOptions, settled, name);
       }
       post(id, head, encoded, name);
@@ -305,7 +305,9 @@
     }
   }
 
-  async function settleAll(promises, settled) {
+  const MOST_ROUNDS = 32; // promises within promises; a getter may make a new one each time it is read
+  async function settleAll(promises, settled, round) {
+    if (round === MOST_ROUNDS) throw new own.TypeError("a value makes new promises whenever it is read: await them first");
     for (let i = 0; i < promises.length; i++) {
       if (own.mapGet(settled, promises[i]) === undefined) {
         own.mapSet(settled, promises[i], { __proto__: null, value: await promises[i] });
@@ -352,12 +354,12 @@
 
   function sender(kind, backend, tool, raw, name) {
     // Everything about a call that does not change is made once.
-    const head = `,"${kind}",${quote(backend)},${quote(tool)},${raw ? "true" : "false"},`;
+    const head = ',"' + kind + '",' + quote(backend) + "," + quote(tool) + "," + (raw ? "true" : "false") + ",";
     return (...args) => send(kind, head, args, name);
   }
 
   function toolFunction(backend, tool) {
-    const name = `${backend}.${tool}`;
+    const name = backend + "." + tool;
     const callTool = sender("tool", backend, tool, false, name);
     expose(callTool, "raw", sender("tool", backend, tool, true, name));
     return callTool;
@@ -369,10 +371,10 @@
     const make = (raw) => (...args) => {
       const first = args[0];
       if (typeof first !== "string") return apply(raw ? asTool.raw : asTool, undefined, args);
-      if (special === "readResource") return apply(sender("resource", backend, "", raw, `${backend}.readResource`), undefined, args);
+      if (special === "readResource") return apply(sender("resource", backend, "", raw, backend + ".readResource"), undefined, args);
       const rest = list();
       for (let i = 1; i < args.length; i++) rest[i - 1] = args[i];
-      return apply(sender("tool", backend, first, raw, `${backend}.${first}`), undefined, rest);
+      return apply(sender("tool", backend, first, raw, backend + "." + first), undefined, rest);
     };
     const member = make(false);
     expose(member, "raw", make(true));
@@ -386,9 +388,9 @@
 
   function makeBackend(name, owners) {
     const tools = own.create(null);
-    const text = `[backend ${name}]`;
+    const text = "[backend " + name + "]";
     const ambiguous = owners === undefined ? null
-      : () => new own.TypeError(`${name} could be any of ${own.join(owners, ", ")}: write __backends["${owners[0]}"] instead`);
+      : () => new own.TypeError(name + " could be any of " + own.join(owners, ", ") + ': write __backends["' + owners[0] + '"] instead');
     const describe = () => text;
     const get = (_target, key) => {
       if (typeof key === "symbol") {
@@ -407,7 +409,7 @@
     };
     const namesOf = () => (catalog === null ? undefined : catalog[name]);
     const refuse = (what) => () => {
-      throw new own.TypeError(`${name} is a backend: it cannot be ${what}`);
+      throw new own.TypeError(name + " is a backend: it cannot be " + what);
     };
     const proxy = new own.Proxy(own.create(null), {
       __proto__: null,
@@ -461,7 +463,7 @@
     const target = {};
     for (let i = 0; i < names.length; i++) {
       const name = names[i];
-      expose(target, name, sender(kind, "", name, false, `${kind}.${name}`));
+      expose(target, name, sender(kind, "", name, false, kind + "." + name));
     }
     return target;
   }
@@ -533,7 +535,7 @@
     }
   }
   function timerCallback(callback, name) {
-    if (typeof callback !== "function") throw new own.TypeError(`${name} takes a function first`);
+    if (typeof callback !== "function") throw new own.TypeError(name + " takes a function first");
     return callback;
   }
   function sleep(ms) {
@@ -561,7 +563,7 @@
     try {
       apply(timer.callback, undefined, timer.args);
     } catch (error) {
-      note(`a timer callback threw: ${thrownLine(error)}`);
+      note("a timer callback threw: " + thrownLine(error));
     }
   }
 
@@ -602,8 +604,8 @@
       }
       const settled = new own.Map();
       let encoded = encode(value, valueOptions, settled, "");
-      while (encoded.promises.length > 0) {
-        await settleAll(encoded.promises, settled);
+      for (let round = 0; encoded.promises.length > 0; round++) {
+        await settleAll(encoded.promises, settled, round);
         encoded = encode(value, valueOptions, settled, "");
       }
       if (typeof value === "object" && value !== null && own.mapGet(settled, value) !== undefined) value = own.mapGet(settled, value).value;
@@ -622,7 +624,7 @@
       outcome = "null";
       outcomeKind = "undefined";
     } else if (typeof value === "string") {
-      if (value.length > limits.value_bytes) throw limitError(LIMIT.value, `the returned value is larger than ${limits.value_bytes} bytes`);
+      if (value.length > limits.value_bytes) throw limitError(LIMIT.value, "the returned value is larger than " + limits.value_bytes + " bytes");
       outcome = own.isWellFormed(value) ? value : own.toWellFormed(value);
       outcomeKind = "string";
     } else {
@@ -638,7 +640,7 @@
 
   function collect() {
     // One text for everything the host needs to know; called after all jobs have run.
-    let text = `{"state":${status},"open":${own.mapSize(pending)},"wake":${timerCount === 0 ? "null" : waitMs()},"calls":[`;
+    let text = '{"state":' + status + ',"open":' + own.mapSize(pending) + ',"wake":' + (timerCount === 0 ? "null" : waitMs()) + ',"calls":[';
     if (outbox.length > 0) {
       text += own.join(outbox, ",");
       outbox = list();
@@ -651,11 +653,11 @@
     const ids = list();
     let n = 0;
     for (let i = 0; i < issued.length; i++) if (!issued[i].awaited) ids[n++] = issued[i].id;
-    if (timerCount > 0) note(`${timerCount} timer${timerCount === 1 ? " was" : "s were"} still pending at the end and dropped`);
+    if (timerCount > 0) note(timerCount + " timer" + (timerCount === 1 ? " was" : "s were") + " still pending at the end and dropped");
     const quotedNotes = list(), quotedRefs = list();
     for (let i = 0; i < noteList.length; i++) quotedNotes[i] = quote(noteList[i]);
     for (let i = 0; i < refs.length && i < 1000; i++) quotedRefs[i] = quote(refs[i]);
-    return `{"kind":"${outcomeKind}","notes":[${own.join(quotedNotes, ",")}],"unawaited":[${own.join(ids, ",")}],"refs":[${own.join(quotedRefs, ",")}]}`;
+    return '{"kind":"' + outcomeKind + '","notes":[' + own.join(quotedNotes, ",") + '],"unawaited":[' + own.join(ids, ",") + '],"refs":[' + own.join(quotedRefs, ",") + "]}";
   }
 
   // --- errors -----------------------------------------------------------------------------------------------------------
@@ -664,7 +666,7 @@
     if (typeof error !== "object" || error === null) return safeText(error, 500);
     const name = safeGet(error, "name"), message = safeGet(error, "message");
     if (typeof message !== "string") return safeText(error, 500);
-    return `${typeof name === "string" ? own.slice(name, 0, 100) : "Error"}: ${own.slice(message, 0, 500)}`;
+    return (typeof name === "string" ? own.slice(name, 0, 100) : "Error") + ": " + own.slice(message, 0, 500);
   }
 
   function limitOf(error, name, message) {
@@ -683,7 +685,7 @@
       const encoded = encode(value, {
         __proto__: null, wantsRefs: false, depth: 100, typedItems: 100, bytes: 1 << 16, code: LIMIT.value, what: "field",
       }, noneSettled, name);
-      return encoded.text === undefined ? "" : `,"${name}":${encoded.text}`;
+      return encoded.text === undefined ? "" : ',"' + name + '":' + encoded.text;
     } catch {
       return "";
     }
@@ -702,12 +704,12 @@
         + fieldText("code", safeGet(error, "code")) + fieldText("structured", safeGet(error, "structured"))
         + fieldText("hint", safeGet(error, "hint") ?? shims.hintFor(name, message, own.keys(backendByName)));
       const cause = safeGet(error, "cause");
-      if (cause !== undefined) extra += `,"cause":${quote(thrownLine(cause))}`;
+      if (cause !== undefined) extra += ',"cause":' + quote(thrownLine(cause));
     } else {
-      message = `${safeText(error, 10000)} (thrown as ${error === null ? "null" : typeof error}, not as an Error)`;
+      message = safeText(error, 10000) + " (thrown as " + (error === null ? "null" : typeof error) + ", not as an Error)";
       if (typeof error === "object" && error !== null) extra = fieldText("structured", error);
     }
-    return `{"name":${quote(name)},"message":${quote(message)},"stack":${quote(stack)},"limit":${limit === null ? "null" : quote(limit)}${extra}}`;
+    return '{"name":' + quote(name) + ',"message":' + quote(message) + ',"stack":' + quote(stack) + ',"limit":' + (limit === null ? "null" : quote(limit)) + extra + "}";
   }
 
   function kindOfSafely(value) {
@@ -721,7 +723,7 @@
   function rejected(promise, reason) {
     // A rejection nobody handled, reported by the engine. Calls are left out: they are reported as un-awaited.
     if (own.weakGet(calls, promise) !== undefined) return;
-    note(`a rejected promise was not handled: ${thrownLine(reason)}`);
+    note("a rejected promise was not handled: " + thrownLine(reason));
   }
 
   exposeAlways();

@@ -465,7 +465,7 @@
     if (names.length === 0) return "use search_tools to find a tool for it";
     let text = "";
     for (let i = 0; i < names.length && i < 12; i++) text += (i === 0 ? "" : ", ") + names[i];
-    return `backends available: ${text}${names.length > 12 ? ", …" : ""}; find a tool with search_tools('what you need')`;
+    return "backends available: " + text + (names.length > 12 ? ", …" : "") + "; find a tool with search_tools('what you need')";
   }
 
   function hintFor(name, message, names) {
@@ -475,10 +475,10 @@
     if (name === "ReferenceError" && cut > 0) {
       let word = own.slice(message, 0, cut);
       if (word[0] === "'") word = own.slice(word, 1, word.length - 1);
-      if (ABSENT[word] !== undefined) return `${ABSENT[word]}. ${available(names)}`;
+      if (ABSENT[word] !== undefined) return ABSENT[word] + ". " + available(names);
       return undefined;
     }
-    if (own.indexOf(message, "could not load module") >= 0) return `${ABSENT.require}. ${available(names)}`;
+    if (own.indexOf(message, "could not load module") >= 0) return ABSENT.require + ". " + available(names);
     return undefined;
   }
 
@@ -499,7 +499,7 @@
     for (let i = 0; i < CALLABLE.length; i++) {
       const name = CALLABLE[i];
       put(name, function () {
-        throw new own.ReferenceError(`${ABSENT[name]}. ${available(names())}`);
+        throw new own.ReferenceError(ABSENT[name] + ". " + available(names()));
       });
     }
   }

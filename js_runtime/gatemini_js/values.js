@@ -4,7 +4,8 @@
 // references taken now, so nothing a chain does later to Object.prototype, JSON, Map or Promise can reach it:
 //   - methods are uncurried (`mapGet(map, key)`), never looked up on a value;
 //   - own objects and lists have no prototype, so no inherited setter or `get` can step in;
-//   - no iteration protocol, no spread, no destructuring of arrays.
+//   - no iteration protocol, no spread, no destructuring of arrays, no regular expressions;
+//   - no template literals: the engine turns them into calls of String.prototype.concat.
 // Above: prelude.js (the bridge) and shims.js. Below: nothing.
 (function () {
   "use strict";
@@ -238,7 +239,7 @@
     const kinds = own.keys(converted);
     for (let i = 0; i < kinds.length; i++) {
       const { count, first } = converted[kinds[i]];
-      const where = first === "" ? "" : count > 1 ? ` (${first} and ${count - 1} more)` : ` (${first})`;
+      const where = first === "" ? "" : count > 1 ? (" (" + first + " and " + (count - 1) + " more)") : " (" + first + ")";
       text += (text === "" ? "" : "; ") + CONVERTED[kinds[i]] + where;
     }
     return text;
@@ -316,7 +317,7 @@
     const length = own.typedLength(value);
     if (length > state.typedItems) {
       remember(state, "longTyped", frame, key);
-      return asText(`{"type":${quote(own.typedTag(value))},"length":${length}}`);
+      return asText('{"type":' + quote(own.typedTag(value)) + ',"length":' + length + "}");
     }
     const values = list();
     for (let i = 0; i < length; i++) values[i] = value[i];
@@ -358,7 +359,7 @@
       case "object": case "instance": return openInstance(state, frame, value, key, kind);
       case "backend":
         remember(state, "backend", frame, key);
-        return asText(quote(`[backend ${own.weakGet(backendNames, value)}]`));
+        return asText(quote("[backend " + own.weakGet(backendNames, value) + "]"));
       case "promise": return openPromise(state, frame, value, key);
       case "map": return openMap(state, frame, value, key);
       case "set": return openSet(state, frame, value, key);
@@ -370,7 +371,7 @@
       }
       case "buffer":
         remember(state, "buffer", frame, key);
-        return asText(`{"type":"ArrayBuffer","length":${own.bufferLength(value)}}`);
+        return asText('{"type":"ArrayBuffer","length":' + own.bufferLength(value) + "}");
       case "number": return openAny(state, frame, own.numberValue(value), key);
       case "string": return openAny(state, frame, own.stringValue(value), key);
       default: return asText(own.booleanValue(value) ? "true" : "false");
@@ -405,7 +406,7 @@
     } catch (error) {
       if (own.weakHas(limitCodes, error)) throw error;
       remember(state, "throws", frame, key);
-      asText(quote(`[Throws: ${thrownText(error)}]`));
+      asText(quote("[Throws: " + thrownText(error) + "]"));
     }
   }
 
@@ -482,7 +483,7 @@
       const refs = options.wantsRefs ? list() : NO_ITEMS;
       const text = tryPlainText(root, options, options.wantsRefs ? refs : null);
       if (text !== undefined) {
-        if (text.length > options.bytes) throw limitError(options.code, `${options.what}${name === "" ? "" : " " + name} is larger than ${options.bytes} bytes`);
+        if (text.length > options.bytes) throw limitError(options.code, options.what + (name === "" ? "" : " " + name) + " is larger than " + options.bytes + " bytes");
         return { __proto__: null, text, converted: null, promises: NO_ITEMS, refs };
       }
     }
@@ -508,7 +509,7 @@
           value = frame.source[key];
         } catch (error) {
           remember(state, "throws", frame, key);
-          value = `[Throws: ${thrownText(error)}]`;
+          value = "[Throws: " + thrownText(error) + "]";
         }
       }
       openSafely(state, frame, value, key);
@@ -523,7 +524,7 @@
       parts[n++] = frame.empty ? head + text : "," + head + text;
       frame.empty = false;
       chars += head.length + text.length + 1;
-      if (chars > state.maxText) throw limitError(options.code, `${options.what}${name === "" ? "" : " " + name} is larger than ${state.maxText} bytes`);
+      if (chars > state.maxText) throw limitError(options.code, options.what + (name === "" ? "" : " " + name) + " is larger than " + state.maxText + " bytes");
       if (opened.frame !== null) frame = opened.frame;
     }
     result.text = own.join(parts, "");
@@ -547,14 +548,14 @@
       case "string": text = depth === 0 ? value : own.stringify(own.slice(value, 0, state.left)); break;
       case "bigint": text = own.bigToString(value) + "n"; break;
       case "symbol": text = own.symbolToString(value); break;
-      case "function": text = `[Function ${safeText(safeGet(value, "name") || "anonymous", 80)}]`; break;
+      case "function": text = "[Function " + safeText(safeGet(value, "name") || "anonymous", 80) + "]"; break;
       case "object":
         if (value === null) text = "null";
         else {
           try {
             return inspectObject(value, depth, state);
           } catch (error) {
-            text = `[Throws: ${thrownText(error)}]`;
+            text = "[Throws: " + thrownText(error) + "]";
           }
         }
         break;
@@ -568,18 +569,18 @@
     for (let i = 0; i < depth; i++) if (state.open[i] === value) return "[Circular]";
     const kind = kindOf(value);
     switch (kind) {
-      case "backend": return `[backend ${own.weakGet(backendNames, value)}]`;
+      case "backend": return "[backend " + own.weakGet(backendNames, value) + "]";
       case "promise": {
         const entry = own.weakGet(calls, value);
-        return entry === undefined ? "Promise {}" : `Promise {${entry.name}(…): put \`await\` in front}`;
+        return entry === undefined ? "Promise {}" : "Promise {" + entry.name + "(…): put `await` in front}";
       }
       case "date": return own.isFiniteNumber(own.time(value)) ? own.iso(value) : "Invalid Date";
       case "error": {
         const name = safeText(safeGet(value, "name"), 200), message = safeText(safeGet(value, "message"), 2000);
-        return message === "" ? name : `${name}: ${message}`;
+        return message === "" ? name : name + ": " + message;
       }
-      case "number": case "string": case "boolean": return `[${kind} object]`;
-      case "buffer": return `ArrayBuffer(${own.bufferLength(value)})`;
+      case "number": case "string": case "boolean": return "[" + kind + " object]";
+      case "buffer": return "ArrayBuffer(" + own.bufferLength(value) + ")";
     }
     if (depth >= INSPECT_DEPTH) return kind === "array" ? "[Array]" : "[Object]";
     state.open[depth] = value;
@@ -591,15 +592,15 @@
     };
     let head = "", open = "{ ", close = " }";
     if (kind === "map") {
-      head = `Map(${own.mapSize(value)}) `;
-      own.mapEach(value, (v, k) => add(() => `${inspectAny(k, depth + 1, state)} => ${inspectAny(v, depth + 1, state)}`));
+      head = "Map(" + own.mapSize(value) + ") ";
+      own.mapEach(value, (v, k) => add(() => inspectAny(k, depth + 1, state) + " => " + inspectAny(v, depth + 1, state)));
     } else if (kind === "set") {
-      head = `Set(${own.setSize(value)}) `;
+      head = "Set(" + own.setSize(value) + ") ";
       own.setEach(value, (v) => add(() => inspectAny(v, depth + 1, state)));
     } else if (kind === "array" || kind === "typed") {
       open = "[ "; close = " ]";
       const size = kind === "typed" ? own.typedLength(value) : value.length;
-      if (kind === "typed") head = `${own.typedTag(value)}(${size}) `;
+      if (kind === "typed") head = own.typedTag(value) + "(" + size + ") ";
       const shown = size > INSPECT_ITEMS ? INSPECT_ITEMS : size;
       for (let i = 0; i < shown; i++) add(() => inspectAny(value[i], depth + 1, state));
       total = size;
@@ -617,16 +618,16 @@
           try {
             shown = inspectAny(value[key], depth + 1, state);
           } catch (error) {
-            shown = `[Throws: ${thrownText(error)}]`;
+            shown = "[Throws: " + thrownText(error) + "]";
           }
-          return `${key}: ${shown}`;
+          return key + ": " + shown;
         });
       }
       total = keys.length;
     }
     if (total > n) {
       const hidden = total - n;
-      parts[n++] = `… ${hidden} more`;
+      parts[n++] = "… " + hidden + " more";
     }
     state.open[depth] = null;
     state.left -= head.length + 4 + 2 * n;

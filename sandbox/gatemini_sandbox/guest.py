@@ -66,6 +66,8 @@ COMPARE = 4096
 """Grain of the memory image: pieces of this size that a fresh instance already has are left out."""
 MOST_REJECTIONS = 20
 MOST_FRAMES = 20
+OUT_OF_MEMORY_NULL = "null (thrown as null"
+"""What is thrown when there is no memory left even for the error."""
 FUNCTIONS = (
     "begin",
     "run",
@@ -449,15 +451,20 @@ class Guest:
         error.stack = [(name, *self._program.position(line, column)) for name, line, column in frames]
         if error.stack:
             _, error.line, error.column = error.stack[0]
+        if error.limit is None and error.message.startswith(OUT_OF_MEMORY_NULL) and self._is_full():
+            error.limit, error.message = codes.MEMORY, "out of memory"
         if error.limit == codes.MEMORY:
             error.name, error.message = "MemoryError", self._memory_text(error.message)
         return error
+
+    def _is_full(self) -> bool:
+        return self.memory_bytes > 0.9 * self._limits.memory_mb * MIB
 
     def _memory_text(self, cause: str) -> str:
         return f"{cause}: the code may use {self._limits.memory_mb} MiB ({codes.MEMORY})"
 
     def _deadlock(self) -> ErrorInfo:
-        if self.memory_bytes > 0.95 * self._limits.memory_mb * MIB:
+        if self._is_full():
             return ErrorInfo("MemoryError", self._memory_text("out of memory"), limit=codes.MEMORY)
         return ErrorInfo(
             "DeadlockError",
@@ -480,7 +487,7 @@ class Guest:
                 return ErrorInfo("MemoryError", self._memory_text("out of memory"), limit=codes.MEMORY)
             case "cancelled":
                 return ErrorInfo("CancelledError", "the chain was cancelled", limit="cancelled")
-        if self.memory_bytes > 0.95 * limits.memory_mb * MIB:
+        if self._is_full():
             return ErrorInfo("MemoryError", self._memory_text("out of memory"), limit=codes.MEMORY)
         return ErrorInfo(
             "InternalError", f"the guest ended itself: {trapped.text[:200]}", limit="sandbox.guest_fault"

@@ -33,6 +33,15 @@ def tight(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
     made.close()
 
 
+@pytest.fixture(scope="session")
+def small(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
+    """A sandbox with little memory and time enough to use it up."""
+    made = Sandbox(Limits(cpu_seconds=5, memory_mb=32, calls=20), cache_dir=module_cache)
+    made.warm()
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def run(sandbox: Sandbox) -> Runner:
     return Runner(sandbox)

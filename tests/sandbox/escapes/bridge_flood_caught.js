@@ -1,0 +1,3 @@
+// floods whose errors are caught
+// ends: error TimeoutError limit.cpu
+for (;;) demo.echo({}).catch(() => {});

@@ -1,0 +1,3 @@
+// closing the wrapper
+// ends: error
+}); evil(); (async function () {

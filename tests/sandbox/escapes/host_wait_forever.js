@@ -1,0 +1,3 @@
+// waiting without end
+// ends: error DeadlockError
+await new Promise(() => {});

@@ -1,0 +1,3 @@
+// an endless loop
+// ends: error TimeoutError limit.cpu
+for (;;) {}

@@ -1,0 +1,3 @@
+// an endless loop that awaits
+// ends: error TimeoutError limit.cpu
+for (;;) await null;

@@ -1,0 +1,3 @@
+// catching everything for ever
+// ends: error TimeoutError limit.cpu
+for (;;) { try { for (;;) {} } catch {} }

@@ -1,0 +1,3 @@
+// microtasks that make microtasks
+// ends: error TimeoutError limit.cpu
+const again = () => queueMicrotask(again); again(); await new Promise(() => {});

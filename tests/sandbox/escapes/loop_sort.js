@@ -1,0 +1,3 @@
+// a comparison that never ends
+// ends: error TimeoutError limit.cpu
+[1, 2].sort(() => { for (;;) {} });

@@ -1,0 +1,3 @@
+// a thrown error whose message never ends
+// ends: error TimeoutError limit.cpu
+throw { get message() { for (;;) {} } };

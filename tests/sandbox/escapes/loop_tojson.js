@@ -1,0 +1,3 @@
+// a toJSON that never ends
+// ends: error TimeoutError limit.cpu
+return { toJSON() { for (;;) {} } };

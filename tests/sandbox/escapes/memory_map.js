@@ -1,0 +1,3 @@
+// a map without end
+// ends: error MemoryError limit.memory
+const m = new Map(); for (let i = 0; ; i++) m.set(i, {});

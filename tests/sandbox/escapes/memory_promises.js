@@ -1,0 +1,3 @@
+// promises without end
+// ends: error MemoryError limit.memory
+const a = []; for (;;) a.push(new Promise(() => {}).then(() => {}));

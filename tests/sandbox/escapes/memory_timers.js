@@ -1,0 +1,3 @@
+// timers without end
+// ends: error LimitError limit.calls
+for (;;) setTimeout(() => {}, 1e6);

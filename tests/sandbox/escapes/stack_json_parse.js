@@ -1,0 +1,3 @@
+// deep JSON text
+// ends: error StackError limit.stack
+return JSON.parse("[".repeat(1e6));

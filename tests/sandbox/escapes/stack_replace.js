@@ -1,0 +1,3 @@
+// recursion through replace
+// ends: error StackError limit.stack
+const f = () => "a".replace(/a/, f); return f();

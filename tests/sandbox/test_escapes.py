@@ -1,0 +1,79 @@
+"""Hostile programs, one file each: how every one ends, that the next chain is unaffected, and memory is given back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import psutil
+import pytest
+
+import gatemini_js
+from fixtures.guest import Runner, echo
+from gatemini_sandbox import Done, Failed, Sandbox
+
+pytestmark = pytest.mark.anyio
+
+PROGRAMS = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "escapes").glob("*.js"))}
+HEAD = re.compile(r"// .+\n// ends: (any|value|error)(?: (.+))?\n")
+"""`any`, `value <JSON text>`, `value note <word>`, or `error <name> <limit>`."""
+
+
+def test_there_are_enough_programs_and_each_says_how_it_ends():
+    assert len(PROGRAMS) >= 60
+    assert [name for name, code in PROGRAMS.items() if not HEAD.match(code)] == []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_a_hostile_program_ends_as_it_says_and_the_next_chain_works(
+    tight: Sandbox, small: Sandbox, name: str
+):
+    code = PROGRAMS[name]
+    run = Runner(tight if "limit.cpu" in code else small)
+    end = await run(code)
+    check(end, *HEAD.match(code).groups())
+    assert await run.value('console.log("next"); return [await demo.echo({ n: 1 })]') == [{"n": 1}]
+    assert run.sandbox.ledger.sizes == {}
+
+
+def check(end: Done | Failed, kind: str, detail: str | None) -> None:
+    if kind == "any":
+        return
+    if kind == "value":
+        assert isinstance(end, Done), end
+        if detail.startswith("note "):
+            assert detail.removeprefix("note ") in " ".join(end.notes)
+        else:
+            assert end.text == detail
+        return
+    assert isinstance(end, Failed), end
+    if detail:
+        name, _, limit = detail.partition(" ")
+        assert (end.error.name, end.error.limit) == (name, limit or None), end.error
+    assert end.error.message
+
+
+async def test_memory_returns_to_its_level_after_memory_hogs(small: Sandbox):
+    run = Runner(small)
+    process = psutil.Process()
+    hog = PROGRAMS["memory_buffers"]
+    for _ in range(3):
+        await run(hog)
+    before = process.memory_info().rss
+    for _ in range(10):
+        await run(hog, echo)
+    assert process.memory_info().rss - before < 16 << 20
+
+
+def test_the_bridge_uses_no_syntax_that_looks_up_methods():
+    folder = Path(gatemini_js.__file__).parent
+    for name in ("prelude.js", "values.js"):
+        code = re.sub(r"//.*", "", (folder / name).read_text())
+        code = re.sub(r'"(?:[^"\\\n]|\\.)*"' + r"|'(?:[^'\\\n]|\\.)*'", '""', code)
+        assert "`" not in code, f"{name}: a template literal calls String.prototype.concat"
+        assert re.search(r"\bfor \(const \w+ of\b", code) is None, (
+            f"{name}: for-of uses the iteration protocol"
+        )
+        assert re.search(r"\[\.\.\.|, \.\.\.\w+[\])](?! =>| \{)", code) is None, (
+            f"{name}: spread uses the iteration protocol"
+        )
