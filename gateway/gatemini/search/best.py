@@ -1,6 +1,6 @@
 """The default ranking: fielded words, names letter by letter, meaning; added as calibrated scores.
 
-    score = words^2 + 0.8 * letters^2 + 0.5 * meaning
+    score = words^2 + letters^2 + 0.8 * meaning
 
 words: BM25 over weighted fields divided by what a perfect match of the query's rarest terms would score;
 letters: cosine of letter trigrams of the squashed tool name; meaning: cosine of sentence embeddings, where an
@@ -20,18 +20,34 @@ from numpy.typing import NDArray
 
 from gatemini.model import Json, Tool
 from gatemini.search.bm25 import Bm25
+from gatemini.search.lexicon import FOREIGN_STOP_WORDS, SYNONYMS, foreign, foreign_run
 from gatemini.search.postings import Floats, Postings
 from gatemini.search.ranked import Ranked
 from gatemini.search.repair import Vocabulary
-from gatemini.search.words import MAX_TEXT, STOP_WORDS, raw_words, squash, stem, trigrams, words
+from gatemini.search.words import (
+    MAX_TEXT,
+    STOP_WORDS,
+    is_unspaced,
+    pairs,
+    parts,
+    raw_words,
+    squash,
+    stem,
+    trigrams,
+    words,
+)
 
 W_NAME, W_DESCRIPTION, W_BACKEND, W_PARAMETER, W_PARAMETER_TEXT = 3.0, 1.0, 1.5, 0.5, 0.3
-LETTERS, MEANING = 0.8, 0.5
-MATCH_WORDS, MATCH_LETTERS, MATCH_MEANING = 0.02, 0.3, 0.3
+LETTERS, MEANING = 1.0, 0.8
+NAME_SHARE = 0.5
+"""Share of the name's own vector in a tool's vector."""
+MATCH_WORDS, MATCH_LETTERS, MATCH_MEANING = 0.02, 0.3, 0.15
 """Below all of these a tool is no match at all and is not counted."""
+MATCH_SHARE = 0.1
+"""Nor is one that has less than this share of the best score."""
 _IDEAL_TERMS = 6
-_SYNONYM = 0.6
-"""Share of a word's weight that its long form gets where the short form itself is known."""
+SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.3, 0.8
+"""Shares of a word's weight: its long form, a synonym (both beside the word itself), a translation in its place."""
 _MAX_PARAMETERS = 60
 _MAX_SQUASHED = 60
 _MAX_TERMS = 60
@@ -96,34 +112,68 @@ class BestRanker:
             matched |= allowed & (meaning > MATCH_MEANING)
             signals["meaning"] = meaning
         scores = np.where(matched, scores, 0.0).astype(np.float32)
+        scores[scores < MATCH_SHARE * scores.max(initial=0.0)] = 0.0
         tier = "best" if matched.any() else "none"
         mended = " ".join(query.mended.get(w, w) for w in raw_words(text)) if query.mended else None
         return Ranked(scores, tier, mended if matched.any() else None, signals, tuple(query.terms))
 
     def read(self, text: str) -> Query:
-        """Words of the query with weights, unknown ones mended."""
-        spoken = raw_words(text)
-        telling = [w for w in spoken if w not in STOP_WORDS] or spoken
+        """Words of the query with weights: unknown ones mended, known ones widened by what tools say instead."""
+        spoken = parts(text)
+        telling = [w for w in spoken if w not in STOP_WORDS and w not in FOREIGN_STOP_WORDS]
         terms: dict[str, float] = {}
         mended: dict[str, str] = {}
-        for word in dict.fromkeys(telling[: _MAX_TERMS * 3]):
+        for word in dict.fromkeys(telling):
             if len(terms) >= _MAX_TERMS:
                 break
-            base = stem(word)
-            if self._lexical.postings.count(base):
-                _raise(terms, base, 1.0)
-                for more in self.vocabulary.expand(word):
-                    _raise(terms, more, _SYNONYM)
-                continue
-            found = self.vocabulary.mend(word)
-            if found is None:
-                _raise(terms, base, 1.0)  # still counts in what a perfect match would have
-                continue
-            for meant, share in found.words.items():
-                _raise(terms, meant, share)
-            if found.shown is not None:
-                mended[word] = found.shown
-        return Query(terms, squash(" ".join(telling))[:_MAX_SQUASHED], mended)
+            if is_unspaced(word):
+                self._read_run(word, terms)
+            else:
+                shown = self._read_word(word, terms)
+                if shown is not None:
+                    mended[word] = shown
+        return Query(terms, squash(" ".join(telling or spoken))[:_MAX_SQUASHED], mended)
+
+    def _read_run(self, run: str, terms: dict[str, float]) -> None:
+        known = self._lexical.postings
+        for pair in pairs(run):
+            if pair in known:
+                _raise(terms, pair, 1.0)
+        for meant in foreign_run(run):
+            _raise(terms, meant, FOREIGN_SHARE)
+
+    def _read_word(self, word: str, terms: dict[str, float]) -> str | None:
+        """Put a word's terms in; how it was mended, if a person should see that."""
+        base = stem(word)
+        known = self._lexical.postings
+        translated = [s for s in foreign(word) if s in known]
+        if base in known:
+            _raise(terms, base, 1.0)
+            for more in self.vocabulary.expand(word):
+                _raise(terms, more, SHORT_SHARE)
+            for more in (*SYNONYMS.get(base, ()), *translated):
+                if more in known:
+                    _raise(terms, more, SYNONYM_SHARE)
+            return None
+        if translated:
+            for meant in translated:
+                _raise(terms, meant, FOREIGN_SHARE)
+            return None
+        said_instead = [s for s in SYNONYMS.get(base, ()) if s in known]
+        if said_instead:
+            for meant in said_instead:
+                _raise(terms, meant, FOREIGN_SHARE)
+            return None
+        found = self.vocabulary.mend(word)
+        if found is None:
+            _raise(terms, base, 1.0)  # still counts in what a perfect match would have
+            return None
+        for meant, share in found.words.items():
+            _raise(terms, meant, share)
+            for more in SYNONYMS.get(meant, ()):
+                if more in known:
+                    _raise(terms, more, share * SYNONYM_SHARE)
+        return found.shown
 
     def lexical(self, query: Query, capacity: int) -> Floats:
         """BM25 of every slot as a share of the ideal, 0..1."""
@@ -158,10 +208,13 @@ class BestRanker:
         return np.minimum(scores / (norm * mean * self._letter_norms[:capacity]), 1.0).astype(np.float32)
 
 
-def embedding_text(tool: Tool) -> str:
-    """What is embedded for a tool; the first 100 characters of a description embed better than all of it."""
-    name = " ".join(raw_words(tool.name))
-    return f"{tool.backend} {name} {tool.description[:100]}"
+def embedding_texts(tool: Tool) -> tuple[tuple[str, float], ...]:
+    """What is embedded for a tool: texts with their shares in its vector.
+
+    The first 100 characters of a description embed better than all of it, and the name alone once more.
+    """
+    name = " ".join(raw_words(tool.name)) or tool.name
+    return (f"{tool.backend}: {name}. {tool.description[:100]}", 1.0), (name, NAME_SHARE)
 
 
 def _raise(terms: dict[str, float], term: str, weight: float) -> None:

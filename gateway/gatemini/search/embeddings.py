@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -95,28 +96,34 @@ def text_key(model: str, text: str) -> str:
 
 
 class Vectors:
-    """One vector per slot, or none yet."""
+    """One vector per slot: the sum of its texts' vectors by their shares, at length one."""
 
     def __init__(self, model: str) -> None:
         self.model = model
         self._blocks: list[Floats] = []
-        self._keys: dict[int, str] = {}
         self._texts: dict[str, str] = {}
-        self._waiting: dict[str, set[int]] = {}
-        self._ready: set[int] = set()
+        self._waiting: dict[str, dict[int, float]] = {}
+        self._missing: dict[int, set[str]] = {}
+        self._ready = 0
 
-    def add(self, slot: int, text: str) -> None:
-        key = text_key(self.model, text)
-        self._keys[slot] = key
-        self._texts[key] = text
-        self._waiting.setdefault(key, set()).add(slot)
+    def add(self, slot: int, texts: Sequence[tuple[str, float]]) -> None:
+        """Wait for the vectors of these texts, each with its share."""
+        self._missing[slot] = set()
+        for text, share in texts:
+            key = text_key(self.model, text)
+            self._texts[key] = text
+            waiting = self._waiting.setdefault(key, {})
+            waiting[slot] = waiting.get(slot, 0.0) + share
+            self._missing[slot].add(key)
 
     def remove(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            key = self._keys.pop(slot, None)
-            self._ready.discard(slot)
-            if key is not None and key in self._waiting:
-                self._waiting[key].discard(slot)
+            missing = self._missing.pop(slot, None)
+            if missing is None:
+                continue
+            self._ready -= not missing
+            for key in missing:
+                del self._waiting[key][slot]
                 if not self._waiting[key]:
                     del self._waiting[key], self._texts[key]
             block = slot // _BLOCK
@@ -125,26 +132,23 @@ class Vectors:
 
     def pending(self, limit: int) -> dict[str, str]:
         """Up to `limit` texts without a vector, by key."""
-        keys = list(self._waiting)[:limit]
-        return {key: self._texts[key] for key in keys}
+        return {key: self._texts[key] for key in islice(self._waiting, limit)}
 
     def supply(self, vectors: Mapping[str, Floats]) -> int:
         """Take vectors by key; how many were still wanted."""
         taken = 0
         for key, vector in vectors.items():
-            slots = self._waiting.get(key)
-            if not slots or not self._fits(vector):
+            if key not in self._waiting or not self._fits(vector):
                 continue
-            for slot in slots:
-                self._place(slot, vector)
-            self._ready.update(slots)
-            del self._waiting[key], self._texts[key]
+            for slot, share in self._waiting.pop(key).items():
+                self._place(slot, vector * share, key)
+            del self._texts[key]
             taken += 1
         return taken
 
     def any(self) -> bool:
-        """Whether any slot has a vector yet."""
-        return bool(self._ready)
+        """Whether any slot has its vector yet."""
+        return self._ready > 0
 
     def likeness(self, query: Floats, capacity: int) -> Floats | None:
         """Cosine of every slot below `capacity` with the query; None while there is no vector at all."""
@@ -158,7 +162,14 @@ class Vectors:
     def _fits(self, vector: Floats) -> bool:
         return vector.ndim == 1 and (not self._blocks or self._blocks[0].shape[1] == len(vector))
 
-    def _place(self, slot: int, vector: Floats) -> None:
+    def _place(self, slot: int, vector: Floats, key: str) -> None:
         while slot // _BLOCK >= len(self._blocks):
             self._blocks.append(np.zeros((_BLOCK, len(vector)), dtype=np.float32))
-        self._blocks[slot // _BLOCK][slot % _BLOCK] = vector
+        row = self._blocks[slot // _BLOCK][slot % _BLOCK]
+        row += vector
+        missing = self._missing[slot]
+        missing.discard(key)
+        if not missing:
+            length = float(np.linalg.norm(row))
+            row /= length if length > 0 else 1.0
+            self._ready += 1

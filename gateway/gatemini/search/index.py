@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemini.model import Tool
-from gatemini.search.best import BestRanker, embedding_text
+from gatemini.search.best import BestRanker, embedding_texts
 from gatemini.search.bm25 import K1, B
 from gatemini.search.classic import NAME_WEIGHT, ClassicRanker
 from gatemini.search.embeddings import Embedder, Vectors
@@ -131,7 +131,7 @@ class SearchIndex:
         if self._vectors is not None:
             for slot, tool in enumerate(self._tools):
                 if tool is not None:
-                    self._vectors.add(slot, self._text(tool))
+                    self._vectors.add(slot, self._texts(tool))
 
     def pending(self, limit: int = 256) -> dict[str, str]:
         """Texts that lack a vector, by cache key: encode them off the event loop, then `supply`."""
@@ -197,7 +197,7 @@ class SearchIndex:
         self._names_sorted = False
         self._ranker.add(slot, tool)
         if self._vectors is not None:
-            self._vectors.add(slot, self._text(tool))
+            self._vectors.add(slot, self._texts(tool))
         return slot
 
     def _drop(self, backend: str, names: Sequence[str]) -> None:
@@ -227,10 +227,10 @@ class SearchIndex:
                 if self._documents[word] <= 0:
                     del self._documents[word]
 
-    def _text(self, tool: Tool) -> str:
+    def _texts(self, tool: Tool) -> tuple[tuple[str, float], ...]:
         if self.ranking == "classic":
-            return f"{tool.name} {tool.description}"[:2000]
-        return embedding_text(tool)
+            return ((f"{tool.name} {tool.description}"[:MAX_QUERY], 1.0),)
+        return embedding_texts(tool)
 
     def _allowed(self, tag: str | None, capacity: int) -> NDArray[np.bool_]:
         alive = self._alive[:capacity]

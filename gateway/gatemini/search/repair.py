@@ -13,48 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from rapidfuzz.distance import OSA
 
+from gatemini.search.lexicon import SHORT_FORMS
 from gatemini.search.postings import Postings
 from gatemini.search.words import stem
-
-ABBREVIATIONS: dict[str, str] = {
-    short: long
-    for line in """
-        acct account;addr address;admin administrator;agg aggregate;alloc allocate;amt amount;api endpoint
-        app application;apps application;arch archive;arg argument;asst assistant;async asynchronous
-        attr attribute;auth authentication;avg average;bal balance;bg background;bkmk bookmark;btn button
-        cal calendar;calc calculate;cat category;cert certificate;cfg configuration;chk check;cmd command
-        cmt comment;col column;coll collection;comms communication;conf configuration;config configuration
-        conn connection;convo conversation;conv convert;coord coordinate;cpu processor;crt create;ctx context
-        cur current;cust customer;db database;dbs database;def definition;defn definition;del delete;dep dependency
-        deps dependency;desc description;dest destination;dev device;diag diagram;dict dictionary;diff difference
-        dim dimension;dir directory;dirs directory;dist distance;dl download;dm message;doc document;docs document
-        dom domain;dupe duplicate;dup duplicate;elem element;embed embedding;env environment;err error;est estimate
-        evt event;exec execute;exp export;ext extension;fav favorite;fax facsimile;fn function;freq frequency
-        fs filesystem;func function;gen generate;geo location;geoloc geolocation;gh github;gl gitlab;gps location
-        grp group;hist history;hosp hospital;html page;http request;img image;imgs image;impl implementation
-        info information;init initialize;ins insert;inst install;inv invoice;iss issue;k8s kubernetes
-        kb knowledge;lang language;lib library;libs library;loc location;lst list;lyr layer;maint maintenance
-        max maximum;med medical;mem memory;mgmt management;mgr manager;min minimum;mod module;msg message
-        msgs message;mtg meeting;mv move;nav navigate;net network;notif notification;num number;obj object
-        ocr text recognition;ops operation;opt option;org organization;orgs organization;param parameter
-        params parameter;perf performance;perm permission;perms permission;pg postgres;phys physical;pic picture
-        pics picture;pkg package;pkgs package;pod pod;pos position;pr pull request;prs pull request
-        pref preference;prefs preference;prev previous;proc process;prod product;prof profile;proj project
-        pwd password;qry query;qty quantity;qr code;rand random;recs recommendation;rec record;ref reference
-        regex expression;reg register;rel release;rels release;repo repository;repos repository;req request
-        res resource;resp response;ret return;rm remove;sched schedule;schd schedule;sec security;sel select
-        seq sequence;sess session;sim simulation;snd send;spec specification;specs specification;src source
-        stat statistics;stats statistics;std standard;str string;stmt statement;sub subscription
-        subs subscription;svc service;sync synchronize;sys system;tbl table;temp temperature;tmpl template
-        tok token;trans translate;transl translate;trk track;txn transaction;tx transaction;txt text;typ type
-        upd update;usr user;util utility;val value;var variable;vars variable;ver version;vid video;vids video
-        vm machine;vol volume;vuln vulnerability;vulns vulnerability;win window;wiki wikipedia;ws workspace
-        wthr weather;xfer transfer;yr year;yt youtube
-    """.replace("\n", ";").split(";")
-    if line.strip()
-    for short, long in [line.strip().split(" ", 1)]
-}
-"""Short forms that people and tool names use, and what they stand for."""
 
 _MIN_PIECE = 2
 _MAX_PIECE = 18
@@ -112,9 +73,9 @@ class Vocabulary:
         if expanded is not None:
             return Mended(dict.fromkeys(expanded, 1.0))
         pieces = self._split(word) if len(word) >= 5 else None
-        near = self._misspelt(word)
-        # A word that differs in one letter is likelier a slip than a compound of short pieces.
-        if pieces is not None and (near is None or (len(pieces) == 2 and min(map(len, pieces)) >= 4)):
+        near, edits = self._misspelt(word)
+        # One wrong letter is likelier a slip than a compound of short pieces; two letters are not.
+        if pieces is not None and (near is None or _is_convincing(pieces, edits)):
             return self._compound(pieces)
         if near is not None:
             return near
@@ -125,10 +86,7 @@ class Vocabulary:
         return self._expand(word) or []
 
     def _expand(self, word: str) -> list[str] | None:
-        long = ABBREVIATIONS.get(word)
-        if long is None:
-            return None
-        stems = [s for s in map(stem, long.split()) if self._count(s)]
+        stems = [s for s in SHORT_FORMS.get(word, ()) if self._count(s)]
         return stems or None
 
     def _compound(self, pieces: list[str]) -> Mended:
@@ -164,17 +122,18 @@ class Vocabulary:
     def _piece_cost(self, piece: str) -> float | None:
         uses = self._named(stem(piece))
         if len(piece) <= 3:
-            if piece in ABBREVIATIONS and self._expand(piece):
+            if piece in SHORT_FORMS and self._expand(piece):
                 return 1.6
             return 1.4 + 2.0 / uses if uses >= 3 else None
         if uses:
             return 1.0 + 0.5 / uses
-        return 1.5 if piece in ABBREVIATIONS and self._expand(piece) else None
+        return 1.5 if piece in SHORT_FORMS and self._expand(piece) else None
 
-    def _misspelt(self, word: str) -> Mended | None:
+    def _misspelt(self, word: str) -> tuple[Mended | None, int]:
+        """The known words that differ least, and in how many letters."""
         if len(word) < 4:
-            return None
-        scored: list[tuple[float, str]] = []
+            return None, 0
+        scored: list[tuple[float, str, int]] = []
         for asked in {word, stem(word)}:
             bound = 1 if len(asked) <= 4 else 2 if len(asked) <= 9 else 3
             for candidate in self._similar(asked):
@@ -186,16 +145,16 @@ class Vocabulary:
                 cost = distance + (0.0 if candidate[0] == asked[0] else 0.7)
                 cost -= 0.08 * min(5.0, float(np.log2(1 + self._count(candidate))))
                 cost -= 0.06 * min(4.0, float(np.log2(1 + self._named(candidate))))
-                scored.append((cost, candidate))
+                scored.append((cost, candidate, distance))
         if not scored:
-            return None
+            return None, 0
         scored.sort()
         meant: dict[str, float] = {}
-        for cost, candidate in scored:
+        for cost, candidate, _ in scored:
             if cost > scored[0][0] + 0.35 or len(meant) == 3:
                 break
             meant.setdefault(candidate, 0.9 if not meant else 0.5)
-        return Mended(meant, scored[0][1])
+        return Mended(meant, scored[0][1]), scored[0][2]
 
     def _similar(self, word: str) -> list[str]:
         found = self._pairs.gather(list(dict.fromkeys(_letter_pairs(word))))
@@ -225,6 +184,11 @@ class Vocabulary:
             return []
         shared = np.bincount(found.slots, minlength=len(self._words))
         return [self._words[i] for i in np.flatnonzero(shared >= len(set(pairs)))]
+
+
+def _is_convincing(pieces: list[str], edits: int) -> bool:
+    lengths = sorted(map(len, pieces))
+    return len(pieces) == 2 and (lengths[0] >= 4 or (edits >= 2 and lengths[1] >= 4))
 
 
 def _letter_pairs(word: str) -> list[str]:

@@ -29,7 +29,7 @@ STOP_WORDS = frozenset(
     than that the their them then there these they thing this those to too up us use used using want was we
     were what when where which while who will with would you your""".split()  # noqa: SIM905
 )
-"""Words that say nothing about a tool. Left out of queries unless nothing else is left."""
+"""Words that say nothing about a tool, left out of queries."""
 
 
 def plain_tokens(text: str) -> list[str]:
@@ -46,17 +46,19 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", bare).lower()
 
 
+def parts(text: str) -> list[str]:
+    """Words split at case, digit and punctuation borders, folded; runs of unspaced scripts stay whole."""
+    return [fold(part) for token in _PLAIN.findall(text) for part in _BORDER.split(token)]
+
+
+def is_unspaced(part: str) -> bool:
+    """Whether the part is (partly) of a script written without spaces."""
+    return not part.isascii() and _UNSPACED.search(part) is not None
+
+
 def raw_words(text: str) -> list[str]:
-    """Words split at case, digit and punctuation borders, folded but not stemmed."""
-    out: list[str] = []
-    for token in _PLAIN.findall(text):
-        for part in _BORDER.split(token):
-            folded = fold(part)
-            if folded.isascii() or _UNSPACED.search(folded) is None:
-                out.append(folded)
-            else:
-                out.extend(_pairs(folded))
-    return out
+    """`parts` with unspaced runs as overlapping pairs: what is indexed, before stemming."""
+    return [word for part in parts(text) for word in (pairs(part) if is_unspaced(part) else (part,))]
 
 
 def words(text: str) -> list[str]:
@@ -108,7 +110,8 @@ def _without_plural(word: str) -> str:
     return word
 
 
-def _pairs(text: str) -> list[str]:
+def pairs(text: str) -> list[str]:
+    """Overlapping pairs of each unspaced run in a folded part; the rest whole."""
     out: list[str] = []
     at = 0
     for match in _UNSPACED.finditer(text):
