@@ -77,7 +77,8 @@ class BestRanker:
     def add(self, slot: int, tool: Tool) -> None:
         frequencies, named = _fields(tool)
         letters = Counter(trigrams(squash(tool.name)[:_MAX_SQUASHED]))
-        self.vocabulary.add(self._lexical.add(slot, frequencies))
+        fresh = self._lexical.add(slot, frequencies)
+        self.vocabulary.add(fresh, raw_words(f"{tool.name} {tool.description[:MAX_TEXT]}") if fresh else ())
         self._letters.add(slot, {t: float(n) for t, n in letters.items()})
         if slot >= len(self._letter_norms):
             grown = np.ones(max(64, (slot + 1) * 3 // 2), dtype=np.float32)

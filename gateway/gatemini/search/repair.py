@@ -42,9 +42,15 @@ class Vocabulary:
         self._words: list[str] = []
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
+        self._written: dict[str, str] = {}
 
-    def add(self, words: Iterable[str]) -> None:
-        for word in words:
+    def add(self, words: Iterable[str], written: Iterable[str]) -> None:
+        """Take in stemmed `words`; `written` are words as somebody wrote them, to be shown for a stem."""
+        missing = set(words)
+        for word in written if missing else ():
+            if stem(word) in missing:
+                self._written.setdefault(stem(word), word)
+        for word in missing:
             if word in self._slots:
                 continue
             if self._free:
@@ -61,6 +67,7 @@ class Vocabulary:
         pairs: set[str] = set()
         for word in words:
             slot = self._slots.pop(word, None)
+            self._written.pop(word, None)
             if slot is not None:
                 gone[slot] = True
                 pairs.update(_letter_pairs(word))
@@ -154,7 +161,10 @@ class Vocabulary:
             if cost > scored[0][0] + 0.35 or len(meant) == 3:
                 break
             meant.setdefault(candidate, 0.9 if not meant else 0.5)
-        return Mended(meant, scored[0][1]), scored[0][2]
+        return Mended(meant, self._shown(scored[0][1])), scored[0][2]
+
+    def _shown(self, word: str) -> str:
+        return self._written.get(word, word)
 
     def _similar(self, word: str) -> list[str]:
         found = self._pairs.gather(list(dict.fromkeys(_letter_pairs(word))))
@@ -175,7 +185,7 @@ class Vocabulary:
         if not begins:
             return None
         begins.sort(key=lambda w: (-self._named(w), -self._count(w), w))
-        return Mended({w: 0.8 if i == 0 else 0.5 for i, w in enumerate(begins[:3])}, begins[0])
+        return Mended({w: 0.8 if i == 0 else 0.5 for i, w in enumerate(begins[:3])}, self._shown(begins[0]))
 
     def _similar_prefix(self, word: str) -> list[str]:
         pairs = [f"^{word[0]}", *(word[i : i + 2] for i in range(len(word) - 1))]

@@ -1,0 +1,73 @@
+"""BM25's numbers: by hand, against rank-bm25, and through any order of changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from gatemini.search.bm25 import K1, B, Bm25
+
+DOCUMENTS = ["get user", "get get repository", "delete user account now", "search"]
+
+
+def index_of(documents: list[str]) -> Bm25:
+    made = Bm25()
+    for slot, text in enumerate(documents):
+        made.add(slot, {t: float(n) for t, n in Counter(text.split()).items()})
+    return made
+
+
+class SpecIdf(BM25Okapi):
+    """rank-bm25 with the IDF of the specification, which never goes negative."""
+
+    def _calc_idf(self, nd: dict[str, int]) -> None:
+        self.idf = {term: log((self.corpus_size - df + 0.5) / (df + 0.5) + 1) for term, df in nd.items()}
+
+
+def test_a_score_computed_by_hand() -> None:
+    # N = 4, df(get) = 2, lengths 2, 3, 4, 1: average 2.5.
+    idf = log((4 - 2 + 0.5) / (2 + 0.5) + 1)
+    first = idf * 1 * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 2 / 2.5))
+    second = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 2.5))
+    scores = index_of(DOCUMENTS).scores({"get": 1.0}, 4)
+    assert scores == pytest.approx([first, second, 0, 0], rel=1e-5)
+
+
+def test_scores_are_those_of_rank_bm25_with_this_idf() -> None:
+    oracle = SpecIdf([text.split() for text in DOCUMENTS], k1=K1, b=B)
+    ours = index_of(DOCUMENTS)
+    for query in ("get user", "user user delete", "search", "nothing", "get account now repository"):
+        asked = {term: float(n) for term, n in Counter(query.split()).items()}
+        assert ours.scores(asked, 4) == pytest.approx(list(oracle.get_scores(query.split())), rel=1e-5)
+
+
+WORDS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5).map(" ".join)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=8), st.lists(st.integers(0, 7), max_size=6), WORDS)
+def test_removing_and_adding_leaves_what_building_anew_would_give(
+    texts: list[str], gone: list[int], query: str
+) -> None:
+    index = index_of(texts)
+    removed = sorted({slot for slot in gone if slot < len(texts)})
+    index.remove(removed, {t for slot in removed for t in texts[slot].split()})
+    for slot in removed[::2]:
+        index.add(slot, {t: float(n) for t, n in Counter(texts[slot].split()).items()})
+    left = [s for s in range(len(texts)) if s not in removed or s in removed[::2]]
+    asked = dict.fromkeys(query.split(), 1.0)
+    fresh = index_of([texts[s] for s in left]).scores(asked, len(left))
+    assert index.scores(asked, len(texts))[left] == pytest.approx(fresh, rel=1e-4, abs=1e-6)
+    assert np.count_nonzero(index.scores(asked, len(texts))) == np.count_nonzero(fresh)
+
+
+def test_the_vocabulary_forgets_words_nobody_has() -> None:
+    index = index_of(DOCUMENTS)
+    assert index.remove([3], {"search"}) == ["search"]
+    assert "search" not in index.postings
+    assert index.add(3, {"find": 1.0}) == ["find"]
