@@ -347,3 +347,31 @@ def test_any_template_is_a_backend_or_one_named_error(template: dict[str, object
     else:
         message = config.name
     assert message
+
+
+def test_a_wrong_value_that_a_variable_gave_is_not_shown(load: Load) -> None:
+    text = "log_level: ${HUSH}\nhealth: {interval: '${HUSH}'}\nbackends: {a: {command: x, timeout: '${HUSH}', transport: '${HUSH}'}}\n"
+    loaded = load(text, {"HUSH": "hush-hush-1"})
+    texts = "\n".join(problem.text() for problem in loaded.problems)
+    assert len(loaded.errors) == 4
+    assert "found '${HUSH}'" in texts
+    assert "hush-hush" not in texts + str(loaded.disabled)
+
+
+def test_other_clients_words_in_our_own_format_are_put_right(load: Load) -> None:
+    loaded = load("backends: {a: {type: stdio, command: x}, b: {httpUrl: 'https://h/'}}\nmcpServers: {}\n")
+    assert "unknown key type, here it is transport" in one(loaded, "backends.a.type")
+    assert "here it is url" in one(loaded, "backends.b.httpUrl")
+    assert "here it is backends" in one(loaded, "mcpServers")
+
+
+def test_a_disabled_backends_misspelt_key_is_told(load: Load) -> None:
+    loaded = load("backends: {a: {command: x, disabled: true, tmeout: 1}}\n")
+    assert [(p.key, p.severity) for p in loaded.problems] == [("backends.a.tmeout", "warning")]
+
+
+def test_findings_stand_in_the_order_of_the_file(load: Load) -> None:
+    loaded = load(
+        "backends:\n  a: {command: x, zz: 1}\n  b: {command: x, yy: 1}\nlog_levl: info\nsearch: {x: 1}\n"
+    )
+    assert [p.line for p in loaded.problems] == [2, 3, 4, 5]

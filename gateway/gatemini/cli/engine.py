@@ -1,32 +1,31 @@
 """`gatemini sandbox inspect`: what the guest imports and what each import is bound to, for a reviewer.
 
-Above: main. Below: the sandbox package.
+Above: main. Below: the sandbox package, which states the facts; here they are only shown.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
-from importlib.metadata import version
 from typing import Any
 
 import typer
 from rich.table import Table
 
-from gatemini.cache import default_path
 from gatemini.cli import shell
-from gatemini_sandbox.engine import Engine
-from gatemini_sandbox.limits import Limits
-from gatemini_sandbox.module import GUEST_FILE, GUEST_SHA256, guest_wasm
-from gatemini_sandbox.wasi import BINDINGS
-
-ENGINE_FOLDER = "engine"
-"""Beside the cache: where the gateway keeps the compiled guest."""
+from gatemini.errors import GateminiError
+from gatemini_sandbox.errors import GuestMissing, GuestTampered
+from gatemini_sandbox.inspection import inspect as facts_of_the_guest
 
 app = shell.application("The sandbox.")
 sandbox_app = shell.application("inspect")
 app.add_typer(sandbox_app, name="sandbox")
+_UNBOUND = "nothing"
+
+
+class SandboxUnusable(GateminiError):
+    """The guest's file is missing, or is not the one that was reviewed."""
+
+    code = "sandbox.unusable"
 
 
 def start(words: Sequence[str]) -> int:
@@ -36,50 +35,31 @@ def start(words: Sequence[str]) -> int:
 @sandbox_app.command()
 def inspect(as_json: shell.JSON = False) -> None:
     """The guest's hash, everything it imports, what each import is bound to, and the default limits."""
-    facts = inspection()
+    try:
+        facts = facts_of_the_guest()
+    except (GuestMissing, GuestTampered) as error:
+        raise SandboxUnusable(str(error), hint="reinstall gatemini from its locked requirements") from error
+    unbound = [entry["name"] for entry in facts["imports"] if entry["bound_to"] == _UNBOUND]
     if as_json:
-        shell.emit(facts)
+        shell.emit({"ok": not unbound, **facts})
     else:
         _show(facts)
-    if not facts["ok"]:
+    if unbound:
+        shell.note(f"not bound, so this guest is not started: {', '.join(unbound)}")
         raise typer.Exit(shell.FAILED)
 
 
-def inspection() -> dict[str, Any]:
-    """Read from the compiled guest itself, not from a list; one that imports more is not even loaded."""
-    data = guest_wasm()
-    digest = hashlib.sha256(data).hexdigest()
-    loaded = Engine(default_path().parent / ENGINE_FOLDER)
-    imports = [
-        {
-            "name": f"{module}.{name}",
-            "bound_to": BINDINGS.get(name, "NOT BOUND: such a guest is not started"),
-        }
-        for module, name in loaded.imports
-    ]
-    return {
-        "ok": digest == GUEST_SHA256 and all(name in BINDINGS for _, name in loaded.imports),
-        "guest": GUEST_FILE,
-        "sha256": digest,
-        "pinned_sha256": GUEST_SHA256,
-        "engine": f"wasmtime {version('wasmtime')}",
-        "imports": imports,
-        "host_functions": [entry["name"] for entry in imports if not entry["name"].startswith("wasi_")],
-        "limits": asdict(Limits()),
-    }
-
-
 def _show(facts: dict[str, Any]) -> None:
-    same = (
-        "as pinned"
-        if facts["sha256"] == facts["pinned_sha256"]
-        else f"NOT as pinned ({facts['pinned_sha256']})"
+    guest, engine = facts["guest"], facts["engine"]
+    shell.say(f"guest   {guest['distribution']} {guest['version']}, {guest['bytes']:,} bytes")
+    shell.say(f"sha256  {guest['sha256']}, checked at load")
+    shell.say(f"patch   {facts['patch']}")
+    shell.say(
+        f"engine  {engine['name']} {engine['version']}, interrupted every {facts['tick_seconds']:g} s to check limits"
     )
-    shell.say(f"guest   {facts['guest']}  sha256 {facts['sha256']}  ({same})")
-    shell.say(f"engine  {facts['engine']}")
-    shell.say(f"host functions  {', '.join(facts['host_functions']) or 'none'}")
+    shell.say(f"host functions: {facts['host_functions']}")
     table = Table("import", "bound to", box=None, pad_edge=False)
     for entry in facts["imports"]:
-        table.add_row(entry["name"], entry["bound_to"])
+        table.add_row(f"{entry['module']}.{entry['name']}", entry["bound_to"])
     shell.stdout_console().print(table)
-    shell.say("default limits  " + ", ".join(f"{key} {value}" for key, value in facts["limits"].items()))
+    shell.say("default limits: " + ", ".join(f"{key} {value}" for key, value in facts["limits"].items()))

@@ -95,6 +95,7 @@ class _Work:
             return built
         if self.is_disabled():
             built.reason = "disabled: true in the configuration"
+            self.warn_of_unknown_keys()
             return built
         raw = self.with_adapter_file(entry.raw)
         for extra in ("name", "cli_tools"):
@@ -131,6 +132,18 @@ class _Work:
             value = self.expand(value, ("disabled",))
             return str(value).lower() in ("true", "1", "yes", "on")
         return value is True
+
+    def warn_of_unknown_keys(self) -> None:
+        """A disabled entry needs no values, but a misspelt key should not wait for the day it is enabled."""
+        raw = {k: v for k, v in self.entry.raw.items() if k not in ("disabled", "adapter_file")}
+        try:
+            BackendConfig.model_validate({**raw, "name": self.entry.name})
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                if detail["type"] == "extra_forbidden":
+                    path, found, allowed, remedy = explain(detail, BackendConfig, raw)
+                    note = self.entry.problem(path, found, allowed=allowed, remedy=remedy, severity="warning")
+                    self.built.problems.append(note)
 
     def with_adapter_file(self, raw: dict[str, Any]) -> dict[str, Any]:
         """`adapter_file` brings tools and `health_check`; what stands inline wins."""
@@ -243,7 +256,7 @@ class _Work:
             return BackendConfig.model_validate({**expanded, "name": self.entry.name})
         except ValidationError as error:
             for detail in error.errors(include_url=False):
-                path, found, allowed, remedy = explain(detail, BackendConfig)
+                path, found, allowed, remedy = explain(detail, BackendConfig, self.entry.raw)
                 if path == ("name",):
                     path, found = (), f"found the name {self.entry.name!r}"
                 finding = self.entry.problem(path, found, allowed=allowed, remedy=remedy)
@@ -349,7 +362,7 @@ class _Work:
 
 def _missing(reference: Reference) -> tuple[str, str, str]:
     if reference.kind == "input":
-        return f"the input {reference.name} has no value", "", f"Run `gatemini secret set {reference.name}`"
+        return f"the input {reference.name} needs `gatemini secret set {reference.name}`", "", ""
     if reference.kind == "word":
         return f"${{{reference.name}}} has no meaning outside an editor", "", "Write the path out"
     return f"{reference.name} is not set", "", f"Set {reference.name} in the environment or a .env file"

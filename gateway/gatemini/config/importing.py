@@ -183,7 +183,7 @@ def _model_errors(entry: Entry) -> list[str]:
     try:
         BackendConfig.model_validate({**entry.raw, "name": entry.name})
     except ValidationError as error:
-        found = [explain(detail, BackendConfig) for detail in error.errors(include_url=False)]
+        found = [explain(detail, BackendConfig, entry.raw) for detail in error.errors(include_url=False)]
         return [f"{dotted(path)}: {text}" if path else text for path, text, _, _ in found]
     return []
 

@@ -7,6 +7,7 @@ else is a `Problem`, and a bad backend is disabled alone. Above: app, cli. Below
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,7 +92,7 @@ def load_config(
     `environ` is the process environment; `.env` files are added below it.
     """
     directory = config_dir if config_dir is not None else config_directory()
-    home = home if home is not None else Path.home()
+    home = home if home is not None else Path(os.path.expanduser("~"))  # never raises, unlike Path.home()
     source = find_config(path, environ, directory)
     if source is None:
         return Loaded(Config())
@@ -239,7 +240,7 @@ class _Loading:
 
     def explain(self, document: Document, error: ValidationError, prefix: KeyPath, section: str) -> None:
         for detail in error.errors(include_url=False):
-            path, found, allowed, remedy = explain(detail, Config)
+            path, found, allowed, remedy = explain(detail, Config, document.value)
             path = (*prefix, *path)
             problem = Problem(str(document.path), document.line(path), dotted(path), found, allowed, remedy)
             self.report(problem, section)
@@ -352,13 +353,17 @@ class _Loading:
         secrets += [(name, self.environ[name]) for name in settings.redact if self.environ.get(name)]
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections, "backends": backends}),
-            problems=tuple(dict.fromkeys(self.problems)),
+            problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),
             disabled={n: b.reason for n, b in built.items() if b.reason is not None},
             secrets=tuple(dict.fromkeys(secrets)),
             source=self.source,
             keys={n: BackendKeys(b.keys, b.missing) for n, b in built.items()},
             origins={n: f"{e.document.path}:{e.document.line(e.prefix)}" for n, e in self.entries.items()},
         )
+
+    def place(self, problem: Problem) -> tuple[bool, str, int]:
+        """Findings are listed as they stand: the main file first, each file from top to bottom."""
+        return problem.file != str(self.source), problem.file, problem.line or 0
 
 
 def _defaults() -> dict[str, Any]:
@@ -389,7 +394,7 @@ def dynamic_backend(template: Mapping[str, Any]) -> BackendConfig:
             problems.append("prerequisite: starts a command, so it is only taken beside `command`")
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            path, found, allowed, remedy = explain(detail, BackendConfig)
+            path, found, allowed, remedy = explain(detail, BackendConfig, template)
             problems.append(Problem("", None, dotted(path), found, allowed, remedy).text().removeprefix(": "))
         config = None
     if problems or config is None:

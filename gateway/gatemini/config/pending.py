@@ -34,8 +34,6 @@ PENDING: dict[str, Pending] = {
     "backends.*.prerequisite": Pending("prerequisites are", "error", (None,)),
     "backends.*.instance_mode": Pending("dedicated instances are", "error", ("shared",)),
     "backends.*.pool": Pending("dedicated instances are", "warning"),
-    "backends.*.cli_tools": Pending("CLI adapters are", "error"),
-    "backends.*.health_check": Pending("health checks of CLI adapters are", "warning"),
     "composite_tools": Pending("composite tools are", "error", ({}, None)),
     "registration.allow_hosts": Pending("limits on hosts are", "error", ([], None)),
     "health.restart_timeout": Pending("a limit on one restart is", "warning"),
@@ -49,17 +47,8 @@ def pending_in_backend(raw: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Pendin
         if not pattern.startswith("backends.*."):
             continue
         key = pattern.rpartition(".")[2]
-        if key == "cli_tools":
-            if _has_cli_tools(raw):
-                yield ("tools",) if "tools" in raw else ("transport",), pending
-        elif key in raw and raw[key] not in pending.harmless:
+        if key in raw and raw[key] not in pending.harmless:
             yield (key,), pending
-
-
-def _has_cli_tools(raw: Mapping[str, Any]) -> bool:
-    tools = raw.get("tools")
-    named = isinstance(tools, Mapping) and any(isinstance(value, Mapping) for value in tools.values())
-    return raw.get("transport") == "cli-adapter" or named
 
 
 def pending_in_section(section: str, value: Any) -> Iterator[tuple[KeyPath, Pending]]:

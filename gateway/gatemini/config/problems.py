@@ -30,6 +30,15 @@ NOT_BUILT: Mapping[str, str] = {
     "oauth": "OAuth login is not built yet",
 }
 """Keys of later issues: refused by name, so that nobody believes they work."""
+_SYNONYMS: Mapping[str, str] = {
+    "type": "transport",
+    "httpUrl": "url",
+    "serverUrl": "url",
+    "enabled": "disabled",
+    "mcpServers": "backends",
+    "servers": "backends",
+}
+"""Other clients' words for our keys, met in our own format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,9 @@ def shown(value: object, path: KeyPath) -> str:
 
 def unknown_key(name: str, known: Sequence[str]) -> tuple[str, str, str]:
     """Words for a key that the schema does not have: (found, allowed, remedy)."""
+    if name in _SYNONYMS and _SYNONYMS[name] in known:
+        ours = _SYNONYMS[name]
+        return f"unknown key {name}, here it is {ours}", "", f"Write {ours}"
     if name in NOT_BUILT:
         return f"{name} is not supported: {NOT_BUILT[name]}", "", "Remove it"
     near = closest(name, known)
@@ -153,8 +165,11 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def explain(error: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, str, str, str]:
-    """One pydantic error in words: (key path within the model, found, allowed, remedy)."""
+def explain(error: ErrorDetails, model: type[BaseModel], raw: Any) -> tuple[KeyPath, str, str, str]:
+    """One pydantic error in words: (key path within the model, found, allowed, remedy).
+
+    `raw` is what the file says: where a variable was put in, its text is shown and never the value.
+    """
     path = _plain_path(error["loc"])
     kind, context = error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
@@ -162,7 +177,8 @@ def explain(error: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, str, 
         return path, *unknown_key(str(path[-1]), written_keys(owner) if owner else ())
     if kind == "missing":
         return path, f"{path[-1]} is missing", "", f"Add {path[-1]}"
-    found = f"found {shown(error['input'], path)}"
+    written = _written(raw, path)
+    found = f"found {shown(written if isinstance(written, str) and '$' in written else error['input'], path)}"
     message = error["msg"].removeprefix("Value error, ")
     if kind in ("incomplete", "ambiguous", "command"):
         return (
@@ -181,6 +197,15 @@ def explain(error: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, str, 
         return path, found, "a mapping of keys to values", ""
     allowed = message.removeprefix("Input should be ")
     return path, found, allowed[:1].lower() + allowed[1:], ""
+
+
+def _written(raw: Any, path: KeyPath) -> Any:
+    for part in path:
+        try:
+            raw = raw[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return raw
 
 
 def written_keys(model: type[BaseModel]) -> tuple[str, ...]:
