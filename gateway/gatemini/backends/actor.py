@@ -151,7 +151,7 @@ class Backend:
         self._demanded = anyio.Event()
         self.facts = None
         self._set(State.STARTING, None)
-        error = await self._connected("legacy" if self.config.transport == "sse" else self.era)
+        error = await self._connected(self._known_era())
         if isinstance(error, BackendCrashed) and self.facts is None and self.era != "legacy":
             error = await self._connected("legacy")
         if self.facts is None:
@@ -160,6 +160,10 @@ class Backend:
             logger.warning("backend %s: %s", self.config.name, error.message)
         if self._restart_reason is None:
             self._set(State.STOPPED, error)
+
+    def _known_era(self) -> Era | None:
+        """What needs no probe: the old transport has one era, and commands have none."""
+        return "legacy" if self.config.transport in ("sse", "cli-adapter") else self.era
 
     async def _connected(self, era: Era | None) -> BackendError | None:
         """Open a connection and live on it; what ended it, None for a restart that was asked for."""
@@ -361,6 +365,8 @@ class Backend:
             try:
                 return await session.call_tool(name, arguments, timeout=left, on_progress=on_progress)
             except BackendTimeout as slow:
+                if anyio.current_time() < deadline:
+                    raise  # a limit of its own, which its message names
                 raise BackendTimeout(
                     f"{self.config.name}.{name} did not answer in time; it was told to cancel"
                     f"{stderr_text(self.stderr_tail())}",

@@ -22,6 +22,7 @@ from anyio.abc import TaskStatus
 from gatemini.backends.actor import Backend, Events
 from gatemini.backends.base import BackendStatus, Era, OpenLink, ProgressFn, State
 from gatemini.backends.children import Children
+from gatemini.backends.cli_adapter import open_cli
 from gatemini.backends.http import open_sse, open_streamable
 from gatemini.backends.python import open_python
 from gatemini.backends.stdio import open_stdio, stderr_text
@@ -217,7 +218,7 @@ class Manager:
             return partial(open_streamable, config)
         if config.transport == "sse":
             return partial(open_sse, config)
-        raise ValueError(f"transport {config.transport} is not built yet")
+        return partial(open_cli, config, children=self._children)
 
     async def _watch_memory(self) -> None:
         """Measure all children in one pass; reading the process table happens off the event loop."""

@@ -8,7 +8,6 @@ through it). Below: `wire.py` for lines, `children.py` for the end of processes.
 from __future__ import annotations
 
 import logging
-import signal
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ import anyio.lowlevel
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
+from gatemini.backends.process import describe_exit
 from gatemini.backends.wire import LineReader, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
@@ -207,16 +207,6 @@ async def _spawn(config: BackendConfig) -> anyio.abc.Process:
         raise BackendStopped(
             f"{config.name} could not be started: {error}", hint="correct `command` and `args` in its config"
         ) from error
-
-
-def describe_exit(code: int) -> str:
-    """`exited with code 3`, or the signal's name."""
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"
 
 
 def stderr_text(lines: list[str]) -> str:
