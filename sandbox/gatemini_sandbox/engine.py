@@ -11,7 +11,7 @@ import ctypes
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -193,7 +193,7 @@ class Engine:
         self.module = load_module(self.wasmtime, cache_dir)
         self.ticker = Ticker(self.wasmtime)
         self._linker = wasmtime.Linker(self.wasmtime)
-        self.imports = [(entry.module, entry.name or "") for entry in self.module.imports]
+        self.check_imports([(entry.module, entry.name or "") for entry in self.module.imports])
         for entry in self.module.imports:
             self._bind(entry)
         self._ready = ctypes.POINTER(ffi.wasmtime_instance_pre_t)()
@@ -203,10 +203,17 @@ class Engine:
         if error:
             raise wasmtime.WasmtimeError._from_ptr(error)
 
+    @staticmethod
+    def check_imports(imports: Sequence[tuple[str, str]]) -> None:
+        """Raises GuestTampered for an import that is not one of ours."""
+        for module, name in imports:
+            if module != WASI_MODULE or name not in _stubs:
+                raise GuestTampered(f"the guest imports {module}.{name}, which is not bound")
+
     def _bind(self, entry: wasmtime.ImportType) -> None:
         name, kind = entry.name or "", entry.type
-        if entry.module != WASI_MODULE or name not in _stubs or not isinstance(kind, wasmtime.FuncType):
-            raise GuestTampered(f"the guest imports {entry.module}.{name}, which is not bound")
+        if not isinstance(kind, wasmtime.FuncType):
+            raise GuestTampered(f"the guest imports {name}, which is no function")
         module, function = WASI_MODULE.encode(), name.encode()
         error = ffi.wasmtime_linker_define_func_unchecked(
             self._linker.ptr(),

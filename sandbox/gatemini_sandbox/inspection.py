@@ -10,8 +10,6 @@ import dataclasses
 import importlib.metadata
 from typing import Any
 
-import wasmtime
-
 from gatemini_sandbox import module, wasi
 from gatemini_sandbox.engine import NATIVE_STACK, TICK_SECONDS, WASI_MODULE
 from gatemini_sandbox.guest import STACK_BYTES
@@ -21,17 +19,10 @@ from gatemini_sandbox.limits import Limits
 def inspect(limits: Limits | None = None) -> dict[str, Any]:
     """Facts about the guest, read from the module itself: hash, imports and what each is bound to, limits."""
     wasm = module.guest_wasm()
-    compiled = wasmtime.Module(wasmtime.Engine(), wasm)
-    imports = [
-        {
-            "module": entry.module,
-            "name": entry.name or "",
-            "bound_to": wasi.BINDINGS.get(entry.name or "", "nothing")
-            if entry.module == WASI_MODULE
-            else "nothing",
-        }
-        for entry in compiled.imports
-    ]
+    imports = []
+    for where, name in module.imports(wasm):
+        bound = wasi.BINDINGS.get(name, "nothing") if where == WASI_MODULE else "nothing"
+        imports.append({"module": where, "name": name, "bound_to": bound})
     return {
         "guest": {
             "distribution": module.DISTRIBUTION,

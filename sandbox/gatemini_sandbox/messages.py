@@ -213,7 +213,7 @@ _MOST_EXACT = 2**53 - 1
 
 def keep_digits(text: bytes, notes: list[str]) -> bytes:
     """Integers beyond 2^53 become strings, so that they keep their digits in JavaScript."""
-    if len(text) < 17 or (_LONG_NUMBER.search(text) is None and not text.lstrip(b"-").isdigit()):
+    if len(text) < 16 or (_LONG_NUMBER.search(text) is None and not text.lstrip(b"-").isdigit()):
         return text
     changed = False
 

@@ -26,6 +26,7 @@ GUEST_SHA256 = "718f30dac3b2b42f2ab18d622f8ca11139e193e40f941519165710e4a9b168a3
 STACK_POINTER = "__stack_pointer"
 PATCH = b"\x0f" + STACK_POINTER.encode() + b"\x03\x00"
 """One more entry of the export section: name, kind global, index 0."""
+IMPORT_SECTION = 2
 EXPORT_SECTION = 7
 KEY_FILE = "module.key"
 
@@ -64,6 +65,28 @@ def export_stack_pointer(wasm: bytes) -> bytes:
             return wasm[:start] + bytes([section]) + _leb(len(body)) + body + wasm[at + size :]
         at += size
     raise GuestTampered("the guest has no export section")
+
+
+def imports(wasm: bytes) -> list[tuple[str, str]]:
+    """(module, name) of every import, read from the import section; all of this guest's are functions."""
+    at = 8
+    while wasm[at] != IMPORT_SECTION:
+        size, at = _read_leb(wasm, at + 1)
+        at += size
+    _, at = _read_leb(wasm, at + 1)
+    count, at = _read_leb(wasm, at)
+    found = []
+    for _ in range(count):
+        names = []
+        for _ in range(2):
+            length, at = _read_leb(wasm, at)
+            names.append(wasm[at : at + length].decode())
+            at += length
+        if wasm[at] != 0:
+            raise GuestTampered(f"the guest imports {names[1]}, which is no function")
+        _, at = _read_leb(wasm, at + 1)
+        found.append((names[0], names[1]))
+    return found
 
 
 def _read_leb(data: bytes, at: int) -> tuple[int, int]:

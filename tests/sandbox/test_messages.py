@@ -1,0 +1,197 @@
+"""Hostile decoding: whatever the guest says is either a message or a GuestFault, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.guest import start
+from gatemini_sandbox import GuestFault, Limits, Reply
+from gatemini_sandbox.messages import (
+    decode_console,
+    decode_error,
+    decode_outbox,
+    decode_summary,
+    deeper_than,
+    encode_replies,
+    encode_start,
+    keep_digits,
+)
+
+LIMITS = Limits()
+GOOD = [1, "tool", "demo", "echo", False, {"a": 1}]
+
+
+def outbox(**changes: object) -> bytes:
+    return orjson.dumps({"state": 0, "open": 1, "wake": None, "calls": [GOOD], **changes})
+
+
+def test_a_good_outbox_is_taken():
+    decoded = decode_outbox(outbox(wake=1.5), LIMITS, set())
+    assert (decoded.state, decoded.open, decoded.wake_ms) == (0, 1, 1.5)
+    assert decoded.calls[0].arguments == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"nonsense",
+        b"[]",
+        b'{"state":0}',
+        outbox(state=3),
+        outbox(state=True),
+        outbox(state="0"),
+        outbox(open=-1),
+        outbox(open=1.5),
+        outbox(wake="soon"),
+        outbox(wake=-1),
+        outbox(wake=True),
+        outbox(calls={}),
+        outbox(calls=[[]]),
+        outbox(calls=[GOOD[:-1]]),
+        outbox(calls=[[True, *GOOD[1:]]]),
+        outbox(calls=[[-1, *GOOD[1:]]]),
+        outbox(calls=[["1", *GOOD[1:]]]),
+        outbox(calls=[[1, "shell", *GOOD[2:]]]),
+        outbox(calls=[[1, "tool", 5, *GOOD[3:]]]),
+        outbox(calls=[[1, "tool", "demo", "x" * 200_000, False, {}]]),
+        outbox(calls=[[1, "tool", "demo", "echo", 1, {}]]),
+        outbox(calls=[GOOD, GOOD]),
+        outbox(calls=[None]),
+        b'{"state":0,"open":1,"wake":null,"calls":' + b"[" * 5000 + b"]" * 5000 + b"}",
+    ],
+)
+def test_a_bad_outbox_is_a_fault(bad):
+    with pytest.raises(GuestFault):
+        decode_outbox(bad, LIMITS, set())
+
+
+def test_an_id_used_in_an_earlier_step_is_a_fault():
+    known: set[int] = set()
+    decode_outbox(outbox(), LIMITS, known)
+    with pytest.raises(GuestFault, match="twice"):
+        decode_outbox(outbox(), LIMITS, known)
+
+
+def test_more_calls_than_the_limits_allow_is_a_fault():
+    few = Limits(calls=2, other_messages=1)
+    many = [[number, *GOOD[1:]] for number in range(4)]
+    with pytest.raises(GuestFault):
+        decode_outbox(outbox(calls=many), few, set())
+
+
+@given(st.binary(max_size=200))
+def test_decoding_is_total(raw):
+    for decode in (lambda b: decode_outbox(b, LIMITS, set()), decode_summary, decode_error):
+        with contextlib.suppress(GuestFault):
+            decode(raw)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda c: st.lists(c) | st.dictionaries(st.text(), c),
+        max_leaves=8,
+    )
+)
+def test_decoding_any_json_is_total(value):
+    raw = json.dumps(value).encode("utf-8", "replace")
+    for decode in (lambda b: decode_outbox(b, LIMITS, set()), decode_summary, decode_error):
+        with contextlib.suppress(GuestFault):
+            decode(raw)
+
+
+def test_an_error_of_wrong_types_keeps_what_fits():
+    error, stack = decode_error(b'{"name":5,"message":"m","stack":[],"limit":{},"tool":1,"code":{"a":1}}')
+    assert (error.name, error.message, error.limit, error.tool, error.code, stack) == (
+        "Error",
+        "m",
+        None,
+        None,
+        {"a": 1},
+        "",
+    )
+
+
+def test_a_console_buffer_with_lies_in_its_head_is_read_within_bounds():
+    assert decode_console((10**6, 1, 5, 0), b"abc\n").lines == ["abc"]
+    assert decode_console((-5, 1, -7, 0), b"abc\n").lines == []
+    assert decode_console((-5, 1, -7, 0), b"abc\n").dropped == 0
+    assert decode_console((3, 1, 0, 0), b"\xff\x0bb\n").lines == ["\ufffd\nb"]
+
+
+def test_a_start_needs_a_whole_seed():
+    with pytest.raises(ValueError, match="32 bytes"):
+        encode_start(start(seed=b"short"), LIMITS)
+    message = json.loads(encode_start(start(catalog={"demo": ["a"]}), LIMITS))
+    assert message["backends"] == [["demo", "demo"]]
+    assert message["catalog"] == {"demo": ["a"]}
+    assert message["seed"][0] == 0x03020100
+    assert "interfaces" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "depth"),
+    [
+        (b"1", 0),
+        (b"[]", 1),
+        (b"[[1],[2]]", 2),
+        (b'{"a":[{"b":"[[[["}]}', 3),
+        (b'["\\"[[[["]', 1),
+        (b"[" * 50 + b"]" * 50, 50),
+    ],
+)
+def test_depth_is_measured_outside_strings(text, depth):
+    assert not deeper_than(text, depth)
+    if depth:
+        assert deeper_than(text, depth - 1)
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers(), lambda c: st.lists(c) | st.dictionaries(st.text(), c), max_leaves=30
+    ),
+    st.integers(0, 6),
+)
+def test_depth_agrees_with_a_plain_measure(value, limit):
+    def depth(item: object) -> int:
+        if isinstance(item, dict):
+            return 1 + max((depth(child) for child in item.values()), default=0)
+        return 1 + max((depth(child) for child in item), default=0) if isinstance(item, list) else 0
+
+    assert deeper_than(json.dumps(value).encode(), limit) == (depth(value) > limit)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (b"9007199254740993", b'"9007199254740993"'),
+        (b"9007199254740991", b"9007199254740991"),
+        (b"-9007199254740993", b'"-9007199254740993"'),
+        (b'{"a":12345678901234567890}', b'{"a":"12345678901234567890"}'),
+        (b'{"a": 12345678901234567890 }', b'{"a": "12345678901234567890" }'),
+        (
+            b'["12345678901234567890, 12345678901234567890"]',
+            b'["12345678901234567890, 12345678901234567890"]',
+        ),
+        (b"[12345678901234567890.5]", b"[12345678901234567890.5]"),
+        (b"[1234567890123456789e3]", b"[1234567890123456789e3]"),
+        (b'["\\"",12345678901234567890]', b'["\\"","12345678901234567890"]'),
+    ],
+)
+def test_long_integers_become_strings(text, kept):
+    assert keep_digits(text, []) == kept
+
+
+def test_replies_are_one_json_text():
+    notes: list[str] = []
+    text = encode_replies(
+        [Reply(1, True, b'{"a":1}'), Reply(2, False, b'{"message":"m"}'), Reply(3, True, b"")], LIMITS, notes
+    )
+    assert json.loads(text) == [[1, 1, {"a": 1}], [2, 0, {"message": "m"}], [3, 1, None]]

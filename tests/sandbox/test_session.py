@@ -1,0 +1,152 @@
+"""Sessions: stepping, cancelling, closing; many at once; nothing of one in the next."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from fixtures.guest import Plain, Runner, start
+from gatemini_sandbox import Calls, Done, Failed, Limits, Reply, Sandbox, SessionClosed
+
+pytestmark = pytest.mark.anyio
+
+LOOP = "for (;;) {}"
+
+
+async def test_cancelling_a_running_guest_stops_and_frees_it(sandbox):
+    session = sandbox.session(Plain(LOOP), start())
+    with anyio.move_on_after(0.05) as scope:
+        await session.start()
+    assert scope.cancelled_caught
+    assert sandbox.ledger.sizes == {}
+    with pytest.raises(SessionClosed):
+        await session.resume([])
+    assert await Runner(sandbox).value("return 1") == 1
+
+
+async def test_cancelling_in_a_later_step_stops_it_too(sandbox):
+    session = sandbox.session(Plain(f"await demo.echo({{}}); {LOOP}"), start())
+    step = await session.start()
+    assert isinstance(step, Calls)
+    from_host = [reply_null(call.id) for call in step.calls]
+    with anyio.move_on_after(0.05) as scope:
+        await session.resume(from_host)
+    assert scope.cancelled_caught
+    assert sandbox.ledger.sizes == {}
+
+
+def reply_null(number: int) -> Reply:
+
+    return Reply(number, True, b"null")
+
+
+async def test_a_chain_cancelled_before_it_has_a_thread_never_starts(module_cache):
+    one = Sandbox(Limits(guests=1), cache_dir=module_cache)
+    one.warm()
+    async with anyio.create_task_group() as tasks:
+        busy = one.session(Plain(LOOP), start())
+        tasks.start_soon(busy.start)
+        await anyio.wait_all_tasks_blocked()
+        waiting = one.session(Plain("return 1"), start())
+        with anyio.move_on_after(0.02) as scope:
+            await waiting.start()
+        assert scope.cancelled_caught
+        tasks.cancel_scope.cancel()
+    assert one.ledger.sizes == {}
+    assert await Runner(one).value("return 2") == 2
+    one.close()
+
+
+async def test_closing_between_steps_frees_the_guest_and_is_idempotent(sandbox):
+    session = sandbox.session(Plain("await demo.echo({})"), start())
+    await session.start()
+    assert len(sandbox.ledger.sizes) == 1
+    session.close()
+    session.close()
+    assert sandbox.ledger.sizes == {}
+    with pytest.raises(SessionClosed):
+        await session.resume([])
+
+
+async def test_a_session_is_started_once_and_ends_once(sandbox):
+    session = sandbox.session(Plain("return 1"), start())
+    with pytest.raises(SessionClosed):
+        await session.resume([])
+    assert isinstance(await session.start(), Done)
+    with pytest.raises(SessionClosed):
+        await session.start()
+    with pytest.raises(SessionClosed):
+        await session.resume([])
+
+
+async def test_guests_share_nothing(sandbox):
+    run = Runner(sandbox)
+    await run("globalThis.left = 1; Array.prototype.left = 2; console.log('mine')")
+    end = await run("console.log('yours'); return [typeof left, typeof [].left]")
+    assert end.text == '["undefined","undefined"]'
+    assert end.console.lines == ["yours"]
+
+
+async def test_many_chains_at_once_each_get_their_own_answer(sandbox):
+    answers: dict[int, object] = {}
+
+    async def one(number: int) -> None:
+        code = f"const r = await Promise.all([1, 2, 3].map(i => demo.echo({{ v: i * {number} }}))); return r.map(x => x.v)"
+        answers[number] = await Runner(sandbox).value(code)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(40):
+            tasks.start_soon(one, number)
+    assert answers == {n: [n, 2 * n, 3 * n] for n in range(40)}
+
+
+async def test_busy_guests_leave_the_event_loop_alone(tight):
+    ends: list[Failed] = []
+
+    async def busy() -> None:
+        ends.append(await Runner(tight).error(LOOP))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(busy)
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        assert ends == []  # the loop has turned twenty times while eight guests were busy
+    assert {end.error.limit for end in ends} == {"limit.cpu"}
+
+
+async def test_the_time_of_a_chain_counts_its_waiting(module_cache):
+    brief = Sandbox(Limits(wall_seconds=0.05), cache_dir=module_cache)
+    brief.warm()
+    end = await Runner(brief).error("await sleep(60); return 1")
+    assert end.error.limit == "limit.time"
+    assert "0.05 s" in end.error.message
+    longer = brief.session(Plain("await sleep(60); return 1"), start(), wall_seconds=30)
+    step = await longer.start()
+    assert isinstance(step, Calls)
+    assert 50 < step.wake_ms <= 60
+    longer.close()
+    brief.close()
+
+
+async def test_code_over_its_limit_is_refused(module_cache):
+    small = Sandbox(Limits(code_bytes=100), cache_dir=module_cache)
+    small.warm()
+    end = await Runner(small).error("// " + "x" * 300)
+    assert end.error.limit == "limit.code"
+    small.close()
+
+
+async def test_all_guests_together_have_a_memory_limit(module_cache):
+    # One guest holds half of it between steps; the other meets the limit when it grows.
+    shared = Sandbox(Limits(total_memory_mb=64, memory_mb=256), cache_dir=module_cache)
+    shared.warm()
+    holder = shared.session(
+        Plain("globalThis.held = new Uint8Array(30e6).fill(1); await demo.echo({})"), start()
+    )
+    await holder.start()
+    end = await Runner(shared).error("const a = []; for (;;) a.push(new Uint8Array(1e6).fill(1))")
+    assert end.error.limit == "limit.memory"
+    holder.close()
+    assert await Runner(shared).value("return 1") == 1
+    shared.close()

@@ -1,0 +1,102 @@
+"""The guest's stack: at every depth up to the limit a right result or a StackError, never anything else."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.guest import Runner
+from gatemini_sandbox import Done, Failed
+
+pytestmark = pytest.mark.anyio
+
+# Each nests to depth n and gives a value that shows whether every level was right. `floor`: the depth that must work.
+WALKS = {
+    "calls": (500, "const f = (k) => (k === 0 ? 0 : 1 + f(k - 1)); return f(n)"),
+    "methods": (500, "class A { f(k) { return k === 0 ? 0 : 1 + this.f(k - 1) } } return new A().f(n)"),
+    "reduce": (
+        150,
+        "const f = (k) => (k === 0 ? 0 : [1].reduce((a, b) => a + b + f(k - 1), 0)); return f(n)",
+    ),
+    "map": (150, "const f = (k) => (k === 0 ? 0 : [k].map((x) => 1 + f(x - 1))[0]); return f(n)"),
+    "replace": (
+        150,
+        "const f = (k) => (k === 0 ? '' : 'a'.replace(/a/, () => 'b' + f(k - 1))); return f(n).length",
+    ),
+    "sort": (
+        100,
+        "const f = (k) => { if (k === 0) return 0; let r; [2, 1].sort(() => { r ??= 1 + f(k - 1); return 0 }); return r }; return f(n)",
+    ),
+    "getters": (300, "const f = (k) => ({ get v() { return k === 0 ? 0 : 1 + f(k - 1).v } }); return f(n).v"),
+    "proxies": (
+        100,
+        "let p = { v: 7 }; for (let i = 0; i < n; i++) p = new Proxy(p, { get: (t, k) => Reflect.get(t, k) }); return p.v - 7 + n",
+    ),
+    "bound": (
+        100,
+        "let f = () => n; for (let i = 0; i < n; i++) Object.defineProperty(f = f.bind(null), 'name', { value: '' }); return f()",
+    ),
+    "tostring": (
+        150,
+        "const f = (k) => ({ toString() { return k === 0 ? '' : 'x' + f(k - 1) } }); return String(f(n)).length",
+    ),
+    "parse": (
+        1000,
+        "let v = JSON.parse('['.repeat(n) + ']'.repeat(n)), d = 0; while (v !== undefined) { d++; v = v[0] } return d",
+    ),
+    "stringify": (
+        1000,
+        "let v = []; for (let i = 1; i < n; i++) v = [v]; return JSON.stringify(v).length / 2",
+    ),
+    "objects": (
+        1000,
+        "let v = {}; for (let i = 1; i < n; i++) v = { v }; return JSON.stringify(v).split('{').length - 1",
+    ),
+    "literals": (150, "return eval('['.repeat(n) + ']'.repeat(n)).flat(Infinity).length + n"),
+    "parentheses": (100, "return eval('('.repeat(n) + n + ')'.repeat(n))"),
+    "regex": (100, "return new RegExp('(?:'.repeat(n) + 'a' + ')'.repeat(n)).test('a') ? n : -1"),
+    "backtracking": (1000, "return /^(?:a|b)*$/.test('ab'.repeat(n)) ? n : -1"),
+    "generators": (
+        100,
+        "function* g(k) { if (k > 0) { yield 1; yield* g(k - 1) } } let s = 0; for (const x of g(n)) s += x; return s",
+    ),
+    "async": (300, "const f = async (k) => (k === 0 ? 0 : 1 + await f(k - 1)); return await f(n)"),
+    "apply": (150, "const f = (k) => (k === 0 ? 0 : 1 + Reflect.apply(f, null, [k - 1])); return f(n)"),
+    "constructors": (
+        200,
+        "class A { constructor(k) { this.d = k === 0 ? 0 : 1 + new A(k - 1).d } } return new A(n).d",
+    ),
+    "spread": (150, "const f = (...a) => (a[0] === 0 ? 0 : 1 + f(...[a[0] - 1])); return f(n)"),
+}
+
+
+def depths(top: int = 20_000) -> list[int]:
+    """Dense where the old overwriting began (about 75), then ever wider steps."""
+    steps, depth = list(range(1, 160, 13)), 160.0
+    while depth < top:
+        steps.append(int(depth))
+        depth *= 1.35
+    return steps
+
+
+@pytest.mark.parametrize("walk", WALKS)
+async def test_every_depth_gives_the_right_result_or_a_stack_error(sandbox, walk):
+    floor, code = WALKS[walk]
+    run = Runner(sandbox)
+    deepest = 0
+    for depth in [*depths(), floor]:
+        end = await run(f"const n = {depth}; {code}")
+        if isinstance(end, Done):
+            assert end.text == str(depth), f"{walk} at depth {depth}"
+            deepest = max(deepest, depth)
+        else:
+            assert isinstance(end, Failed)
+            assert (end.error.name, end.error.limit) == ("StackError", "limit.stack"), (depth, end.error)
+            assert depth > floor, f"{walk} must reach {floor}"
+    assert deepest >= floor
+
+
+async def test_a_guest_that_overflowed_leaves_nothing_behind(run):
+    for _ in range(3):
+        end = await run.error("const f = (n) => f(n + 1) + 1; return f(0)")
+        assert end.error.name == "StackError"
+        assert await run.value("return [1, 2, 3].reduce((a, b) => a + b, 0)") == 6
