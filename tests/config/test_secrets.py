@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,14 @@ from hypothesis import strategies as st
 
 from gatemini.config.load import Loaded
 from gatemini.config.schema import SecretsConfig
-from gatemini.config.secrets import Redactor, SecretResolver, SecretText, SecretUnavailable, looks_secret
+from gatemini.config.secrets import (
+    RedactingFormatter,
+    Redactor,
+    SecretResolver,
+    SecretText,
+    SecretUnavailable,
+    looks_secret,
+)
 
 Load = Callable[..., Loaded]
 
@@ -204,6 +212,22 @@ def test_redaction_replaces_every_spelling_and_the_longest_first() -> None:
 def test_the_lines_of_a_key_file_are_hidden_one_by_one() -> None:
     redactor = Redactor([("PEM", "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----")])
     assert redactor.redact("log: MIIEvQIBADANBg") == "log: «secret PEM»"
+
+
+def test_values_and_log_lines_are_cleaned_as_a_whole() -> None:
+    redactor = Redactor([("KEY", "hush-hush-1")])
+    before = {"a": ["x hush-hush-1", 1, None], "hush-hush-1": {"b": True}}
+    assert redactor.value(before) == {"a": ["x «secret KEY»", 1, None], "«secret KEY»": {"b": True}}
+    assert before["a"] == ["x hush-hush-1", 1, None]
+    try:
+        raise ValueError("hush-hush-1")
+    except ValueError:
+        failure = sys.exc_info()
+    record = logging.LogRecord("n", logging.ERROR, "p", 1, "%s", ("hush-hush-1",), failure)
+    line = RedactingFormatter(redactor, "%(message)s").format(record)
+    assert line.startswith("«secret KEY»")
+    assert "ValueError" in line
+    assert "hush-hush" not in line
 
 
 @settings(deadline=None)

@@ -14,7 +14,7 @@ from rich.table import Table
 from gatemini.app import App
 from gatemini.cli import shell
 from gatemini.cli.gateway import parsed, settle, texts, with_app
-from gatemini.errors import GateminiError
+from gatemini.errors import InvalidRequest
 from gatemini.types.typescript import backend_declarations
 from gatemini.types.wording import first_sentence, visible
 
@@ -121,10 +121,8 @@ def info(
             _indented(item)
 
 
-class _Refused(GateminiError):
+class _Refused(InvalidRequest):
     """The gateway's own words for why there is no answer."""
-
-    code = "request.invalid"
 
     def text(self) -> str:
         return self.message

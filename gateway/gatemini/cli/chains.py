@@ -108,7 +108,8 @@ def _chain(
 
         session = gateway.new_session()
         answer = await gateway.surface(session).call_tool("call_tool_chain", arguments, on_call_done=done)
-        return answer, [hide.redact(text) for text in texts(answer)]
+        meta = hide.value(answer.get("_meta", {}))
+        return {**answer, "_meta": meta}, [hide.redact(text) for text in texts(answer)]
 
     answer, blocks = with_app(config, action)
     if as_json:

@@ -108,7 +108,7 @@ def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
     plain = config.model_dump(mode="json", exclude={"backends"}, exclude_defaults=not all_keys)
     plain["backends"] = {name: _backend(backend, all_keys) for name, backend in config.backends.items()}
     redactor = Redactor(loaded.secrets)
-    return {key: _redacted(value, redactor) for key, value in plain.items()}
+    return {key: redactor.value(value) for key, value in plain.items()}
 
 
 def _backend(backend: BackendConfig, all_keys: bool) -> dict[str, Any]:
@@ -126,13 +126,3 @@ def _backend(backend: BackendConfig, all_keys: bool) -> dict[str, Any]:
                 k: _MASK if isinstance(v, SecretText) or looks_secret(k) else v for k, v in values.items()
             }
     return plain
-
-
-def _redacted(value: Any, redactor: Redactor) -> Any:
-    if isinstance(value, str):
-        return redactor.redact(value)
-    if isinstance(value, dict):
-        return {key: _redacted(inner, redactor) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_redacted(inner, redactor) for inner in value]
-    return value

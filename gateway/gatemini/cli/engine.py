@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from gatemini.cli import shell
-from gatemini.errors import GateminiError
+from gatemini.errors import SandboxFault
 from gatemini_sandbox.errors import GuestMissing, GuestTampered
 from gatemini_sandbox.inspection import inspect as facts_of_the_guest
 
@@ -20,12 +20,6 @@ app = shell.application("The sandbox.")
 sandbox_app = shell.application("inspect")
 app.add_typer(sandbox_app, name="sandbox")
 _UNBOUND = "nothing"
-
-
-class SandboxUnusable(GateminiError):
-    """The guest's file is missing, or is not the one that was reviewed."""
-
-    code = "sandbox.unusable"
 
 
 def start(words: Sequence[str]) -> int:
@@ -38,7 +32,7 @@ def inspect(as_json: shell.JSON = False) -> None:
     try:
         facts = facts_of_the_guest()
     except (GuestMissing, GuestTampered) as error:
-        raise SandboxUnusable(str(error), hint="reinstall gatemini from its locked requirements") from error
+        raise SandboxFault(str(error), hint="reinstall gatemini from its locked requirements") from error
     unbound = [entry["name"] for entry in facts["imports"] if entry["bound_to"] == _UNBOUND]
     if as_json:
         shell.emit({"ok": not unbound, **facts})

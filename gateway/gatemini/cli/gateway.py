@@ -17,7 +17,7 @@ import anyio
 from gatemini.app import App
 from gatemini.cli.shell import note
 from gatemini.config.load import Loaded, config_directory
-from gatemini.config.secrets import Redactor
+from gatemini.config.secrets import RedactingFormatter, Redactor
 from gatemini.errors import GateminiError
 
 SETTLE_SECONDS = 60.0
@@ -27,18 +27,33 @@ Result = TypeVar("Result")
 
 
 def with_app(config: Path | None, action: Callable[[App], Awaitable[Result]]) -> Result:
-    """Open the gateway, do one thing, close it. Errors come back as themselves, not as groups."""
-    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="gatemini: %(message)s")
+    """Open the gateway, do one thing, close it. Errors come back as themselves, without secrets."""
+    hide = Redactor()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(RedactingFormatter(hide, "gatemini: %(message)s"))
+    logging.basicConfig(level=logging.ERROR, handlers=[handler])
 
     async def session() -> Result:
         async with App.open(config) as app:
+            hide.add(app.loaded.secrets)
             tell_problems(app.loaded)
             return await action(app)
 
     try:
         return anyio.run(session)
+    except GateminiError as error:
+        raise _without_secrets(error, hide) from None
     except BaseExceptionGroup as group:
-        raise first_error(group) from group
+        first = first_error(group)
+        if isinstance(first, GateminiError):
+            raise _without_secrets(first, hide) from None
+        raise first from group
+
+
+def _without_secrets(error: GateminiError, hide: Redactor) -> GateminiError:
+    error.message = hide.redact(error.message)
+    error.hint = hide.redact(error.hint) if error.hint else None
+    return error
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

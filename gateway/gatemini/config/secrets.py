@@ -8,6 +8,7 @@ leaves). Below: the file system and, for `exec`, one bounded child process.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 from gatemini.config.schema import SecretsConfig
@@ -255,6 +257,27 @@ class Redactor:
             return text
         pattern = re.compile("|".join(re.escape(form) for form in present))
         return pattern.sub(lambda match: f"«secret {self._names[match[0]]}»", text)
+
+    def value(self, value: Any) -> Any:
+        """The same for everything inside a JSON value, keys included; the value itself is left alone."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, Mapping):
+            return {self.redact(str(key)): self.value(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(inner) for inner in value]
+        return value
+
+
+class RedactingFormatter(logging.Formatter):
+    """A log format whose finished lines, tracebacks included, hold no secret the redactor knows."""
+
+    def __init__(self, redactor: Redactor, form: str) -> None:
+        super().__init__(form)
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redactor.redact(super().format(record))
 
 
 def _forms(value: str) -> set[str]:
