@@ -43,7 +43,7 @@ NAME_SHARE = 0.5
 """Share of the name's own vector in a tool's vector."""
 MATCH_WORDS, MATCH_LETTERS, MATCH_MEANING = 0.02, 0.3, 0.15
 """Below all of these a tool is no match at all and is not counted."""
-MATCH_SHARE = 0.1
+MATCH_SHARE = 0.03
 """Nor is one that has less than this share of the best score."""
 _IDEAL_TERMS = 6
 SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.3, 0.8

@@ -138,7 +138,7 @@ class Vocabulary:
 
     def _misspelt(self, word: str) -> tuple[Mended | None, int]:
         """The known words that differ least, and in how many letters."""
-        if len(word) < 4:
+        if len(word) < 3:
             return None, 0
         scored: list[tuple[float, str, int]] = []
         for asked in {word, stem(word)}:
@@ -149,6 +149,8 @@ class Vocabulary:
                 distance = OSA.distance(asked, candidate, score_cutoff=bound)
                 if distance > bound or distance >= len(candidate) / 2:
                     continue
+                if len(asked) == 3 and sorted(asked) != sorted(candidate):
+                    continue  # of so short a word only a swap of letters is surely a slip
                 cost = distance + (0.0 if candidate[0] == asked[0] else 0.7)
                 cost -= 0.08 * min(5.0, float(np.log2(1 + self._count(candidate))))
                 cost -= 0.06 * min(4.0, float(np.log2(1 + self._named(candidate))))

@@ -1,0 +1,273 @@
+"""The four discovery tools: what they answer, and what they say to wrong arguments (spec 1.1, 3.2)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.catalog import EXA, catalog, schema
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
+from gatemini.model import Tool
+from gatemini.registry import Registry
+from gatemini.server.discovery import (
+    Discovery,
+    get_required_keys_for_tool,
+    keys_of,
+    list_tools_meta,
+    search_tools,
+    tool_info,
+)
+from gatemini.tracker import Tracker
+
+
+def search(arguments: Any, **more: Any) -> dict[str, Any]:
+    registry, index = catalog()
+    return search_tools(registry, index, arguments, **more)
+
+
+def info(name: str, **more: str) -> dict[str, Any]:
+    return tool_info(catalog()[0], {"tool_name": name, **more})
+
+
+def test_a_brief_result_has_name_backend_first_sentence_and_call() -> None:
+    first = search({"task_description": "search the web"})["results"][0]
+    assert first == {
+        "name": "exa.web_search_exa",
+        "backend": "exa",
+        "description": "Search the web.",
+        "call": "await exa.web_search_exa({query})",
+    }
+
+
+def test_a_full_result_has_the_whole_description_and_tags_instead() -> None:
+    first = search({"task_description": "crawl", "brief": False})["results"][0]
+    assert first["description"] == "Read the text of a page, e.g. an article. Slow."
+    assert first["tags"] == ["web", "slow"]
+
+
+def test_the_envelope_has_total_and_distinctive_terms_once_per_backend() -> None:
+    answer = search({"task_description": "read a page"})
+    assert answer["total"] >= 1
+    assert set(answer["try_also"]) == {r["backend"] for r in answer["results"]}
+    assert "did_you_mean" not in answer
+
+
+def test_a_mended_query_is_told() -> None:
+    assert search({"task_description": "serach the wbe pgae"})["did_you_mean"] == "search the web pages"
+
+
+def test_more_is_offered_when_there_is_more() -> None:
+    answer = search({"task_description": "get user", "limit": 1})
+    assert len(answer["results"]) == 1
+    assert "more with limit up to 50" in answer["note"]
+
+
+def test_calls_are_spelled_so_that_they_reach_the_very_tool() -> None:
+    calls = {r["name"]: r["call"] for r in search({"task_description": "user next hidden name"})["results"]}
+    assert calls["files-eu.get-user"] == 'await files_eu["get-user"]({id})'
+    assert calls["files-eu.get_user"] == "await files_eu.get_user({id})"
+
+
+def test_hidden_characters_are_escaped_wherever_they_come_from() -> None:
+    everything = [search({"task_description": "hidden name", "brief": brief}) for brief in (True, False)] + [
+        info("files-eu.hidden\u200bname", detail=detail) for detail in ("brief", "full")
+    ]
+    for answer in [*everything, list_tools_meta(catalog()[0], {})]:
+        text = json.dumps(answer, ensure_ascii=False)
+        assert "hidden\\\\u200bname" in text
+        assert "\u200b" not in text
+        assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("key", ["query", "task_description"])
+def test_query_is_taken_for_task_description(key: str) -> None:
+    assert search({key: "crawl"})["results"][0]["name"] == "exa.crawl"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"task_description": "crawl", "limit": "3", "brief": "true", "tag": None},
+        {"task_description": "crawl", "limit": 3.0, "tag": ""},
+        '{"task_description": "crawl"}',
+    ],
+)
+def test_arguments_are_taken_as_clients_really_send_them(arguments: Any) -> None:
+    assert search(arguments)["results"][0]["name"] == "exa.crawl"
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(0, 1), (-1, 1), (10**9, 50), (51, 50)])
+def test_a_limit_out_of_range_is_moved_to_its_bound_and_told(limit: int, shown: int) -> None:
+    answer = search({"task_description": "get user", "limit": limit})
+    assert f"limit {limit} is out of range (1 to 50); {shown} was used" in answer["note"]
+    assert 1 <= len(answer["results"]) <= shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "needs 'task_description'"),
+        ({"task_description": "  "}, "is empty"),
+        ({"task_description": 5}, "must be a string, got 5"),
+        ({"task_descripton": "x"}, "did you mean 'task_description'"),
+        ({"task_description": "x", "limitt": 3}, "did you mean 'limit'"),
+        ({"task_description": "x", "limit": "many"}, "must be a whole number"),
+        ({"task_description": "x", "limit": True}, "must be a whole number"),
+        ({"task_description": "x", "brief": "perhaps"}, "must be a boolean"),
+        ({"task_description": "x", "query": "y"}, "say the same"),
+        ({"task_description": "x", "tag": "nope"}, "no tool has the tag 'nope'"),
+        ([], "takes an object"),
+        ("nonsense", "takes an object"),
+    ],
+)
+def test_wrong_arguments_are_told_with_what_would_be_right(arguments: Any, says: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        search(arguments)
+    assert says in caught.value.text()
+
+
+def test_an_unknown_tag_lists_the_tags_there_are() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        search({"task_description": "x", "tag": "nope"})
+    assert caught.value.hint == "Tags: slow, web."
+
+
+def test_nothing_found_says_what_to_do() -> None:
+    answer = search({"task_description": "zzzzqqqq"})
+    assert (answer["results"], answer["total"]) == ([], 0)
+    assert "list_tools_meta" in answer["note"]
+
+
+@given(st.text(max_size=40))
+def test_any_query_is_answered_and_an_empty_one_refused(text: str) -> None:
+    if text.strip():
+        assert "results" in search({"task_description": text})
+    else:
+        with pytest.raises(InvalidRequest, match="is empty"):
+            search({"task_description": text})
+
+
+def test_brief_info_has_parameters_signature_and_call() -> None:
+    assert info("exa.web_search_exa") == {
+        "name": "exa.web_search_exa",
+        "backend": "exa",
+        "description": "Search the web.",
+        "parameters": ["query", "limit"],
+        "signature": (
+            "declare const exa: { web_search_exa(args: { query: string; limit?: number }): Promise<unknown> }"
+        ),
+        "call": "await exa.web_search_exa({query})",
+    }
+
+
+def test_full_info_has_schemas_annotations_and_declaration() -> None:
+    registry, _ = catalog()
+    tool = Tool("b", "t", "Two. Sentences.", schema("a"), {"type": "object"}, {"readOnlyHint": True})
+    registry.replace("b", [tool])
+    full = tool_info(registry, {"tool_name": "t", "detail": "full"})
+    assert full["description"] == "Two. Sentences."
+    assert full["input_schema"] == schema("a")
+    assert full["output_schema"] == {"type": "object"}
+    assert full["annotations"] == {"readOnlyHint": True}
+    assert "/** The a */" in full["declaration"]
+
+
+def test_info_tells_of_a_schema_that_changed_and_of_a_backend_still_starting() -> None:
+    registry, _ = catalog()
+    registry.replace("exa", [Tool("exa", "crawl", "", schema("uri")), EXA[0]])
+    assert "its schema changed at " in tool_info(registry, {"tool_name": "exa.crawl"})["note"]
+    registry.replace("exa", EXA, live=False)
+    assert "still starting" in tool_info(registry, {"tool_name": "exa.crawl"})["note"]
+
+
+@pytest.mark.parametrize("ask", [lambda: info("crwl"), lambda: info("exa.crwl")])
+def test_an_unknown_tool_answers_with_close_names(ask: Any) -> None:
+    with pytest.raises(ToolNotFound) as caught:
+        ask()
+    assert "exa.crawl" in (caught.value.hint or "")
+
+
+def test_a_wrong_detail_lists_both() -> None:
+    with pytest.raises(InvalidRequest, match="'brief' or 'full'"):
+        info("exa.crawl", detail="everything")
+
+
+def pages(registry: Registry, size: int) -> list[str]:
+    names: list[str] = []
+    cursor = None
+    while True:
+        answer = list_tools_meta(registry, {"cursor": cursor, "page_size": size})
+        names += answer["tools"]
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            return names
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 500])
+def test_pages_hold_every_name_once_in_order(size: int) -> None:
+    registry, _ = catalog()
+    names = pages(registry, size)
+    assert names == sorted(names)
+    assert len(names) == len(registry) == 6
+
+
+def test_pages_stay_right_while_tools_come_and_go() -> None:
+    registry = Registry()
+    registry.replace("b", [Tool("b", n) for n in ("a", "c", "e", "g")])
+    first = list_tools_meta(registry, {"page_size": 2})
+    registry.replace("b", [Tool("b", n) for n in ("b", "d", "e", "g")])  # both that were shown are gone
+    second = list_tools_meta(registry, {"page_size": 2, "cursor": first["next_cursor"]})
+    third = list_tools_meta(registry, {"page_size": 2, "cursor": second["next_cursor"]})
+    assert first["tools"] == ["b.a", "b.c"]
+    assert second["tools"] + third["tools"] == ["b.d", "b.e", "b.g"]
+
+
+def test_a_cursor_of_somebody_else_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="cursor is not one"):
+        list_tools_meta(Registry(), {"cursor": "\u2603"})
+
+
+def test_a_cursor_survives_odd_names() -> None:
+    registry = Registry()
+    registry.replace("b", [Tool("b", n) for n in ("\ud800", "日本", "\n", "x")])
+    assert len(pages(registry, 1)) == 4
+
+
+def test_required_keys_are_names_and_never_values() -> None:
+    config = BackendConfig(
+        name="exa",
+        command="srv",
+        args=("--host", "${HOST:-localhost}", "${ARG_KEY}"),
+        env={"TOKEN": "${MISSING_ONE}", "MODE": "secret-value", "EMPTY": ""},
+        required_keys=("LICENSE", "SET_ONE"),
+    )
+    keys = keys_of(config, {"SET_ONE": "another-secret", "ARG_KEY": "x"})
+    answer = get_required_keys_for_tool(catalog()[0], {"tool_name": "crawl"}, keys=lambda _: keys)
+    assert answer == {
+        "tool": "exa.crawl",
+        "backend": "exa",
+        "keys": ["TOKEN", "MODE", "EMPTY", "MISSING_ONE", "ARG_KEY", "LICENSE", "SET_ONE"],
+        "missing": ["TOKEN", "EMPTY", "MISSING_ONE", "LICENSE"],
+    }
+    assert "secret" not in json.dumps(answer)
+
+
+def test_discovery_calls_the_four_by_name_and_counts_the_catalog() -> None:
+    registry, index = catalog()
+
+    discovery = Discovery(registry, index, Tracker(), keys=lambda _: ((), ()))
+    assert discovery.call("search_tools", {"query": "crawl"})["results"]
+    assert discovery.call("list_tools_meta", {})["tools"]
+    assert discovery.call("tool_info", {"tool_name": "crawl"})["name"] == "exa.crawl"
+    assert discovery.call("get_required_keys_for_tool", {"tool_name": "crawl"})["keys"] == []
+    before = discovery.catalog_bytes()
+    registry.remove("exa")
+    assert 0 < discovery.catalog_bytes() < before
+    assert discovery.inventory() == [("files-eu", 4)]
+    with pytest.raises(GateminiError):
+        discovery.call("register_manual", {})

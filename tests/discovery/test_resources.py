@@ -1,0 +1,243 @@
+"""Resources, templates, completion and prompts as functions of a view (spec 1.3, 1.4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from fixtures.catalog import catalog
+from gatemini.errors import InvalidRequest, ResourceNotFound, ResultGone
+from gatemini.model import Tool
+from gatemini.registry import Registry
+from gatemini.search.index import SearchIndex
+from gatemini.server.guides import GUIDES
+from gatemini.server.prompts import PROMPTS, get_prompt
+from gatemini.server.resources import (
+    View,
+    complete,
+    list_resources,
+    list_templates,
+    read_resource,
+    tool_index,
+)
+from gatemini.tracker import Tracker
+
+
+@dataclass
+class Backend:
+    """A status as the manager gives it."""
+
+    name: str
+    state: str = "healthy"
+    transport: str = "stdio"
+    tools: int = 0
+    error: str | None = None
+    pid: int | None = 42
+    rss: int | None = 1000
+    peak_rss: int | None = 2000
+    max_memory_mb: int | None = 512
+    repairs: list[str] = field(default_factory=list)
+    stderr_tail: list[str] = field(default_factory=list)
+    skipped_lines: int = 0
+    restarts: int = 0
+
+
+class Stored:
+    """A result store with one result."""
+
+    def read(self, handle: str, offset: int | None = None) -> tuple[str, str]:
+        if handle != "res_1a2b3c4d":
+            raise ResultGone(f"{handle} does not exist in this session")
+        return "application/json", json.dumps({"offset": offset})
+
+    def handles(self) -> Iterable[str]:
+        return ["res_1a2b3c4d"]
+
+
+def view_of(registry: Registry, *statuses: Backend) -> View:
+    tracker = Tracker()
+    tracker.record_call("exa.crawl", "exa", 12.0, True, 100)
+    return View(registry, statuses, tracker, Stored(), ["backends.x: no command"], 100_000)
+
+
+@pytest.fixture
+def view() -> View:
+    broken = Backend(
+        "broken", "stopped", error="exit 1\u200b", pid=None, stderr_tail=["no key"], repairs=["r"]
+    )
+    return view_of(catalog()[0], Backend("exa"), Backend("files-eu"), broken)
+
+
+def read_json(view: View, path: str) -> Any:
+    mime, text = read_resource(view, f"gatemini://{path}")
+    assert mime == "application/json"
+    return json.loads(text)
+
+
+def test_every_static_resource_is_listed_and_reads_with_its_mime_type(view: View) -> None:
+    listed = list_resources()
+    assert {r["uri"].removeprefix("gatemini://") for r in listed} == {
+        "overview", "backends", "tools", "recent", "stats", "health", "llms", "llms-full", "call_tool_chain",
+    }  # fmt: skip
+    for resource in listed:
+        mime, text = read_resource(view, resource["uri"])
+        assert mime == resource["mimeType"]
+        assert text
+        assert "\u200b" not in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tool/exa.crawl", "tool/crawl", "backend/exa", "backend/exa/tools", "backend/broken", "recent/5",
+        "guide/results", "guide/discovery", "guide/call_tool_chain", "result/res_1a2b3c4d", "result/res_1a2b3c4d/80",
+        "types/files-eu", "tool/files-eu.hidden%E2%80%8Bname",
+    ],
+)  # fmt: skip
+def test_every_template_reads(view: View, path: str) -> None:
+    kinds = {t["uriTemplate"].removeprefix("gatemini://").split("/")[0] for t in list_templates()}
+    assert path.split("/")[0] in kinds
+    assert read_resource(view, f"gatemini://{path}")[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("nothing", "gatemini://overview"),
+        ("guide/nothing", "call_tool_chain, discovery, results"),
+        ("tool/exa.crwl", "exa.crawl"),
+        ("backend/exo", "exa"),
+        ("backend/exa/nothing", "backend/exa/tools"),
+        ("types/nobody", "exa, files-eu"),
+        ("recent/many", "from 1 to 500"),
+        ("recent/0", "from 1 to 500"),
+        ("result/res_1a2b3c4d/x", "row number"),
+        ("tool/", "gatemini://tool/{tool_name}"),
+        ("", "gatemini://overview"),
+    ],
+)
+def test_an_unknown_address_answers_with_what_exists(view: View, path: str, says: str) -> None:
+    with pytest.raises(ResourceNotFound) as caught:
+        read_resource(view, f"gatemini://{path}")
+    assert says in caught.value.text()
+
+
+def test_another_scheme_is_refused(view: View) -> None:
+    with pytest.raises(ResourceNotFound, match="begin with gatemini://"):
+        read_resource(view, "file:///etc/passwd")
+
+
+def test_a_handle_that_is_gone_says_so(view: View) -> None:
+    with pytest.raises(ResultGone):
+        read_resource(view, "gatemini://result/res_00000000")
+
+
+def test_a_result_is_read_from_a_row_on(view: View) -> None:
+    assert read_json(view, "result/res_1a2b3c4d/80") == {"offset": 80}
+
+
+def test_backends_show_state_latency_and_what_is_wrong(view: View) -> None:
+    rows = {row["name"]: row for row in read_json(view, "backends")["backends"]}
+    assert rows["exa"]["available"]
+    assert rows["exa"]["calls"] == 1
+    assert rows["exa"]["tools"] == 2
+    assert not rows["broken"]["available"]
+    assert rows["broken"]["error"] == "exit 1\\u200b"
+
+
+def test_health_shows_processes_repairs_stderr_and_config_problems(view: View) -> None:
+    health = read_json(view, "health")
+    assert health["config_problems"] == ["backends.x: no command"]
+    assert health["backends"]["exa"]["peak_rss_bytes"] == 2000
+    assert health["backends"]["broken"]["stderr"] == ["no key"]
+    assert health["backends"]["broken"]["repairs"] == ["r"]
+
+
+def test_the_index_is_grouped_by_backend_with_one_line_each(view: View) -> None:
+    tools = read_json(view, "tools")["tools"]
+    assert tools["exa"]["exa.crawl"] == "Read the text of a page, e.g. an article."
+    assert set(tools) == {"exa", "files-eu"}
+
+
+def test_the_index_of_a_large_catalog_is_shortened_evenly_to_its_share() -> None:
+    tools = [
+        Tool("b", f"tool_{i}", "word " * 60, {"properties": {f"p{j}": {} for j in range(40)}})
+        for i in range(900)
+    ]
+    full = 900 * 1_000
+    index = tool_index(tools, full)
+    assert len(json.dumps(index, separators=(",", ":"))) <= full / 10
+    lengths = {len(line) for line in index["tools"]["b"].values()}
+    assert max(lengths) - min(lengths) <= 5
+    assert max(lengths) <= 120
+
+
+def test_guides_name_every_template_of_theirs() -> None:
+    assert set(GUIDES) == {"call_tool_chain", "discovery", "results"}
+
+
+def test_completion_begins_with_what_begins_so(view: View) -> None:
+    assert complete(view, {}, "tool_name", "exa.c") == ["exa.crawl"]
+    assert complete(view, {}, "tool_name", "user") == ["files-eu.get-user", "files-eu.get_user"]
+    assert complete(view, {}, "backend_name", "b") == ["broken"]
+    assert complete(view, {}, "topic", "") == list(GUIDES)
+    assert complete(view, {}, "handle", "res") == ["res_1a2b3c4d"]
+    assert complete(view, {}, "nothing", "") == []
+
+
+def test_completion_gives_at_most_a_hundred() -> None:
+    registry = Registry()
+    registry.replace("b", [Tool("b", f"t{i}") for i in range(300)])
+    assert len(complete(view_of(registry), {}, "tool_name", "")) == 100
+
+
+def prompt(view: View, name: str, **arguments: str) -> str:
+    index = SearchIndex()
+    for backend in view.registry.backends():
+        index.replace(backend, view.registry.backend_tools(backend))
+    answer = get_prompt(view, index, name, arguments)
+    return str(answer["messages"][0]["content"]["text"])
+
+
+def test_three_prompts_are_offered() -> None:
+    assert [p["name"] for p in PROMPTS] == ["discover", "find_tool", "backend_status"]
+
+
+def test_discover_walks_through_with_this_registrys_counts(view: View) -> None:
+    text = prompt(view, "discover")
+    assert "6 tools of 2 backends" in text
+    for step in ("search_tools", "tool_info", "call_tool_chain"):
+        assert step in text
+    assert "await " in text
+
+
+def test_find_tool_shows_matches_the_declaration_and_an_example(view: View) -> None:
+    text = prompt(view, "find_tool", task="search the web")
+    assert "| 1 | exa.web_search_exa | Search the web. |" in text
+    assert "declare const exa: {" in text
+    assert "const answer = await exa.web_search_exa({query});" in text
+
+
+def test_find_tool_needs_a_task(view: View) -> None:
+    with pytest.raises(InvalidRequest, match="needs 'task'"):
+        prompt(view, "find_tool")
+
+
+def test_backend_status_is_a_table(view: View) -> None:
+    text = prompt(view, "backend_status")
+    assert "| exa | healthy | yes | 2 | 12.0 | 12.0 | 1 |" in text
+    assert "| broken | stopped | no | 0 | - | - | 0 |" in text
+
+
+def test_an_unknown_prompt_names_the_three(view: View) -> None:
+    with pytest.raises(ResourceNotFound, match="discover, find_tool, backend_status"):
+        prompt(view, "nothing")
+
+
+@pytest.mark.parametrize("name", ["discover", "find_tool", "backend_status"])
+def test_prompts_work_with_no_tool_at_all(name: str) -> None:
+    assert prompt(view_of(Registry()), name, task="anything")
