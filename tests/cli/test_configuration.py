@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from fixtures.command_line import Run
+from gatemini.cli.starter import STARTER
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -140,3 +142,28 @@ def test_secrets_are_kept_listed_by_name_and_forgotten(
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert run("secret", "set", "token").code == 1
     assert run("secret", "set", "../token").code == 1
+
+
+def test_init_writes_a_valid_file_once(run: Run, home: Path) -> None:
+    assert run("init", "--json").json["backends"] == ["clock"]
+    path = home / ".config" / "gatemini" / "config.yaml"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert run("config", "check").code == 0
+    before = path.read_text()
+    again = run("init")
+    assert again.code == 1
+    assert "is there already" in again.err
+    assert path.read_text() == before
+
+
+def test_the_commented_parts_of_the_starter_are_valid_too(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_TOKEN", "tok-123456")
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_text('{"mcpServers": {"c": {"command": "x"}}}')
+    code = re.compile(r"^( *)# ((?:  )*(?:[a-z]+:|- ).*)$", re.MULTILINE)
+    configured(home, code.sub(r"\1\2", STARTER))
+    answer = run("config", "check", "--json").json
+    assert answer["problems"] == []
+    assert answer["backends"] == ["clock", "files", "search", "c"]

@@ -375,3 +375,12 @@ def test_findings_stand_in_the_order_of_the_file(load: Load) -> None:
         "backends:\n  a: {command: x, zz: 1}\n  b: {command: x, yy: 1}\nlog_levl: info\nsearch: {x: 1}\n"
     )
     assert [p.line for p in loaded.problems] == [2, 3, 4, 5]
+
+
+def test_a_command_with_its_arguments_in_one_text_is_noticed(load: Load) -> None:
+    loaded = load(
+        "backends: {a: {command: npx -y server}, b: {command: '/opt/my tools/x'}, c: {command: x, args: [y]}}\n"
+    )
+    assert [p.key for p in loaded.problems] == ["backends.a.command"]
+    assert "Write command: npx and put the rest into args" in one(loaded, "backends.a.command")
+    assert set(loaded.config.backends) == {"a", "b", "c"}

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 import gatemini
-from gatemini.config.load import Loaded, dynamic_backend
+from gatemini.config.load import Loaded
 from gatemini.config.pending import PENDING
 from gatemini.config.problems import model_at
 from gatemini.config.schema import Config
@@ -67,14 +67,9 @@ def test_what_is_pending_is_a_key_of_the_model() -> None:
 
 
 USES = {
-    "backends.*.fallback_chain": "backends: {a: {command: x, fallback_chain: [b]}, b: {command: y}}",
-    "backends.*.prerequisite": "backends: {a: {command: x, prerequisite: {command: y}}}",
-    "backends.*.instance_mode": "backends: {a: {command: x, instance_mode: dedicated}}",
-    "backends.*.pool": "backends: {a: {command: x, pool: {min_idle: 2}}}",
     "composite_tools": "composite_tools: {t: {code: return 1}}",
     "registration.allow_hosts": "registration: {allow_hosts: [h.example]}",
     "health.restart_timeout": "health: {restart_timeout: 5s}",
-    "log_level": "log_level: debug",
 }
 
 
@@ -95,9 +90,3 @@ def test_a_default_written_out_is_not_complained_about(load: Load) -> None:
     text = "log_level: info\nregistration: {allow_hosts: []}\nbackends: {a: {command: x, instance_mode: shared, fallback_chain: []}}"
     loaded = load(text)
     assert [p for p in loaded.problems if "not built" in p.text()] == []
-
-
-@pytest.mark.skipif("backends.*.prerequisite" not in PENDING, reason="prerequisites are built")
-def test_a_registered_backend_may_not_use_it_either() -> None:
-    with pytest.raises(ConfigError, match="not built yet"):
-        dynamic_backend({"name": "a", "command": "x", "prerequisite": {"command": "y"}})

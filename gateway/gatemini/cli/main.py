@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stats": ("catalog", "what the tools would cost in context, and which are used"),
     "doctor": ("doctor", "check config, backends, keys, cache, sandbox and model; say how to mend each"),
     "demo": ("demonstration", "a session with the embedded demo backends"),
+    "init": ("starter", "write a commented configuration to begin with"),
     "config": ("configuration", "check, schema, show"),
     "import": ("imports", "take over what other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),

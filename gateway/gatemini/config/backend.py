@@ -25,13 +25,13 @@ Transport = Literal["stdio", "streamable-http", "sse", "cli-adapter", "python"]
 def parse_duration(value: object) -> object:
     """`500ms`, `30s`, `5m`, `1h` → seconds as float; bare numbers are seconds."""
     if isinstance(value, bool):
-        raise ValueError("write a duration as 500ms, 30s, 5m or 1h")
+        raise ValueError("a duration such as 500ms, 30s, 5m or 1h")
     if isinstance(value, str):
         if _NUMBER.match(value):
             return float(value)
         match = _DURATION.match(value)
         if match is None:
-            raise ValueError("write a duration as 500ms, 30s, 5m or 1h")
+            raise ValueError("a duration such as 500ms, 30s, 5m or 1h")
         return float(match[1]) * _UNITS[match[2]]
     return value
 

@@ -302,6 +302,13 @@ class _Work:
                 self.error(
                     path, f"{self.whose(path)} holds {what}, which a header cannot carry", remedy="Remove it"
                 )
+        words = (config.command or "").split()
+        if len(words) > 1 and not config.args and not re.search(r"[/\\]", words[0]):
+            note = f"command is one program, and {config.command!r} holds blanks"
+            remedy = f"Write command: {words[0]} and put the rest into args"
+            self.built.problems.append(
+                self.entry.problem(("command",), note, remedy=remedy, severity="warning")
+            )
         for name in config.env:
             if not name or "=" in name or "\0" in name:
                 self.error(("env", name), f"{name!r} is no variable name")

@@ -30,14 +30,9 @@ class Pending:
 
 
 PENDING: dict[str, Pending] = {
-    "backends.*.fallback_chain": Pending("fallbacks are", "warning", ([], None)),
-    "backends.*.prerequisite": Pending("prerequisites are", "error", (None,)),
-    "backends.*.instance_mode": Pending("dedicated instances are", "error", ("shared",)),
-    "backends.*.pool": Pending("dedicated instances are", "warning"),
     "composite_tools": Pending("composite tools are", "error", ({}, None)),
     "registration.allow_hosts": Pending("limits on hosts are", "error", ([], None)),
     "health.restart_timeout": Pending("a limit on one restart is", "warning"),
-    "log_level": Pending("choosing the log level is", "warning", ("info",)),
 }
 
 

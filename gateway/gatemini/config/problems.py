@@ -73,8 +73,9 @@ class Problem:
 
     def reason(self) -> str:
         """What a disabled backend's status says: `MISSING_ONE is not set (backends.a.env.TOKEN)`."""
+        allowed = f", allowed: {self.allowed}" if self.allowed else ""
         tail = f" ({self.key})" if self.key else ""
-        return f"{self.found}{tail}"
+        return f"{self.found}{allowed}{tail}"
 
     def to_json(self) -> dict[str, Any]:
         return {

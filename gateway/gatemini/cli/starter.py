@@ -1,0 +1,66 @@
+"""`gatemini init`: a commented configuration to begin with, at the place where the gateway looks for it.
+
+An existing file is never overwritten. Above: main. Below: config.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from gatemini.cli import shell
+from gatemini.config.load import CONFIG_FILE, config_directory, load_config
+from gatemini.config.store import write_private
+from gatemini.errors import InvalidRequest
+
+app = shell.application("Begin.")
+
+STARTER = """\
+# Gatemini configuration. Check it with `gatemini config check`, try it with `gatemini doctor`.
+# All keys: docs/reference/configuration.md, or `gatemini config schema`.
+
+backends:
+  # Embedded and harmless: replace it by your own.
+  clock:
+    module: gatemini.demo.clock:server
+
+  # A server that is started as a process:
+  # files:
+  #   command: npx
+  #   args: [-y, "@modelcontextprotocol/server-filesystem", "${HOME}/notes"]
+
+  # A server behind a URL. A variable that is not set disables only this backend, and says so.
+  # search:
+  #   url: https://mcp.example.com/mcp
+  #   headers: {Authorization: "Bearer ${SEARCH_TOKEN}"}
+  #   timeout: 1m
+
+# What agents may register by themselves with register_manual.
+registration:
+  http: allow
+  stdio: deny
+  cli: deny
+
+# Other clients' files can be used as they are:
+# include: [~/.cursor/mcp.json]
+"""
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(app, words)
+
+
+@app.command()
+def init(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
+    """Write a commented configuration; an existing file is left alone."""
+    path = (config or config_directory() / CONFIG_FILE).expanduser()
+    if path.exists():
+        raise InvalidRequest(f"{path} is there already", hint="edit it, or give another place with -c")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(path, STARTER)
+    loaded = load_config(path, environ=os.environ)
+    if as_json:
+        shell.emit({"ok": True, "path": str(path), "backends": list(loaded.config.backends)})
+    else:
+        shell.say(f"wrote {path}")
+        shell.note("next: edit it, then `gatemini config check` and `gatemini doctor`")
