@@ -8,41 +8,17 @@ Above: session.py, worker.py. Below: engine.py, messages.py, the JavaScript of g
 from __future__ import annotations
 
 import ctypes
-import re
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Protocol
 
 from gatemini_sandbox import limits as codes
-from gatemini_sandbox.blame import refine
 from gatemini_sandbox.engine import PAGE, Budget, Engine, Ledger, Machine, Trapped
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.messages import (
-    DONE,
-    FAILED,
-    PROTOCOL,
-    Call,
-    Calls,
-    Console,
-    Done,
-    ErrorInfo,
-    Failed,
-    Outbox,
-    Reply,
-    Start,
-    Step,
-    Summary,
-    decode_console,
-    decode_error,
-    decode_outbox,
-    decode_summary,
-    encode_replies,
-    encode_start,
-)
+from gatemini_sandbox.messages import DONE, FAILED, PROTOCOL, Raw, outbox_head
 from gatemini_sandbox.wasi import Clock
 
 # JSValue is 64 bits with the tag in the upper half (NaN boxing of 32-bit builds, quickjs.h).
@@ -65,9 +41,6 @@ GC_BYTES = 2 * MIB
 COMPARE = 4096
 """Grain of the memory image: pieces of this size that a fresh instance already has are left out."""
 MOST_REJECTIONS = 20
-MOST_FRAMES = 20
-OUT_OF_MEMORY_NULL = "null (thrown as null"
-"""What is thrown when there is no memory left even for the error."""
 FUNCTIONS = (
     "begin",
     "run",
@@ -80,15 +53,10 @@ FUNCTIONS = (
     "rejected",
     "console",
 )
-_FRAME = re.compile(r"at ([^\n]*?) ?\(?" + re.escape(PROTOCOL["program"]) + r":(\d+):(\d+)\)?")
-
-
-class Runnable(Protocol):
-    """What a guest needs of a prepared program (wrap.Program)."""
-
-    @property
-    def js(self) -> str: ...
-    def position(self, line: int, byte_column: int) -> tuple[int, int]: ...
+JOB_THREW = 0xFFFFFFFE
+CONSOLE_HEAD = 16
+FULL = 0.9
+"""Part of its memory from which a guest that ended strangely is taken to have run out of it."""
 
 
 class Threw(Exception):
@@ -260,21 +228,17 @@ def _differences(fresh: bytes, booted: bytes) -> tuple[tuple[int, bytes], ...]:
 
 
 class Guest:
-    """One chain's guest, step by step and blocking; `stop` may be called from any thread."""
+    """One chain's guest, step by step and blocking. Gives raw facts: what it says is believed by steps.py only.
 
-    def __init__(
-        self, engine: Engine, image: Image, limits: Limits, ledger: Ledger, program: Runnable, start: Start
-    ) -> None:
+    `stop` may be called from any thread, everything else by one thread at a time.
+    """
+
+    def __init__(self, engine: Engine, image: Image, limits: Limits, ledger: Ledger, now_ms: float) -> None:
         self._engine = engine
         self._image = image
         self._limits = limits
-        self._program = program
-        self._start = start
+        self._now_ms = now_ms
         self._machine: Machine | None = None
-        self._known: set[int] = set()
-        self._notes: list[str] = []
-        self._summary: Summary | None = None
-        self.ended = False
         self.budget = Budget(limits.cpu_seconds, time.monotonic() + limits.wall_seconds, ledger)
 
     def stop(self) -> None:
@@ -290,42 +254,37 @@ class Guest:
     def memory_bytes(self) -> int:
         return 0 if self._machine is None else self._machine.locate()[1]
 
-    def begin(self) -> Step:
+    def begin(self, start: bytes, source: bytes) -> Raw:
         """The first step: a fresh machine, the start message, the code."""
-        source = self._program.js.encode("utf-8", "replace")
-        if len(source) > 2 * self._limits.code_bytes:  # erasing types may lengthen code a little
-            most = self._limits.code_bytes
-            return self._fail(
-                ErrorInfo("LimitError", f"the code is larger than {most} bytes", limit=codes.CODE)
-            )
-        return self._step(lambda: self._begin(source))
+        return self._step(lambda: self._begin(start, source))
 
-    def resume(self, replies: Sequence[Reply]) -> Step:
-        message = encode_replies(replies, self._limits, self._notes) if replies else b""
-        return self._step(lambda: self._resume(message))
+    def resume(self, replies: bytes) -> Raw:
+        """Goes on with a batch of replies; empty when only time has passed."""
+        return self._step(lambda: self._resume(replies))
 
-    def _step(self, work: Callable[[], Step]) -> Step:
+    def outcome(self) -> Raw:
+        """The end of a chain whose code is settled, without waiting for its open calls."""
+        return self._step(lambda: self._ended(Raw(end="done")))
+
+    def _step(self, work: Callable[[], Raw]) -> Raw:
+        raw = Raw()
         try:
             if self._machine is None:
                 self._restore()
-            step: Step = self._api.machine.run(work)
+            raw = self._api.machine.run(work)
         except Trapped as exc:
-            step = self._fail(self._limit_error(exc))
-        except Threw:
-            step = self._fail(
-                ErrorInfo("InternalError", "the bridge of this chain was broken by its own code")
-            )
-        except GuestFault as exc:
-            step = self._fail(ErrorInfo("InternalError", f"the chain broke its sandbox: {exc}"))
-        if not isinstance(step, Calls):
-            self.ended = True
+            raw = Raw(end="trapped", reason=exc.reason, detail=exc.text)
+        except (Threw, GuestFault) as exc:
+            detail = str(exc) if isinstance(exc, GuestFault) else ""
+            raw = Raw(end="broken", detail=detail)
+        if raw.end is not None:
+            self._last_words(raw)
             self.close()
-        return step
+        return raw
 
     def _restore(self) -> None:
         image = self._image
-        clock = Clock.at(self._start.now_ms)
-        machine = Machine(self._engine, self.budget, clock, self._limits.memory_mb * MIB)
+        machine = Machine(self._engine, self.budget, Clock.at(self._now_ms), self._limits.memory_mb * MIB)
         self._machine = machine
         address, size = machine.locate()
         missing = image.pages - size // PAGE
@@ -337,162 +296,66 @@ class Guest:
         machine.set_stack(image.stack_bottom + STACK_BYTES)
         self._api = Api(machine, image.context, image.inbox, image.scratch)
 
-    def _begin(self, source: bytes) -> Step:
+    def _begin(self, start: bytes, source: bytes) -> Raw:
         api, functions = self._api, self._image.functions
-        api.call(functions["begin"], api.parse(encode_start(self._start, self._limits)))
+        api.call(functions["begin"], api.parse(start))
         try:
             main = api.evaluate(source, PROTOCOL["program"])
         except Threw as exc:
-            return self._fail(self._describe(exc.value))
+            return self._ended(Raw(end="failed", text=api.text(api.call(functions["describe"], exc.value))))
         api.call(functions["run"], main)
         return self._pump()
 
-    def _resume(self, message: bytes) -> Step:
-        if message:
-            self._api.call(self._image.functions["deliver"], self._api.parse(message))
+    def _resume(self, replies: bytes) -> Raw:
+        if replies:
+            self._api.call(self._image.functions["deliver"], self._api.parse(replies))
         return self._pump()
 
-    def _pump(self) -> Step:
+    def _pump(self) -> Raw:
         """Runs jobs and due timers until nothing is left to do now."""
         machine, api, functions = self._api.machine, self._api, self._image.functions
-        calls: list[Call] = []
+        raw = Raw()
         while True:
-            while machine.call32("js_std_loop_once", api.context) == 0xFFFFFFFE:
+            while machine.call32("js_std_loop_once", api.context) == JOB_THREW:
                 reason = machine.call("JS_GetException", api.context)
                 api.call(functions["rejected"], UNDEFINED, reason)
-            outbox = decode_outbox(api.text(api.call(functions["collect"])), self._limits, self._known)
-            calls += outbox.calls
-            if outbox.state in (DONE, FAILED) or outbox.wake_ms != 0:
+            outbox = api.text(api.call(functions["collect"]))
+            raw.outboxes.append(outbox)
+            state, opened, wake = outbox_head(outbox)
+            if state in (DONE, FAILED) or wake != 0:
                 break
             api.call(functions["fire"])
-        self._check_canary()
-        return self._decide(outbox, calls)
+        if machine.read(self._image.stack_bottom, len(CANARY)) != CANARY:
+            raise Trapped(codes.STACK)
+        if state == FAILED:
+            raw.end = "failed"
+        elif state == DONE:
+            raw.end = "done" if opened == 0 else None
+        elif opened == 0 and wake is None:
+            raw.end = "deadlock"
+        return raw if raw.end is None else self._ended(raw)
 
-    def _decide(self, outbox: Outbox, calls: list[Call]) -> Step:
-        if outbox.state == FAILED:
-            if calls:
-                names = ", ".join(
-                    f"{call.backend or call.kind}.{call.tool or 'readResource'}" for call in calls
-                )
-                self._notes.append(f"not sent, because the code ended first: {names}"[:2000])
-            error = self._api.text(self._api.call(self._image.functions["outcome"]))
-            return self._fail(self._placed(*decode_error(error)))
-        if outbox.state == DONE:
-            return self._done() if outbox.open == 0 else Calls(calls, None, settled=True)
-        if outbox.open == 0 and outbox.wake_ms is None:
-            return self._fail(self._deadlock())
-        return Calls(calls, outbox.wake_ms)
-
-    def outcome(self) -> Step:
-        """The end of a chain whose code is settled, without waiting for its open calls."""
-        return self._step(self._done)
-
-    def _done(self) -> Done:
-        summary = self._sum_up()
-        text = self._api.text(self._api.call(self._image.functions["outcome"]))
-        return Done(
-            text.decode("utf-8", "replace"),
-            summary.kind,
-            [*self._notes, *summary.notes],
-            self._console(),
-            summary.unawaited,
-            summary.refs,
-        )
-
-    def _sum_up(self) -> Summary:
-        """Reports rejections nobody handled, then asks for notes and ids."""
-        api, image = self._api, self._image
-        entry = int.from_bytes(api.machine.read(image.rejections + 4, 4), "little")
+    def _ended(self, raw: Raw) -> Raw:
+        """Adds what the guest says at its end: value or error, notes, ids."""
+        api, functions = self._api, self._image.functions
+        if not raw.text and raw.end in ("done", "failed"):
+            raw.text = api.text(api.call(functions["outcome"]))
+        entry = int.from_bytes(api.machine.read(self._image.rejections + 4, 4), "little")
         for _ in range(MOST_REJECTIONS):
-            if entry == image.rejections:
+            if entry == self._image.rejections:
                 break
             _, after, promise, reason = struct.unpack("<IIQQ", api.machine.read(entry, 24))
-            duplicates = (api.machine.call("JS_DupValue", api.context, value) for value in (promise, reason))
-            api.call(image.functions["rejected"], *duplicates)
+            duplicates = [api.machine.call("JS_DupValue", api.context, value) for value in (promise, reason)]
+            api.call(functions["rejected"], *duplicates)
             entry = after
-        return decode_summary(api.text(api.call(image.functions["summary"])))
+        raw.summary = api.text(api.call(functions["summary"]))
+        return raw
 
-    def _fail(self, error: ErrorInfo) -> Failed:
-        """A failed end with whatever can still be learned: console always, notes if the guest still runs."""
-        notes, unawaited = list(self._notes), list[int]()
-        if error.limit is None and self._machine is not None:
-            try:
-                summary = self._machine.run(self._sum_up)
-                notes += summary.notes
-                unawaited = summary.unawaited
-            except (Trapped, Threw, GuestFault):
-                notes.append("the notes of this chain were lost with it")
-        return Failed(error, notes, self._console(), unawaited)
-
-    def _console(self) -> Console:
+    def _last_words(self, raw: Raw) -> None:
+        """The console buffer and the memory in use: both can be read even after a trap."""
         if self._machine is None:
-            return Console()
-        head = struct.unpack("<4i", self._machine.read(self._image.console, 16))
-        body = self._machine.read(self._image.console + 16, PROTOCOL["console"]["bytes"])
-        return decode_console(head, body)
-
-    # --- errors ------------------------------------------------------------------------------------------------
-
-    def _describe(self, thrown: int) -> ErrorInfo:
-        text = self._api.text(self._api.call(self._image.functions["describe"], thrown))
-        return self._placed(*decode_error(text))
-
-    def _placed(self, error: ErrorInfo, stack: str) -> ErrorInfo:
-        """Positions of the program's frames, as the author sees them; a memory error in our words."""
-        # QuickJS counts the columns of the first line, and of no other, from 0.
-        frames = [
-            (name, int(line), int(column) + (line == "1"))
-            for name, line, column in _FRAME.findall(stack)[:MOST_FRAMES]
-        ]
-        if frames and error.limit is None:
-            name, line, column = frames[0]
-            exact = refine(self._program.js, error.name, error.message, line, column, len(frames) > 1)
-            frames[0] = (name, *exact)
-        error.stack = [(name, *self._program.position(line, column)) for name, line, column in frames]
-        if error.stack:
-            _, error.line, error.column = error.stack[0]
-        if error.limit is None and error.message.startswith(OUT_OF_MEMORY_NULL) and self._is_full():
-            error.limit, error.message = codes.MEMORY, "out of memory"
-        if error.limit == codes.MEMORY:
-            error.name, error.message = "MemoryError", self._memory_text(error.message)
-        return error
-
-    def _is_full(self) -> bool:
-        return self.memory_bytes > 0.9 * self._limits.memory_mb * MIB
-
-    def _memory_text(self, cause: str) -> str:
-        return f"{cause}: the code may use {self._limits.memory_mb} MiB ({codes.MEMORY})"
-
-    def _deadlock(self) -> ErrorInfo:
-        if self._is_full():
-            return ErrorInfo("MemoryError", self._memory_text("out of memory"), limit=codes.MEMORY)
-        return ErrorInfo(
-            "DeadlockError",
-            "the code waits for a promise that nothing will settle: nothing left to run, no call open, no timer set",
-        )
-
-    def _limit_error(self, trapped: Trapped) -> ErrorInfo:
-        limits, reason = self._limits, trapped.reason
-        match reason:
-            case codes.CPU:
-                text = f"the code used more than {limits.cpu_seconds:g} s of CPU time ({codes.CPU})"
-                return ErrorInfo("TimeoutError", text, limit=codes.CPU)
-            case codes.WALL:
-                text = f"the chain ran longer than {limits.wall_seconds:g} s, waiting included ({codes.WALL})"
-                return ErrorInfo("TimeoutError", text, limit=codes.WALL)
-            case codes.STACK:
-                text = f"the code nests its calls too deeply: the stack is full ({codes.STACK})"
-                return ErrorInfo("StackError", text, limit=codes.STACK)
-            case codes.MEMORY:
-                return ErrorInfo("MemoryError", self._memory_text("out of memory"), limit=codes.MEMORY)
-            case "cancelled":
-                return ErrorInfo("CancelledError", "the chain was cancelled", limit="cancelled")
-        if self._is_full():
-            return ErrorInfo("MemoryError", self._memory_text("out of memory"), limit=codes.MEMORY)
-        return ErrorInfo(
-            "InternalError", f"the guest ended itself: {trapped.text[:200]}", limit="sandbox.guest_fault"
-        )
-
-    def _check_canary(self) -> None:
-        if self._api.machine.read(self._image.stack_bottom, len(CANARY)) != CANARY:
-            raise Trapped(codes.STACK)
+            return
+        raw.full = self.memory_bytes > FULL * self._limits.memory_mb * MIB
+        head = self._machine.read(self._image.console, CONSOLE_HEAD)
+        used = min(max(int.from_bytes(head[:4], "little", signed=True), 0), PROTOCOL["console"]["bytes"])
+        raw.console = head + self._machine.read(self._image.console + CONSOLE_HEAD, used)

@@ -2,13 +2,14 @@
 
 What the guest says is checked for size, depth and shape before anyone believes it; every violation raises
 GuestFault. What the host says is put into the one JSON text the guest parses. The vocabulary is protocol.json.
-Above: session.py, worker.py. Below: errors.py, limits.py.
+Above: steps.py, guest.py, worker.py. Below: errors.py, limits.py.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -138,6 +139,26 @@ class Outbox:
     calls: list[Call]
 
 
+End = Literal["done", "failed", "deadlock", "trapped", "broken"]
+
+
+@dataclass(slots=True)
+class Raw:
+    """One step of a guest as bytes, to be believed by nobody yet: what crosses a worker's pipe.
+
+    `end` is None while the chain goes on. `text` is the value or the error's JSON, `reason` and `detail` say how it was
+    trapped or broke, `full` that its memory was nearly used up, `console` is head and body of the console buffer."""
+
+    outboxes: list[bytes] = field(default_factory=list)
+    end: End | None = None
+    text: bytes = b""
+    summary: bytes = b""
+    console: bytes = b""
+    reason: str = ""
+    detail: str = ""
+    full: bool = False
+
+
 # --- host to guest ---------------------------------------------------------------------------------------------
 
 
@@ -249,6 +270,21 @@ def decode(raw: bytes, what: str) -> Any:
         raise GuestFault(f"the guest's {what} is not JSON: {exc}") from None
 
 
+_HEAD = re.compile(rb'\{"state":(\d),"open":(\d{1,9}),"wake":(null|[0-9][0-9.e+-]{0,30}),')
+
+
+def outbox_head(raw: bytes) -> tuple[int, int, float | None]:
+    """State, open calls and time to the next timer, without decoding the calls."""
+    match = _HEAD.match(raw)
+    if match is None:
+        raise GuestFault("the guest's outbox has no head")
+    state, opened, wake = match.groups()
+    try:
+        return int(state), int(opened), None if wake == b"null" else float(wake)
+    except ValueError:
+        raise GuestFault("the guest's timer is no time") from None
+
+
 def decode_outbox(raw: bytes, limits: Limits, known: set[int]) -> Outbox:
     """A `collect` message. `known` holds the ids seen so far; a repeated one is a fault."""
     message = decode(raw, "outbox")
@@ -333,14 +369,15 @@ def decode_error(raw: bytes) -> tuple[ErrorInfo, str]:
     return error, text("stack") or ""
 
 
-def decode_console(head: Sequence[int], body: bytes) -> Console:
-    """The console buffer: `head` is bytes used, lines, lines dropped, lines cut; `body` ends lines by 0x0A."""
-    used = min(max(head[0], 0), len(body))
-    text = body[:used].decode("utf-8", "replace")
-    lines = text.split("\n")
+def decode_console(raw: bytes) -> Console:
+    """The console buffer: 16 bytes of head (bytes used, lines, lines dropped, lines cut), then lines ended by 0x0A."""
+    if len(raw) < 16:
+        return Console()
+    used, _, dropped, _ = struct.unpack("<4i", raw[:16])
+    lines = raw[16 : 16 + max(used, 0)].decode("utf-8", "replace").split("\n")
     if lines and lines[-1] == "":
         lines.pop()
-    return Console([line.replace("\x0b", "\n") for line in lines], max(head[2], 0))
+    return Console([line.replace("\x0b", "\n") for line in lines], max(dropped, 0))
 
 
 def _whole(value: Any) -> bool:

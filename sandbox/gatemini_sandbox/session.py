@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from gatemini_sandbox.engine import Engine, Ledger
-from gatemini_sandbox.errors import SessionClosed
-from gatemini_sandbox.guest import Guest, Image, Runnable, boot
+from gatemini_sandbox.errors import SessionClosed, WorkerLost
+from gatemini_sandbox.guest import Guest, Image, boot
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.messages import Calls, Reply, Start, Step
+from gatemini_sandbox.messages import Calls, Raw, Reply, Start, Step, encode_start
+from gatemini_sandbox.steps import Reader, Runnable
 from gatemini_sandbox.threads import GuestThreads
 
 Isolation = Literal["thread", "process"]
@@ -39,16 +40,29 @@ class Session(Protocol):
         ...
 
 
-class ThreadSession:
-    """A guest on this process's worker threads."""
+class Stepper(Protocol):
+    """A guest that is stepped: in this process (guest.Guest) or in a worker's (workers.RemoteGuest)."""
+
+    def begin(self, start: bytes, source: bytes) -> Raw: ...
+    def resume(self, replies: bytes) -> Raw: ...
+    def outcome(self) -> Raw: ...
+    def stop(self) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def memory_bytes(self) -> int: ...
+
+
+class GuestSession:
+    """A guest stepped on the sandbox's worker threads."""
 
     def __init__(self, sandbox: Sandbox, program: Runnable, start: Start, limits: Limits) -> None:
         self._sandbox = sandbox
         self._program = program
         self._start = start
         self._limits = limits
-        self._guest: Guest | None = None
-        self._running = self._closed = False
+        self._reader = Reader(program, limits)
+        self._guest: Stepper | None = None
+        self._running = self._closed = self._ended = False
 
     async def start(self) -> Step:
         if self._guest is not None:
@@ -57,7 +71,7 @@ class ThreadSession:
 
     async def resume(self, replies: Sequence[Reply]) -> Step:
         guest = self._live()
-        return await self._step(lambda: guest.resume(replies))
+        return await self._step(lambda: guest.resume(self._reader.replies(replies)))
 
     async def outcome(self) -> Step:
         return await self._step(self._live().outcome)
@@ -71,18 +85,21 @@ class ThreadSession:
         if not self._running:
             self._sandbox.free(guest)
 
-    def _live(self) -> Guest:
-        if self._guest is None or self._guest.ended or self._closed:
+    def _live(self) -> Stepper:
+        if self._guest is None or self._ended or self._closed:
             raise SessionClosed("this session is not at a step: it was not started, has ended, or is closed")
         return self._guest
 
-    def _begin(self) -> Step:
+    def _begin(self) -> Raw | Step:
+        source = self._program.js.encode("utf-8", "replace")
+        refused = self._reader.too_long(source)
+        if refused is not None:
+            return refused
         self._sandbox.warm()
-        guest = self._sandbox.guest(self._program, self._start, self._limits)
-        self._guest = guest
-        return guest.begin()
+        self._guest = self._sandbox.guest(self._limits, self._start.now_ms)
+        return self._guest.begin(encode_start(self._start, self._limits), source)
 
-    async def _step(self, work: Callable[[], Step]) -> Step:
+    async def _step(self, work: Callable[[], Raw | Step]) -> Step:
         if self._running or self._closed:
             raise SessionClosed("this session is busy or closed")
         self._running = True
@@ -92,13 +109,22 @@ class ThreadSession:
             self.close()
             raise
 
-    def _guarded(self, work: Callable[[], Step]) -> Step:
+    def _guarded(self, work: Callable[[], Raw | Step]) -> Step:
+        """On the worker thread: the step, read; frees the guest when it has ended or nobody waits any more."""
         try:
-            return work()
+            raw = work()
+            step = self._reader.step(raw) if isinstance(raw, Raw) else raw
+        except WorkerLost as exc:
+            step = self._reader.lost(str(exc))
         finally:
             self._running = False
             if self._closed and self._guest is not None:
                 self._guest.close()
+        if not isinstance(step, Calls):
+            self._ended = True
+            if self._guest is not None:
+                self._guest.close()
+        return step
 
     def _stop(self) -> None:
         self._closed = True
@@ -133,14 +159,14 @@ class Sandbox:
     def session(self, program: Runnable, start: Start, *, wall_seconds: float | None = None) -> Session:
         """A new session; nothing happens before its `start`. `wall_seconds` replaces the default limit."""
         limits = self.limits if wall_seconds is None else replace(self.limits, wall_seconds=wall_seconds)
-        return ThreadSession(self, program, start, limits)
+        return GuestSession(self, program, start, limits)
 
-    def guest(self, program: Runnable, start: Start, limits: Limits) -> Guest:
+    def guest(self, limits: Limits, now_ms: float) -> Stepper:
         if self._engine is None or self._image is None:
             raise SessionClosed("the sandbox is not warm")
-        return Guest(self._engine, self._image, limits, self.ledger, program, start)
+        return Guest(self._engine, self._image, limits, self.ledger, now_ms)
 
-    def free(self, guest: Guest) -> None:
+    def free(self, guest: Stepper) -> None:
         if guest.memory_bytes <= FREE_INLINE_BYTES:
             guest.close()
         else:
@@ -151,4 +177,4 @@ class Sandbox:
         self.threads.close()
 
 
-__all__ = ["Calls", "Isolation", "Sandbox", "Session", "ThreadSession"]
+__all__ = ["Isolation", "Sandbox", "Session"]

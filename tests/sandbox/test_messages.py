@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import struct
 
 import orjson
 import pytest
@@ -21,6 +22,7 @@ from gatemini_sandbox.messages import (
     encode_replies,
     encode_start,
     keep_digits,
+    outbox_head,
 )
 
 LIMITS = Limits()
@@ -119,11 +121,24 @@ def test_an_error_of_wrong_types_keeps_what_fits():
     )
 
 
+def console(used: int, dropped: int, body: bytes) -> bytes:
+    return struct.pack("<4i", used, 1, dropped, 0) + body
+
+
 def test_a_console_buffer_with_lies_in_its_head_is_read_within_bounds():
-    assert decode_console((10**6, 1, 5, 0), b"abc\n").lines == ["abc"]
-    assert decode_console((-5, 1, -7, 0), b"abc\n").lines == []
-    assert decode_console((-5, 1, -7, 0), b"abc\n").dropped == 0
-    assert decode_console((3, 1, 0, 0), b"\xff\x0bb\n").lines == ["\ufffd\nb"]
+    assert decode_console(console(10**6, 5, b"abc\n")).lines == ["abc"]
+    assert decode_console(console(-5, -7, b"abc\n")).lines == []
+    assert decode_console(console(-5, -7, b"abc\n")).dropped == 0
+    assert decode_console(console(3, 0, b"\xff\x0bb\n")).lines == ["\ufffd\nb"]
+    assert decode_console(b"short").lines == []
+
+
+@pytest.mark.parametrize(
+    "bad", [b"", b"{}", b'{"state":0,"open":1,"wake":-1,', b'{"state":0,"open":1,"wake":1e+-5,']
+)
+def test_an_outbox_without_a_head_is_a_fault(bad):
+    with pytest.raises(GuestFault):
+        outbox_head(bad)
 
 
 def test_a_start_needs_a_whole_seed():

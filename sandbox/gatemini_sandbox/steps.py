@@ -1,0 +1,181 @@
+"""From what a guest said, as bytes, to a step the gateway can act on: the one place that believes any of it.
+
+A Reader goes with one chain: it knows the ids used so far, the notes, and the way from the guest's positions to the
+submitted text. Pure. Above: session.py. Below: messages.py (decoding), blame.py (exact positions).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from gatemini_sandbox import limits as codes
+from gatemini_sandbox.blame import refine
+from gatemini_sandbox.errors import GuestFault
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import (
+    DONE,
+    PROTOCOL,
+    Call,
+    Calls,
+    Done,
+    ErrorInfo,
+    Failed,
+    Raw,
+    Reply,
+    Step,
+    Summary,
+    decode_console,
+    decode_error,
+    decode_outbox,
+    decode_summary,
+    encode_replies,
+)
+
+MOST_FRAMES = 20
+OUT_OF_MEMORY_NULL = "null (thrown as null"
+"""What is thrown when there is no memory left even for the error."""
+_FRAME = re.compile(r"at ([^\n]*?) ?\(?" + re.escape(PROTOCOL["program"]) + r":(\d{1,9}):(\d{1,9})\)?")
+
+
+class Runnable(Protocol):
+    """What a guest needs of a prepared program (wrap.Program)."""
+
+    @property
+    def js(self) -> str: ...
+    def position(self, line: int, byte_column: int) -> tuple[int, int]: ...
+
+
+class Reader:
+    """Reads the steps of one chain."""
+
+    def __init__(self, program: Runnable, limits: Limits) -> None:
+        self._program = program
+        self._limits = limits
+        self._known: set[int] = set()
+        self._notes: list[str] = []
+
+    def replies(self, replies: Sequence[Reply]) -> bytes:
+        """The message for the guest; notes what had to be changed."""
+        return encode_replies(replies, self._limits, self._notes) if replies else b""
+
+    def too_long(self, source: bytes) -> Failed | None:
+        """The end of code over its limit; erasing types may have lengthened it a little."""
+        most = self._limits.code_bytes
+        if len(source) <= 2 * most:
+            return None
+        return Failed(
+            ErrorInfo("LimitError", f"the code is larger than {most} bytes ({codes.CODE})", limit=codes.CODE)
+        )
+
+    def lost(self, text: str) -> Failed:
+        """The end of a chain whose worker is gone."""
+        return Failed(ErrorInfo("WorkerLost", text, limit="sandbox.worker_lost"), list(self._notes))
+
+    def step(self, raw: Raw) -> Step:
+        try:
+            return self._step(raw)
+        except GuestFault as exc:
+            return Failed(
+                ErrorInfo(
+                    "InternalError", f"the chain broke its sandbox: {exc}", limit="sandbox.guest_fault"
+                ),
+                list(self._notes),
+                decode_console(raw.console),
+            )
+
+    def _step(self, raw: Raw) -> Step:
+        outboxes = [decode_outbox(text, self._limits, self._known) for text in raw.outboxes]
+        calls = [call for outbox in outboxes for call in outbox.calls]
+        if raw.end is None:
+            if not outboxes:
+                raise GuestFault("the guest said nothing")
+            last = outboxes[-1]
+            return Calls(calls, None, settled=True) if last.state == DONE else Calls(calls, last.wake_ms)
+        if raw.end == "done":
+            summary = self._summary(raw)
+            return Done(
+                raw.text.decode("utf-8", "replace"),
+                summary.kind,
+                [*self._notes, *summary.notes],
+                decode_console(raw.console),
+                summary.unawaited,
+                summary.refs,
+            )
+        self._note_unsent(calls)
+        summary = self._summary(raw)
+        notes = [*self._notes, *summary.notes]
+        return Failed(self._error(raw), notes, decode_console(raw.console), summary.unawaited)
+
+    @staticmethod
+    def _summary(raw: Raw) -> Summary:
+        return decode_summary(raw.summary) if raw.summary else Summary("undefined", [], [], [])
+
+    def _note_unsent(self, calls: Sequence[Call]) -> None:
+        if calls:
+            names = ", ".join(f"{call.backend or call.kind}.{call.tool or 'readResource'}" for call in calls)
+            self._notes.append(f"not sent, because the code ended first: {names}"[:2000])
+
+    def _error(self, raw: Raw) -> ErrorInfo:
+        if raw.end == "failed":
+            return self._placed(*decode_error(raw.text), raw.full)
+        if raw.full and (raw.end != "trapped" or raw.reason == "fault"):
+            return self._limit("MemoryError", self._memory_text("out of memory"), codes.MEMORY)
+        if raw.end == "deadlock":
+            text = "the code waits for a promise that nothing will settle: nothing left to run"
+            return ErrorInfo("DeadlockError", f"{text}, no call open, no timer set")
+        if raw.end == "trapped":
+            return self._trapped(raw)
+        return self._limit(
+            "InternalError",
+            f"the bridge of this chain was broken by its own code. {raw.detail}".strip(),
+            "sandbox.guest_fault",
+        )
+
+    def _placed(self, error: ErrorInfo, stack: str, full: bool) -> ErrorInfo:
+        """Positions of the program's frames, as the author sees them; a memory error in our words."""
+        # QuickJS counts the columns of the first line, and of no other, from 0.
+        frames = [
+            (name, int(line), int(column) + (line == "1"))
+            for name, line, column in _FRAME.findall(stack)[:MOST_FRAMES]
+        ]
+        if frames and error.limit is None:
+            name, line, column = frames[0]
+            exact = refine(self._program.js, error.name, error.message, line, column, len(frames) > 1)
+            frames[0] = (name, *exact)
+        error.stack = [(name, *self._program.position(line, column)) for name, line, column in frames]
+        if error.stack:
+            _, error.line, error.column = error.stack[0]
+        if error.limit is None and full and error.message.startswith(OUT_OF_MEMORY_NULL):
+            error.limit, error.message = codes.MEMORY, "out of memory"
+        if error.limit == codes.MEMORY:
+            error.name, error.message = "MemoryError", self._memory_text(error.message)
+        return error
+
+    def _memory_text(self, cause: str) -> str:
+        return f"{cause}: the code may use {self._limits.memory_mb} MiB ({codes.MEMORY})"
+
+    @staticmethod
+    def _limit(name: str, text: str, code: str) -> ErrorInfo:
+        return ErrorInfo(name, text, limit=code)
+
+    def _trapped(self, raw: Raw) -> ErrorInfo:
+        limits = self._limits
+        match raw.reason:
+            case codes.CPU:
+                text = f"the code used more than {limits.cpu_seconds:g} s of CPU time ({codes.CPU})"
+                return self._limit("TimeoutError", text, codes.CPU)
+            case codes.WALL:
+                text = f"the chain ran longer than {limits.wall_seconds:g} s, waiting included ({codes.WALL})"
+                return self._limit("TimeoutError", text, codes.WALL)
+            case codes.STACK:
+                text = f"the code nests its calls too deeply: the stack is full ({codes.STACK})"
+                return self._limit("StackError", text, codes.STACK)
+            case codes.MEMORY:
+                return self._limit("MemoryError", self._memory_text("out of memory"), codes.MEMORY)
+            case "cancelled":
+                return self._limit("CancelledError", "the chain was cancelled", "cancelled")
+        return self._limit(
+            "InternalError", f"the guest ended itself: {raw.detail[:200]}", "sandbox.guest_fault"
+        )
