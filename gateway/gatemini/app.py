@@ -22,6 +22,7 @@ from gatemini.cache import Cache, config_hash, default_path
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.schema import BackendConfig, SandboxConfig
+from gatemini.config.secrets import Redactor
 from gatemini.errors import ConfigError
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
@@ -50,7 +51,7 @@ CLOSING_SECONDS = 15.0
 class App:
     """One running gateway. Made by `open`."""
 
-    def __init__(self, loaded: Loaded, cache: Cache) -> None:
+    def __init__(self, loaded: Loaded, cache: Cache, redactor: Redactor) -> None:
         config = loaded.config
         self.loaded = loaded
         self.cache = cache
@@ -103,22 +104,28 @@ class App:
             discovery=self.catalog.call_inside,
         )
         self.tools = MetaTools(
-            self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self._listed
+            self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self._listed, redactor
         )
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, config_path: Path | None = None, *, environ: Mapping[str, str] | None = None
+        cls,
+        config_path: Path | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        redactor: Redactor | None = None,
     ) -> AsyncIterator[App]:
         """A running gateway: backends start concurrently, nothing is waited for.
 
-        Raises ConfigError when the configuration as a whole cannot be used.
+        `redactor`, where the caller has one (for its log), learns every secret of the configuration. Raises ConfigError when the configuration as a whole cannot be used.
         """
         loaded = load_config(config_path, environ=os.environ if environ is None else environ)
         cache = Cache(loaded.config.cache_path)
         await anyio.to_thread.run_sync(cache.load)
-        app = cls(loaded, cache)
+        redactor = redactor or Redactor()
+        redactor.add(loaded.secrets)
+        app = cls(loaded, cache, redactor)
         async with anyio.create_task_group() as group:
             await group.start(app.manager.run)
             app._start_backends()

@@ -14,10 +14,13 @@ from pathlib import Path
 import anyio
 
 from gatemini.app import App
+from gatemini.config.secrets import RedactingFormatter, Redactor
 from gatemini.errors import ConfigError
 from gatemini.server.descriptors import Wire, claim_stdio
 from gatemini.server.gateway import build_server
 from gatemini.server.stdio import serve_wire
+
+LOG_FORMAT = "gatemini: %(levelname)s %(name)s: %(message)s"
 
 
 def main(config_path: Path | None, wire: Wire | None = None) -> int:
@@ -26,13 +29,14 @@ def main(config_path: Path | None, wire: Wire | None = None) -> int:
     `wire` is stdin and stdout when the caller has claimed them already (before the heavy imports).
     """
     wire = wire or claim_stdio()
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="gatemini: %(levelname)s %(name)s: %(message)s"
-    )
+    redactor = Redactor()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(RedactingFormatter(redactor, LOG_FORMAT))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     for noisy in ("mcp", "httpx", "httpx2", "httpcore"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
-        anyio.run(_serve, wire, config_path)
+        anyio.run(_serve, wire, config_path, redactor)
     except ConfigError as exc:
         print(exc.text(), file=sys.stderr)
         return 1
@@ -41,8 +45,9 @@ def main(config_path: Path | None, wire: Wire | None = None) -> int:
     return 0
 
 
-async def _serve(wire: Wire, config_path: Path | None) -> None:
-    async with App.open(config_path) as app, anyio.create_task_group() as group:
+async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor) -> None:
+    async with App.open(config_path, redactor=redactor) as app, anyio.create_task_group() as group:
+        logging.getLogger().setLevel(app.loaded.config.log_level.upper())
         for problem in app.problems():
             logging.getLogger("gatemini.config").warning("%s", problem)
         group.start_soon(_stop_on_signal, group.cancel_scope)

@@ -28,6 +28,7 @@ class Surface:
         self._tools = tools
         self._view = view
         self._index = index
+        self._redactor = tools.redactor
         self.session = session
         self._definitions: list[Json] | None = None
 
@@ -52,14 +53,18 @@ class Surface:
 
     def read_resource(self, uri: str) -> tuple[str, str]:
         """(MIME type, text); raises ResourceNotFound or ResultGone."""
-        return read_resource(self._view(self.session), uri)
+        mime, text = read_resource(self._view(self.session), uri)
+        return mime, self._redactor.redact(text)
 
     def list_prompts(self) -> list[Json]:
         return PROMPTS
 
     def get_prompt(self, name: str, arguments: dict[str, str]) -> Json:
         """The prompt's messages; raises ResourceNotFound or InvalidRequest."""
-        return get_prompt(self._view(self.session), self._index, name, arguments)
+        prompt: Json = self._redactor.value(
+            get_prompt(self._view(self.session), self._index, name, arguments)
+        )
+        return prompt
 
     def complete(self, reference: Json, argument: str, value: str) -> list[str]:
         """Values an argument of a template or prompt may take."""

@@ -18,6 +18,7 @@ from gatemini.chain.invoke import CallRecord
 from gatemini.chain.run import ChainRequest, run_chain
 from gatemini.chain.services import ChainServices
 from gatemini.config.schema import SandboxConfig
+from gatemini.config.secrets import Redactor
 from gatemini.errors import GateminiError, InvalidRequest
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
@@ -55,6 +56,8 @@ class MetaTools:
     config: SandboxConfig
     listed: Callable[[float], Awaitable[list[str]]]
     """Waits up to so many seconds; the names of backends still starting that nothing is known of."""
+    redactor: Redactor
+    """Knows every resolved secret: none leaves in an answer, whoever put it there."""
 
     async def call(
         self, name: str, arguments: Any, session: Session, *, on_call_done: OnCallDone | None = None
@@ -70,9 +73,18 @@ class MetaTools:
                 error_result(f"InternalError: {type(exc).__name__} in {name}: {exc}", session),
                 0,
             )
+        result = self._without_secrets(result)
         returned = sum(len(block.get("text") or "") for block in result["content"])
         self.tracker.record_answer(name, max(processed, returned), returned, session.id)
         return result
+
+    def _without_secrets(self, result: Json) -> Json:
+        content = [
+            {**block, "text": self.redactor.redact(block["text"])} if "text" in block else block
+            for block in result["content"]
+        ]
+        told = {"_meta": self.redactor.value(result["_meta"])} if "_meta" in result else {}
+        return {**result, "content": content, **told}
 
     async def _dispatch(
         self, name: str, arguments: Any, session: Session, on_call_done: OnCallDone | None

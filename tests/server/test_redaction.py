@@ -1,0 +1,44 @@
+"""No secret of the configuration leaves in an answer, whoever put it there."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from fixtures.direct import DEMO_SERVER
+from fixtures.running import running_app
+
+SECRET = "s3cr3t-Token-value"
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_secret_that_a_backend_gives_back_is_redacted_everywhere_it_could_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    (tmp_path / ".env").write_text(f"MY_TOKEN={SECRET}\n")
+    backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}
+    async with running_app(tmp_path, {"demo": backend}) as app:
+        session = app.new_session()
+        surface = app.surface(session)
+        half, rest = SECRET[:9], SECRET[9:]
+        chains = {
+            "value": f"const s = {half!r} + {rest!r}; return {{ s, n: s.length }};",
+            "error": f"throw new Error({half!r} + {rest!r});",
+            "console": f"console.log({half!r} + {rest!r}); return 1;",
+            "tool error": f"return await demo.fail({{ message: {half!r} + {rest!r} }});",
+            "handle": f"return await demo.echo({{ rows: Array(3000).fill({half!r} + {rest!r}) }});",
+        }
+        for name, code in chains.items():
+            result = await surface.call_tool("call_tool_chain", {"code": code})
+            assert SECRET not in json.dumps(result), name
+            if name != "handle":  # there the reduction shows none of the values
+                assert "«secret " in json.dumps(result, ensure_ascii=False), name
+        # Inside the guest it is whole: only text that leaves is altered.
+        result = await surface.call_tool("call_tool_chain", {"code": chains["value"]})
+        assert json.loads(result["content"][0]["text"])["n"] == len(SECRET)
+        (handle,) = [h for h in session.results.handles() if "rows" in str(session.results.info(h))][:1]
+        assert SECRET not in surface.read_resource(f"gatemini://result/{handle}")[1]
+        keys = await surface.call_tool("get_required_keys_for_tool", {"tool_name": "demo.echo"})
+        assert "TOKEN" in keys["content"][0]["text"]
