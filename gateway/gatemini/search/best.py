@@ -30,6 +30,7 @@ from gatemini.search.words import (
     is_unspaced,
     pairs,
     parts,
+    proper_names,
     raw_words,
     squash,
     stem,
@@ -121,6 +122,7 @@ class BestRanker:
     def read(self, text: str) -> Query:
         """Words of the query with weights: unknown ones mended, known ones widened by what tools say instead."""
         spoken = parts(text)
+        named = proper_names(text)
         telling = [w for w in spoken if w not in STOP_WORDS and w not in FOREIGN_STOP_WORDS]
         terms: dict[str, float] = {}
         mended: dict[str, str] = {}
@@ -130,7 +132,7 @@ class BestRanker:
             if is_unspaced(word):
                 self._read_run(word, terms)
             else:
-                shown = self._read_word(word, terms)
+                shown = self._read_word(word, terms, mend=word not in named)
                 if shown is not None:
                     mended[word] = shown
         return Query(terms, squash(" ".join(telling or spoken))[:_MAX_SQUASHED], mended)
@@ -143,7 +145,7 @@ class BestRanker:
         for meant in foreign_run(run):
             _raise(terms, meant, FOREIGN_SHARE)
 
-    def _read_word(self, word: str, terms: dict[str, float]) -> str | None:
+    def _read_word(self, word: str, terms: dict[str, float], *, mend: bool) -> str | None:
         """Put a word's terms in; how it was mended, if a person should see that."""
         base = stem(word)
         known = self._lexical.postings
@@ -165,7 +167,7 @@ class BestRanker:
             for meant in said_instead:
                 _raise(terms, meant, FOREIGN_SHARE)
             return None
-        found = self.vocabulary.mend(word)
+        found = self.vocabulary.mend(word) if mend else None
         if found is None:
             _raise(terms, base, 1.0)  # still counts in what a perfect match would have
             return None

@@ -66,6 +66,14 @@ def words(text: str) -> list[str]:
     return [stem(word) for word in raw_words(text)]
 
 
+def proper_names(text: str) -> set[str]:
+    """Folded words that are written like names (`Munich`) within other words: no slips of anything."""
+    tokens = _PLAIN.findall(text)
+    return (
+        {fold(token) for token in tokens[1:] if token.istitle()} if any(map(str.islower, tokens)) else set()
+    )
+
+
 def squash(text: str) -> str:
     """Letters and digits only, folded: `get_user-Info` → `getuserinfo`."""
     return _NOT_ALNUM.sub("", fold(text))

@@ -1,0 +1,107 @@
+"""Search must not get worse: floors on the built-in queries, and on the large benchmark where it is given.
+
+Floors stand a little below what was measured; timings are the benchmarks' business.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatemini.errors import ConfigError
+from gatemini.model import Tool
+from gatemini.search.embeddings import Embedder, load_embedder
+from gatemini.search.evaluate import Report, evaluate, parse_queries
+from gatemini.search.index import Ranking, SearchIndex
+
+BUILT_IN = Path(__file__).parents[1] / "data" / "search_queries.json"
+BENCHMARK = os.environ.get("GATEMINI_SEARCH_BENCH")
+ENCODED_AT_ONCE = 128
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    try:
+        found = load_embedder("bundled")
+    except ConfigError as error:
+        pytest.skip(error.message)
+    assert found is not None
+    return found
+
+
+def index_of(entries: Sequence[dict[str, Any]], ranking: Ranking, model: Embedder | None) -> SearchIndex:
+    index = SearchIndex(ranking, model)
+    backends: dict[str, list[Tool]] = {}
+    for entry in entries:
+        backend = entry.get("backend") or entry["server"]
+        tool = Tool(backend, entry["name"], entry["description"] or "", entry["inputSchema"] or {})
+        backends.setdefault(backend, []).append(tool)
+    for backend, tools in backends.items():
+        index.replace(backend, tools)
+    while model is not None and (pending := index.pending(ENCODED_AT_ONCE)):
+        index.supply(dict(zip(pending, model.encode(list(pending.values())), strict=True)))
+    return index
+
+
+def searching(index: SearchIndex) -> Callable[[str, int], list[str]]:
+    return lambda query, limit: [hit.tool.qualified for hit in index.search(query, limit=limit).hits]
+
+
+def built_in(ranking: Ranking, model: Embedder | None = None) -> Report:
+    data = json.loads(BUILT_IN.read_text("utf-8"))
+    return evaluate(searching(index_of(data["tools"], ranking, model)), parse_queries(data))
+
+
+def test_the_built_in_set_is_large_enough() -> None:
+    data = json.loads(BUILT_IN.read_text("utf-8"))
+    assert len(data["tools"]) >= 60
+    assert len(parse_queries(data)) >= 120
+
+
+def test_best_finds_what_is_meant_without_a_model() -> None:
+    report = built_in("best")
+    assert report.macro.recall[5] >= 0.93, report.misses
+    assert report.macro.mrr >= 0.88
+    for kind in ("exact", "typo", "partial", "multilingual"):
+        assert report.categories[kind].recall[5] >= 0.94, (kind, report.misses)
+
+
+def test_best_finds_more_with_the_bundled_model(embedder: Embedder) -> None:
+    report = built_in("best", embedder)
+    assert report.macro.recall[5] >= 0.95, report.misses
+    assert report.macro.mrr >= 0.90
+    assert report.categories["paraphrase"].recall[5] >= 0.80
+
+
+def test_the_classic_ladder_is_what_it_was() -> None:
+    report = built_in("classic")
+    assert report.macro.recall[5] >= 0.60
+    assert report.categories["exact"].recall[5] >= 0.95
+
+
+def benchmark(ranking: Ranking, model: Embedder | None) -> Report:
+    if BENCHMARK is None:
+        pytest.skip("GATEMINI_SEARCH_BENCH does not name the folder of the benchmark")
+    folder = Path(BENCHMARK)
+    entries = json.loads((folder / "corpus.json").read_text("utf-8"))["tools"]
+    queries = [q for f in sorted(folder.glob("queries_*.json")) for q in json.loads(f.read_text("utf-8"))]
+    return evaluate(searching(index_of(entries, ranking, model)), parse_queries(queries))
+
+
+@pytest.mark.slow
+def test_the_benchmark_without_a_model() -> None:
+    report = benchmark("best", None)
+    assert report.macro.recall[5] >= 0.70
+    assert report.macro.mrr >= 0.66
+
+
+@pytest.mark.slow
+def test_the_benchmark_with_the_bundled_model(embedder: Embedder) -> None:
+    report = benchmark("best", embedder)
+    assert report.macro.recall[5] >= 0.80
+    assert report.macro.mrr >= 0.75
