@@ -89,13 +89,19 @@ class Ticker:
         self._running = 0
         self._thread: threading.Thread | None = None
 
-    def enter(self) -> None:
+    def prepare(self) -> None:
+        """Starts the thread, which then sleeps."""
         with self._wake:
-            self._running += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="sandbox-epoch", daemon=True)
                 self._thread.start()
-            elif self._running == 1:
+
+    def enter(self) -> None:
+        if self._thread is None:
+            self.prepare()
+        with self._wake:
+            self._running += 1
+            if self._running == 1:
                 self._wake.notify()
 
     def leave(self) -> None:

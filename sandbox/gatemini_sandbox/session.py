@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
 
+import anyio
+
 from gatemini_sandbox.engine import Engine, Ledger
 from gatemini_sandbox.errors import SessionClosed, WorkerLost
 from gatemini_sandbox.guest import Guest, Image, boot
@@ -20,6 +22,7 @@ from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Calls, Raw, Reply, Start, Step, encode_start
 from gatemini_sandbox.steps import Reader, Runnable
 from gatemini_sandbox.threads import GuestThreads
+from gatemini_sandbox.workers import RemoteGuest, Workers
 
 Isolation = Literal["thread", "process"]
 FREE_INLINE_BYTES = 16 * MIB
@@ -63,10 +66,13 @@ class GuestSession:
         self._reader = Reader(program, limits)
         self._guest: Stepper | None = None
         self._running = self._closed = self._ended = False
+        self._has_slot = self._slot_freed = False
 
     async def start(self) -> Step:
-        if self._guest is not None:
-            raise SessionClosed("this session has been started already")
+        if self._has_slot or self._closed:
+            raise SessionClosed("this session has been started already, or is closed")
+        await self._sandbox.take_slot()
+        self._has_slot = True
         return await self._step(self._begin)
 
     async def resume(self, replies: Sequence[Reply]) -> Step:
@@ -78,12 +84,18 @@ class GuestSession:
 
     def close(self) -> None:
         self._closed = True
+        self._free_slot()
         guest = self._guest
         if guest is None:
             return
         guest.stop()
         if not self._running:
             self._sandbox.free(guest)
+
+    def _free_slot(self) -> None:
+        if self._has_slot and not self._slot_freed:
+            self._slot_freed = True
+            self._sandbox.free_slot()
 
     def _live(self) -> Stepper:
         if self._guest is None or self._ended or self._closed:
@@ -104,10 +116,14 @@ class GuestSession:
             raise SessionClosed("this session is busy or closed")
         self._running = True
         try:
-            return await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
+            step = await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
         except BaseException:
+            self._running = False
             self.close()
             raise
+        if self._ended:
+            self._free_slot()
+        return step
 
     def _guarded(self, work: Callable[[], Raw | Step]) -> Step:
         """On the worker thread: the step, read; frees the guest when it has ended or nobody waits any more."""
@@ -146,13 +162,17 @@ class Sandbox:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._image: Image | None = None
+        self._workers = Workers(self.limits, cache_dir) if isolation == "process" else None
+        self._slots = anyio.Semaphore(self.limits.guests)
 
     def warm(self) -> None:
         """Blocking, idempotent: the module from the cache or compiled (about a second), the memory image made."""
         if self._image is not None:
             return
         with self._lock:
-            if self._image is None:
+            if self._workers is not None:
+                self._workers.warm()
+            elif self._image is None:
                 self._engine = Engine(self._cache_dir)
                 self._image = boot(self._engine, self.limits.memory_mb * MIB)
 
@@ -162,6 +182,8 @@ class Sandbox:
         return GuestSession(self, program, start, limits)
 
     def guest(self, limits: Limits, now_ms: float) -> Stepper:
+        if self._workers is not None:
+            return RemoteGuest(self._workers, limits, now_ms)
         if self._engine is None or self._image is None:
             raise SessionClosed("the sandbox is not warm")
         return Guest(self._engine, self._image, limits, self.ledger, now_ms)
@@ -175,6 +197,22 @@ class Sandbox:
     def close(self) -> None:
         """Ends the worker threads; sessions still open fail."""
         self.threads.close()
+        if self._workers is not None:
+            self._workers.close()
+
+    @property
+    def confinement(self) -> list[str]:
+        """The walls around worker processes that the kernel granted; empty in thread mode."""
+        return [] if self._workers is None else list(self._workers.confinement)
+
+    async def take_slot(self) -> None:
+        """In process mode a chain holds its worker until it ends; those beyond the limit wait their turn."""
+        if self._workers is not None:
+            await self._slots.acquire()
+
+    def free_slot(self) -> None:
+        if self._workers is not None:
+            self._slots.release()
 
 
 __all__ = ["Isolation", "Sandbox", "Session"]

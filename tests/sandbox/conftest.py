@@ -42,6 +42,29 @@ def small(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
     made.close()
 
 
+@pytest.fixture(scope="session")
+def tight_process(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
+    """As `tight`, in worker processes."""
+    made = Sandbox(
+        Limits(cpu_seconds=0.15, wall_seconds=20, memory_mb=48, calls=20),
+        cache_dir=module_cache,
+        isolation="process",
+    )
+    made.warm()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def small_process(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
+    """As `small`, in worker processes."""
+    limits = Limits(cpu_seconds=5, memory_mb=32, calls=20)
+    made = Sandbox(limits, cache_dir=module_cache, isolation="process")
+    made.warm()
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def run(sandbox: Sandbox) -> Runner:
     return Runner(sandbox)

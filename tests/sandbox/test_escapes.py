@@ -24,12 +24,14 @@ def test_there_are_enough_programs_and_each_says_how_it_ends():
     assert [name for name, code in PROGRAMS.items() if not HEAD.match(code)] == []
 
 
+@pytest.mark.parametrize("mode", ["thread", "process"])
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_a_hostile_program_ends_as_it_says_and_the_next_chain_works(
-    tight: Sandbox, small: Sandbox, name: str
+    request: pytest.FixtureRequest, name: str, mode: str
 ):
     code = PROGRAMS[name]
-    run = Runner(tight if "limit.cpu" in code else small)
+    fixture = ("tight" if "limit.cpu" in code else "small") + ("_process" if mode == "process" else "")
+    run = Runner(request.getfixturevalue(fixture))
     end = await run(code)
     check(end, *HEAD.match(code).groups())
     assert await run.value('console.log("next"); return [await demo.echo({ n: 1 })]') == [{"n": 1}]

@@ -1,0 +1,245 @@
+"""Guests in processes of their own, behind the interface of guest.Guest: one worker per chain, replaced when lost.
+
+Cancelling or an overrun kills the worker; a chain that ends leaves it for the next. Blocking, called on the sandbox's
+worker threads. Above: session.py. Below: frames.py, and worker.py on the other end of the pipes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import select
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any, cast
+
+import orjson
+
+from gatemini_sandbox import frames
+from gatemini_sandbox.errors import GuestFault, WorkerLost
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import PROTOCOL, End, Raw
+
+START_SECONDS = 60.0
+"""A worker's start: a second of compiling without a cache, on a loaded machine."""
+GRACE_SECONDS = 5.0
+"""What a step may take beyond the chain's CPU limit before its worker counts as wedged."""
+MOST_SPARE = 2
+"""Idle workers kept for the next chains."""
+ENDS = frozenset({None, "done", "failed", "deadlock", "trapped", "broken"})
+
+
+class Process:
+    """One worker process and its pipes."""
+
+    def __init__(self, limits: Limits, cache_dir: Path | None) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-s", "-m", "gatemini_sandbox.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            close_fds=True,
+            cwd="/" if sys.platform != "win32" else None,
+            start_new_session=True,
+        )
+        self._input = cast("IO[bytes]", self._process.stdin)
+        self._output = cast("IO[bytes]", self._process.stdout)
+        self.confinement: list[str] = []
+        self._settings = orjson.dumps(
+            {"limits": dataclasses.asdict(limits), "cache_dir": None if cache_dir is None else str(cache_dir)}
+        )
+
+    def make_ready(self) -> None:
+        """Sends the settings and waits for the worker to have shut itself in. Raises WorkerLost."""
+        operation, parts = self.exchange(frames.SETTINGS, [self._settings], START_SECONDS)
+        told = orjson.loads(parts[0]) if operation == frames.READY and len(parts) == 1 else None
+        if not isinstance(told, list):
+            self.kill()
+            raise WorkerLost("a sandbox worker did not start")
+        self.confinement = [str(wall) for wall in told]
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, operation: int, parts: list[bytes]) -> None:
+        try:
+            self._input.write(frames.pack(operation, parts))
+            self._input.flush()
+        except (OSError, ValueError):
+            raise WorkerLost("the sandbox worker of this chain is gone") from None
+
+    def exchange(self, operation: int, parts: list[bytes], seconds: float) -> tuple[int, list[bytes]]:
+        """A frame there, a frame back. Anything wrong kills the worker and raises WorkerLost."""
+        until = time.monotonic() + seconds
+        try:
+            self.send(operation, parts)
+            return frames.read(lambda size: self._receive(size, until))
+        except (GuestFault, OSError, ValueError) as exc:
+            self.kill()
+            raise WorkerLost(f"the sandbox worker of this chain ended: {exc}") from None
+        except WorkerLost:
+            self.kill()
+            raise
+
+    def _receive(self, size: int, until: float) -> bytes:
+        parts = []
+        while size > 0:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._output], [], [], left)[0]:
+                raise WorkerLost("the sandbox worker of this chain did not answer in time")
+            part = self._output.read1(min(size, 1 << 20))  # type: ignore[attr-defined]
+            if not part:
+                raise WorkerLost("the sandbox worker of this chain ended")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def kill(self) -> None:
+        """Ends the process and closes its pipes; idempotent, from any thread."""
+        with contextlib.suppress(OSError):
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._input, self._output):
+            with contextlib.suppress(OSError, ValueError):
+                pipe.close()
+
+
+class Workers:
+    """The processes of one sandbox: idle ones, and how to get one."""
+
+    def __init__(self, limits: Limits, cache_dir: Path | None) -> None:
+        self._limits = limits
+        self._cache_dir = cache_dir
+        self._idle: list[Process] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self.confinement: list[str] = []
+
+    def warm(self) -> None:
+        """One worker ready, idempotent."""
+        if not self._idle and not self._closed:
+            self.give_back(self.take())
+
+    def take(self) -> Process:
+        """An idle worker or a new one."""
+        with self._lock:
+            while self._idle:
+                process = self._idle.pop()
+                if process.alive():
+                    return process
+        process = Process(self._limits, self._cache_dir)
+        process.make_ready()
+        self.confinement = process.confinement
+        return process
+
+    def give_back(self, process: Process) -> None:
+        """For the next chain; one too many is ended."""
+        with self._lock:
+            keep = not self._closed and len(self._idle) < MOST_SPARE and process.alive()
+            if keep:
+                self._idle.append(process)
+        if not keep:
+            process.kill()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.kill()
+
+
+class RemoteGuest:
+    """A guest in a worker process, with the interface of guest.Guest."""
+
+    def __init__(self, workers: Workers, limits: Limits, now_ms: float) -> None:
+        self._workers = workers
+        self._limits = limits
+        self._now_ms = now_ms
+        self._process: Process | None = None
+        self._stopped = False
+        self._busy = False
+        self._lock = threading.Lock()
+
+    @property
+    def memory_bytes(self) -> int:
+        return 0  # not in this process
+
+    def begin(self, start: bytes, source: bytes) -> Raw:
+        process = self._workers.take()
+        with self._lock:
+            self._process = process
+            stopped = self._stopped
+        if stopped:
+            raise WorkerLost("the chain was cancelled")
+        head = orjson.dumps([self._limits.wall_seconds, self._now_ms])
+        return self._step(frames.START, [head, start, source])
+
+    def resume(self, replies: bytes) -> Raw:
+        return self._step(frames.REPLIES, [replies])
+
+    def outcome(self) -> Raw:
+        return self._step(frames.OUTCOME, [])
+
+    def _step(self, operation: int, parts: list[bytes]) -> Raw:
+        process = self._process
+        if process is None:
+            raise WorkerLost("the sandbox worker of this chain is gone")
+        self._busy = True
+        answer, got = process.exchange(operation, parts, self._limits.cpu_seconds + GRACE_SECONDS)
+        self._busy = False
+        try:
+            return unpack_raw(answer, got)
+        except GuestFault as exc:
+            process.kill()
+            raise WorkerLost(f"the sandbox worker of this chain said nonsense: {exc}") from None
+
+    def stop(self) -> None:
+        """Ends a guest that is running, by ending its process; one that is idle is left for `close`."""
+        with self._lock:
+            self._stopped = True
+            process = self._process if self._busy else None
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return
+        if self._busy:
+            process.kill()
+            return
+        try:
+            process.send(frames.DROP, [])
+        except WorkerLost:
+            process.kill()
+            return
+        self._workers.give_back(process)
+
+
+def unpack_raw(operation: int, parts: list[bytes]) -> Raw:
+    """A step from a worker's frame; raises GuestFault for anything else."""
+    if operation != frames.RAW or len(parts) < 4:
+        raise GuestFault("not a step")
+    try:
+        head: Any = orjson.loads(parts[0])
+    except orjson.JSONDecodeError:
+        raise GuestFault("a step without a head") from None
+    if not isinstance(head, dict) or head.get("end") not in ENDS:
+        raise GuestFault("a step with a wrong head")
+    reason, detail, full = head.get("reason"), head.get("detail"), head.get("full")
+    if not isinstance(reason, str) or not isinstance(detail, str) or not isinstance(full, bool):
+        raise GuestFault("a step with wrong fields")
+    if len(parts[3]) > PROTOCOL["console"]["bytes"] + 16:
+        raise GuestFault("a console larger than its buffer")
+    end = cast("End | None", head["end"])
+    return Raw(parts[4:], end, parts[1], parts[2], parts[3], reason, detail, full)
