@@ -31,6 +31,7 @@ def test_without_limits_everything_is_returned() -> None:
 def test_the_heaviest_field_goes_first_and_the_identity_last() -> None:
     assert compact(ROWS, budget_tokens=200)["dropped_fields"] == ["body"]
     made = compact(ROWS, budget_tokens=30)
+    assert made["returned_rows"] == 12
     assert made["dropped_fields"] == ["body", "name"]
     assert made["rows"] == [{"id": n} for n in range(made["returned_rows"])]
     assert made["note"] == f"fields left out: body, name; first {made['returned_rows']} of 20 rows"

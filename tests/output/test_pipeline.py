@@ -228,3 +228,15 @@ def test_a_large_document_without_long_arrays_is_outlined_all_the_same(store: Re
     shown = json.loads(reduced(value, store).text)
     assert shown["shown"]["latest"] == "1.0.9"
     assert any(re.search(r"versions > 1\.0\.\d+ … 1\.0\.\d+ \(\d+ keys\)", path) for path in shown["chunks"])
+
+
+def test_just_over_the_budget_an_answer_is_cut_only_when_that_makes_it_shorter_in_bytes_too(
+    store: ResultStore,
+) -> None:
+    whole = 0
+    for length in range(1001, 1300):
+        answer = reduced("a" * length, store, max_chars=1000)
+        whole += answer.footer is None
+        assert answer.bytes_out <= length
+        assert len(answer.text) <= 1000 or answer.bytes_out == length
+    assert 0 < whole < 299

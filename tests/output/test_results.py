@@ -250,3 +250,18 @@ def test_json_text_gives_what_load_gives_without_a_detour() -> None:
     assert store.json_text(store.save(text='{"b": 1, "a": [1.0]}')) == b'{"b": 1, "a": [1.0]}'
     assert store.json_text(store.save("[1")) == b'"[1"'
     assert store.json_text(store.save(text="plain")) == b'"plain"'
+
+
+def test_what_was_used_last_stays_in_memory_longest(tmp_path: Path) -> None:
+    store = ResultStore(memory_bytes=250, directory=tmp_path)
+    first, second = store.save("1" * 100), store.save("2" * 100)
+    store.load(first)
+    store.save("3" * 100)
+    (folder,) = tmp_path.iterdir()
+    assert [file.name for file in folder.iterdir()] == [second]
+
+
+def test_a_field_that_mixes_true_and_one_is_not_counted() -> None:
+    store = ResultStore()
+    rows = [{"id": n, "mixed": True if n % 2 else 1, "text": "1" if n % 2 else "2"} for n in range(50)]
+    assert store.info(store.save(rows))["digest"]["counts"] == {"text": {"2": 25, "1": 25}}

@@ -161,6 +161,8 @@ def test_a_table_goes_out_only_when_a_quarter_smaller_and_within_the_chunk_thres
     assert answer([{"identifier": n, "quantity": n} for n in range(150)]).startswith(
         "identifier,quantity\n0,0\n"
     )
+    longer = [{"id": n, "note": f"some words of row {n}"} for n in range(100)]
+    assert answer(longer).startswith("id,note\n0,some words of row 0\n")
     wide = [{"id": "x" * 100 + str(n)} for n in range(60)]
     assert answer(wide) == dump(wide)
     large = [{"identifier": n, "quantity": n} for n in range(3000)]
