@@ -20,7 +20,7 @@ from gatemini.output.jsontext import decode, parse
 
 WHOLE_BYTES = 1 << 20
 """Documents up to this size are parsed at once."""
-BATCH_BYTES = 256 << 10
+BATCH_BYTES = 96 << 10
 WINDOW_BYTES = 16 << 10
 """An array still open this far after the last one is where bulk lies."""
 LITERAL_BYTES = 1 << 20
