@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -295,3 +296,13 @@ def _emptied(value: Any, paths: list[tuple[str, ...]]) -> Any:
 
 def _emptied_at(value: Any, path: tuple[str, ...]) -> Any:
     return [] if not path else {**value, path[0]: _emptied_at(value[path[0]], path[1:])}
+
+
+def test_documents_nested_beyond_what_can_be_written_again_are_cut_as_text_and_kept_whole() -> None:
+    for depth in (200, 254, 255, 600, 1000, 5000):
+        text = '{"a":[' * depth + '"' + "x" * 4000 + '"' + "]}" * depth
+        with closing(ResultStore()) as store:
+            reduced = reduce_output(text, is_json=True, options=OutputOptions(max_chars=2000), store=store)
+            assert len(reduced.text) <= 2000
+            assert reduced.handle is not None
+            assert store.text(reduced.handle) == text

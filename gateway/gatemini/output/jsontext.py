@@ -20,6 +20,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _DOUBLE_DIGITS = 17
 """Decimal digits that always survive a double and back."""
 
+MAX_NESTING = 250
+"""Levels up to which documents are worked on (orjson writes 254); deeper ones are cut as text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
@@ -52,10 +55,27 @@ def parse(data: bytes) -> Parsed | None:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        return _parse_carefully(data)
+        return _shallow(_parse_carefully(data))
     if _says_the_same(value, data):
         return Parsed(value)
-    return _parse_carefully(data) or Parsed(value)
+    return _shallow(_parse_carefully(data) or Parsed(value))
+
+
+def _shallow(parsed: Parsed | None) -> Parsed | None:
+    """The document, unless it nests so deeply that writing it again would exhaust the interpreter's stack."""
+    if parsed is None:
+        return None
+    level = [parsed.value] if isinstance(parsed.value, dict | list) else []
+    for _ in range(MAX_NESTING):
+        if not level:
+            return parsed
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return None
 
 
 def _says_the_same(value: Any, data: bytes) -> bool:
