@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import tree_sitter_typescript
-from tree_sitter import Language, LogType, Node, Parser, Query, QueryCursor, Tree
+from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 LANGUAGE = Language(tree_sitter_typescript.language_typescript())
 
@@ -52,6 +52,7 @@ _KINDS = [
     "await_expression",
     "lookup_type",
     "array_type",
+    "type_query",
 ]
 _QUERY = Query(
     LANGUAGE,
@@ -71,11 +72,11 @@ _QUERY = Query(
 # Each round of repairs sees what the one before uncovered; real code needs one or two.
 MAX_REPAIRS = 32
 
-# Above this the trace of the parser that finds the offending token would take seconds.
-TRACE_LIMIT = 64 * 1024
-
 _SEPARATOR = re.compile(b"\xe2\x80[\xa8\xa9]")
-_KEYWORD_ALONE = re.compile(rb"\b(?:let|new)\b(?=\s*(?:\n|//|/\*))")
+_KEYWORD_ALONE = re.compile(
+    rb"\b(?:let|new|export|public|private|protected|readonly|abstract|override|declare)\b"
+    rb"(?=[ \t]*(?:/\*[^\n]*?\*/[ \t]*)*(?:\n|//|/\*[^\n]*\n))"
+)
 _INVISIBLE = re.compile(b"\xe2\x80\x8b|\xe2\x81\xa0")
 TEXTUAL = frozenset(["string_fragment", "string", "template_string", "regex_pattern", "escape_sequence"])
 
@@ -97,15 +98,24 @@ class Parsed:
     def doubtful(self) -> bool:
         """Whether the grammar fails, or is known to read such code in another way than TypeScript.
 
-        `tag<T>`…`` becomes two comparisons; `let` or `new` before a line break or a comment may become a name.
+        `tag<T>`…`` becomes two comparisons; a keyword before a line break or a comment may become a name, or stay a
+        modifier where TypeScript sees a name; a namespace may lose the body on its next line.
         """
-        if self.root.has_error or any(kind == "chained" for kind, _ in self.nodes):
+        if self.root.has_error or any(
+            kind == "chained" or _lost_body(kind, node) for kind, node in self.nodes
+        ):
             return True
         for match in _KEYWORD_ALONE.finditer(self.data):
-            node = self.root.descendant_for_byte_range(match.start(), match.start() + 3)
-            if node is not None and node.type == "identifier":
+            node = self.root.descendant_for_byte_range(match.start(), match.end())
+            if node is not None and node.start_byte == match.start() and node.end_byte == match.end():
                 return True
         return False
+
+
+def _lost_body(kind: str, node: Node) -> bool:
+    if kind not in ("internal_module", "module") or node.child_by_field_name("body") is not None:
+        return False
+    return node.parent is None or node.parent.type != "ambient_declaration"
 
 
 def parse(data: bytes) -> Parsed:
@@ -187,6 +197,11 @@ def _missing_break(data: bytes, root: Node, nodes: list[tuple[str, Node]]) -> tu
                 gap = first.end_byte, bracket.start_byte
                 if b"\n" in data[gap[0] : gap[1]]:
                     return gap
+        elif kind == "type_query":
+            # `typeof x` newline `(`: the grammar takes calls for part of the query.
+            inside = _gap_in_query(data, node)
+            if inside is not None:
+                return inside
         elif kind in ("as_expression", "satisfies_expression"):
             # `a as T` newline `(`: not callable without parentheses, so a new statement begins.
             parent = node.parent
@@ -197,6 +212,17 @@ def _missing_break(data: bytes, root: Node, nodes: list[tuple[str, Node]]) -> tu
                     if b"\n" in data[gap[0] : gap[1]]:
                         return gap
     return _glued_tail(data, root)
+
+
+def _gap_in_query(data: bytes, query: Node) -> tuple[int, int] | None:
+    end = query.start_byte
+    for node in descendants(query) if b"\n" in data[query.start_byte : query.end_byte] else ():
+        if node.child_count or node.type == "comment":
+            continue
+        if node.type in ("(", "[", "`") and b"\n" in data[end : node.start_byte]:
+            return end, node.start_byte
+        end = node.end_byte
+    return None
 
 
 def _glued_tail(data: bytes, root: Node) -> tuple[int, int] | None:
@@ -248,68 +274,23 @@ def last_statement(root: Node) -> Node | None:
 
 
 FUNCTION_DECLARATIONS = ("function_declaration", "generator_function_declaration")
+ANY_FUNCTION = frozenset(
+    [
+        *FUNCTION_DECLARATIONS,
+        "function_expression",
+        "arrow_function",
+        "method_definition",
+        "generator_function",
+        "class_static_block",
+    ]
+)
 
 
-def foreign_character(parsed: Parsed) -> int | None:
-    """Byte offset of the first character outside strings and comments that no JavaScript token holds."""
-    offset = at = 0
-    code = parsed.data.decode("utf-8", "replace")
-    for match in re.finditer(r"[^\x00-\x7f]", code):
-        character = match[0]
-        offset += len(code[at : match.start()].encode())
-        at = match.start()
-        if f"a{character}".isidentifier() or character.isspace() or character in "\ufeff\u200c\u200d":
-            continue
-        node = parsed.root.descendant_for_byte_range(offset, offset + 1)
-        if node is not None and node.type not in TEXTUAL and node.type not in ("comment", "hash_bang_line"):
-            return offset
-    return None
-
-
-def offending_offset(data: bytes, root: Node) -> int:
-    """Byte offset of the first token no reading of the text can go on with, by the parser's own trace."""
-    if len(data) <= TRACE_LIMIT:
-        found = _traced_offset(data)
-        if found is not None:
-            return found
-    node: Node | None = root
-    while node is not None:
-        inner = next((child for child in node.children if child.has_error or child.is_missing), None)
-        if inner is None or node.is_error:
-            return node.start_byte
-        node = inner
-    return 0
-
-
-def _traced_offset(data: bytes) -> int | None:
-    """The parser keeps several readings alive; the text is wrong where the last of them stops."""
-    best: list[tuple[int, int]] = []
-    place = (0, 0)
-    done = False
-
-    def note(kind: LogType, message: str) -> None:
-        nonlocal place, done
-        if done or kind is not LogType.PARSE:
-            return
-        if message.startswith(("lex_", "process ")):
-            numbers = re.search(r"row:(\d+), col(?:umn)?:(\d+)", message)
-            if numbers is not None:
-                place = int(numbers[1]), int(numbers[2])
-        elif message.startswith("detect_error"):
-            best.append(place)
-        elif message.startswith("resume"):
-            done = True
-
-    parser = Parser(LANGUAGE)
-    parser.logger = note
-    parser.parse(data)
-    if not best or not done:
-        return None
-    row, column = max(best)
-    starts = [0, *(match.end() for match in re.finditer(rb"\n", data))]
-    offset = starts[row] + column
-    blank = re.compile(rb"\s*").match(data, offset)
-    return blank.end() if blank is not None and blank.end() < len(data) else offset
+def enclosing_function(node: Node) -> Node | None:
+    current = node.parent
+    while current is not None and current.type not in ANY_FUNCTION:
+        current = current.parent
+    return current
 
 
 def descendants(node: Node) -> Iterator[Node]:

@@ -13,10 +13,12 @@ from typing import Literal
 from tree_sitter import Node
 
 from gatemini_sandbox.parse import (
+    ANY_FUNCTION,
     FUNCTION_DECLARATIONS,
     Parsed,
     code_end,
     descendants,
+    enclosing_function,
     identifiers,
     last_statement,
     text,
@@ -34,15 +36,6 @@ _DEFAULT = "__gatemini_default"
 # Called by name when nothing else gives a value.
 _ENTRY_NAMES = ("main", "run")
 _FUNCTIONS = ("function_declaration", "function_expression", "arrow_function")
-_ANY_FUNCTION = frozenset(
-    [
-        *_FUNCTIONS,
-        "method_definition",
-        "generator_function",
-        "generator_function_declaration",
-        "class_static_block",
-    ]
-)
 _TYPES = ("interface_declaration", "type_alias_declaration", "ambient_declaration", "function_signature")
 _DECLARATIONS = frozenset(
     [
@@ -301,13 +294,6 @@ class Shaper:
         return line, column, text(expression)
 
 
-def enclosing_function(node: Node) -> Node | None:
-    current = node.parent
-    while current is not None and current.type not in _ANY_FUNCTION:
-        current = current.parent
-    return current
-
-
 def _called(name: str) -> str:
     return f"await(typeof {name}==='function'?{name}():{name})"
 
@@ -373,7 +359,7 @@ def _outside_functions(node: Node) -> list[Node]:
     while stack:
         current = stack.pop()
         found.append(current)
-        stack.extend(child for child in current.named_children if child.type not in _ANY_FUNCTION)
+        stack.extend(child for child in current.named_children if child.type not in ANY_FUNCTION)
     return found
 
 

@@ -2,7 +2,7 @@
 
 Above: session.py and the gateway's chain. Below, in reading order: parse.py (one parse), typescript.py and emit.py
 (types away, enums and the like written out), shape.py (what gives the value), facts.py (how backends are used), oxc.py
-(the second opinion where the parse fails). Pure: same text, same backends, same program; results are kept.
+(the second opinion where the parse fails), diagnose.py (what is wrong where that fails too). Pure: same text, same backends, same program; results are kept.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from types import MappingProxyType
 
 from gatemini_sandbox import oxc
+from gatemini_sandbox.diagnose import check_awaits, check_characters, syntax_error
 from gatemini_sandbox.facts import Facts, gather
-from gatemini_sandbox.parse import Parsed, foreign_character, offending_offset, parse, text
+from gatemini_sandbox.parse import Parsed, parse
 from gatemini_sandbox.positions import Patch, Patched, SourceText
-from gatemini_sandbox.shape import Kind, Shape, Shaper, enclosing_function
+from gatemini_sandbox.shape import Kind, Shape, Shaper
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.typescript import Eraser
 
@@ -104,7 +105,7 @@ def _prepare(source: str, backends: frozenset[str]) -> Program:
     submitted = SourceText(source)
     parsed = parse(submitted.data)
     if not parsed.data.isascii():
-        _check_characters(parsed, submitted)
+        check_characters(parsed, submitted)
     if parsed.doubtful:
         for kind, node in parsed.nodes:
             if kind in _NAMED:  # named errors first: OXC leaves these as they are, or words them worse
@@ -113,7 +114,7 @@ def _prepare(source: str, backends: frozenset[str]) -> Program:
             printed = oxc.transform(submitted.text)
         except oxc.Refused as refusal:
             if parsed.root.has_error:
-                raise _syntax_error(str(refusal), submitted, parsed) from None
+                raise syntax_error(str(refusal), submitted, parsed) from None
         else:
             return _reprinted(source, submitted, printed, backends)
     patched, shape = _erased(parsed, submitted, backends)
@@ -126,7 +127,7 @@ def _erased(parsed: Parsed, text: SourceText, backends: frozenset[str]) -> tuple
     patch = Patch(parsed.data)
     for offset in parsed.breaks:
         patch.insert_after(offset, b";")
-    _check_awaits(parsed, text)
+    check_awaits(parsed, text)
     Eraser(parsed, text, patch).run(parsed.nodes)
     shape = Shaper(parsed, text, patch, backends).run()
     return patch.apply((_HEAD + shape.prefix).encode(), (shape.suffix + _TAIL).encode()), shape
@@ -141,8 +142,10 @@ def _reprinted(source: str, submitted: SourceText, printed: str, backends: froze
     def back(line: int, column: int) -> tuple[int, int]:
         return submitted.position(alignment.offset(text.offset(line, column)))
 
+    # Its fields are plain ones, whatever their names: `abstract = 1` must not be read as a modifier again.
+    nodes = [entry for entry in parsed.nodes if entry[0] != "public_field_definition"]
     try:
-        patched, shape = _erased(parsed, text, backends)
+        patched, shape = _erased(replace(parsed, nodes=nodes), text, backends)
     except SandboxSyntaxError as error:
         line, column = back(error.line, error.column)
         raise SandboxSyntaxError(
@@ -180,70 +183,3 @@ def _program(
         dropped_imports=tuple(shape.dropped_imports),
         _positions=positions,
     )
-
-
-def _check_awaits(parsed: Parsed, submitted: SourceText) -> None:
-    """The commonest slip of all: `rows.map((r) => await …)`. The guest would only say that a `;` is missing."""
-    for kind, node in parsed.nodes:
-        if kind != "await_expression":
-            continue
-        function = enclosing_function(node)
-        if function is None or any(child.type == "async" for child in function.children):
-            continue
-        line, column = submitted.position(node.start_byte)
-        raise SandboxSyntaxError(
-            "`await` is only valid in an async function",
-            line=line,
-            column=column,
-            source_line=submitted.line(line),
-            hint="write `async` in front of the function around it; with `.map` also wait for all: "
-            "`await Promise.all(xs.map(async (x) => …))`",
-        )
-
-
-# Characters that editors and chat programs put in place of the ones code needs.
-_LOOKALIKES = {
-    "\u2018": "'",
-    "\u2019": "'",
-    "\u201c": '"',
-    "\u201d": '"',
-    "\u00ab": '"',
-    "\u00bb": '"',
-    "\u2013": "-",
-    "\u2014": "--",
-    "\u2026": "...",
-    "\uff08": "(",
-    "\uff09": ")",
-    "\uff1b": ";",
-    "\uff0c": ",",
-}
-
-
-def _check_characters(parsed: Parsed, submitted: SourceText) -> None:
-    """The grammar takes nearly any character for a letter; the guest does not, and says so without a name."""
-    offset = foreign_character(parsed)
-    if offset is None:
-        return
-    line, column = submitted.position(offset)
-    source_line = submitted.line(line)
-    found = source_line[column - 1 : column]
-    meant = _LOOKALIKES.get(found)
-    raise SandboxSyntaxError(
-        f"Unexpected character {found} (U+{ord(found):04X})",
-        line=line,
-        column=column,
-        source_line=source_line,
-        hint=f"use {meant} instead" if meant else "put it inside a string",
-    )
-
-
-def _syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxSyntaxError:
-    offset = offending_offset(parsed.data, parsed.root)
-    line, column = submitted.position(offset)
-    source_line = submitted.line(line)
-    found = source_line[column - 1 : column]
-    if reason in ("Unexpected token", ""):
-        node = parsed.root.descendant_for_byte_range(offset, offset)
-        word = text(node) if node is not None and node.child_count == 0 else found
-        reason = f"Unexpected token `{word}`" if word.strip() else "Unexpected end of the code"
-    return SandboxSyntaxError(reason, line=line, column=column, source_line=source_line)

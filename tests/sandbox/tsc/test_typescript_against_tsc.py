@@ -27,17 +27,23 @@ NODE_SECONDS = 120
 pytestmark = pytest.mark.npm
 
 # Where TypeScript itself allows no line break, after and before these words.
-STAYS_BEFORE = (
-    "interface",
-    "type",
-    "abstract",
-    "async",
-    "return",
-    "throw",
-    "yield",
-    "declare",
-    "namespace",
-    "private",
+STAYS_BEFORE = frozenset(
+    (
+        "interface",
+        "type",
+        "abstract",
+        "async",
+        "return",
+        "throw",
+        "yield",
+        "declare",
+        "namespace",
+        "private",
+        "protected",
+        "public",
+        "readonly",
+        "override",
+    )
 )
 STAYS_AFTER = ("as", "satisfies", "extends", "[", "=>", "!")
 
@@ -120,7 +126,7 @@ class Composer:
             f"new Box < {t} > ( {a} ) . v!",
             f"( ( ) : number => < any > {{ q : {c} }}.q || {c} ) ( )",
             f"Number ( `${{ {a} as {t} }}` )",
-            f"( ( ) => {{ return < {t} > {c} }} ) ( )",
+            f"( ( ) => {{ return <{t}>( {self.value(0, awaits=False)} ) }} ) ( )",
         )
 
     def statement(self) -> str:
@@ -143,7 +149,7 @@ class Composer:
             f"namespace {n} {{ export const a : {t} = {c} ; export type T = {u} ; export function f ( ) : {u} {{ return a }} }}"
             f" out.push ( {n}.f ( ) , {n} ) ;",
             f"declare const {n} : {t} ; out.push ( typeof {n} ) ;",
-            f"class {n} < Q > implements I < {u} > {{ private readonly a : {t} = {c} ; b ? : {u} ; static c : {u} ;"
+            f"class {n} < Q > implements I<{u}> {{ private readonly a : {t} = {c} ; b ? : {u} ; static c : {u} ;"
             f" [ key : string ] : {u} ; constructor ( public d : {t} , e ? : {u} ) {{ }}"
             f" public m < R > ( this : {n}<any> , x : R ) : R {{ return x }} get g ( ) : {u} {{ return this.d }} }}"
             f" out.push ( new {n} < {u} > ( {b} ) . m ( {a} ) , new {n} ( 3 ) ) ;",
@@ -174,7 +180,9 @@ class Composer:
             if pieces[index].strip() == ";" and self.random.random() < drop:
                 pieces[index] = "\n"
             elif pieces[index] == " " and self.random.random() < rate:
-                one_line = before in STAYS_BEFORE or after.startswith(STAYS_AFTER)
+                one_line = bool(STAYS_BEFORE.intersection(before.split()[-1:])) or after.startswith(
+                    STAYS_AFTER
+                )
                 blanks = (
                     (" /* c */ ", "  ", "\t")
                     if one_line
@@ -207,7 +215,11 @@ def compare(programs: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def disagreements(results: list[dict[str, Any]]) -> str:
-    wrong = [r for r in results if r["theirs"] != "rejected" and r["ours"] != r["theirs"]]
+    wrong = [
+        r
+        for r in results
+        if r["theirs"] not in ("rejected", "threw SyntaxError") and r["ours"] != r["theirs"]
+    ]
     return "\n\n".join(
         f"{r['id']}\nours {r['ours']}\ntsc  {r['theirs']}\n{r['refusal'] or ''}\n{r['source']}\n-- erased\n{r['erased']}"
         for r in wrong[:5]

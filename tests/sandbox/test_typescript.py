@@ -1,0 +1,238 @@
+"""TypeScript erased: every written program gives its value in the real guest, and what is erased leaves its place."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fixtures.guest import Runner
+from gatemini_sandbox import Done
+from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.wrap import Program, prepare
+
+CASES = Path(__file__).parent / "cases"
+HEAD, TAIL = "(async function(){'use strict';", "\n})"
+
+
+def cases() -> dict[str, tuple[str, str]]:
+    """Name -> code and the JSON of its value, which the TypeScript compiler's output gives too (folder tsc)."""
+    found = {}
+    for path in sorted(CASES.glob("*.ts")):
+        parts = re.split(r"^//# (.*)\n", path.read_text("utf-8"), flags=re.MULTILINE)
+        for name, body in zip(parts[1::2], parts[2::2], strict=True):
+            code, value = re.split(r"^//= ", body, flags=re.MULTILINE)
+            found[f"{path.stem}: {name}"] = code, value.strip()
+    return found
+
+
+PROGRAMS = cases()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_the_guest_gives_the_value_the_compilers_output_gives(sandbox, name):
+    code, value = PROGRAMS[name]
+    end = await Runner(sandbox).program(prepare(code))
+    assert isinstance(end, Done), end
+    got = end.text if end.kind == "string" else json.loads(end.text)
+    assert got == json.loads(value)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_line_is_added_or_lost_by_erasing(name):
+    program = prepare(PROGRAMS[name][0])
+    if program.exact:
+        assert program.js.count("\n") == program.source.count("\n") + 1
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_word_that_stays_leads_back_to_itself(name):
+    program = prepare(PROGRAMS[name][0])
+    if not program.exact:
+        return
+    lines = program.source.split("\n")
+    wrong = []
+    for number, line in enumerate(program.js.split("\n"), 1):
+        begin = len(HEAD) if number == 1 else 0
+        for match in re.compile(r"(?<![\w$.\"'`{])[A-Za-z_]\w*").finditer(line, begin):
+            at = program.position(number, len(line[: match.start()].encode()) + 1)
+            here = lines[at[0] - 1][at[1] - 1 :] if at[0] <= len(lines) else ""
+            if at[0] == number and match[0] in lines[number - 1] and not here.startswith(match[0]):
+                wrong.append((match[0], number, at, here[:20]))
+    # Words of emitted code (enums, namespaces, parameter properties) point at the construct they came from.
+    emitted = len(
+        re.findall(
+            r"\b(?:enum|namespace|module|private|public|readonly|import|export|protected)\b", program.source
+        )
+    )
+    assert len(wrong) <= emitted * 40
+    if not emitted:
+        assert not wrong
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "const a = 1;\nreturn a < 2 && 3 > a;",
+        "const f = async (x) => { for await (const y of x) { await y?.z?.[0]; } };\nreturn f([]);",
+        "label: for (;;) { break label }\nreturn `as any ${1} : number`;",
+        "class A { #p = 1; static { this.q = 2 } get x() { return this.#p } *g() {} async *h() {} }\nreturn new A().x;",
+        "const r = /as \\/ <T>(x: y)/gu, d = 4 / 2 / 1;\nreturn r.test('') || d;",
+        "const { a = 1, ...b } = {}, [c, , ...d] = [];\nreturn { a, b, c, d, e() {}, get f() { return 1 } };",
+        "const type = 1, of = 2, as = 3; return type + of + as;",
+        "if (1) { } else { }\ntry { } catch { } finally { }\nreturn void 0;",
+    ],
+)
+def test_plain_javascript_is_not_touched(code):
+    assert prepare(code).js == HEAD + code + TAIL
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "place"),
+    [
+        ("let a = 1;\n@sealed class X {}", "decorators are not supported (@sealed)", (2, 1)),
+        ("class X {\n  @log() m() {}\n}", "decorators are not supported (@log)", (2, 3)),
+        ("class X {\n  accessor y = 1;\n}", "`accessor` fields are not supported", (2, 3)),
+        ("if (x) {\n  using y = z;\n}", "`using` declarations are not supported", (2, 3)),
+        (
+            "const q: import('a').B = 1;\nclass X { @dec y = 1 }",
+            "decorators are not supported (@dec)",
+            (2, 11),
+        ),
+    ],
+)
+def test_what_is_not_supported_is_named_with_its_place(code, message, place):
+    with pytest.raises(SandboxSyntaxError) as caught:
+        prepare(code)
+    assert caught.value.message == message
+    assert (caught.value.line, caught.value.column) == place
+    assert caught.value.kind == "unsupported"
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "const t = tag<string>`x`;\nreturn t;\nfunction tag(s: any) { return s[0] }",
+        "const v: import('./x').Y<string> = 'x';\nreturn v;",
+        "const o: any = 'x';\nlet\n  v: string = o;\nreturn v;",
+        "class A<in out T> { v!: T }\nreturn 'x';",
+    ],
+)
+@pytest.mark.anyio
+async def test_what_the_grammar_does_not_take_runs_by_the_second_opinion(sandbox, code):
+    program = prepare(code)
+    assert not program.exact
+    end = await Runner(sandbox).program(program)
+    assert isinstance(end, Done), end
+    assert end.text == "x"
+
+
+TOKENS = st.sampled_from(
+    [
+        "a",
+        "b",
+        "1",
+        "'x'",
+        "`t${a}`",
+        "+",
+        "-",
+        "<",
+        ">",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ";",
+        ":",
+        "?",
+        "!",
+        ".",
+        "=>",
+        "=",
+        "as",
+        "any",
+        "number",
+        "satisfies",
+        "enum",
+        "namespace",
+        "class",
+        "extends",
+        "interface",
+        "type",
+        "declare",
+        "const",
+        "let",
+        "function",
+        "async",
+        "await",
+        "return",
+        "export",
+        "default",
+        "import",
+        "from",
+        "private",
+        "readonly",
+        "abstract",
+        "@d",
+        "\n",
+        "//",
+        "/*",
+        "*/",
+        "/x/",
+        "...",
+        "?.",
+        "<T>",
+        "\u2028",
+        "\ufeff",
+        "“",
+        "é",
+        "😀",
+        "#p",
+        "\r\n",
+    ]
+)
+
+
+def outcome(code: str) -> Program | SandboxSyntaxError:
+    try:
+        return prepare(code, ["demo"])
+    except SandboxSyntaxError as error:
+        return error
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.one_of(
+        st.text(), st.lists(TOKENS, max_size=25).map(" ".join), st.lists(TOKENS, max_size=25).map("".join)
+    )
+)
+def test_any_text_gives_a_program_or_an_error_with_a_place_in_the_text(code):
+    result = outcome(code)
+    lines = re.split("\r\n|[\n\r\u2028\u2029]", code.removeprefix("\ufeff"))
+    if isinstance(result, Program):
+        places = [result.position(1, 1), result.position(10**6, 10**6), result.position(2, 3)]
+    else:
+        places = [(result.line, result.column)]
+        assert result.message in result.text()
+    for line, column in places:
+        assert 1 <= line <= len(lines)
+        assert 1 <= column <= len(lines[line - 1]) + 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(PROGRAMS)), st.data())
+def test_a_program_with_a_piece_cut_out_is_run_or_refused_in_words(name, data):
+    code = PROGRAMS[name][0]
+    start = data.draw(st.integers(0, len(code)))
+    end = data.draw(st.integers(start, min(len(code), start + 40)))
+    result = outcome(code[:start] + code[end:])
+    assert isinstance(result, Program) or result.message
