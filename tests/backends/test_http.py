@@ -344,6 +344,51 @@ async def test_old_servers_are_spoken_to_over_their_event_stream(bench: Bench, s
         await bench.call("echo", {"end": True})
 
 
+async def test_the_stateless_revision_mirrors_method_name_and_marked_arguments_in_headers(
+    bench: Bench, server: OddHttp
+) -> None:
+    marked = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+
+    async def discovered(request: Request) -> None:
+        await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+
+    async def listed(request: Request) -> None:
+        await request.result({"tools": [{"name": "écho", "inputSchema": marked}]})
+
+    server.handlers.update({"server/discover": discovered, "tools/list": listed})
+    await connect(bench, server)
+    await bench.call("écho", {"region": "eu"})
+    headers = server.seen[-1].headers
+    assert headers["mcp-method"] == "tools/call"
+    assert headers["mcp-protocol-version"] == "2026-07-28"
+    assert headers["mcp-name"].startswith("=?base64?")
+    assert headers["mcp-param-region"] == "eu"
+    assert "mcp-session-id" not in headers
+
+
+async def test_a_call_given_up_in_the_stateless_revision_just_closes_its_response(
+    bench: Bench, server: OddHttp
+) -> None:
+    closed = anyio.Event()
+
+    async def discovered(request: Request) -> None:
+        await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+
+    async def hanging(request: Request) -> None:
+        try:
+            await request.stream.receive()
+        finally:
+            closed.set()
+
+    server.handlers.update({"server/discover": discovered, "echo": hanging})
+    await connect(bench, server)
+    with pytest.raises(BackendTimeout):
+        await bench.call("echo", timeout=0.2)
+    with anyio.fail_after(5):
+        await closed.wait()
+    assert not any(r.message.get("method") == "notifications/cancelled" for r in server.seen)
+
+
 SDK_SERVER = """
 import sys, socket
 import uvicorn

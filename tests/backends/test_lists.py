@@ -56,6 +56,30 @@ async def test_tools_that_change_are_listed_again(bench: Bench) -> None:
     assert bench.manager.status("odd").repairs == ["fresh: inputSchema was empty"]
 
 
+async def test_the_stateless_revision_is_asked_for_changes(bench: Bench) -> None:
+    await bench.odd(options={"on_discover": "modern"})
+    await bench.value("set_tools", {"tools": [tool("fresh")]})
+    await bench.until(lambda: names(bench) == ["fresh"])
+
+
+async def test_a_new_configuration_touches_only_what_changed(bench: Bench) -> None:
+    for name in ("same", "changed", "dropped"):
+        await bench.odd(name)
+    await bench.manager.add_and_wait(odd_config("dynamic"))
+    pids = {s.name: s.pid for s in bench.manager.statuses()}
+    configs = [odd_config("same"), odd_config("changed", namespace="other"), odd_config("added")]
+    touched = await bench.manager.apply({c.name: c for c in configs})
+    assert touched == ["added", "changed", "dropped"]
+    assert bench.manager.names() == ["added", "changed", "dynamic", "same"]
+    for name in ("added", "changed"):
+        await bench.manager.wait_ready(name, 10)
+    now = {s.name: s.pid for s in bench.manager.statuses()}
+    assert (now["same"], now["dynamic"]) == (pids["same"], pids["dynamic"])
+    assert now["changed"] != pids["changed"]
+    assert {t.namespace for t in bench.tools["changed"] or []} == {"other"}
+    assert bench.tools["dropped"] is None
+
+
 @pytest.mark.parametrize("how", ["unknown", "answer", "silent"])
 async def test_a_backend_without_the_tools_capability_is_healthy(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, how: str

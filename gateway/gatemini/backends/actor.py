@@ -14,8 +14,19 @@ from dataclasses import dataclass
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
-from gatemini.backends.base import BackendStatus, Era, Link, OpenLink, ProgressFn, ServerFacts, State
+from gatemini.backends.base import (
+    AskFn,
+    BackendStatus,
+    Era,
+    Link,
+    LogFn,
+    OpenLink,
+    ProgressFn,
+    ServerFacts,
+    State,
+)
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
 from gatemini.backends.limits import CallLimits
 from gatemini.backends.session import McpSession
@@ -49,6 +60,7 @@ class Events:
     tools: Callable[[str, list[Tool]], None]
     state: Callable[[str, State], None]
     era: Callable[[str, Era], None]
+    log: LogFn
 
 
 class Backend:
@@ -61,6 +73,7 @@ class Backend:
         open_link: OpenLink,
         events: Events,
         client_info: Json,
+        can_ask: Json,
         health: HealthConfig,
         dynamic: bool = False,
         era: Era | None = None,
@@ -78,6 +91,7 @@ class Backend:
         self._open_link = open_link
         self._events = events
         self._client_info = client_info
+        self._can_ask = can_ask
         self._health = health
         self._limits = CallLimits(config)
         self._restarts = Restarts(health)
@@ -91,9 +105,7 @@ class Backend:
         self._changed = anyio.Event()
         self._demanded = anyio.Event()
         self._over = anyio.Event()
-        self._idle = anyio.Event()
         self._scope = anyio.CancelScope()
-        self._calls = 0
         self._restart_reason: str | None = None
 
     # -- the owner task ----------------------------------------------------------------------------
@@ -167,7 +179,9 @@ class Backend:
 
     async def _connected(self, era: Era | None) -> BackendError | None:
         """Open a connection and live on it; what ended it, None for a restart that was asked for."""
-        session = McpSession(self.config, client_info=self._client_info)
+        session = McpSession(
+            self.config, client_info=self._client_info, can_ask=self._can_ask, on_log=self._events.log
+        )
         self._over = anyio.Event()
         error: BackendError | None = None
         try:
@@ -175,7 +189,7 @@ class Backend:
                 self._link = link
                 session.peer.attach(link)
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(session.peer.run_replies)
+                    tasks.start_soon(session.peer.run)
                     try:
                         await self._live(session, link, era, tasks)
                     except BackendError as ended:
@@ -198,6 +212,9 @@ class Backend:
         deadline = anyio.current_time() + self.config.connect_timeout
         try:
             facts = await session.negotiate(timeout=self.config.connect_timeout, known=era)
+            if facts.era == "modern" and session.announces_changes:
+                tasks.start_soon(self._listen, session)  # before listing: no change falls in between
+                await anyio.lowlevel.checkpoint()
             left = max(0.1, deadline - anyio.current_time())
             tools, repairs = await session.list_tools(timeout=left)
         except BackendTimeout as slow:
@@ -219,8 +236,6 @@ class Backend:
         tasks.start_soon(self._follow_changes, session, link)
         tasks.start_soon(self._follow_health, session)
         tasks.start_soon(self._follow_link, link)
-        if facts.era == "modern" and session.announces_changes:
-            tasks.start_soon(self._listen, session)
         await self._over.wait()
         if link.closed.is_set():
             raise link.failure or BackendCrashed(f"{self.config.name} closed the connection", sent=True)
@@ -232,9 +247,7 @@ class Backend:
         self._session = None
         self._set(State.STARTING, None)
         with anyio.move_on_after(self._health.drain_timeout):
-            while self._calls:
-                self._idle = anyio.Event()
-                await self._idle.wait()
+            await self._limits.idle()
 
     def _listed(self, tools: list[Tool], repairs: list[str]) -> None:
         self.tools = {tool.name: tool for tool in tools}
@@ -274,7 +287,7 @@ class Backend:
         """Probe while no call is open: a backend at work may be too busy to answer, and is not ill."""
         while True:
             await anyio.sleep(self._breaker.next_probe(anyio.current_time()))
-            if self._calls and self._breaker.circuit == "closed":
+            if self._limits.open and self._breaker.circuit == "closed":
                 continue
             self._breaker.probing()
             try:
@@ -298,20 +311,30 @@ class Backend:
 
     # -- calls -------------------------------------------------------------------------------------
 
+    def repeatable(self, name: str) -> bool:
+        """Whether calling the tool twice does no more than calling it once, as far as it says."""
+        tool = self.tools.get(name)
+        return tool is not None and tool.repeatable
+
     async def call_tool(
-        self, name: str, arguments: Json, *, timeout: float, on_progress: ProgressFn | None = None
+        self,
+        name: str,
+        arguments: Json,
+        *,
+        timeout: float,
+        on_progress: ProgressFn | None = None,
+        on_ask: AskFn | None = None,
     ) -> CallOutcome:
         """Call a tool within `timeout` seconds, start and waiting included.
 
         Sent again only if it certainly was not sent, or if the tool is marked as repeatable.
         """
         deadline = anyio.current_time() + timeout
-        tool = self.tools.get(name)
-        repeatable = tool is not None and tool.repeatable
+        repeatable = self.repeatable(name)
         delay = self.config.retry.initial_delay
         for attempt in range(self.config.retry.max_retries + 1):
             try:
-                return await self._call_once(name, arguments, deadline, on_progress)
+                return await self._call_once(name, arguments, deadline, on_progress, on_ask)
             except BackendError as error:
                 wait = self._retry_wait(error, delay, repeatable=repeatable)
                 last = attempt == self.config.retry.max_retries
@@ -324,7 +347,7 @@ class Backend:
     async def read_resource(self, uri: str, *, timeout: float) -> Json:
         deadline = anyio.current_time() + timeout
         session = await self.ready(deadline)
-        async with self._limits.slot(deadline), self._counted():
+        async with self._limits.slot(deadline):
             return await session.read_resource(uri, timeout=max(0.001, deadline - anyio.current_time()))
 
     async def ping(self, *, timeout: float) -> None:
@@ -336,7 +359,7 @@ class Backend:
         asked = False
         while True:
             changed = self._changed
-            if self._session is not None:
+            if self._session is not None and not self._session.peer.gone:
                 self._refuse_if_open()
                 return self._session
             if self.finished.is_set() or self._scope.cancel_called:
@@ -357,13 +380,20 @@ class Backend:
                 )
 
     async def _call_once(
-        self, name: str, arguments: Json, deadline: float, on_progress: ProgressFn | None
+        self,
+        name: str,
+        arguments: Json,
+        deadline: float,
+        on_progress: ProgressFn | None,
+        on_ask: AskFn | None,
     ) -> CallOutcome:
         session = await self.ready(deadline)
-        async with self._limits.slot(deadline), self._counted():
+        async with self._limits.slot(deadline):
             left = max(0.001, deadline - anyio.current_time())
             try:
-                return await session.call_tool(name, arguments, timeout=left, on_progress=on_progress)
+                return await session.call_tool(
+                    name, arguments, timeout=left, on_progress=on_progress, on_ask=on_ask
+                )
             except BackendTimeout as slow:
                 if anyio.current_time() < deadline:
                     raise  # a limit of its own, which its message names
@@ -373,9 +403,6 @@ class Backend:
                     sent=slow.sent,
                     hint="give the call more time, or ask for less",
                 ) from slow
-
-    def _counted(self) -> _Counted:
-        return _Counted(self)
 
     def _retry_wait(self, error: BackendError, delay: float, *, repeatable: bool) -> float | None:
         """Seconds to wait before sending again; None: the call may have run, or sending cannot help."""
@@ -448,7 +475,7 @@ class Backend:
             skipped_lines=self._skipped + (link.skipped if link else 0),
             stray_replies=self._stray + (session.peer.stray if session else 0),
             restarts=self._restarts.total,
-            calls_open=self._calls,
+            calls_open=self._limits.open,
             rss=self.memory.rss,
             peak_rss=self.memory.peak,
             max_memory_mb=self.config.max_memory_mb,
@@ -474,23 +501,7 @@ class Backend:
         if changed:
             self._events.state(self.config.name, state)
 
-    def _call_began(self) -> None:
-        self._calls += 1
 
-    def _call_ended(self) -> None:
-        self._calls -= 1
-        if self._calls == 0:
-            self._idle.set()
-
-
-class _Counted:
-    """Counts an open call; a plain class because every call passes here."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-
-    async def __aenter__(self) -> None:
-        self._backend._call_began()
-
-    async def __aexit__(self, *_exc: object) -> None:
-        self._backend._call_ended()
+def may_have_run(error: BackendError) -> bool:
+    """Whether the call may have had its effect although it failed."""
+    return error.sent

@@ -7,7 +7,7 @@ and the transports. Below: errors and the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,6 +24,22 @@ Era = Literal["modern", "legacy"]
 
 ProgressFn = Callable[[float, float | None, str | None], None]
 """Called with progress, total (if known) and message (if any), on the event loop."""
+
+
+AskFn = Callable[[str, Json], Awaitable[Json]]
+"""Answers what a backend asks of the client (method, params → result); raises `RpcError` to refuse."""
+
+LogFn = Callable[[str, str, object], None]
+"""Called with a backend's name, a level and what it logged."""
+
+
+class RpcError(Exception):
+    """The answer to a backend's request that is refused: a JSON-RPC code and the reason."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 class State(StrEnum):
@@ -55,6 +71,8 @@ class BackendStatus:
     stray_replies: int = 0
     restarts: int = 0
     calls_open: int = 0
+    instances: int | None = None
+    idle_instances: int | None = None
     rss: int | None = None
     peak_rss: int | None = None
     max_memory_mb: int | None = None

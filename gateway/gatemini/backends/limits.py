@@ -48,10 +48,30 @@ class CallLimits:
         self._patience = config.semaphore_timeout
         self._running = anyio.Semaphore(most, fast_acquire=True) if most else None
         self._rate = RateWindow(config.rate_limit) if config.rate_limit else None
+        self._idle = anyio.Event()
+        self.open = 0
+        """Calls that run now."""
 
     @asynccontextmanager
     async def slot(self, deadline: float) -> AsyncIterator[None]:
         """Hold a place for one call; raises `BackendBusy` when none gets free before `deadline`."""
+        async with self._place(deadline):
+            self.open += 1
+            try:
+                yield
+            finally:
+                self.open -= 1
+                if self.open == 0:
+                    self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no call runs."""
+        while self.open:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    @asynccontextmanager
+    async def _place(self, deadline: float) -> AsyncIterator[None]:
         give_up = min(deadline, anyio.current_time() + self._patience)
         if self._running is None:
             await self._rated(give_up)

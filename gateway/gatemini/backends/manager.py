@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,19 +21,34 @@ import anyio.abc
 import psutil
 from anyio.abc import TaskStatus
 
-from gatemini.backends.actor import Backend, Events
-from gatemini.backends.base import BackendStatus, Era, OpenLink, ProgressFn, State
+from gatemini.backends.actor import Backend, Events, may_have_run
+from gatemini.backends.base import (
+    AskFn,
+    BackendStatus,
+    Era,
+    Link,
+    LogFn,
+    OpenLink,
+    ProgressFn,
+    Receiver,
+    State,
+)
 from gatemini.backends.children import Children
 from gatemini.backends.cli_adapter import open_cli
 from gatemini.backends.http import open_sse, open_streamable
+from gatemini.backends.pool import Pool
+from gatemini.backends.prerequisite import prerequisite_running
 from gatemini.backends.python import open_python
 from gatemini.backends.stdio import open_stdio, stderr_text
 from gatemini.config.schema import BackendConfig, HealthConfig
-from gatemini.errors import BackendError, BackendNotFound, BackendStopped
+from gatemini.errors import BackendError, BackendNotFound, BackendProtocol, BackendStopped, ResultTooLarge
 from gatemini.model import CallOutcome, Json, Tool
 
 STOP_MARGIN_SECONDS = 15.0
 """Beyond the longest grace period: the most that stopping all backends may take."""
+
+FALLBACK_META = "gatemini/fallback"
+"""Key in a result's `_meta`: which backend answered instead, and the error that led to it."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,12 +61,21 @@ def _no_era(_name: str, _era: Era) -> None:
     return None
 
 
+def _no_log(name: str, level: str, data: object) -> None:
+    logger.debug("%s logs (%s): %.500s", name, level, data)
+
+
+_SILENT = Events(tools=lambda _name, _tools: None, state=_nothing, era=_no_era, log=_no_log)
+"""Instances of a pool tell nobody: the backend they belong to does."""
+
+
 class Manager:
     """The backends of one gateway, by name.
 
     `on_tools(name, tools)` is called when a backend has listed, `on_tools(name, None)` when it was removed;
-    `on_state` on every change of state; `on_era` when a backend's handshake became known. All of them are
-    plain functions called on the event loop.
+    `on_state` on every change of state; `on_era` when a backend's handshake became known; `on_log` with what
+    backends log by MCP. All of them are plain functions called on the event loop. `can_ask` is what backends
+    are told of the client (`{"elicitation": {}, …}`), if calls will come with an `on_ask`.
     """
 
     def __init__(
@@ -58,18 +84,24 @@ class Manager:
         on_tools: Callable[[str, list[Tool] | None], None],
         on_state: Callable[[str, State], None] | None = None,
         on_era: Callable[[str, Era], None] | None = None,
+        on_log: LogFn | None = None,
         client_info: Json | None = None,
+        can_ask: Json | None = None,
         health: HealthConfig | None = None,
         record_dir: Path | None = None,
     ) -> None:
         self._on_tools = on_tools
-        self._events = Events(tools=on_tools, state=on_state or _nothing, era=on_era or _no_era)
+        self._events = Events(
+            tools=on_tools, state=on_state or _nothing, era=on_era or _no_era, log=on_log or _no_log
+        )
         self._client_info = client_info or {"name": "gatemini", "version": _own_version()}
+        self._can_ask = can_ask or {}
         self._health = health or HealthConfig()
         self._children = Children(record_dir)
         self._backends: dict[str, Backend] = {}
+        self._pools: dict[str, Pool] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._waiting: list[Backend] = []
+        self._waiting: list[Backend | Pool] = []
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -79,8 +111,8 @@ class Manager:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 await anyio.to_thread.run_sync(self._children.sweep)
-                for backend in self._waiting:
-                    tasks.start_soon(backend.run)
+                for waiting in self._waiting:
+                    tasks.start_soon(waiting.run)
                 self._waiting.clear()
                 tasks.start_soon(self._watch_memory)
                 task_status.started()
@@ -96,20 +128,18 @@ class Manager:
         """
         if config.name in self._backends:
             raise ValueError(f"backend {config.name!r} is there already")
-        backend = Backend(
-            config,
-            open_link=self._opener(config),
-            events=self._events,
-            client_info=self._client_info,
-            health=self._health,
-            dynamic=dynamic,
-            era=era,
-        )
+        backend = self._make(config, self._events, dynamic=dynamic, era=era)
         self._backends[config.name] = backend
-        if self._tasks is None:
-            self._waiting.append(backend)
-        else:
-            self._tasks.start_soon(backend.run, name=f"backend {config.name}")
+        self._launch(backend)
+        if config.instance_mode == "dedicated":
+            if config.transport in ("stdio", "cli-adapter"):
+                pool = Pool(config, lambda c: self._make(c, _SILENT, dynamic=dynamic, era=backend.era))
+                self._pools[config.name] = pool
+                self._launch(pool)
+            else:
+                logger.warning(
+                    "%s: instance_mode dedicated has no effect on %s", config.name, config.transport
+                )
 
     async def add_and_wait(self, config: BackendConfig, *, dynamic: bool = True) -> list[Tool]:
         """Start a backend, wait until it has listed, and give its tools.
@@ -131,13 +161,32 @@ class Manager:
     async def remove(self, name: str) -> int:
         """Stop a backend and forget it; the number of tools it had."""
         backend = self._find(name)
-        backend.stop()
-        if self._tasks is not None:
-            await backend.finished.wait()
+        pool = self._pools.pop(name, None)
+        for running in (backend, pool):
+            if running is not None:
+                running.stop()
+        for running in (backend, pool):
+            if running is not None and self._tasks is not None:
+                await running.finished.wait()
         if self._backends.get(name) is backend:
             del self._backends[name]
             self._on_tools(name, None)
         return len(backend.tools)
+
+    async def apply(self, configs: Mapping[str, BackendConfig]) -> list[str]:
+        """Make the configured backends these: new ones start, missing ones stop, changed ones restart.
+
+        Dynamic backends and unchanged ones are not touched. Gives the names that were.
+        """
+        old = {name: b.config for name, b in self._backends.items() if not b.dynamic}
+        gone = [name for name, config in old.items() if configs.get(name) != config]
+        async with anyio.create_task_group() as tasks:
+            for name in gone:
+                tasks.start_soon(self.remove, name)
+        new = [name for name, config in configs.items() if name not in self._backends]
+        for name in new:
+            self.add(configs[name])
+        return sorted({*gone, *new})
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -149,13 +198,52 @@ class Manager:
         *,
         timeout: float,
         on_progress: ProgressFn | None = None,
+        on_ask: AskFn | None = None,
+        session: str | None = None,
     ) -> CallOutcome:
-        """Call one tool, waiting for a starting backend; raises the `BackendError` that says what failed."""
-        return await self._find(backend).call_tool(tool, arguments, timeout=timeout, on_progress=on_progress)
+        """Call one tool, waiting for a starting backend; raises the `BackendError` that says what failed.
 
-    async def read_resource(self, backend: str, uri: str, *, timeout: float) -> Json:
+        `session` names the instance of a dedicated backend; `on_ask` answers what the backend asks of the
+        client meanwhile. Where the call certainly did not run (or may run twice), the backends of
+        `fallback_chain` that have the tool are tried; then the outcome's notes and `_meta` name who answered.
+        """
+        deadline = anyio.current_time() + timeout
+        first = self._find(backend)
+        try:
+            seat = await self._seat(first, session, deadline)
+            return await seat.call_tool(
+                tool, arguments, timeout=timeout, on_progress=on_progress, on_ask=on_ask
+            )
+        except BackendError as error:
+            for name in self._fallbacks(first, tool, error):
+                left = deadline - anyio.current_time()
+                if left <= 0:
+                    break
+                try:
+                    seat = await self._seat(self._backends[name], session, deadline)
+                    outcome = await seat.call_tool(
+                        tool, arguments, timeout=left, on_progress=on_progress, on_ask=on_ask
+                    )
+                except BackendError as another:
+                    logger.info("fallback %s of %s failed too: %s", name, backend, another.message)
+                    if may_have_run(another) and not self._backends[name].repeatable(tool):
+                        raise
+                    continue
+                return _answered_by(outcome, name, error)
+            raise
+
+    async def read_resource(
+        self, backend: str, uri: str, *, timeout: float, session: str | None = None
+    ) -> Json:
         """A backend's `resources/read` result; `contents` is always a list of objects."""
-        return await self._find(backend).read_resource(uri, timeout=timeout)
+        deadline = anyio.current_time() + timeout
+        seat = await self._seat(self._find(backend), session, deadline)
+        return await seat.read_resource(uri, timeout=timeout)
+
+    def end_session(self, session: str) -> None:
+        """A client's stay is over: its instances of dedicated backends are stopped."""
+        for pool in self._pools.values():
+            pool.release(session)
 
     async def ping(self, backend: str, *, timeout: float) -> None:
         """Ask for a sign of life; raises `BackendError` without one."""
@@ -190,10 +278,13 @@ class Manager:
         return backend.stderr_tail() if backend else []
 
     def status(self, name: str) -> BackendStatus:
-        return self._find(name).status()
+        status, pool = self._find(name).status(), self._pools.get(name)
+        if pool is None:
+            return status
+        return replace(status, instances=len(pool.instances), idle_instances=pool.idle)
 
     def statuses(self) -> list[BackendStatus]:
-        return [self._backends[name].status() for name in self.names()]
+        return [self.status(name) for name in self.names()]
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -209,27 +300,91 @@ class Manager:
             )
         return backend
 
+    def _make(self, config: BackendConfig, events: Events, *, dynamic: bool, era: Era | None) -> Backend:
+        return Backend(
+            config,
+            open_link=self._opener(config),
+            events=events,
+            client_info=self._client_info,
+            can_ask=self._can_ask,
+            health=self._health,
+            dynamic=dynamic,
+            era=era,
+        )
+
+    def _launch(self, running: Backend | Pool) -> None:
+        if self._tasks is None:
+            self._waiting.append(running)
+        else:
+            self._tasks.start_soon(running.run)
+
+    async def _seat(self, backend: Backend, session: str | None, deadline: float) -> Backend:
+        """The instance that serves a session; backends without a pool serve everybody."""
+        pool = self._pools.get(backend.config.name)
+        if pool is None or session is None:
+            return backend
+        return await pool.instance(session, deadline)
+
+    def _fallbacks(self, first: Backend, tool: str, error: BackendError) -> list[str]:
+        """Who may answer instead: nobody, where the call may have run and is not repeatable."""
+        if isinstance(error, BackendProtocol | ResultTooLarge):
+            return []
+        if may_have_run(error) and not first.repeatable(tool):
+            return []
+        chain = first.config.fallback_chain
+        return [n for n in chain if n in self._backends and tool in self._backends[n].tools]
+
     def _opener(self, config: BackendConfig) -> OpenLink:
-        if config.transport == "stdio":
-            return partial(open_stdio, config, children=self._children)
-        if config.transport == "python":
-            return partial(open_python, config)
-        if config.transport == "streamable-http":
-            return partial(open_streamable, config)
-        if config.transport == "sse":
-            return partial(open_sse, config)
-        return partial(open_cli, config, children=self._children)
+        if config.prerequisite is not None:
+            return partial(_open_with_prerequisite, config, self._children, self._plain_opener(config))
+        return self._plain_opener(config)
+
+    def _plain_opener(self, config: BackendConfig) -> OpenLink:
+        match config.transport:
+            case "stdio":
+                return partial(open_stdio, config, children=self._children)
+            case "python":
+                return partial(open_python, config)
+            case "streamable-http":
+                return partial(open_streamable, config)
+            case "sse":
+                return partial(open_sse, config)
+            case "cli-adapter":
+                return partial(open_cli, config, children=self._children)
 
     async def _watch_memory(self) -> None:
-        """Measure all children in one pass; reading the process table happens off the event loop."""
         while True:
             await anyio.sleep(self._health.memory_check_interval)
-            pids = {b.pid: b for b in self._backends.values() if b.pid is not None}
-            if pids:
-                sizes = await anyio.to_thread.run_sync(resident_sizes, list(pids))
-                for pid, backend in pids.items():
-                    if pid in sizes and backend.pid == pid:
-                        backend.sampled(sizes[pid], anyio.current_time())
+            await self.measure_memory()
+
+    async def measure_memory(self) -> None:
+        """Measure all children in one pass, off the event loop; the results are in their status."""
+        running = [*self._backends.values(), *(b for p in self._pools.values() for b in p.instances)]
+        pids = {b.pid: b for b in running if b.pid is not None}
+        if pids:
+            sizes = await anyio.to_thread.run_sync(resident_sizes, list(pids))
+            for pid, backend in pids.items():
+                if pid in sizes and backend.pid == pid:
+                    backend.sampled(sizes[pid], anyio.current_time())
+
+
+@asynccontextmanager
+async def _open_with_prerequisite(
+    config: BackendConfig, children: Children, open_link: OpenLink, receiver: Receiver
+) -> AsyncIterator[Link]:
+    async with prerequisite_running(config, children), open_link(receiver) as link:
+        yield link
+
+
+def _answered_by(outcome: CallOutcome, name: str, error: BackendError) -> CallOutcome:
+    """The outcome, saying in `_meta` and notes that a fallback gave it and why."""
+    meta = outcome.result.get("_meta")
+    said = {
+        **(meta if isinstance(meta, dict) else {}),
+        FALLBACK_META: {"backend": name, "after": error.message},
+    }
+    note = f"answered by {name} instead: {error.message}"
+    return replace(outcome, result={**outcome.result, "_meta": said}, notes=(*outcome.notes, note))
 
 
 def resident_sizes(roots: Sequence[int]) -> dict[int, int]:

@@ -8,13 +8,15 @@ Below: `wire.py`'s pieces, and a link.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.abc
 
-from gatemini.backends.base import Link, ProgressFn
+from gatemini.backends.base import AskFn, Link, ProgressFn, RpcError
 from gatemini.backends.wire import Broken, Piece
 from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, ResultTooLarge
 from gatemini.model import Json
@@ -28,22 +30,18 @@ REPLY_WRITE_SECONDS = 5.0
 MAX_WAITING_REPLIES = 1000
 """Answers to a backend's own requests kept while it does not read; more are dropped."""
 
+ASK_SECONDS = 600.0
+"""How long the client may take over one question of a backend."""
+
 METHOD_NOT_FOUND = -32601
+INTERNAL_ERROR = -32603
+LISTEN = "subscriptions/listen"
+"""The one request that is meant to stay open."""
+
 UNCANCELLABLE = frozenset({"initialize", "server/discover"})
 """Requests the protocol forbids to cancel."""
 
 Notify = Callable[[str, Json], None]
-RequestHandler = Callable[[str, Json], Json]
-"""Answers a backend's request: returns a result, or raises `RpcError`."""
-
-
-class RpcError(Exception):
-    """What we answer to a backend's request that we refuse."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 @dataclass(slots=True)
@@ -57,7 +55,23 @@ class _Waiter:
     size: int = 0
     error: BackendError | None = None
     on_progress: ProgressFn | None = None
+    on_ask: AskFn | None = None
     sent: bool = False
+    scope: anyio.CancelScope | None = None
+    left: float = 0.0
+    asking: list[anyio.CancelScope] = field(default_factory=list)
+
+    def pause(self, ask: anyio.CancelScope) -> None:
+        """Stop the request's clock while the client is asked something for it."""
+        if self.scope is not None and not self.asking:
+            self.left = self.scope.deadline - anyio.current_time()
+            self.scope.deadline = math.inf
+        self.asking.append(ask)
+
+    def resume(self, ask: anyio.CancelScope) -> None:
+        self.asking.remove(ask)
+        if self.scope is not None and not self.asking:
+            self.scope.deadline = anyio.current_time() + self.left
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +86,15 @@ class Reply:
 class Peer:
     """One conversation over one link; made before the link, which needs somebody to feed."""
 
-    def __init__(self, name: str, *, on_notification: Notify, on_request: RequestHandler) -> None:
+    def __init__(self, name: str, *, on_notification: Notify) -> None:
         self._name = name
         self._on_notification = on_notification
-        self._on_request = on_request
         self._ids = itertools.count(1)
         self._open: dict[int, _Waiter] = {}
         self._link: Link | None = None
         self._replies: list[Json] = []
         self._reply_added = anyio.Event()
+        self._tasks: anyio.abc.TaskGroup | None = None
         self._gone: BackendError | None = None
         self.stray = 0
         """Replies nobody waits for: late, doubled or made up."""
@@ -88,6 +102,11 @@ class Peer:
     @property
     def open_requests(self) -> int:
         return len(self._open)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the connection has ended; its owner may not have taken note yet."""
+        return self._gone is not None
 
     def attach(self, link: Link) -> None:
         self._link = link
@@ -99,23 +118,25 @@ class Peer:
         *,
         timeout: float,
         on_progress: ProgressFn | None = None,
+        on_ask: AskFn | None = None,
     ) -> Reply:
         """Send a request and wait for its reply, at most `timeout` seconds.
 
-        Raises `BackendTimeout`, `BackendProtocol` (a JSON-RPC error), `ResultTooLarge`, or whatever the link
+        What the backend asks meanwhile goes to `on_ask`, while the time stands still. Raises `BackendTimeout`, `BackendProtocol` (a JSON-RPC error), `ResultTooLarge`, or whatever the link
         failed with. Timeout and cancellation tell the backend.
         """
         if self._gone is not None:
             raise _copy(self._gone, sent=False)
         link = self._require_link()
         ident = next(self._ids)
-        waiter = _Waiter(method, on_progress=on_progress)
+        waiter = _Waiter(method, on_progress=on_progress, on_ask=on_ask)
         self._open[ident] = waiter
         if on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": ident}}
         message: Json = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         try:
             with anyio.move_on_after(timeout) as scope:
+                waiter.scope = scope
                 await link.send(message, ident=ident)
                 waiter.sent = True
                 await waiter.done.wait()
@@ -129,6 +150,7 @@ class Peer:
             raise
         finally:
             self._open.pop(ident, None)
+            self._stop_asking(waiter)
         if waiter.error is not None:
             raise waiter.error
         return Reply(waiter.result, waiter.notes, waiter.size)
@@ -139,19 +161,21 @@ class Peer:
             message["params"] = params
         await self._require_link().send(message)
 
-    async def run_replies(self) -> None:
-        """Answer the backend's own requests, one after the other; runs as long as the connection."""
+    async def run(self) -> None:
+        """Answer what the backend asks; runs as long as the connection."""
         link = self._require_link()
-        while True:
-            await self._reply_added.wait()
-            self._reply_added = anyio.Event()
-            batch, self._replies = self._replies, []
-            for reply in batch:
-                with anyio.move_on_after(REPLY_WRITE_SECONDS):
-                    try:
-                        await link.send(reply)
-                    except BackendError:
-                        break  # the connection is gone; its owner has been told
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            while True:
+                await self._reply_added.wait()
+                self._reply_added = anyio.Event()
+                batch, self._replies = self._replies, []
+                for reply in batch:
+                    with anyio.move_on_after(REPLY_WRITE_SECONDS):
+                        try:
+                            await link.send(reply)
+                        except BackendError:
+                            break  # the connection is gone; its owner has been told
 
     def receive(self, piece: Piece) -> None:
         """Take one message off the wire."""
@@ -225,10 +249,10 @@ class Peer:
             key = int(ident) if ident.is_integer() else None
         if isinstance(key, int) and not isinstance(key, bool):
             waiter = self._open.get(key)
-        elif ident is None and len(self._open) == 1:
-            waiter = next(iter(self._open.values()))  # an error without id can only be about this one
         else:
-            waiter = None
+            # An error without an id can only be about the one request that is open.
+            open_now = [w for w in self._open.values() if w.method != LISTEN] if ident is None else []
+            waiter = open_now[0] if len(open_now) == 1 else None
         return None if waiter is None or waiter.done.is_set() else waiter
 
     def _broken(self, piece: Broken) -> None:
@@ -254,13 +278,44 @@ class Peer:
         self._on_notification(method, params)
 
     def _answer(self, ident: Any, method: str, params: Json) -> None:
-        reply: Json = {"jsonrpc": "2.0", "id": ident}
-        try:
-            reply["result"] = self._on_request(method, params)
-        except RpcError as error:
-            reply["error"] = {"code": error.code, "message": error.message}
+        """A request of the backend: pinged at once, passed on to whoever has a call open, or refused."""
+        if method == "ping":
+            self._reply(ident, result={})
+            return
+        askable = {waiter.on_ask for waiter in self._open.values() if waiter.on_ask is not None}
+        if len(askable) == 1 and self._tasks is not None:
+            self._tasks.start_soon(self._ask, ident, method, params, askable.pop())
+        elif askable:
+            text = f"several clients have calls open here, so nobody can be asked {method}"
+            self._reply(ident, error={"code": INTERNAL_ERROR, "message": text})
+        else:
+            text = f"the gateway's client does not answer {method}"
+            self._reply(ident, error={"code": METHOD_NOT_FOUND, "message": text})
+
+    async def _ask(self, ident: Any, method: str, params: Json, on_ask: AskFn) -> None:
+        """Ask the client for the backend; the calls it has open wait without their time running."""
+        waiters = [waiter for waiter in self._open.values() if waiter.on_ask is on_ask]
+        with anyio.move_on_after(ASK_SECONDS) as scope:
+            for waiter in waiters:
+                waiter.pause(scope)
+            try:
+                self._reply(ident, result=await on_ask(method, params))
+            except RpcError as error:
+                self._reply(ident, error={"code": error.code, "message": error.message})
+        if scope.cancelled_caught:
+            self._reply(ident, error={"code": INTERNAL_ERROR, "message": f"nobody answered {method}"})
+        for waiter in waiters:
+            waiter.resume(scope)
+
+    def _stop_asking(self, waiter: _Waiter) -> None:
+        """The call is over; what was asked only for it need not be answered any more."""
+        if not any(other.on_ask is waiter.on_ask for other in self._open.values()):
+            for scope in waiter.asking:
+                scope.cancel()
+
+    def _reply(self, ident: Any, **body: Any) -> None:
         if len(self._replies) < MAX_WAITING_REPLIES:
-            self._replies.append(reply)
+            self._replies.append({"jsonrpc": "2.0", "id": ident, **body})
             self._reply_added.set()
 
     def _rpc_error(self, error: object, method: str) -> BackendProtocol:

@@ -13,8 +13,8 @@ from typing import Any
 
 import anyio
 
-from gatemini.backends.base import Era, ProgressFn, ServerFacts
-from gatemini.backends.peer import METHOD_NOT_FOUND, Peer, Reply, RpcError
+from gatemini.backends.base import AskFn, Era, LogFn, ProgressFn, RpcError, ServerFacts
+from gatemini.backends.peer import ASK_SECONDS, LISTEN, METHOD_NOT_FOUND, Peer, Reply
 from gatemini.backends.repair import repair_result, repair_tools
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendTimeout
@@ -32,6 +32,12 @@ UNDECLARED_LIST_SECONDS = 5.0
 MAX_PAGES = 1000
 MAX_TOOLS = 50_000
 
+MAX_ASK_ROUNDS = 10
+"""How often one call may ask for more input."""
+
+STATE_ONLY_SECONDS = 0.1
+"""Pause before a call is repeated that asked for nothing but to be repeated."""
+
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _META_CLIENT = "io.modelcontextprotocol/clientInfo"
 _META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -43,12 +49,14 @@ _CHANGED = "notifications/tools/list_changed"
 class McpSession:
     """One connection's MCP side. `changed` is set when the backend says that its tools did."""
 
-    def __init__(self, config: BackendConfig, *, client_info: Json) -> None:
-        self.peer = Peer(config.name, on_notification=self._notification, on_request=self._request)
+    def __init__(self, config: BackendConfig, *, client_info: Json, can_ask: Json, on_log: LogFn) -> None:
+        self.peer = Peer(config.name, on_notification=self._notification)
         self.facts: ServerFacts | None = None
         self.changed = anyio.Event()
         self._config = config
         self._client_info = client_info
+        self._can_ask = can_ask
+        self._on_log = on_log
 
     # -- handshake ---------------------------------------------------------------------------------
 
@@ -111,7 +119,7 @@ class McpSession:
         raise errors[-1]
 
     async def _discover(self, timeout: float) -> ServerFacts:
-        reply = await self.peer.request("server/discover", {"_meta": self._stamp()}, timeout=timeout)
+        reply = await self.peer.request("server/discover", {"_meta": self._stamp({})}, timeout=timeout)
         result = reply.result
         versions = result.get("supportedVersions") if isinstance(result, dict) else None
         if not isinstance(versions, list) or MODERN_VERSION not in versions:
@@ -147,34 +155,96 @@ class McpSession:
         )
 
     async def _send_initialize(self, version: str, timeout: float) -> Reply:
-        params: Json = {"protocolVersion": version, "capabilities": {}, "clientInfo": self._client_info}
+        params: Json = {
+            "protocolVersion": version,
+            "capabilities": self._can_ask,
+            "clientInfo": self._client_info,
+        }
         return await self.peer.request("initialize", params, timeout=timeout)
 
     # -- requests ----------------------------------------------------------------------------------
 
     async def request(
-        self, method: str, params: Json, *, timeout: float, on_progress: ProgressFn | None = None
+        self,
+        method: str,
+        params: Json,
+        *,
+        timeout: float,
+        on_progress: ProgressFn | None = None,
+        on_ask: AskFn | None = None,
     ) -> Reply:
         """A request in the era's form: the stateless revision carries its envelope in every one."""
         if self.facts is not None and self.facts.era == "modern":
-            params = {**params, "_meta": {**_object(params.get("_meta")), **self._stamp()}}
-        return await self.peer.request(method, params, timeout=timeout, on_progress=on_progress)
+            stamp = self._stamp(self._can_ask if on_ask is not None else {})
+            params = {**params, "_meta": {**_object(params.get("_meta")), **stamp}}
+        return await self.peer.request(
+            method, params, timeout=timeout, on_progress=on_progress, on_ask=on_ask
+        )
 
     async def call_tool(
-        self, name: str, arguments: Json, *, timeout: float, on_progress: ProgressFn | None
+        self,
+        name: str,
+        arguments: Json,
+        *,
+        timeout: float,
+        on_progress: ProgressFn | None,
+        on_ask: AskFn | None = None,
     ) -> CallOutcome:
+        """One tool call; what the backend asks of the client on the way goes to `on_ask`.
+
+        The time that asking takes is not counted: somebody may have to think.
+        """
         started = time.perf_counter()
-        reply = await self.request(
-            "tools/call", {"name": name, "arguments": arguments}, timeout=timeout, on_progress=on_progress
-        )
-        ms = (time.perf_counter() - started) * 1000
-        self._refuse_input_request(reply.result)
-        result, notes = repair_result(reply.result)
-        return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes), bytes=reply.size)
+        deadline = anyio.current_time() + timeout
+        params: Json = {"name": name, "arguments": arguments}
+        size = 0
+        for _ in range(MAX_ASK_ROUNDS):
+            left = max(0.001, deadline - anyio.current_time())
+            reply = await self.request(
+                "tools/call", params, timeout=left, on_progress=on_progress, on_ask=on_ask
+            )
+            size += reply.size
+            if not _asks(reply.result):
+                result, notes = repair_result(reply.result)
+                ms = (time.perf_counter() - started) * 1000
+                return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes), bytes=size)
+            asked = anyio.current_time()
+            answers = await self._ask(reply.result, on_ask)
+            deadline += anyio.current_time() - asked
+            params = {"name": name, "arguments": arguments, "inputResponses": answers}
+            if reply.result.get("requestState") is not None:
+                params["requestState"] = reply.result["requestState"]
+        raise BackendProtocol(f"{self._config.name} asked for input {MAX_ASK_ROUNDS} times", sent=True)
+
+    async def _ask(self, result: Json, on_ask: AskFn | None) -> Json:
+        """The answers to what an `input_required` result asks; raises `BackendProtocol` where there are none."""
+        requests = _object(result.get("inputRequests"))
+        if not requests:
+            await anyio.sleep(STATE_ONLY_SECONDS)
+            return {}
+        if on_ask is None:
+            raise BackendProtocol(
+                f"{self._config.name} asks for input before it goes on, which cannot be given here",
+                rpc_data=requests,
+                sent=True,
+            )
+        answers: Json = {}
+        for key, asked in requests.items():
+            method, params = _object(asked).get("method"), _object(_object(asked).get("params"))
+            try:
+                with anyio.fail_after(ASK_SECONDS):
+                    answers[key] = await on_ask(str(method), params)
+            except (RpcError, TimeoutError) as refused:
+                text = refused.message if isinstance(refused, RpcError) else "nobody answered in time"
+                raise BackendProtocol(
+                    f"{self._config.name} asked for input ({method}) and got none: {text}", sent=True
+                ) from refused
+        return answers
 
     async def read_resource(self, uri: str, *, timeout: float) -> Json:
         reply = await self.request("resources/read", {"uri": uri}, timeout=timeout)
-        self._refuse_input_request(reply.result)
+        if _asks(reply.result):
+            raise BackendProtocol(f"{self._config.name} asks for input to read a resource", sent=True)
         result = dict(_object(reply.result))
         contents = result.get("contents")
         result["contents"] = (
@@ -235,7 +305,7 @@ class McpSession:
     async def listen_for_changes(self) -> None:
         """The stateless revision sends `list_changed` only on a stream that was asked for; returns at its end."""
         params: Json = {"notifications": {"toolsListChanged": True}}
-        await self.request("subscriptions/listen", params, timeout=float("inf"))
+        await self.request(LISTEN, params, timeout=float("inf"))
 
     @property
     def announces_changes(self) -> bool:
@@ -244,22 +314,11 @@ class McpSession:
 
     # -- what the backend sends --------------------------------------------------------------------
 
-    def _notification(self, method: str, _params: Json) -> None:
+    def _notification(self, method: str, params: Json) -> None:
         if method == _CHANGED:
             self.changed.set()
-
-    def _request(self, method: str, _params: Json) -> Json:
-        if method == "ping":
-            return {}
-        raise RpcError(METHOD_NOT_FOUND, f"the gateway does not answer {method} for its clients")
-
-    def _refuse_input_request(self, result: Any) -> None:
-        if isinstance(result, dict) and result.get("resultType") == "input_required":
-            raise BackendProtocol(
-                f"{self._config.name} asks for input before it goes on, which cannot be given here",
-                rpc_data=result.get("inputRequests"),
-                sent=True,
-            )
+        elif method == "notifications/message":
+            self._on_log(self._config.name, str(params.get("level", "info")), params.get("data"))
 
     def _allowed(self, tools: Sequence[Tool]) -> list[Tool]:
         allow, deny = self._config.tools.allow, self._config.tools.deny
@@ -270,8 +329,17 @@ class McpSession:
             and not any(fnmatch.fnmatchcase(tool.name, glob) for glob in deny)
         ]
 
-    def _stamp(self) -> Json:
-        return {_META_VERSION: MODERN_VERSION, _META_CLIENT: self._client_info, _META_CAPABILITIES: {}}
+    def _stamp(self, capabilities: Json) -> Json:
+        return {
+            _META_VERSION: MODERN_VERSION,
+            _META_CLIENT: self._client_info,
+            _META_CAPABILITIES: capabilities,
+        }
+
+
+def _asks(result: Any) -> bool:
+    """Whether a result is no result yet, but a request for input (2026-07-28)."""
+    return isinstance(result, dict) and result.get("resultType") == "input_required"
 
 
 def _page(result: Any, notes: list[str]) -> tuple[list[Any], Any]:

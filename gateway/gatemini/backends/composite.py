@@ -1,0 +1,33 @@
+"""The face of composite tools in the registry: tools of the backend `__composite` (spec 2.5).
+
+There is no process behind it: the door to backends hands their calls to `chain/composite.py`, which runs
+their code. Pure. Above: app.py. Below: the configuration and the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gatemini.config.schema import CompositeTool
+from gatemini.model import Tool
+from gatemini.types.identifiers import COMPOSITE_BACKEND
+
+NO_DESCRIPTION = "A composite tool of this gateway's configuration."
+
+
+def composite_tools(configured: Mapping[str, CompositeTool]) -> list[Tool]:
+    """The configured composite tools as the registry lists them."""
+    return [
+        Tool(
+            backend=COMPOSITE_BACKEND,
+            name=name,
+            description=tool.description or NO_DESCRIPTION,
+            input_schema=_object_schema(tool.input_schema),
+        )
+        for name, tool in configured.items()
+    ]
+
+
+def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    return schema if schema.get("type") == "object" else {**schema, "type": "object"}

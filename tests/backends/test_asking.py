@@ -1,0 +1,132 @@
+"""Backends that ask the client something in the middle of a call, in both eras; and what they log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from fixtures.backend_bench import Bench, running_bench
+from gatemini.backends.base import RpcError
+from gatemini.errors import BackendProtocol, BackendTimeout
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+
+
+async def call(bench: Bench, tool: str, arguments: Json, timeout: float = 5.0, **rest: Any) -> Any:
+    outcome = await bench.manager.call_tool("odd", tool, arguments, timeout=timeout, **rest)
+    return json.loads(outcome.result["content"][0]["text"])
+
+
+async def test_a_question_of_the_handshake_era_reaches_the_client_and_its_answer_the_backend(
+    bench: Bench,
+) -> None:
+    await bench.odd()
+    asked: list[tuple[str, Json]] = []
+
+    async def answer(method: str, params: Json) -> Json:
+        asked.append((method, params))
+        return {"action": "accept"}
+
+    reply = await call(bench, "ask", {"method": "elicitation/create"}, on_ask=answer)
+    assert reply["result"] == {"action": "accept"}
+    assert asked == [("elicitation/create", {})]
+
+
+async def test_a_question_of_the_stateless_era_is_answered_by_calling_again(bench: Bench) -> None:
+    await bench.odd(options={"on_discover": "modern"})
+    asked: list[tuple[str, Json]] = []
+
+    async def answer(method: str, params: Json) -> Json:
+        asked.append((method, params))
+        return {"action": "accept"}
+
+    reply = await call(bench, "confirm", {"k": 1}, on_ask=answer)
+    assert reply == [{"q": {"action": "accept"}}, "s1", {"k": 1}]
+    assert asked == [("elicitation/create", {"message": "sure?"})]
+
+
+@pytest.mark.parametrize(("tool", "discover"), [("ask", "error"), ("confirm", "modern")])
+async def test_thinking_does_not_use_up_the_time_of_the_call(bench: Bench, tool: str, discover: str) -> None:
+    await bench.odd(options={"on_discover": discover})
+
+    async def slow(_method: str, _params: Json) -> Json:
+        await anyio.sleep(0.6)
+        return {}
+
+    assert await call(bench, tool, {"method": "elicitation/create"}, timeout=0.4, on_ask=slow)
+
+
+@pytest.mark.parametrize(("tool", "discover"), [("ask", "error"), ("confirm", "modern")])
+async def test_a_refusal_reaches_the_backend_or_names_the_question(
+    bench: Bench, tool: str, discover: str
+) -> None:
+    await bench.odd(options={"on_discover": discover})
+
+    async def refuse(_method: str, _params: Json) -> Json:
+        raise RpcError(-32601, "this client has no eyes")
+
+    if tool == "ask":
+        reply = await call(bench, tool, {"method": "elicitation/create"}, on_ask=refuse)
+        assert reply["error"] == {"code": -32601, "message": "this client has no eyes"}
+    else:
+        with pytest.raises(BackendProtocol, match="no eyes"):
+            await call(bench, tool, {}, on_ask=refuse)
+
+
+async def test_nobody_to_ask_is_said_at_once(bench: Bench) -> None:
+    await bench.odd(options={"on_discover": "modern"})
+    with pytest.raises(BackendProtocol, match="asks for input"):
+        await call(bench, "confirm", {})
+
+
+async def test_a_question_is_not_put_to_the_wrong_client(bench: Bench) -> None:
+    await bench.odd()
+
+    async def mine(_method: str, _params: Json) -> Json:
+        raise AssertionError("nobody knows whose question it is")
+
+    async def yours(_method: str, _params: Json) -> Json:
+        raise AssertionError("nobody knows whose question it is")
+
+    async with anyio.create_task_group() as tasks:
+
+        async def other() -> None:
+            with pytest.raises(BackendTimeout):
+                await call(bench, "hang", {}, timeout=1.0, on_ask=yours)
+
+        tasks.start_soon(other)
+        await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
+        reply = await call(bench, "ask", {"method": "elicitation/create"}, on_ask=mine)
+        assert "several clients" in reply["error"]["message"]
+
+
+async def test_a_question_ends_with_the_call_it_was_for(bench: Bench) -> None:
+    await bench.odd()
+    ended = anyio.Event()
+
+    async def never(_method: str, _params: Json) -> Json:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        return {}
+
+    with anyio.move_on_after(0.3):
+        await call(bench, "ask", {"method": "elicitation/create"}, on_ask=never)
+    with anyio.fail_after(5):
+        await ended.wait()
+
+
+async def test_what_a_backend_logs_is_handed_on(tmp_path: Path) -> None:
+    logged: list[tuple[str, str, object]] = []
+    async with running_bench(tmp_path, on_log=lambda *entry: logged.append(entry)) as bench:
+        await bench.odd()
+        params = {"level": "warning", "data": {"x": 1}}
+        await bench.value("notify", {"method": "notifications/message", "params": params})
+    assert logged == [("odd", "warning", {"x": 1})]

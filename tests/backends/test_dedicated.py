@@ -1,0 +1,151 @@
+"""Dedicated instances, fallbacks and prerequisites: who serves a call, and what runs beside it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.backend_bench import Bench, odd_config, running_bench
+from gatemini.backends.manager import FALLBACK_META
+from gatemini.backends.pool import Seats
+from gatemini.config.schema import PoolConfig
+from gatemini.errors import BackendBusy, BackendCrashed, BackendProtocol, BackendStopped
+
+pytestmark = pytest.mark.anyio
+
+
+@given(
+    st.integers(0, 3),
+    st.integers(1, 5),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40),
+)
+def test_no_two_sessions_share_an_instance_and_the_limit_holds(
+    min_idle: int, most: int, steps: list[tuple[bool, int]]
+) -> None:
+    seats = Seats(PoolConfig(min_idle=min_idle, max_instances=most))
+    numbers = iter(range(1000))
+    served: dict[int, str] = {}
+    for arrives, who in steps:
+        session = f"s{who}"
+        if arrives:
+            number = seats.seat(session, lambda: next(numbers))
+            if number is None:
+                assert seats.total >= most
+            else:
+                assert served.setdefault(number, session) == session, "an instance never changes hands"
+        elif (left := seats.release(session)) is not None:
+            seats.retiring.discard(left)
+        for _ in range(seats.missing()):
+            seats.idle.append(next(numbers))
+        assert seats.total <= most
+        assert len(seats.idle) >= min(min_idle, most - len(seats.taken))
+
+
+async def pid_for(bench: Bench, session: str) -> Any:
+    outcome = await bench.manager.call_tool("odd", "pid", {}, timeout=10, session=session)
+    return outcome.result["content"][0]["text"]
+
+
+async def test_each_session_gets_its_own_process_and_keeps_it(bench: Bench) -> None:
+    await bench.odd(instance_mode="dedicated", pool={"replenish_delay": "10ms"})
+    first, second = await pid_for(bench, "a"), await pid_for(bench, "b")
+    assert first != second
+    assert await pid_for(bench, "a") == first
+    bench.manager.end_session("a")
+    await bench.until_true(lambda: not psutil.pid_exists(int(first)))
+    assert await pid_for(bench, "a") not in (first, second)
+    assert await pid_for(bench, "b") == second
+
+
+async def test_a_session_too_many_waits_for_an_instance_or_is_told(bench: Bench) -> None:
+    await bench.odd(
+        instance_mode="dedicated", pool={"max_instances": 1, "min_idle": 0, "acquire_timeout": "200ms"}
+    )
+    await pid_for(bench, "a")
+    with pytest.raises(BackendBusy, match="instances of odd are taken"):
+        await pid_for(bench, "b")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pid_for, bench, "b")
+        bench.manager.end_session("a")
+    assert bench.manager.status("odd").instances == 1
+
+
+async def test_instances_are_started_ahead_and_all_of_them_end(tmp_path: Path) -> None:
+    async with running_bench(tmp_path) as bench:
+        await bench.odd(instance_mode="dedicated", pool={"min_idle": 2})
+        assert bench.manager.status("odd").idle_instances == 2
+        await pid_for(bench, "a")
+        await bench.manager.remove("odd")
+        assert bench.tools["odd"] is None
+
+
+async def test_a_fallback_answers_and_is_named(bench: Bench) -> None:
+    await bench.odd("second")
+    bench.manager.add(odd_config("first", options={"exit_code": 1}, fallback_chain=("absent", "second")))
+    outcome = await bench.call("echo", {"n": 1}, name="first")
+    assert outcome.result["content"][0]["text"] == '{"n": 1}'
+    assert outcome.result["_meta"][FALLBACK_META]["backend"] == "second"
+    assert "exited with code 1" in outcome.notes[-1]
+
+
+async def test_no_fallback_where_the_call_may_have_run(bench: Bench, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    await bench.odd("second", options={"journal": str(journal)})
+    await bench.odd("first", fallback_chain=("second",))
+    with pytest.raises(BackendCrashed):
+        await bench.call("die", name="first")
+    with pytest.raises(BackendProtocol):
+        await bench.call("raw", {"text": '{"id":ID,"error":{"message":"no"}}\n'}, name="first")
+    assert not journal.exists()
+
+
+async def test_a_repeatable_call_may_fall_back_after_a_crash(bench: Bench, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    await bench.odd("second", options={"journal": str(journal)})
+    await bench.odd("first", fallback_chain=("second",), retry={"max_retries": 0})
+    with pytest.raises((BackendCrashed, BackendStopped)):
+        await bench.call("read_die", name="first")
+    assert journal.read_text().split()[0] == "read_die"
+
+
+async def test_a_prerequisite_runs_before_the_backend_and_ends_with_it(bench: Bench, tmp_path: Path) -> None:
+    mark = tmp_path / "up"
+    code = f"import time, pathlib; pathlib.Path({str(mark)!r}).write_text('up'); time.sleep(600)"
+    wanted = {"command": sys.executable, "args": ("-I", "-c", code), "startup_delay": "300ms"}
+    await bench.odd(prerequisite=wanted)
+    assert mark.exists()
+
+    def runs() -> bool:
+        return any(code in (p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"]))
+
+    assert runs()
+    await bench.manager.remove("odd")
+    assert not runs()
+
+
+async def test_a_prerequisite_that_runs_already_is_left_alone(bench: Bench, tmp_path: Path) -> None:
+    code = f"import time; time.sleep(600)  # {tmp_path}"
+    async with await anyio.open_process([sys.executable, "-I", "-c", code]) as running:
+        wanted = {"command": "no-such-program", "process_match": str(tmp_path)}
+        await bench.odd(prerequisite=wanted)
+        await bench.manager.remove("odd")
+        assert running.returncode is None
+        running.kill()
+
+
+async def test_a_prerequisite_that_fails_is_the_error_shown(bench: Bench) -> None:
+    wanted = {"command": "sh", "args": ("-c", "echo no database >&2; exit 2")}
+    bench.manager.add(odd_config(prerequisite=wanted))
+    with pytest.raises(BackendStopped, match="no database"):
+        await bench.call("echo")
+    bench.manager.add(odd_config("other", prerequisite={"command": "no-such-program"}))
+    with pytest.raises(BackendStopped, match="prerequisite: command not found"):
+        await bench.call("echo", name="other")
+    await bench.odd("third", prerequisite={"command": "true"})
