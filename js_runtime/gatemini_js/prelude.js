@@ -3,16 +3,14 @@
 // A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
-// Above: user code. Below: values.js (references taken at boot, see its rules). Beside: shims.js.
-(function (values, shims, protocol) {
+// Above: user code. Below: values.js (references taken at boot, see its rules), encode.js, backends.js,
+// console.js, shims.js.
+(function (values, encoding, backends, terminal, shims, protocol) {
   "use strict";
-  const {
-    own, list, backendNames, calls, limitCodes, limitError, kindOf, quote, safeText, safeGet, encode,
-    conversionNote, inspect,
-  } = values;
+  const { own, list, calls, limitCodes, limitError, kindOf, quote, safeText, safeGet } = values;
+  const { encode, conversionNote } = encoding;
   const { define, apply } = own;
   const LIMIT = protocol.limits;
-  const AsyncFunctionPrototype = own.protoOf(async function () {});
 
   const noteList = list();
   const notesSeen = own.create(null);
@@ -28,86 +26,6 @@
   function expose(target, name, value) {
     define(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
   }
-
-  // --- console: a fixed buffer, read by the host even after a trap ---------------------------------------
-
-  const consoleBuffer = new own.ArrayBuffer(protocol.console.bytes + 16);
-  const consoleHead = new own.Int32Array(consoleBuffer, 0, 4); // bytes used, lines, lines dropped, lines cut
-  const consoleBytes = new own.Uint8Array(consoleBuffer, 16);
-
-  function writeLine(text) {
-    // UTF-8, ended by 0x0A with newlines inside a line written as 0x0B (the host turns them back).
-    const room = protocol.console.bytes;
-    let at = consoleHead[0];
-    const start = at;
-    for (let i = 0; i < text.length; i++) {
-      let c = own.charCode(text, i);
-      if (c >= 0xd800 && c < 0xdc00 && i + 1 < text.length) {
-        const d = own.charCode(text, i + 1);
-        if (d >= 0xdc00 && d < 0xe000) {
-          c = 0x10000 + ((c - 0xd800) << 10) + (d - 0xdc00);
-          i++;
-        }
-      }
-      if (c >= 0xd800 && c < 0xe000) c = 0xfffd;
-      if (at + 5 > room) {
-        consoleHead[2]++;
-        return false;
-      }
-      if (c < 0x80) consoleBytes[at++] = c === 10 ? 11 : c;
-      else if (c < 0x800) {
-        consoleBytes[at++] = 0xc0 | (c >> 6);
-        consoleBytes[at++] = 0x80 | (c & 63);
-      } else if (c < 0x10000) {
-        consoleBytes[at++] = 0xe0 | (c >> 12);
-        consoleBytes[at++] = 0x80 | ((c >> 6) & 63);
-        consoleBytes[at++] = 0x80 | (c & 63);
-      } else {
-        consoleBytes[at++] = 0xf0 | (c >> 18);
-        consoleBytes[at++] = 0x80 | ((c >> 12) & 63);
-        consoleBytes[at++] = 0x80 | ((c >> 6) & 63);
-        consoleBytes[at++] = 0x80 | (c & 63);
-      }
-    }
-    if (at + 1 > room) {
-      consoleHead[2]++;
-      return false;
-    }
-    consoleBytes[at++] = 10;
-    consoleHead[0] = at;
-    consoleHead[1]++;
-    return at > start;
-  }
-
-  let consoleFull = false;
-  function log(...args) {
-    if (consoleFull) {
-      consoleHead[2]++;
-      return;
-    }
-    const most = protocol.console.line;
-    let text = "";
-    for (let i = 0; i < args.length && text.length <= most; i++) {
-      text += (i === 0 ? "" : " ") + inspect(args[i], most - text.length + 1);
-    }
-    if (text.length > most) {
-      text = own.slice(text, 0, most) + "…";
-      consoleHead[3]++;
-    }
-    consoleFull = !writeLine(text);
-  }
-
-  const console = {
-    log, info: log, warn: log, error: log, debug: log, trace: log,
-    table(rows) { log(rows); },
-    dir(value) { log(value); },
-    assert(ok, ...args) {
-      if (ok) return;
-      log("Assertion failed:");
-      apply(log, undefined, args);
-    },
-    group: log, groupEnd() {}, time() {}, timeEnd() {}, count() {},
-  };
 
   // --- calls ------------------------------------------------------------------------------------------------
 
@@ -186,11 +104,12 @@
     }
   }
 
-  function stackHere() {
-    // Where the call stands in the user's code; read by the host. User code may have broken Error: then nothing.
+  function stackAbove(callee) {
+    // Where the call of `callee` stands in the user's code. User code may have broken Error: then nothing.
     try {
-      const stack = new own.Error("").stack;
-      return typeof stack === "string" ? stack : "";
+      const holder = { __proto__: null, stack: "" };
+      own.captureStackTrace(holder, callee);
+      return typeof holder.stack === "string" ? holder.stack : "";
     } catch {
       return "";
     }
@@ -257,8 +176,8 @@
     return nextId++;
   }
 
-  function send(kind, head, args, name) {
-    const entry = { __proto__: null, id: 0, name, stack: stackHere(), awaited: false, resolve: null, reject: null };
+  function send(kind, head, args, name, callee) {
+    const entry = { __proto__: null, id: 0, name, stack: stackAbove(callee), awaited: false, resolve: null, reject: null };
     const promise = own.construct(own.Promise, [(resolve, reject) => {
       entry.resolve = resolve;
       entry.reject = reject;
@@ -267,7 +186,10 @@
     try {
       const id = entry.id = claim(kind, name);
       issued[issued.length] = entry;
-      const value = prepared(kind, args, name);
+      const only = args[0];
+      const plain = args.length === 1 && typeof only === "object" && only !== null && kind === "tool"
+        && own.protoOf(only) === own.ObjectPrototype;
+      const value = plain && !own.isArray(only) ? only : prepared(kind, args, name);
       const encoded = encode(value, argumentOptions, noneSettled, name);
       own.mapSet(pending, id, entry);
       if (encoded.promises.length === 0) post(id, head, encoded, name);
@@ -342,175 +264,16 @@
     }
   }
 
-  // --- backends -----------------------------------------------------------------------------------------------
-
-  let catalog = null;
-  const backendByName = own.create(null);
-  const OBJECT_MEMBERS = own.create(null);
-  {
-    const names = own.ownKeys(own.ObjectPrototype);
-    for (let i = 0; i < names.length; i++) OBJECT_MEMBERS[names[i]] = true;
-  }
+  // --- what code calls ---------------------------------------------------------------------------------------------
 
   function sender(kind, backend, tool, raw, name) {
     // Everything about a call that does not change is made once.
     const head = ',"' + kind + '",' + quote(backend) + "," + quote(tool) + "," + (raw ? "true" : "false") + ",";
-    return (...args) => send(kind, head, args, name);
+    const callee = (...args) => send(kind, head, args, name, callee);
+    return callee;
   }
 
-  function toolFunction(backend, tool) {
-    const name = backend + "." + tool;
-    const callTool = sender("tool", backend, tool, false, name);
-    expose(callTool, "raw", sender("tool", backend, tool, true, name));
-    return callTool;
-  }
-
-  function specialMember(backend, special) {
-    // `readResource` and `call` are ours unless what is given looks like a call of a tool with that name.
-    const asTool = toolFunction(backend, special);
-    const make = (raw) => (...args) => {
-      const first = args[0];
-      if (typeof first !== "string") return apply(raw ? asTool.raw : asTool, undefined, args);
-      if (special === "readResource") return apply(sender("resource", backend, "", raw, backend + ".readResource"), undefined, args);
-      const rest = list();
-      for (let i = 1; i < args.length; i++) rest[i - 1] = args[i];
-      return apply(sender("tool", backend, first, raw, backend + "." + first), undefined, rest);
-    };
-    const member = make(false);
-    expose(member, "raw", make(true));
-    return member;
-  }
-
-  function has(names, name) {
-    for (let i = 0; i < names.length; i++) if (names[i] === name) return true;
-    return false;
-  }
-
-  function makeBackend(name, owners) {
-    const tools = own.create(null);
-    const text = "[backend " + name + "]";
-    const ambiguous = owners === undefined ? null
-      : () => new own.TypeError(name + " could be any of " + own.join(owners, ", ") + ': write __backends["' + owners[0] + '"] instead');
-    const describe = () => text;
-    const get = (_target, key) => {
-      if (typeof key === "symbol") {
-        if (key === own.toPrimitive) return describe;
-        return key === own.toStringTag ? "backend" : undefined;
-      }
-      if (key === "then") return undefined;
-      if (key === "toString" || key === "toJSON" || key === "inspect") return describe;
-      if (OBJECT_MEMBERS[key] === true) return own.ObjectPrototype[key];
-      if (ambiguous !== null) throw ambiguous();
-      let tool = tools[key];
-      if (tool === undefined) {
-        tool = tools[key] = key === "call" || key === "readResource" ? specialMember(name, key) : toolFunction(name, key);
-      }
-      return tool;
-    };
-    const namesOf = () => (catalog === null ? undefined : catalog[name]);
-    const refuse = (what) => () => {
-      throw new own.TypeError(name + " is a backend: it cannot be " + what);
-    };
-    const proxy = new own.Proxy(own.create(null), {
-      __proto__: null,
-      get,
-      has(_target, key) {
-        const names = namesOf();
-        return names !== undefined && typeof key === "string" && has(names, key);
-      },
-      ownKeys() {
-        const names = namesOf(), copy = [];
-        if (names !== undefined) for (let i = 0; i < names.length; i++) {
-          define(copy, i, { __proto__: null, value: names[i], writable: true, enumerable: true, configurable: true });
-        }
-        return copy;
-      },
-      getOwnPropertyDescriptor(target, key) {
-        const names = namesOf();
-        if (typeof key !== "string" || names === undefined || !has(names, key)) return undefined;
-        return { __proto__: null, value: get(target, key), writable: true, enumerable: true, configurable: true };
-      },
-      set: refuse("changed"),
-      defineProperty: refuse("changed"),
-      deleteProperty: refuse("changed"),
-      setPrototypeOf: refuse("changed"),
-      preventExtensions: refuse("frozen or sealed"),
-    });
-    own.weakSet(backendNames, proxy, name);
-    return proxy;
-  }
-
-  function exposeBackends(start) {
-    const all = own.create(null);
-    for (let i = 0; i < start.backends.length; i++) {
-      const pair = start.backends[i], identifier = pair[0], name = pair[1];
-      if (name === "") {
-        expose(globalThis, identifier, makeBackend(identifier, start.ambiguous[identifier]));
-        continue;
-      }
-      let backend = backendByName[name];
-      if (backend === undefined) backend = backendByName[name] = makeBackend(name);
-      define(all, name, { __proto__: null, value: backend, enumerable: true, writable: true, configurable: true });
-      expose(globalThis, identifier, backend);
-      if (!own.hasOwn(globalThis, name)) expose(globalThis, name, backend);
-    }
-    expose(globalThis, "__backends", all);
-  }
-
-  // --- discovery and results: plain messages ----------------------------------------------------------------------
-
-  function messenger(kind, names) {
-    const target = {};
-    for (let i = 0; i < names.length; i++) {
-      const name = names[i];
-      expose(target, name, sender(kind, "", name, false, kind + "." + name));
-    }
-    return target;
-  }
-
-  function exposeServices(start) {
-    expose(globalThis, "gatemini", messenger("gatemini", protocol.gatemini));
-    const results = messenger("results", protocol.results);
-    expose(results, "chunks", (handle, options) => chunks(handle, options));
-    expose(globalThis, "results", results);
-    if (start.args !== undefined) expose(globalThis, "args", start.args);
-    const interfaces = start.interfaces ?? own.create(null);
-    expose(globalThis, "__interfaces", interfaces);
-    expose(globalThis, "__getToolInterface", (name) => lookUp(interfaces, own.String(name)));
-  }
-
-  function lookUp(interfaces, name) {
-    // By "backend.tool", by bare tool name, or through the whole catalogue when that was brought in.
-    if (own.hasOwn(interfaces, name)) {
-      const found = interfaces[name];
-      if (found === null || own.hasOwn(found, "name")) return found;
-    }
-    const backends = own.keys(interfaces);
-    for (let i = 0; i < backends.length; i++) {
-      const backend = backends[i], tools = interfaces[backend];
-      if (typeof tools !== "object" || tools === null) continue;
-      const head = backend + ".";
-      const bare = own.slice(name, 0, head.length) === head ? own.slice(name, head.length) : name;
-      if (own.hasOwn(tools, bare)) return tools[bare];
-    }
-    return null;
-  }
-
-  function chunks(handle, options) {
-    // An async iterator over pieces of a large result, so that code need not hold all of it at once.
-    const rows = (options && options.rows) || 1000;
-    const chunk = sender("results", "", "chunk", false, "results.chunks");
-    let offset = 0, ended = false;
-    const next = async () => {
-      if (ended) return { value: undefined, done: true };
-      const piece = await chunk(handle, { offset, rows });
-      const got = own.isArray(piece) ? piece : (piece && piece.rows) || [];
-      offset += got.length;
-      if (got.length < rows) ended = true;
-      return got.length === 0 ? { value: undefined, done: true } : { value: got, done: false };
-    };
-    return { next, return: async (value) => { ended = true; return { value, done: true }; }, [own.asyncIterator]() { return this; } };
-  }
+  const world = backends(values, protocol, sender, expose);
 
   // --- timers -------------------------------------------------------------------------------------------------------
 
@@ -574,7 +337,7 @@
 
   function exposeAlways() {
     // Globals that do not depend on the chain: part of the memory image.
-    expose(globalThis, "console", console);
+    expose(globalThis, "console", terminal.console);
     expose(globalThis, "ToolError", ToolError);
     expose(globalThis, "setTimeout", (f, ms, ...args) => addTimer(timerCallback(f, "setTimeout"), ms, false, args));
     expose(globalThis, "setInterval", (f, ms, ...args) => addTimer(timerCallback(f, "setInterval"), ms, true, args));
@@ -583,16 +346,14 @@
     expose(globalThis, "clearInterval", dropTimer);
     expose(globalThis, "clearImmediate", dropTimer);
     expose(globalThis, "sleep", sleep);
-    shims.install(globalThis, () => own.keys(backendByName));
+    shims.install(globalThis, world.names);
   }
 
   function begin(start) {
     limits = start.limits;
     setOptions();
-    catalog = start.catalog ?? null;
     shims.seed(start.seed);
-    exposeServices(start);
-    exposeBackends(start);
+    world.begin(start);
   }
 
   async function run(main) {
@@ -702,7 +463,7 @@
       limit = limitOf(error, name, message);
       extra = fieldText("tool", safeGet(error, "tool")) + fieldText("backend", safeGet(error, "backend"))
         + fieldText("code", safeGet(error, "code")) + fieldText("structured", safeGet(error, "structured"))
-        + fieldText("hint", safeGet(error, "hint") ?? shims.hintFor(name, message, own.keys(backendByName)));
+        + fieldText("hint", safeGet(error, "hint") ?? shims.hintFor(name, message, world.names()));
       const cause = safeGet(error, "cause");
       if (cause !== undefined) extra += ',"cause":' + quote(thrownLine(cause));
     } else {
@@ -727,5 +488,5 @@
   }
 
   exposeAlways();
-  return [begin, run, deliver, collect, fire, () => outcome, summary, describe, rejected, consoleBuffer];
+  return [begin, run, deliver, collect, fire, () => outcome, summary, describe, rejected, terminal.buffer];
 })

@@ -195,16 +195,23 @@ def _boot(machine: Machine, fresh: bytes) -> Image:
 
 
 def _load_runtime(api: Api) -> tuple[dict[str, int], int]:
-    """Evaluates the three scripts; gives the bridge's functions and where the console buffer lies."""
+    """Evaluates the scripts; gives the bridge's functions and where the console buffer lies."""
     folder = files("gatemini_js")
 
     def script(name: str) -> int:
         return api.evaluate(folder.joinpath(name).read_bytes(), f"gatemini/{name}")
 
+    def again(value: int) -> int:
+        return api.machine.call("JS_DupValue", api.context, value)
+
     values = api.call(script("values.js"))
-    shims = api.call(script("shims.js"), api.machine.call("JS_DupValue", api.context, values))
+    encoding = api.call(script("encode.js"), again(values))
+    shims = api.call(script("shims.js"), again(values))
     protocol = api.parse(folder.joinpath("protocol.json").read_bytes())
-    bridge = api.call(script("prelude.js"), values, shims, protocol)
+    terminal = api.call(script("console.js"), again(values), again(protocol))
+    bridge = api.call(
+        script("prelude.js"), values, encoding, script("backends.js"), terminal, shims, protocol
+    )
     functions = {name: api.item(bridge, index) for index, name in enumerate(FUNCTIONS)}
     console = api.machine.call32("JS_GetArrayBuffer", api.context, api.allocate(4), functions["console"])
     if console == 0:

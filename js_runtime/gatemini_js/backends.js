@@ -1,0 +1,181 @@
+// What code calls: one Proxy per backend, `results`, `gatemini`, the interfaces. Nothing is made per tool.
+//
+// A backend object is never thenable and calls nothing when it is printed, copied or looked at.
+// Above: prelude.js, which gives the function that sends. Below: values.js (and its rules).
+(function (values, protocol, sender, expose) {
+  "use strict";
+  const { own, list, backendNames } = values;
+  const { define, apply } = own;
+
+  // --- backends -----------------------------------------------------------------------------------------------
+
+  let catalog = null;
+  const backendByName = own.create(null);
+  const OBJECT_MEMBERS = own.create(null);
+  {
+    const names = own.ownKeys(own.ObjectPrototype);
+    for (let i = 0; i < names.length; i++) OBJECT_MEMBERS[names[i]] = true;
+  }
+
+  function toolFunction(backend, tool) {
+    const name = backend + "." + tool;
+    const callTool = sender("tool", backend, tool, false, name);
+    expose(callTool, "raw", sender("tool", backend, tool, true, name));
+    return callTool;
+  }
+
+  function specialMember(backend, special) {
+    // `readResource` and `call` are ours unless what is given looks like a call of a tool with that name.
+    const asTool = toolFunction(backend, special);
+    const make = (raw) => (...args) => {
+      const first = args[0];
+      if (typeof first !== "string") return apply(raw ? asTool.raw : asTool, undefined, args);
+      if (special === "readResource") return apply(sender("resource", backend, "", raw, backend + ".readResource"), undefined, args);
+      const rest = list();
+      for (let i = 1; i < args.length; i++) rest[i - 1] = args[i];
+      return apply(sender("tool", backend, first, raw, backend + "." + first), undefined, rest);
+    };
+    const member = make(false);
+    expose(member, "raw", make(true));
+    return member;
+  }
+
+  function has(names, name) {
+    for (let i = 0; i < names.length; i++) if (names[i] === name) return true;
+    return false;
+  }
+
+  function makeBackend(name, owners) {
+    const tools = own.create(null);
+    const text = "[backend " + name + "]";
+    const ambiguous = owners === undefined ? null
+      : () => new own.TypeError(name + " could be any of " + own.join(owners, ", ") + ': write __backends["' + owners[0] + '"] instead');
+    const describe = () => text;
+    const get = (_target, key) => {
+      if (typeof key === "symbol") {
+        if (key === own.toPrimitive) return describe;
+        return key === own.toStringTag ? "backend" : undefined;
+      }
+      if (key === "then") return undefined;
+      if (key === "toString" || key === "toJSON" || key === "inspect") return describe;
+      if (OBJECT_MEMBERS[key] === true) return own.ObjectPrototype[key];
+      if (ambiguous !== null) throw ambiguous();
+      let tool = tools[key];
+      if (tool === undefined) {
+        tool = tools[key] = key === "call" || key === "readResource" ? specialMember(name, key) : toolFunction(name, key);
+      }
+      return tool;
+    };
+    const namesOf = () => (catalog === null ? undefined : catalog[name]);
+    const refuse = (what) => () => {
+      throw new own.TypeError(name + " is a backend: it cannot be " + what);
+    };
+    const proxy = new own.Proxy(own.create(null), {
+      __proto__: null,
+      get,
+      has(_target, key) {
+        const names = namesOf();
+        return names !== undefined && typeof key === "string" && has(names, key);
+      },
+      ownKeys() {
+        const names = namesOf(), copy = [];
+        if (names !== undefined) for (let i = 0; i < names.length; i++) {
+          define(copy, i, { __proto__: null, value: names[i], writable: true, enumerable: true, configurable: true });
+        }
+        return copy;
+      },
+      getOwnPropertyDescriptor(target, key) {
+        const names = namesOf();
+        if (typeof key !== "string" || names === undefined || !has(names, key)) return undefined;
+        return { __proto__: null, value: get(target, key), writable: true, enumerable: true, configurable: true };
+      },
+      set: refuse("changed"),
+      defineProperty: refuse("changed"),
+      deleteProperty: refuse("changed"),
+      setPrototypeOf: refuse("changed"),
+      preventExtensions: refuse("frozen or sealed"),
+    });
+    own.weakSet(backendNames, proxy, name);
+    return proxy;
+  }
+
+  function exposeBackends(start) {
+    const all = own.create(null);
+    for (let i = 0; i < start.backends.length; i++) {
+      const pair = start.backends[i], identifier = pair[0], name = pair[1];
+      if (name === "") {
+        expose(globalThis, identifier, makeBackend(identifier, start.ambiguous[identifier]));
+        continue;
+      }
+      let backend = backendByName[name];
+      if (backend === undefined) backend = backendByName[name] = makeBackend(name);
+      define(all, name, { __proto__: null, value: backend, enumerable: true, writable: true, configurable: true });
+      expose(globalThis, identifier, backend);
+      if (!own.hasOwn(globalThis, name)) expose(globalThis, name, backend);
+    }
+    expose(globalThis, "__backends", all);
+  }
+
+  // --- discovery and results: plain messages ----------------------------------------------------------------------
+
+  function messenger(kind, names) {
+    const target = {};
+    for (let i = 0; i < names.length; i++) {
+      const name = names[i];
+      expose(target, name, sender(kind, "", name, false, kind + "." + name));
+    }
+    return target;
+  }
+
+  function exposeServices(start) {
+    expose(globalThis, "gatemini", messenger("gatemini", protocol.gatemini));
+    const results = messenger("results", protocol.results);
+    expose(results, "chunks", (handle, options) => chunks(handle, options));
+    expose(globalThis, "results", results);
+    if (start.args !== undefined) expose(globalThis, "args", start.args);
+    const interfaces = start.interfaces ?? own.create(null);
+    expose(globalThis, "__interfaces", interfaces);
+    expose(globalThis, "__getToolInterface", (name) => lookUp(interfaces, own.String(name)));
+  }
+
+  function lookUp(interfaces, name) {
+    // By "backend.tool", by bare tool name, or through the whole catalogue when that was brought in.
+    if (own.hasOwn(interfaces, name)) {
+      const found = interfaces[name];
+      if (found === null || own.hasOwn(found, "name")) return found;
+    }
+    const backends = own.keys(interfaces);
+    for (let i = 0; i < backends.length; i++) {
+      const backend = backends[i], tools = interfaces[backend];
+      if (typeof tools !== "object" || tools === null) continue;
+      const head = backend + ".";
+      const bare = own.slice(name, 0, head.length) === head ? own.slice(name, head.length) : name;
+      if (own.hasOwn(tools, bare)) return tools[bare];
+    }
+    return null;
+  }
+
+  function chunks(handle, options) {
+    // An async iterator over pieces of a large result, so that code need not hold all of it at once.
+    const rows = (options && options.rows) || 1000;
+    const chunk = sender("results", "", "chunk", false, "results.chunks");
+    let offset = 0, ended = false;
+    const next = async () => {
+      if (ended) return { value: undefined, done: true };
+      const piece = await chunk(handle, { offset, rows });
+      const got = own.isArray(piece) ? piece : (piece && piece.rows) || [];
+      offset += got.length;
+      if (got.length < rows) ended = true;
+      return got.length === 0 ? { value: undefined, done: true } : { value: got, done: false };
+    };
+    return { next, return: async (value) => { ended = true; return { value, done: true }; }, [own.asyncIterator]() { return this; } };
+  }
+
+  function begin(start) {
+    catalog = start.catalog ?? null;
+    exposeServices(start);
+    exposeBackends(start);
+  }
+
+  return own.freeze({ __proto__: null, begin, names: () => own.keys(backendByName) });
+})

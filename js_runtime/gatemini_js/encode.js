@@ -1,0 +1,360 @@
+// JSON text of any value at all, without recursion and without trusting the value.
+//
+// `encode` gives the text, what had to be converted on the way, and the promises it met: the caller waits for those
+// and encodes again. A plain tree goes through the engine's own JSON.stringify; everything else is walked by hand.
+// Above: prelude.js. Below: values.js (and its rules).
+(function (values) {
+  "use strict";
+  const {
+    own, list, backendNames, limitCodes, limitError, kindOf, quote, safeText, safeGet, thrownText,
+  } = values;
+  const NO_ITEMS = own.freeze(list());
+
+  // --- conversions, remembered for the one note that lists them ---------------------------------------
+
+  const CONVERTED = {
+    __proto__: null,
+    bigint: "BigInt became a decimal string",
+    date: "Date became an ISO string",
+    map: "Map became an object or a list of entries",
+    set: "Set became an array",
+    error: "Error became {name, message}",
+    typed: "typed array became an array",
+    longTyped: "typed array over the item limit became {type, length}",
+    buffer: "ArrayBuffer became {type, length}",
+    nan: "NaN or Infinity became null",
+    function: "function was dropped",
+    symbol: "symbol was dropped",
+    hole: "undefined in an array became null",
+    circular: 'a cycle became "[Circular]"',
+    throws: 'a getter, toJSON or Proxy that threw became "[Throws: …]"',
+    deep: 'nesting beyond the depth limit became "[Too deep]"',
+    backend: "backend object became its name",
+    surrogate: "half a surrogate pair became U+FFFD",
+  };
+
+  function remember(state, kind, frame, key) {
+    let seen = state.converted[kind];
+    if (seen === undefined) {
+      seen = state.converted[kind] = { __proto__: null, count: 0, first: pathOf(frame, key) };
+    }
+    seen.count++;
+  }
+
+  function pathOf(frame, key) {
+    const parts = list();
+    let n = 0;
+    if (key !== undefined) parts[n++] = own.slice(own.String(key), 0, 40);
+    for (let f = frame; f !== null && n < 6; f = f.up) {
+      if (f.at !== undefined) parts[n++] = own.slice(own.String(f.at), 0, 40);
+    }
+    let text = "";
+    for (let i = n - 1; i >= 0; i--) text += text === "" ? parts[i] : "." + parts[i];
+    return text;
+  }
+
+  function conversionNote(converted) {
+    let text = "";
+    const kinds = own.keys(converted);
+    for (let i = 0; i < kinds.length; i++) {
+      const { count, first } = converted[kinds[i]];
+      const where = first === "" ? "" : count > 1 ? (" (" + first + " and " + (count - 1) + " more)") : " (" + first + ")";
+      text += (text === "" ? "" : "; ") + CONVERTED[kinds[i]] + where;
+    }
+    return text;
+  }
+
+  // --- JSON -------------------------------------------------------------------------------------------
+
+  function push(state, frame, source, keys, values, at) {
+    state.depth++;
+    own.setAdd(state.open, source); // what is open now is what a cycle can lead back to
+    const isList = keys === null;
+    return {
+      __proto__: null, up: frame, source, keys, values, at, next: 0, empty: true,
+      size: isList ? values.length : keys.length, close: isList ? "]" : "}",
+    };
+  }
+
+  function pop(state, frame) {
+    own.setDelete(state.open, frame.source);
+    state.depth--;
+    return frame.up;
+  }
+
+  // What `open` found: a finished text, or a frame to walk. One object, reused: it is read at once.
+  const opened = { __proto__: null, text: null, frame: null };
+  function asText(text) {
+    opened.text = text;
+    opened.frame = null;
+  }
+  function asFrame(frame) {
+    opened.text = frame.close === "]" ? "[" : "{";
+    opened.frame = frame;
+  }
+
+  function openMap(state, frame, value, key) {
+    const keys = list(), values = list(), entries = list();
+    let n = 0, plain = true;
+    own.mapEach(value, (v, k) => {
+      if (typeof k !== "string") plain = false;
+      keys[n] = k;
+      values[n] = v;
+      const entry = list();
+      entry[0] = k;
+      entry[1] = v;
+      entries[n++] = entry;
+    });
+    remember(state, "map", frame, key);
+    asFrame(push(state, frame, value, plain ? keys : null, plain ? values : entries, key));
+  }
+
+  function openSet(state, frame, value, key) {
+    const values = list();
+    let n = 0;
+    own.setEach(value, (v) => { values[n++] = v; });
+    remember(state, "set", frame, key);
+    asFrame(push(state, frame, value, null, values, key));
+  }
+
+  function openError(state, frame, value, key) {
+    const keys = list(), values = list();
+    let n = 0;
+    const add = (k, v) => { if (v !== undefined) { keys[n] = k; values[n++] = v; } };
+    add("name", safeText(safeGet(value, "name"), 200));
+    add("message", safeText(safeGet(value, "message"), 10000));
+    if (own.hasOwn(value, "tool")) {
+      add("tool", safeGet(value, "tool"));
+      add("code", safeGet(value, "code"));
+      add("structured", safeGet(value, "structured"));
+    }
+    remember(state, "error", frame, key);
+    asFrame(push(state, frame, value, keys, values, key));
+  }
+
+  function openTyped(state, frame, value, key) {
+    const length = own.typedLength(value);
+    if (length > state.typedItems) {
+      remember(state, "longTyped", frame, key);
+      return asText('{"type":' + quote(own.typedTag(value)) + ',"length":' + length + "}");
+    }
+    const values = list();
+    for (let i = 0; i < length; i++) values[i] = value[i];
+    remember(state, "typed", frame, key);
+    asFrame(push(state, frame, value, null, values, key));
+  }
+
+  function openPromise(state, frame, value, key) {
+    const settled = own.mapGet(state.settled, value);
+    if (settled !== undefined) return openAny(state, frame, settled.value, key);
+    state.promises[state.promises.length] = value;
+    asText("null");
+  }
+
+  function openInstance(state, frame, value, key, kind) {
+    const toJSON = value.toJSON;
+    // Whoever overwrites Object.prototype.toJSON has not asked for every object to be changed.
+    if (typeof toJSON === "function" && toJSON !== own.ObjectPrototype.toJSON && !own.setHas(state.viaToJSON, value)) {
+      own.setAdd(state.viaToJSON, value);
+      return openAny(state, frame, own.apply(toJSON, value, [own.String(key ?? "")]), key);
+    }
+    asFrame(push(state, frame, value, own.keys(value), null, key));
+  }
+
+  function openObject(state, frame, value, key) {
+    if (own.setHas(state.open, value)) {
+      remember(state, "circular", frame, key);
+      return asText('"[Circular]"');
+    }
+    if (state.depth >= state.maxDepth) {
+      remember(state, "deep", frame, key);
+      return asText('"[Too deep]"');
+    }
+    const kind = kindOf(value);
+    switch (kind) {
+      case "array": {
+        return asFrame(push(state, frame, value, null, value, key));
+      }
+      case "object": case "instance": return openInstance(state, frame, value, key, kind);
+      case "backend":
+        remember(state, "backend", frame, key);
+        return asText(quote("[backend " + own.weakGet(backendNames, value) + "]"));
+      case "promise": return openPromise(state, frame, value, key);
+      case "map": return openMap(state, frame, value, key);
+      case "set": return openSet(state, frame, value, key);
+      case "error": return openError(state, frame, value, key);
+      case "typed": return openTyped(state, frame, value, key);
+      case "date": {
+        remember(state, "date", frame, key);
+        return asText(own.isFiniteNumber(own.time(value)) ? quote(own.iso(value)) : "null");
+      }
+      case "buffer":
+        remember(state, "buffer", frame, key);
+        return asText('{"type":"ArrayBuffer","length":' + own.bufferLength(value) + "}");
+      case "number": return openAny(state, frame, own.numberValue(value), key);
+      case "string": return openAny(state, frame, own.stringValue(value), key);
+      default: return asText(own.booleanValue(value) ? "true" : "false");
+    }
+  }
+
+  function openAny(state, frame, value, key) {
+    switch (typeof value) {
+      case "string":
+        if (own.isWellFormed(value)) return asText(own.stringify(value));
+        remember(state, "surrogate", frame, key);
+        return asText(quote(value));
+      case "number":
+        if (own.isFiniteNumber(value)) return asText("" + value);
+        remember(state, "nan", frame, key);
+        return asText("null");
+      case "boolean": return asText(value ? "true" : "false");
+      case "bigint":
+        remember(state, "bigint", frame, key);
+        return asText('"' + own.bigToString(value) + '"');
+      case "object": return value === null ? asText("null") : openObject(state, frame, value, key);
+      case "undefined": return asText(undefined);
+      default:
+        remember(state, typeof value, frame, key);
+        return asText(undefined);
+    }
+  }
+
+  function openSafely(state, frame, value, key) {
+    try {
+      openAny(state, frame, value, key);
+    } catch (error) {
+      if (own.weakHas(limitCodes, error)) throw error;
+      remember(state, "throws", frame, key);
+      asText(quote("[Throws: " + thrownText(error) + "]"));
+    }
+  }
+
+  const keyTexts = { __proto__: null, n: 0, map: own.create(null) };
+  function keyText(key) {
+    let text = keyTexts.map[key];
+    if (text === undefined) {
+      text = quote(key) + ":";
+      if (keyTexts.n++ < 1000) keyTexts.map[key] = text;
+    }
+    return text;
+  }
+
+  const { protoOf, keys: ownKeysOf, ObjectPrototype, ArrayPrototype } = own;
+  function plainText(root, options, refs) {
+    // The common case, by the engine's own JSON.stringify: a tree of plain objects and arrays in which nothing needs
+    // converting. undefined when anything else turns up (then `encode` walks it by hand). A cycle is met as depth.
+    if (ObjectPrototype.toJSON !== undefined || ArrayPrototype.toJSON !== undefined) return undefined;
+    let left = options.bytes, object = root, depth = 1, todo = null;
+    for (;;) {
+      const proto = protoOf(object);
+      let isList = false;
+      if (proto !== ObjectPrototype) {
+        if (proto !== ArrayPrototype || !own.isArray(object)) return undefined;
+        isList = true;
+      }
+      if (depth > options.depth) return undefined;
+      const keys = isList ? null : ownKeysOf(object);
+      const size = isList ? object.length : keys.length;
+      if ((left -= size) < 0) return undefined;
+      for (let i = 0; i < size; i++) {
+        const value = isList ? object[i] : object[keys[i]];
+        switch (typeof value) {
+          case "string":
+            if (refs !== null && !isList && keys[i] === "ref") refs[refs.length] = value;
+            break;
+          case "number":
+            if (value - value !== 0) return undefined; // NaN and the infinities
+            break;
+          case "boolean": break;
+          case "object":
+            if (value !== null) todo = { __proto__: null, value, depth: depth + 1, rest: todo };
+            break;
+          case "undefined":
+            if (isList) return undefined;
+            break;
+          default: return undefined;
+        }
+      }
+      if (todo === null) break;
+      object = todo.value;
+      depth = todo.depth;
+      todo = todo.rest;
+    }
+    const text = own.stringify(root);
+    return own.indexOf(text, "\\ud") < 0 ? text : undefined; // perhaps half a surrogate pair
+  }
+
+  function tryPlainText(root, options, refs) {
+    try {
+      return plainText(root, options, refs);
+    } catch {
+      return undefined; // a getter or a Proxy: the careful way will say so
+    }
+  }
+
+
+  function newState(options, settled) {
+    return {
+      __proto__: null, depth: 0, open: new own.Set(), viaToJSON: new own.Set(), promises: list(),
+      converted: own.create(null), refs: list(), settled, maxDepth: options.depth,
+      typedItems: options.typedItems, maxText: options.bytes,
+    };
+  }
+
+  function encode(root, options, settled, name) {
+    // JSON text of any value, without recursion. Promises found are collected, not waited for: the caller
+    // waits and encodes again with what they became. `text` is undefined where JSON has nothing to say.
+    if (typeof root === "object" && root !== null) {
+      const refs = options.wantsRefs ? list() : NO_ITEMS;
+      const text = tryPlainText(root, options, options.wantsRefs ? refs : null);
+      if (text !== undefined) {
+        if (text.length > options.bytes) throw limitError(options.code, options.what + (name === "" ? "" : " " + name) + " is larger than " + options.bytes + " bytes");
+        return { __proto__: null, text, converted: null, promises: NO_ITEMS, refs };
+      }
+    }
+    const state = newState(options, settled);
+    let parts = list(), n = 0, chars = 0, frame = null;
+    openSafely(state, frame, root, undefined);
+    const result = { __proto__: null, text: opened.text, converted: state.converted, promises: state.promises, refs: state.refs };
+    if (opened.frame === null) return result;
+    parts[n++] = opened.text;
+    frame = opened.frame;
+    while (frame !== null) {
+      if (frame.next >= frame.size) {
+        parts[n++] = frame.close;
+        frame = pop(state, frame);
+        continue;
+      }
+      const index = frame.next++;
+      const key = frame.keys === null ? index : frame.keys[index];
+      let value;
+      if (frame.values !== null && frame.values !== frame.source) value = frame.values[index];
+      else {
+        try {
+          value = frame.source[key];
+        } catch (error) {
+          remember(state, "throws", frame, key);
+          value = "[Throws: " + thrownText(error) + "]";
+        }
+      }
+      openSafely(state, frame, value, key);
+      let text = opened.text;
+      if (text === undefined) {
+        if (frame.keys !== null) continue;
+        if (value === undefined) remember(state, "hole", frame, key);
+        text = "null";
+      }
+      if (key === "ref" && typeof value === "string") state.refs[state.refs.length] = value;
+      const head = frame.keys === null ? "" : keyText(key);
+      parts[n++] = frame.empty ? head + text : "," + head + text;
+      frame.empty = false;
+      chars += head.length + text.length + 1;
+      if (chars > state.maxText) throw limitError(options.code, options.what + (name === "" ? "" : " " + name) + " is larger than " + state.maxText + " bytes");
+      if (opened.frame !== null) frame = opened.frame;
+    }
+    result.text = own.join(parts, "");
+    return result;
+  }
+
+  return own.freeze({ __proto__: null, encode, conversionNote });
+})
