@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import anyio
 import anyio.abc
@@ -21,7 +19,6 @@ from gatemini.backends.base import (
     BackendStatus,
     Era,
     Link,
-    LogFn,
     OpenLink,
     ProgressFn,
     ServerFacts,
@@ -51,16 +48,6 @@ LISTEN_AGAIN_SECONDS = 5.0
 """Pause before a change stream that ended is opened again."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Events:
-    """What the actor tells the manager, synchronously on the event loop."""
-
-    tools: Callable[[str, list[Tool]], None]
-    state: Callable[[str, State], None]
-    era: Callable[[str, Era], None]
-    log: LogFn
 
 
 class Backend:
@@ -126,6 +113,14 @@ class Backend:
     def stop(self) -> None:
         """End `run`; wait for `finished`."""
         self._scope.cancel()
+
+    async def retire(self) -> None:
+        """Let open calls end (bounded), then stop; another backend has taken its place."""
+        self._events = SILENT
+        with anyio.move_on_after(self._health.drain_timeout):
+            await self._limits.idle()
+        self.stop()
+        await self.finished.wait()
 
     def restart(self, reason: str) -> None:
         """Let open calls end (bounded), then stop and start again."""
@@ -500,8 +495,3 @@ class Backend:
         previous.set()
         if changed:
             self._events.state(self.config.name, state)
-
-
-def may_have_run(error: BackendError) -> bool:
-    """Whether the call may have had its effect although it failed."""
-    return error.sent

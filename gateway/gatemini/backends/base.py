@@ -7,6 +7,7 @@ and the transports. Below: errors and the model.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ import anyio
 from gatemini.backends.wire import Piece
 from gatemini.errors import BackendError
 from gatemini.model import Json, Tool
+
+logger = logging.getLogger(__name__)
 
 Era = Literal["modern", "legacy"]
 """Which handshake a backend speaks: `server/discover` (2026-07-28) or `initialize` (until 2025-11-25)."""
@@ -78,6 +81,25 @@ class BackendStatus:
     max_memory_mb: int | None = None
     circuit: str = "closed"
     since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What the actor tells the manager, synchronously on the event loop."""
+
+    tools: Callable[[str, list[Tool]], None]
+    state: Callable[[str, State], None]
+    era: Callable[[str, Era], None]
+    log: LogFn
+
+
+SILENT = Events(
+    tools=lambda _name, _tools: None,
+    state=lambda _name, _state: None,
+    era=lambda _name, _era: None,
+    log=lambda name, level, data: logger.debug("%s logs (%s): %.500s", name, level, data),
+)
+"""For backends that do not speak for their name: instances of a pool, and those that were replaced."""
 
 
 @dataclass(frozen=True, slots=True)

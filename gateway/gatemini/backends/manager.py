@@ -21,7 +21,7 @@ import anyio.abc
 import psutil
 from anyio.abc import TaskStatus
 
-from gatemini.backends.actor import Backend, Events, may_have_run
+from gatemini.backends.actor import Backend
 from gatemini.backends.base import (
     AskFn,
     BackendStatus,
@@ -53,22 +53,6 @@ FALLBACK_META = "gatemini/fallback"
 logger = logging.getLogger(__name__)
 
 
-def _nothing(_name: str, _state: State) -> None:
-    return None
-
-
-def _no_era(_name: str, _era: Era) -> None:
-    return None
-
-
-def _no_log(name: str, level: str, data: object) -> None:
-    logger.debug("%s logs (%s): %.500s", name, level, data)
-
-
-_SILENT = Events(tools=lambda _name, _tools: None, state=_nothing, era=_no_era, log=_no_log)
-"""Instances of a pool tell nobody: the backend they belong to does."""
-
-
 class Manager:
     """The backends of one gateway, by name.
 
@@ -92,7 +76,7 @@ class Manager:
     ) -> None:
         self._on_tools = on_tools
         self._events = Events(
-            tools=on_tools, state=on_state or _nothing, era=on_era or _no_era, log=on_log or _no_log
+            tools=on_tools, state=on_state or SILENT.state, era=on_era or SILENT.era, log=on_log or SILENT.log
         )
         self._client_info = client_info or {"name": "gatemini", "version": _own_version()}
         self._can_ask = can_ask or {}
@@ -128,18 +112,8 @@ class Manager:
         """
         if config.name in self._backends:
             raise ValueError(f"backend {config.name!r} is there already")
-        backend = self._make(config, self._events, dynamic=dynamic, era=era)
-        self._backends[config.name] = backend
-        self._launch(backend)
-        if config.instance_mode == "dedicated":
-            if config.transport in ("stdio", "cli-adapter"):
-                pool = Pool(config, lambda c: self._make(c, _SILENT, dynamic=dynamic, era=backend.era))
-                self._pools[config.name] = pool
-                self._launch(pool)
-            else:
-                logger.warning(
-                    "%s: instance_mode dedicated has no effect on %s", config.name, config.transport
-                )
+        for runner in self._build(config, dynamic=dynamic, era=era):
+            self._launch(runner)
 
     async def add_and_wait(self, config: BackendConfig, *, dynamic: bool = True) -> list[Tool]:
         """Start a backend, wait until it has listed, and give its tools.
@@ -162,6 +136,7 @@ class Manager:
         """Stop a backend and forget it; the number of tools it had."""
         backend = self._find(name)
         pool = self._pools.pop(name, None)
+        self._waiting = [w for w in self._waiting if w not in (backend, pool)]
         for running in (backend, pool):
             if running is not None:
                 running.stop()
@@ -179,14 +154,17 @@ class Manager:
         Dynamic backends and unchanged ones are not touched. Gives the names that were.
         """
         old = {name: b.config for name, b in self._backends.items() if not b.dynamic}
-        gone = [name for name, config in old.items() if configs.get(name) != config]
+        gone = [name for name in old if name not in configs]
+        changed = [name for name, config in old.items() if name in configs and configs[name] != config]
         async with anyio.create_task_group() as tasks:
             for name in gone:
                 tasks.start_soon(self.remove, name)
-        new = [name for name, config in configs.items() if name not in self._backends]
+        for name in changed:
+            self._replace(configs[name])
+        new = [name for name in configs if name not in self._backends]
         for name in new:
             self.add(configs[name])
-        return sorted({*gone, *new})
+        return sorted({*gone, *changed, *new})
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -226,7 +204,7 @@ class Manager:
                     )
                 except BackendError as another:
                     logger.info("fallback %s of %s failed too: %s", name, backend, another.message)
-                    if may_have_run(another) and not self._backends[name].repeatable(tool):
+                    if another.sent and not self._backends[name].repeatable(tool):
                         raise
                     continue
                 return _answered_by(outcome, name, error)
@@ -312,11 +290,43 @@ class Manager:
             era=era,
         )
 
-    def _launch(self, running: Backend | Pool) -> None:
+    def _build(self, config: BackendConfig, *, dynamic: bool, era: Era | None) -> list[Backend | Pool]:
+        """Put a backend, and the pool of a dedicated one, under its name; they are still to be run."""
+        backend = self._backends[config.name] = self._make(config, self._events, dynamic=dynamic, era=era)
+        if config.instance_mode == "shared":
+            return [backend]
+        if config.transport not in ("stdio", "cli-adapter"):
+            logger.warning("%s: instance_mode dedicated has no effect on %s", config.name, config.transport)
+            return [backend]
+        pool = Pool(config, lambda c: self._make(c, SILENT, dynamic=dynamic, era=backend.era))
+        self._pools[config.name] = pool
+        return [backend, pool]
+
+    def _replace(self, config: BackendConfig) -> None:
+        """Put a new backend in the place of an old one, which ends its open calls first.
+
+        Calls find the new one at once and wait for it: none is lost to the change.
+        """
+        old, old_pool = self._backends.pop(config.name), self._pools.pop(config.name, None)
+        fresh = self._build(config, dynamic=False, era=old.era)
         if self._tasks is None:
-            self._waiting.append(running)
+            self._waiting = [w for w in self._waiting if w not in (old, old_pool)] + fresh
         else:
-            self._tasks.start_soon(running.run)
+            self._tasks.start_soon(self._change, old, old_pool, fresh)
+
+    async def _change(self, old: Backend, old_pool: Pool | None, fresh: list[Backend | Pool]) -> None:
+        await old.retire()
+        if old_pool is not None:
+            old_pool.stop()
+            await old_pool.finished.wait()
+        for runner in fresh:
+            self._launch(runner)
+
+    def _launch(self, runner: Backend | Pool) -> None:
+        if self._tasks is None:
+            self._waiting.append(runner)
+        else:
+            self._tasks.start_soon(runner.run)
 
     async def _seat(self, backend: Backend, session: str | None, deadline: float) -> Backend:
         """The instance that serves a session; backends without a pool serve everybody."""
@@ -329,7 +339,7 @@ class Manager:
         """Who may answer instead: nobody, where the call may have run and is not repeatable."""
         if isinstance(error, BackendProtocol | ResultTooLarge):
             return []
-        if may_have_run(error) and not first.repeatable(tool):
+        if error.sent and not first.repeatable(tool):
             return []
         chain = first.config.fallback_chain
         return [n for n in chain if n in self._backends and tool in self._backends[n].tools]
