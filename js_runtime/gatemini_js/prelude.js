@@ -286,7 +286,7 @@
     const wait = ms > 0 ? ms : 0;
     const id = nextTimer++;
     const period = every ? (wait < 4 ? 4 : wait) : 0;
-    timers[id] = { __proto__: null, id, due: own.now() + (every ? period : wait), period, callback, args };
+    timers[id] = { __proto__: null, id, due: own.tick() + (every ? period : wait), period, callback, args };
     timerCount++;
     return id;
   }
@@ -320,8 +320,8 @@
   function fire() {
     // Runs the one timer that is most due; the host lets jobs run between two of them.
     const timer = earliest();
-    if (timer === null || timer.due > own.now()) return;
-    if (timer.period > 0) timer.due = own.now() + timer.period;
+    if (timer === null || timer.due > own.tick()) return;
+    if (timer.period > 0) timer.due = own.tick() + timer.period;
     else dropTimer(timer.id);
     try {
       apply(timer.callback, undefined, timer.args);
@@ -396,7 +396,7 @@
 
   function waitMs() {
     const timer = earliest();
-    return timer === null ? "null" : own.max(0, timer.due - own.now());
+    return timer === null ? "null" : own.max(0, timer.due - own.tick());
   }
 
   function collect() {

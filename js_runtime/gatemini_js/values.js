@@ -68,6 +68,8 @@
     functionToString: uncurry(Function.prototype.toString),
     regexpToString: uncurry(RegExp.prototype.toString),
     now: Date.now,
+    // Milliseconds of the monotonic clock, for the bridge's own timers: reading it leaves no trace in the journal.
+    tick: uncurry(performance.now).bind(null, performance),
     time: uncurry(Date.prototype.getTime),
     iso: uncurry(Date.prototype.toISOString),
     mapSize: getter(Map.prototype, "size"),

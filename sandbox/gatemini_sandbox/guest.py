@@ -240,11 +240,11 @@ class Guest:
     `stop` may be called from any thread, everything else by one thread at a time.
     """
 
-    def __init__(self, engine: Engine, image: Image, limits: Limits, ledger: Ledger, now_ms: float) -> None:
+    def __init__(self, engine: Engine, image: Image, limits: Limits, ledger: Ledger, clock: Clock) -> None:
         self._engine = engine
         self._image = image
         self._limits = limits
-        self._now_ms = now_ms
+        self._clock = clock
         self._machine: Machine | None = None
         self.budget = Budget(limits.cpu_seconds, time.monotonic() + limits.wall_seconds, ledger)
 
@@ -284,6 +284,7 @@ class Guest:
         except (Threw, GuestFault) as exc:
             detail = str(exc) if isinstance(exc, GuestFault) else ""
             raw = Raw(end="broken", detail=detail)
+        raw.readings = self._clock.readings
         if raw.end is not None:
             self._last_words(raw)
             self.close()
@@ -291,7 +292,7 @@ class Guest:
 
     def _restore(self) -> None:
         image = self._image
-        machine = Machine(self._engine, self.budget, Clock.at(self._now_ms), self._limits.memory_mb * MIB)
+        machine = Machine(self._engine, self.budget, self._clock, self._limits.memory_mb * MIB)
         self._machine = machine
         address, size = machine.locate()
         missing = image.pages - size // PAGE

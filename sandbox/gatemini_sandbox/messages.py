@@ -41,6 +41,8 @@ class Start:
     catalog: Mapping[str, Sequence[str]] | None = None
     interfaces: Mapping[str, Any] | None = None
     args: Any | None = None
+    clock: Sequence[int] = ()
+    """Wall clock readings of an earlier run, in ns: the guest reads these again, in order, before the real ones."""
 
 
 @dataclass(slots=True)
@@ -157,6 +159,8 @@ class Raw:
     reason: str = ""
     detail: str = ""
     full: bool = False
+    readings: list[int] = field(default_factory=list)
+    """All wall clock readings of the chain so far, in ns."""
 
 
 # --- host to guest ---------------------------------------------------------------------------------------------

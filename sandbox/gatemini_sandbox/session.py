@@ -22,6 +22,7 @@ from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Calls, Raw, Reply, Start, Step, encode_start
 from gatemini_sandbox.steps import Reader, Runnable
 from gatemini_sandbox.threads import GuestThreads
+from gatemini_sandbox.wasi import Clock
 from gatemini_sandbox.workers import RemoteGuest, Workers
 
 Isolation = Literal["thread", "process"]
@@ -31,6 +32,11 @@ FREE_INLINE_BYTES = 16 * MIB
 
 class Session(Protocol):
     """One chain in one guest. Cancelling a step stops the guest within an epoch tick and frees it."""
+
+    @property
+    def readings(self) -> Sequence[int]:
+        """Wall clock readings of the chain up to its last step, in ns: `Start.clock` of a run that repeats it."""
+        ...
 
     async def start(self) -> Step: ...
     async def resume(self, replies: Sequence[Reply]) -> Step: ...
@@ -67,6 +73,7 @@ class GuestSession:
         self._guest: Stepper | None = None
         self._running = self._closed = self._ended = False
         self._has_slot = self._slot_freed = False
+        self.readings: Sequence[int] = ()
 
     async def start(self) -> Step:
         if self._has_slot or self._closed:
@@ -108,7 +115,7 @@ class GuestSession:
         if refused is not None:
             return refused
         self._sandbox.warm()
-        self._guest = self._sandbox.guest(self._limits, self._start.now_ms)
+        self._guest = self._sandbox.guest(self._limits, self._start)
         return self._guest.begin(encode_start(self._start, self._limits), source)
 
     async def _step(self, work: Callable[[], Raw | Step]) -> Step:
@@ -129,6 +136,8 @@ class GuestSession:
         """On the worker thread: the step, read; frees the guest when it has ended or nobody waits any more."""
         try:
             raw = work()
+            if isinstance(raw, Raw):
+                self.readings = raw.readings
             step = self._reader.step(raw) if isinstance(raw, Raw) else raw
         except WorkerLost as exc:
             step = self._reader.lost(str(exc))
@@ -181,12 +190,13 @@ class Sandbox:
         limits = self.limits if wall_seconds is None else replace(self.limits, wall_seconds=wall_seconds)
         return GuestSession(self, program, start, limits)
 
-    def guest(self, limits: Limits, now_ms: float) -> Stepper:
+    def guest(self, limits: Limits, start: Start) -> Stepper:
         if self._workers is not None:
-            return RemoteGuest(self._workers, limits, now_ms)
+            return RemoteGuest(self._workers, limits, start.now_ms, start.clock)
         if self._engine is None or self._image is None:
             raise SessionClosed("the sandbox is not warm")
-        return Guest(self._engine, self._image, limits, self.ledger, now_ms)
+        clock = Clock.at(start.now_ms, start.clock)
+        return Guest(self._engine, self._image, limits, self.ledger, clock)
 
     def free(self, guest: Stepper) -> None:
         if guest.memory_bytes <= FREE_INLINE_BYTES:

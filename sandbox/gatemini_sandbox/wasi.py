@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 ERRNO_OK = 0
 ERRNO_BADF = 8
@@ -47,21 +47,40 @@ MOST_VECTORS = 1024
 """Pieces one fd_write may name; the sink only has to add up their lengths."""
 
 
+MOST_READINGS = 10_000
+"""Readings of the wall clock remembered for running a chain again; a loop that polls the clock makes more."""
+
+
 @dataclass(slots=True)
 class Clock:
-    """The guest's time: a host-made start, moved on by the monotonic clock."""
+    """The guest's time: a host-made start, moved on by the monotonic clock.
+
+    Readings of the wall clock are kept, and may be given: a chain that is run again reads the same times in the same
+    order, then goes on from the last. The bridge's own timers read the monotonic clock, which is not kept."""
 
     start_ms: float
     started: float
+    given: Sequence[int] = ()
+    readings: list[int] = field(default_factory=list)
 
     @classmethod
-    def at(cls, start_ms: float) -> Clock:
-        return cls(start_ms, time.monotonic())
+    def at(cls, start_ms: float, given: Sequence[int] = ()) -> Clock:
+        return cls(start_ms, time.monotonic(), given)
 
     def nanoseconds(self, clock_id: int) -> int:
         elapsed = time.monotonic() - self.started
-        base = self.start_ms / 1000 if clock_id == 0 else 0.0
-        return int((base + elapsed) * 1e6) * 1000
+        if clock_id != 0:
+            return int(elapsed * 1e6) * 1000
+        count = len(self.readings)
+        if count < len(self.given):
+            reading = self.given[count]
+            # What comes after the last given reading goes on from it.
+            self.start_ms = reading / 1e6 - elapsed * 1000
+        else:
+            reading = int((self.start_ms / 1000 + elapsed) * 1e6) * 1000
+        if count < MOST_READINGS:
+            self.readings.append(reading)
+        return reading
 
 
 class Memory:

@@ -7,6 +7,7 @@ comes it has shut itself in (confine.py). Above: workers.py starts and kills it.
 from __future__ import annotations
 
 import os
+import struct
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from gatemini_sandbox.engine import Engine, Ledger
 from gatemini_sandbox.guest import Guest, Image, boot
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Raw
+from gatemini_sandbox.wasi import Clock
 
 DATA_MARGIN = 1024 * MIB
 """Private memory a worker may have above its guest's: the interpreter, messages in both directions."""
@@ -41,10 +43,18 @@ def send(operation: int, parts: list[bytes]) -> None:
         data = data[os.write(1, data) :]
 
 
-def pack_raw(raw: Raw) -> list[bytes]:
-    """The step as parts: a head in JSON, then the texts as they are."""
+def pack_raw(raw: Raw, sent: int = 0) -> list[bytes]:
+    """The step as parts: a head in JSON, the texts as they are, the clock readings beyond those `sent` before."""
+    readings = raw.readings[sent:]
     head = {"end": raw.end, "reason": raw.reason, "detail": raw.detail[:500], "full": raw.full}
-    return [orjson.dumps(head), raw.text, raw.summary, raw.console, *raw.outboxes]
+    return [
+        orjson.dumps(head),
+        raw.text,
+        raw.summary,
+        raw.console,
+        struct.pack(f"<{len(readings)}Q", *readings),
+        *raw.outboxes,
+    ]
 
 
 class Worker:
@@ -55,6 +65,7 @@ class Worker:
         self._engine = Engine(cache_dir)
         self._image: Image = boot(self._engine, limits.memory_mb * MIB)
         self._guest: Guest | None = None
+        self._sent = 0  # clock readings of this guest told to the parent
 
     def start_threads(self) -> None:
         """The epoch ticker must exist before no more threads may be made."""
@@ -73,7 +84,9 @@ class Worker:
                         memory_mb=self._limits.memory_mb,
                     )
                     ledger = Ledger(limits.memory_mb * 2 * MIB)  # the parent keeps the one that counts
-                    self._guest = Guest(self._engine, self._image, limits, ledger, now_ms)
+                    given = [reading for (reading,) in struct.iter_unpack("<Q", parts[3])]
+                    clock = Clock.at(now_ms, given)
+                    self._guest, self._sent = Guest(self._engine, self._image, limits, ledger, clock), 0
                     raw = self._guest.begin(parts[1], parts[2])
                 case frames.REPLIES if self._guest is not None:
                     raw = self._guest.resume(parts[0])
@@ -84,7 +97,8 @@ class Worker:
                     continue
                 case _:
                     os._exit(1)
-            send(frames.RAW, [*pack_raw(raw)])
+            send(frames.RAW, pack_raw(raw, self._sent))
+            self._sent = len(raw.readings)
 
     def _drop(self) -> None:
         if self._guest is not None:

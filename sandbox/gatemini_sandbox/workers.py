@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import select
+import struct
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -22,6 +24,7 @@ from gatemini_sandbox import frames
 from gatemini_sandbox.errors import GuestFault, WorkerLost
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import PROTOCOL, End, Raw
+from gatemini_sandbox.wasi import MOST_READINGS
 
 START_SECONDS = 60.0
 """A worker's start: a second of compiling without a cache, on a loaded machine."""
@@ -160,10 +163,12 @@ class Workers:
 class RemoteGuest:
     """A guest in a worker process, with the interface of guest.Guest."""
 
-    def __init__(self, workers: Workers, limits: Limits, now_ms: float) -> None:
+    def __init__(self, workers: Workers, limits: Limits, now_ms: float, clock: Sequence[int]) -> None:
         self._workers = workers
         self._limits = limits
         self._now_ms = now_ms
+        self._given = clock
+        self._readings: list[int] = []
         self._process: Process | None = None
         self._stopped = False
         self._busy = False
@@ -181,7 +186,9 @@ class RemoteGuest:
         if stopped:
             raise WorkerLost("the chain was cancelled")
         head = orjson.dumps([self._limits.wall_seconds, self._now_ms])
-        return self._step(frames.START, [head, start, source])
+        return self._step(
+            frames.START, [head, start, source, struct.pack(f"<{len(self._given)}Q", *self._given)]
+        )
 
     def resume(self, replies: bytes) -> Raw:
         return self._step(frames.REPLIES, [replies])
@@ -197,7 +204,10 @@ class RemoteGuest:
         answer, got = process.exchange(operation, parts, self._limits.cpu_seconds + GRACE_SECONDS)
         self._busy = False
         try:
-            return unpack_raw(answer, got)
+            raw = unpack_raw(answer, got)
+            self._readings += raw.readings
+            raw.readings = self._readings
+            return raw
         except GuestFault as exc:
             process.kill()
             raise WorkerLost(f"the sandbox worker of this chain said nonsense: {exc}") from None
@@ -228,7 +238,7 @@ class RemoteGuest:
 
 def unpack_raw(operation: int, parts: list[bytes]) -> Raw:
     """A step from a worker's frame; raises GuestFault for anything else."""
-    if operation != frames.RAW or len(parts) < 4:
+    if operation != frames.RAW or len(parts) < 5:
         raise GuestFault("not a step")
     try:
         head: Any = orjson.loads(parts[0])
@@ -241,5 +251,8 @@ def unpack_raw(operation: int, parts: list[bytes]) -> Raw:
         raise GuestFault("a step with wrong fields")
     if len(parts[3]) > PROTOCOL["console"]["bytes"] + 16:
         raise GuestFault("a console larger than its buffer")
+    if len(parts[4]) % 8 or len(parts[4]) > 8 * MOST_READINGS:
+        raise GuestFault("clock readings that are none")
+    readings = [reading for (reading,) in struct.iter_unpack("<Q", parts[4])]
     end = cast("End | None", head["end"])
-    return Raw(parts[4:], end, parts[1], parts[2], parts[3], reason, detail, full)
+    return Raw(parts[5:], end, parts[1], parts[2], parts[3], reason, detail, full, readings)

@@ -235,7 +235,7 @@ def test_a_frame_too_large_is_refused_before_it_is_read():
 
 
 def test_a_step_crosses_the_pipe_unchanged():
-    raw = Raw([b"o1", b"o2"], "trapped", b"t", b"s", b"c", "limit.cpu", "detail", True)
+    raw = Raw([b"o1", b"o2"], "trapped", b"t", b"s", b"c", "limit.cpu", "detail", True, [7, 8])
     assert unpack_raw(frames.RAW, pack_raw(raw)) == raw
 
 
@@ -244,11 +244,18 @@ def test_a_step_crosses_the_pipe_unchanged():
     [
         [],
         [b"{}", b"", b""],
-        [b"nonsense", b"", b"", b""],
-        [b"[]", b"", b"", b""],
-        [orjson.dumps({"end": "won", "reason": "", "detail": "", "full": False}), b"", b"", b""],
-        [orjson.dumps({"end": None, "reason": 1, "detail": "", "full": False}), b"", b"", b""],
-        [orjson.dumps({"end": None, "reason": "", "detail": "", "full": False}), b"", b"", b"x" * 70_000],
+        [b"nonsense", b"", b"", b"", b""],
+        [b"[]", b"", b"", b"", b""],
+        [orjson.dumps({"end": "won", "reason": "", "detail": "", "full": False}), b"", b"", b"", b""],
+        [orjson.dumps({"end": None, "reason": 1, "detail": "", "full": False}), b"", b"", b"", b""],
+        [
+            orjson.dumps({"end": None, "reason": "", "detail": "", "full": False}),
+            b"",
+            b"",
+            b"x" * 70_000,
+            b"",
+        ],
+        [orjson.dumps({"end": None, "reason": "", "detail": "", "full": False}), b"", b"", b"", b"odd"],
     ],
 )
 def test_a_worker_that_says_nonsense_is_a_fault(parts):

@@ -150,3 +150,29 @@ async def test_all_guests_together_have_a_memory_limit(module_cache):
     holder.close()
     assert await Runner(shared).value("return 1") == 1
     shared.close()
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_a_run_that_repeats_another_reads_the_same_times_and_goes_on_from_them(module_cache, isolation):
+    code = """
+        const first = [Date.now(), performance.now(), new Date().toISOString()];
+        await sleep(3); await demo.echo({});
+        return [...first, Date.now()]"""
+    made = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation=isolation)
+
+    async def once(clock=()):
+        session = made.session(Plain(code), start(now_ms=1e12, clock=clock))
+        step = await session.start()
+        while isinstance(step, Calls):
+            if not step.calls:
+                await anyio.sleep((step.wake_ms or 0) / 1000)
+            step = await session.resume([reply_null(call.id) for call in step.calls])
+        assert isinstance(step, Done), step
+        return step.text, list(session.readings)
+
+    text, readings = await once()
+    assert await once(readings) == (text, readings)
+    _, more = await once(readings[:-1])
+    assert more[:-1] == readings[:-1]
+    assert more[-1] >= readings[-2]
+    made.close()
