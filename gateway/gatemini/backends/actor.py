@@ -15,9 +15,11 @@ import anyio.abc
 import anyio.lowlevel
 
 from gatemini.backends.base import (
+    SILENT,
     AskFn,
     BackendStatus,
     Era,
+    Events,
     Link,
     OpenLink,
     ProgressFn,

@@ -23,9 +23,11 @@ from anyio.abc import TaskStatus
 
 from gatemini.backends.actor import Backend
 from gatemini.backends.base import (
+    SILENT,
     AskFn,
     BackendStatus,
     Era,
+    Events,
     Link,
     LogFn,
     OpenLink,
