@@ -59,7 +59,7 @@ class Registry:
         self._bare: dict[str, list[Tool]] = {}
         self._sanitised: dict[str, list[Tool]] = {}
         self._members: dict[str, dict[str, list[Tool]]] = {}  # by namespace (or backend), then by name
-        self._expressions: dict[str, str] = {}
+        self._expressions: dict[str, str] | None = None
         self._sorted: list[Tool] | None = None
         self._removed: dict[str, datetime] = {}
         self._changed: dict[str, datetime] = {}
@@ -134,6 +134,8 @@ class Registry:
 
     def expressions(self) -> Mapping[str, str]:
         """Space → the expression that reaches it in a chain (`exa`, `__backends["files-eu"]`)."""
+        if self._expressions is None:
+            self._expressions = backend_expressions(sorted(self._members))
         return self._expressions
 
     def is_live(self, backend: str) -> bool:
@@ -241,9 +243,7 @@ class Registry:
                 else:
                     self._members.pop(space, None)
         self._sorted = None
-        spaces = sorted(self._members)
-        if spaces != list(self._expressions):
-            self._expressions = backend_expressions(spaces)
+        self._expressions = None
 
     def _places(self, tool: Tool) -> list[tuple[dict[str, list[Tool]], str]]:
         """Every index that lists the tool, with its key there."""

@@ -6,8 +6,8 @@ registry. Below: `best.py`, `classic.py`, `embeddings.py`.
 
 from __future__ import annotations
 
+import heapq
 import math
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ from gatemini.search.best import BestRanker, embedding_texts
 from gatemini.search.bm25 import K1, B
 from gatemini.search.classic import NAME_WEIGHT, ClassicRanker
 from gatemini.search.embeddings import Embedder, Vectors
+from gatemini.search.names import NameOrder
 from gatemini.search.postings import Floats
 from gatemini.search.ranked import Ranked
 from gatemini.search.words import MAX_QUERY, STOP_WORDS, plain_tokens, squash
@@ -32,6 +33,8 @@ USAGE_CAP = 2.0
 """Most that a habit can lift a score (about 27 uses)."""
 DISTINCTIVE = 3
 """Terms per backend in `try_also`."""
+_TELLING = 24
+"""Terms ranked per backend: more than a query can use up."""
 _MIN_PREFIX = 3
 _EXACT, _SQUASHED, _PREFIX = 3, 2, 1
 
@@ -83,10 +86,10 @@ class SearchIndex:
         self._free: list[int] = []
         self._slots: dict[str, dict[str, int]] = {}
         self._qualified: dict[str, int] = {}
-        self._names: list[tuple[str, int]] = []
-        self._names_sorted = True
+        self._names = NameOrder()
         self._terms: dict[str, Counter[str]] = {}
         self._documents: Counter[str] = Counter()
+        self._telling: dict[str, list[str]] = {}  # emptied by every change
         self._embedder: Embedder | None = None
         self._vectors: Vectors | None = None
         if embedder is not None:
@@ -104,6 +107,7 @@ class SearchIndex:
         self._drop(backend, [n for n, s in held.items() if self._tools[s] != wanted.get(n)])
         held = self._slots.setdefault(backend, {})
         terms = self._terms.setdefault(backend, Counter())
+        self._telling.clear()
         for name, tool in wanted.items():
             if name not in held:
                 held[name] = self._take(tool)
@@ -193,18 +197,17 @@ class SearchIndex:
                 self._alive = np.concatenate([self._alive, np.zeros_like(self._alive)])
         self._alive[slot] = True
         self._qualified[tool.qualified] = slot
-        self._names += [(name, slot) for name in {squash(tool.name), squash(tool.qualified)} if name]
-        self._names_sorted = False
+        self._names.add(slot, {squash(tool.name), squash(tool.qualified)})
         self._ranker.add(slot, tool)
         if self._vectors is not None:
             self._vectors.add(slot, self._texts(tool))
         return slot
 
     def _drop(self, backend: str, names: Sequence[str]) -> None:
+        self._telling.clear()
         if names:
             held, terms = self._slots[backend], self._terms[backend]
             slots = [held.pop(name) for name in names]
-            gone = set(slots)
             for slot in slots:
                 tool = self._tools[slot]
                 if tool is None:
@@ -216,7 +219,7 @@ class SearchIndex:
                 self._documents.subtract(lost)
                 self._tools[slot] = None
             self._alive[slots] = False
-            self._names = [entry for entry in self._names if entry[1] not in gone]
+            self._names.remove(slots)
             self._ranker.remove(slots, len(self._tools))
             if self._vectors is not None:
                 self._vectors.remove(slots)
@@ -260,16 +263,10 @@ class SearchIndex:
         asked = squash(text)
         if not asked:
             return {}
-        if not self._names_sorted:
-            self._names.sort()
-            self._names_sorted = True
         pins: dict[int, int] = {}
         begins: set[int] = set()
         plain = text.strip().lower()
-        for index in range(bisect_left(self._names, (asked, -1)), len(self._names)):
-            name, slot = self._names[index]
-            if not name.startswith(asked):
-                break
+        for name, slot in self._names.beginning(asked):
             tool = self._tools[slot]
             if tool is None:
                 continue
@@ -322,18 +319,20 @@ class SearchIndex:
 
     def _distinctive(self, backend: str, asked: set[str]) -> list[str]:
         """The terms of a backend that tell it from the others: by IDF, and common inside it."""
+        ranked = self._telling.get(backend)
+        if ranked is None:
+            ranked = self._telling[backend] = self._rank_terms(backend)
+        return [word for word in ranked if word not in asked][:DISTINCTIVE]
+
+    def _rank_terms(self, backend: str) -> list[str]:
         total = max(1, len(self))
-        scored = [
-            (
-                -math.log1p(inside)
-                * math.log((total - (df := self._documents[word]) + 0.5) / (df + 0.5) + 1.0),
-                word,
-            )
-            for word, inside in self._terms.get(backend, Counter()).items()
-            if inside > 0 and word not in asked
-        ]
-        scored.sort()
-        return [word for _, word in scored[:DISTINCTIVE]]
+        scored: list[tuple[float, str]] = []
+        for word, inside in self._terms.get(backend, Counter()).items():
+            if inside > 0:
+                df = self._documents[word]
+                idf = math.log((total - df + 0.5) / (df + 0.5) + 1.0)
+                scored.append((-math.log1p(inside) * idf, word))
+        return [word for _, word in heapq.nsmallest(_TELLING, scored)]
 
 
 def _distinctive_words(tool: Tool) -> list[str]:

@@ -68,18 +68,16 @@ class Postings:
             found = self._lists.get(term)
             if found is None:
                 continue
-            held = np.frombuffer(found[0], dtype=np.int32)
-            keep = ~gone[held]
-            left = int(np.count_nonzero(keep))
-            if left == 0:
+            slots, weights = found
+            # Few entries leave a list: the last ones take their places, so nothing is copied.
+            for position in _marked(gone, slots):
+                slots[position] = slots[-1]
+                weights[position] = weights[-1]
+                slots.pop()
+                weights.pop()
+            if not slots:
                 del self._lists[term]
                 lost.append(term)
-            elif left < len(held):
-                weights = np.frombuffer(found[1], dtype=np.float32)
-                self._lists[term] = (
-                    array("i", held[keep].tobytes()),
-                    array("f", weights[keep].tobytes()),
-                )
         return lost
 
     def gather(self, terms: Sequence[str]) -> Gathered:
@@ -97,5 +95,15 @@ class Postings:
         return Gathered(slots, weights, which, counts)
 
 
+def _marked(gone: NDArray[np.bool_], slots: array[int]) -> list[int]:
+    """Positions in `slots` whose slot is marked, last first."""
+    if len(slots) <= _SHORT:
+        return [i for i in range(len(slots) - 1, -1, -1) if gone[slots[i]]]
+    found: list[int] = np.flatnonzero(gone[np.frombuffer(slots, dtype=np.int32)]).tolist()
+    return found[::-1]
+
+
+_SHORT = 6
+"""Below this a loop is faster than numpy."""
 _NO_INTS: array[int] = array("i")
 _NO_FLOATS: array[float] = array("f")

@@ -48,7 +48,14 @@ def fold(text: str) -> str:
 
 def parts(text: str) -> list[str]:
     """Words split at case, digit and punctuation borders, folded; runs of unspaced scripts stay whole."""
-    return [fold(part) for token in _PLAIN.findall(text) for part in _BORDER.split(token)]
+    return [part for token in _PLAIN.findall(text) for part in _token_parts(token)]
+
+
+@lru_cache(maxsize=65_536)
+def _token_parts(token: str) -> tuple[str, ...]:
+    if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
+        return (token.lower(),)
+    return tuple(fold(part) for part in _BORDER.split(token))
 
 
 def is_unspaced(part: str) -> bool:
@@ -58,12 +65,24 @@ def is_unspaced(part: str) -> bool:
 
 def raw_words(text: str) -> list[str]:
     """`parts` with unspaced runs as overlapping pairs: what is indexed, before stemming."""
-    return [word for part in parts(text) for word in (pairs(part) if is_unspaced(part) else (part,))]
+    return [word for token in _PLAIN.findall(text) for word in _token_words(token)]
+
+
+@lru_cache(maxsize=65_536)
+def _token_words(token: str) -> tuple[str, ...]:
+    return tuple(
+        word for part in _token_parts(token) for word in (pairs(part) if is_unspaced(part) else (part,))
+    )
 
 
 def words(text: str) -> list[str]:
     """What `best` indexes and asks for: `raw_words`, stemmed."""
-    return [stem(word) for word in raw_words(text)]
+    return [word for token in _PLAIN.findall(text) for word in _token_stems(token)]
+
+
+@lru_cache(maxsize=65_536)
+def _token_stems(token: str) -> tuple[str, ...]:
+    return tuple(stem(word) for word in _token_words(token))
 
 
 def proper_names(text: str) -> set[str]:

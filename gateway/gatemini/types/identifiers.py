@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from gatemini.types.wording import js_string
 
@@ -58,6 +59,7 @@ def is_plain_name(name: str) -> bool:
     return _ASCII_NAME.match(name) is not None
 
 
+@lru_cache(maxsize=16_384)
 def identifier(name: str) -> str:
     """`name` with all that no identifier may hold as `_`, and `_` in front of a leading digit."""
     if is_plain_name(name):
