@@ -17,11 +17,13 @@ import anyio
 
 from gatemini import demo
 from gatemini.backends.base import Era, State
+from gatemini.backends.composite import composite_tools
 from gatemini.backends.manager import Manager
 from gatemini.cache import Cache, config_hash, default_path
+from gatemini.chain.journal import JournalBook
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
-from gatemini.config.schema import BackendConfig, SandboxConfig
+from gatemini.config.schema import BackendConfig, CompositeTool, SandboxConfig
 from gatemini.config.secrets import Redactor
 from gatemini.errors import ConfigError
 from gatemini.model import Json, Tool
@@ -37,6 +39,7 @@ from gatemini.server.session import Session
 from gatemini.server.surface import Surface
 from gatemini.server.tools import MetaTools
 from gatemini.tracker import Tracker
+from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini_sandbox import Limits, Sandbox
 
 logger = logging.getLogger(__name__)
@@ -85,6 +88,7 @@ class App:
         self._more_to_embed = anyio.Event()
         self._state_changed = anyio.Event()
         self._sessions: list[Session] = []
+        self.journals = JournalBook()
         self.catalog = Catalog(
             self.registry, self.index, self.tracker, self.required_keys, self.backend_names
         )
@@ -128,6 +132,7 @@ class App:
         app = cls(loaded, cache, redactor)
         async with anyio.create_task_group() as group:
             await group.start(app.manager.run)
+            app.set_composite_tools(loaded.config.composite_tools)
             app._start_backends()
             group.start_soon(app._warm_sandbox)
             group.start_soon(app._embed)
@@ -147,7 +152,8 @@ class App:
                 memory_bytes=results.memory_mb << 20,
                 disk_bytes=results.disk_mb << 20,
                 idle_seconds=results.idle,
-            )
+            ),
+            self.journals.session(),
         )
         self._sessions.append(session)
         return session
@@ -216,10 +222,22 @@ class App:
 
     def required_keys(self, backend: str) -> tuple[Iterable[str], Iterable[str]]:
         """Names of the variables a backend needs, and of those without a value."""
+        if backend == COMPOSITE_BACKEND:
+            return (), ()
         known = self.loaded.keys.get(backend)
         if known is not None:
             return known.keys, known.missing
         return keys_of(self.manager.config(backend), os.environ)
+
+    def set_composite_tools(self, configured: Mapping[str, CompositeTool]) -> None:
+        """Replace the composite tools by those of a configuration; chains see them from their next call on."""
+        self.chain.composites = dict(configured)
+        if configured:
+            self.registry.replace(COMPOSITE_BACKEND, composite_tools(configured))
+        else:
+            self.registry.remove(COMPOSITE_BACKEND)
+        self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
+        self._more_to_embed.set()
 
     # -- backends ------------------------------------------------------------------------------------
 

@@ -173,3 +173,40 @@ class ChainError(GateminiError):
     """A chain ended with an error; subclasses name which limit or fault."""
 
     code = "chain.error"
+
+
+class ChainTimeout(ChainError):
+    """The chain did not end within its time, waiting included."""
+
+    code = "limit.time"
+
+    @classmethod
+    def after(cls, seconds: float) -> ChainTimeout:
+        return cls(
+            f"the chain did not end within its timeout of {seconds * 1000:,.0f} ms",
+            hint="raise `timeout` (ms, at most 600000), or do less in one chain",
+        )
+
+
+class LimitError(ChainError):
+    """A chain has made all the calls it may make; the guest's own limits carry the same name."""
+
+    code = "limit.calls"
+
+
+class CompositeCycle(ChainError):
+    """Composite tools that call each other in a circle, or nest too deeply."""
+
+    code = "chain.composite"
+
+
+class ResumeRefused(ChainError):
+    """`// @resume` cannot go on with that chain; the message says why. Nothing was sent."""
+
+    code = "chain.resume"
+
+
+class SandboxFault(ChainError):
+    """The sandbox itself failed: its module, a worker, or what the guest said was no message."""
+
+    code = "sandbox.fault"

@@ -1,6 +1,6 @@
 """Tiers 1 and 2: one call, or an array of them, without a sandbox; and the introspection forms.
 
-Above: run.py. Below: invoke.py (the one door), interfaces.py.
+Above: run.py. Below: invoke.py (the one door), trace.py, interfaces.py.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.interfaces import all_interfaces, interface_of
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.jsvalue import dumps
+from gatemini.chain.outcome import Outcome
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall
+from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
-from gatemini.errors import GateminiError
+from gatemini.chain.trace import Entry
+from gatemini.errors import GateminiError, ResumeRefused
 from gatemini.model import Json
 
 
 async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> ChainValue:
     """The value of one call; its failure is the chain's."""
-    backend, tool = _target(plan, services)
-    outcome = await invoker.call(backend, tool, plan.arguments)
+    with refusals():
+        outcome, backend = await _made(_issued(1, plan, invoker), plan, invoker, services)
+    invoker.trace.deliver([1])
     if not outcome.ok:
         raise of_call(outcome, backend)
     if isinstance(outcome.value, str):
@@ -33,11 +37,13 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
     """A JSON array of calls: all at once, each entry answered in order; a failure only if all failed."""
     answers: list[Json] = [{} for _ in plan.calls]
     notes: list[str] = []
+    entries = [_issued(number, call, invoker) for number, call in enumerate(plan.calls, 1)]
 
     async def one(index: int, call: JsonCall) -> None:
         try:
-            backend, tool = _target(call, services)
-            outcome = await invoker.call(backend, tool, call.arguments)
+            outcome, _ = await _made(entries[index], call, invoker, services)
+        except ResumeRefused:
+            raise
         except GateminiError as exc:
             answers[index] = {"ok": False, "error": exc.text()}
             return
@@ -47,9 +53,11 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
         else:
             answers[index] = {"ok": False, "error": str(outcome.value.get("message"))}
 
-    async with anyio.create_task_group() as group:
-        for index, call in enumerate(plan.calls):
-            group.start_soon(one, index, call)
+    with refusals():
+        async with anyio.create_task_group() as group:
+            for index, call in enumerate(plan.calls):
+                group.start_soon(one, index, call)
+    invoker.trace.deliver([entry.id for entry in entries])
     if answers and not any(answer["ok"] for answer in answers):
         raise of_batch(dumps(answers), notes)
     return ChainValue(dumps(answers), "json", list(dict.fromkeys(notes)))
@@ -59,6 +67,23 @@ def describe(plan: Describe, services: ChainServices) -> ChainValue:
     """`__getToolInterface("name")` and `__interfaces`, as the sandbox would answer them."""
     value = interface_of(plan.name or "", services) if plan.kind == "interface" else all_interfaces(services)
     return ChainValue(dumps(value), "json", [])
+
+
+def _issued(number: int, plan: JsonCall | SingleCall, invoker: Invoker) -> Entry:
+    backend = plan.backend if isinstance(plan, SingleCall) else ""
+    return invoker.trace.issue(number, "tool", backend, plan.tool, plan.arguments, raw=False)
+
+
+async def _made(
+    entry: Entry, plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices
+) -> tuple[Outcome, str]:
+    """The outcome of a call, from the journal where it is answered there, and its backend."""
+    backend, tool = _target(plan, services)
+    if entry.answered:
+        return invoker.replayed(entry, backend), backend
+    outcome = await invoker.call(entry, backend, tool, plan.arguments)
+    invoker.trace.answer(entry, outcome)
+    return outcome, backend
 
 
 def _target(plan: JsonCall | SingleCall, services: ChainServices) -> tuple[str, str]:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from gatemini.chain.hints import BackendState, ErrorFacts, HintContext, ProgramFacts, hint
-from gatemini.chain.invoke import CallRecord, Outcome
+from gatemini.chain.invoke import CallRecord
+from gatemini.chain.outcome import Outcome
 from gatemini.chain.report import CallLine, ErrorReport, render_error
 from gatemini.chain.services import ChainServices
 from gatemini.errors import GateminiError

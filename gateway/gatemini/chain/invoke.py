@@ -1,27 +1,46 @@
 """The one door to backends: every call of every tier passes here, and nothing else calls a backend.
 
-Name → arguments check → deadline → backend → value, with a record of each call for the error texts and
-`_meta`. Above: run.py (tiers 1 and 2) and script.py (tier 3). Below: registry, arguments, backends,
-values, tracker.
+Name → arguments check → dry run → deadline → backend → value, with a record of each call for the error texts
+and `_meta`, and its fate for the journal. Above: direct.py (tiers 1 and 2), script.py (tier 3), composite.py.
+Below: registry, arguments, backends, values, tracker.
 """
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 
 from gatemini.chain.arguments import check
-from gatemini.chain.jsvalue import dumps
+from gatemini.chain.dry_run import DryRun
+from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.services import ChainServices
+from gatemini.chain.trace import Entry, Trace
 from gatemini.chain.values import Value, to_value, tool_error
-from gatemini.errors import BackendProtocol, GateminiError, ToolNotFound
+from gatemini.errors import (
+    BackendError,
+    BackendProtocol,
+    ChainTimeout,
+    GateminiError,
+    LimitError,
+    ResultTooLarge,
+    ResumeRefused,
+    ToolNotFound,
+)
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
+from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.types.typescript import signature
+
+FROM_JOURNAL = "ok (from the journal)"
+"""The outcome of a call that was answered by an earlier run of the chain."""
+
+LAST_MOMENT_SECONDS = 0.005
+"""With less than this left nothing is sent any more, so that what the end cut off is told from what came after."""
 
 
 @dataclass(slots=True)
@@ -37,81 +56,97 @@ class CallRecord:
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the code gets for one call: a value, or the fields of the error its promise rejects with.
-
-    `text`, where there is one, is JSON text of the same value.
-    """
-
-    ok: bool
-    value: Any
-    notes: tuple[str, ...] = ()
-    text: str | None = None
-
-    def json(self) -> str:
-        """JSON text of the value, as JavaScript writes it."""
-        return self.text if self.text is not None else dumps(self.value)
-
-
 @dataclass(slots=True)
 class Invoker:
-    """The calls of one chain. `deadline` is on `time.monotonic`; `on_call_done` advances the progress."""
+    """The calls of one chain. `deadline` is on `time.monotonic`; `on_call_done` advances the progress.
+
+    Composite tools get one of their own that shares all but the trace and the `path` of composite names.
+    """
 
     services: ChainServices
     results: ResultStore
     deadline: float
+    timeout: float
+    trace: Trace
+    run_composite: Callable[[Tool, Json, Entry, Invoker], Awaitable[Outcome]]
     on_call_done: Callable[[CallRecord], None] | None = None
+    dry_run: DryRun | None = None
+    path: tuple[str, ...] = ()
     records: list[CallRecord] = field(default_factory=list)
+    guests: dict[int, anyio.Semaphore] = field(default_factory=dict)
+    """By depth: how many composite tools of this chain run at once."""
     _in_flight: anyio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         self._in_flight = anyio.Semaphore(self.services.config.max_calls_in_flight)
 
-    async def call(self, backend: str, spelled: str, arguments: Any, *, raw: bool = False) -> Outcome:
-        """One tool call; every failure comes back as an `Outcome`, only cancellation is raised."""
+    def nested(self, name: str, trace: Trace) -> Invoker:
+        """The door for the code of a composite tool: same limits, same records, its own trace."""
+        inner = copy.copy(self)
+        inner.trace, inner.path = trace, (*self.path, name)
+        return inner
+
+    async def call(
+        self, entry: Entry, backend: str, spelled: str, arguments: Any, *, raw: bool = False
+    ) -> Outcome:
+        """One tool call; every failure comes back as an `Outcome`, only cancellation and ResumeRefused are raised."""
+        return await self._recorded(
+            entry,
+            backend,
+            spelled,
+            lambda record: self._call(record, entry, backend, spelled, arguments, raw),
+        )
+
+    async def read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
+        """`backend.readResource(uri)`: the first content as a value, all of them when there are several."""
+        return await self._recorded(
+            entry, backend, "readResource", lambda _: self._read_resource(entry, backend, uri)
+        )
+
+    def replayed(self, entry: Entry, backend: str) -> Outcome:
+        """A call answered from the journal: in the list of calls, but nobody is asked."""
+        outcome = entry.outcome()
+        told = FROM_JOURNAL if outcome.ok else f"error: {_brief(outcome.value)} (from the journal)"
+        self.records.append(CallRecord(len(self.records) + 1, backend, entry.name, time.monotonic(), told))
+        return outcome
+
+    async def _recorded(
+        self, entry: Entry, backend: str, spelled: str, make: Callable[[CallRecord], Awaitable[Outcome]]
+    ) -> Outcome:
         record = CallRecord(len(self.records) + 1, backend, f"{backend}.{spelled}", time.monotonic())
         self.records.append(record)
         try:
-            async with self._in_flight:
-                record.started = time.monotonic()
-                outcome = await self._call(record, backend, spelled, arguments, raw)
+            self._within_limit(record)
+            outcome = await make(record)
+        except ResumeRefused:
+            self._finish(record, "refused")
+            raise
         except GateminiError as exc:
-            outcome = Outcome(False, error_fields(exc, record.tool, backend))
+            outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc, entry))
         except BaseException:
             self._finish(record, "cancelled")
             raise
         self._finish(record, "ok" if outcome.ok else f"error: {_brief(outcome.value)}")
         return outcome
 
-    async def read_resource(self, backend: str, uri: str) -> Outcome:
-        """`backend.readResource(uri)`: the first content as a value, all of them when there are several."""
-        record = CallRecord(len(self.records) + 1, backend, f"{backend}.readResource", time.monotonic())
-        self.records.append(record)
-        try:
-            async with self._in_flight:
-                result = await self.services.backends.read_resource(
-                    backend, uri, timeout=self._time_left(backend)
-                )
-        except GateminiError as exc:
-            self._finish(record, f"error: {exc.message}")
-            return Outcome(False, error_fields(exc, record.tool, backend))
-        except BaseException:
-            self._finish(record, "cancelled")
-            raise
-        self._finish(record, "ok")
-        contents = [_resource_value(c, self.results) for c in result.get("contents") or []]
-        return Outcome(True, contents[0] if len(contents) == 1 else contents)
-
     async def _call(
-        self, record: CallRecord, backend: str, spelled: str, arguments: Any, raw: bool
+        self, record: CallRecord, entry: Entry, backend: str, spelled: str, arguments: Any, raw: bool
     ) -> Outcome:
         tool = await self._find(backend, spelled)
         record.tool = tool.qualified
         checked, notes = check(tool, arguments, signature)
-        outcome = await self.services.backends.call_tool(
-            tool.backend, tool.name, checked, timeout=self._time_left(tool.backend)
-        )
+        if tool.backend == COMPOSITE_BACKEND:
+            made = await self.run_composite(tool, checked, entry, self)
+            return _as_result(made, notes) if raw and made.ok else made
+        if self.dry_run is not None and not tool.read_only:
+            return self.dry_run.hold(tool, checked, notes)
+        async with self._in_flight:
+            record.started = time.monotonic()
+            timeout = self._time_left(tool.backend)
+            entry.sending(tool)
+            outcome = await self.services.backends.call_tool(
+                tool.backend, tool.name, checked, timeout=timeout
+            )
         notes = (*notes, *outcome.notes)
         if raw:
             return Outcome(True, outcome.result, notes)
@@ -120,6 +155,14 @@ class Invoker:
         record.bytes = outcome.bytes
         value: Value = to_value(outcome.result, tool, save_blob=self.results.save_blob)
         return Outcome(True, value.value, (*notes, *value.notes), value.text)
+
+    async def _read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
+        async with self._in_flight:
+            timeout = self._time_left(backend)
+            entry.sent = entry.repeatable = True  # reading changes nothing
+            result = await self.services.backends.read_resource(backend, uri, timeout=timeout)
+        contents = [_resource_value(c, self.results) for c in result.get("contents") or []]
+        return Outcome(True, contents[0] if len(contents) == 1 else contents)
 
     async def _find(self, backend: str, spelled: str) -> Tool:
         """The tool, waiting for a backend that is still connecting instead of failing."""
@@ -132,8 +175,30 @@ class Invoker:
             return self.services.registry.find(backend, spelled)
 
     def _time_left(self, backend: str) -> float:
+        """Seconds this call may take. Raises ChainTimeout when the chain's own time is over."""
         left = self.deadline - time.monotonic()
-        return max(0.001, min(left, self.services.backends.timeout(backend)))
+        if left <= LAST_MOMENT_SECONDS:
+            raise ChainTimeout.after(self.timeout)
+        return min(left, self.services.backends.timeout(backend))
+
+    def _within_limit(self, record: CallRecord) -> None:
+        most = self.services.config.max_calls
+        if record.id > most:
+            raise LimitError(
+                f"a chain may make {most} calls; {record.tool} was one more (sandbox.max_calls)",
+                hint="let one call bring more, or do the work in several chains",
+            )
+
+    def _fate(self, exc: GateminiError, entry: Entry) -> Fate:
+        """Whether the call got an answer, and if not, whether that is the chain's own doing."""
+        if isinstance(exc, BackendError) and not exc.sent:
+            entry.sent = False
+        if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
+            return Fate.ANSWERED
+        if not isinstance(exc, BackendError | ChainTimeout):
+            return Fate.ANSWERED  # refused before it left: it would be again
+        over = time.monotonic() >= self.deadline - LAST_MOMENT_SECONDS
+        return Fate.CUT if over else Fate.FAILED
 
     def _finish(self, record: CallRecord, outcome: str) -> None:
         record.outcome = outcome
@@ -156,11 +221,20 @@ def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:
     }
     if isinstance(exc, BackendProtocol) and exc.rpc_code is not None:
         fields["code"] = exc.rpc_code
-    if isinstance(exc, ToolNotFound):
+    if isinstance(exc, ToolNotFound | LimitError):
         fields["name"] = exc.kind
     if exc.hint:
         fields["hint"] = exc.hint
     return fields
+
+
+def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
+    """A composite tool's value as the MCP result `raw` asks for."""
+    text = outcome.value if isinstance(outcome.value, str) else outcome.json()
+    result: Json = {"content": [{"type": "text", "text": text}], "isError": False}
+    if isinstance(outcome.value, dict):
+        result["structuredContent"] = outcome.value
+    return Outcome(True, result, (*notes, *outcome.notes))
 
 
 def _brief(error: Any) -> str:

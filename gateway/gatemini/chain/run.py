@@ -1,12 +1,11 @@
 """`call_tool_chain` on one screen: parse, take the cheapest tier that does what the code says, reduce.
 
-Above: server/tools.py. Below: fences.py, parse.py, direct.py (tiers 1 and 2), script.py (tier 3),
-failure.py (error texts), answer.py.
+Above: server/tools.py. Below: fences.py, parse.py, direct.py (tiers 1 and 2), script.py (tier 3), journal.py
+(re-runs), failure.py (error texts), answer.py.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,15 +13,18 @@ from dataclasses import dataclass, field
 import anyio
 
 from gatemini.chain.answer import ChainValue, compose
+from gatemini.chain.composite import run_composite
 from gatemini.chain.direct import batch, describe, single
+from gatemini.chain.dry_run import DryRun
 from gatemini.chain.failure import Failure, explain, of_error, of_script, of_syntax
-from gatemini.chain.fences import clean
+from gatemini.chain.fences import Cleaned, clean
 from gatemini.chain.hints import ProgramFacts, nothing_returned
 from gatemini.chain.invoke import CallRecord, Invoker
+from gatemini.chain.journal import Journal, SessionJournals
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
 from gatemini.chain.script import GRACE_SECONDS, ScriptRun, run_script
 from gatemini.chain.services import ChainServices
-from gatemini.errors import ChainTimeout, CodeError, GateminiError, SandboxFault
+from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, SandboxFault
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
@@ -38,6 +40,7 @@ class ChainRequest:
     timeout: float
     output: OutputOptions
     results: ResultStore
+    journals: SessionJournals
     error_chars: int = 10_000
     on_call_done: Callable[[CallRecord], None] | None = None
 
@@ -52,35 +55,69 @@ class ChainAnswer:
 
 @dataclass(slots=True)
 class _Chain:
-    """The state of one execution that the answer's `_meta` tells."""
+    """The state of one execution that its answer tells."""
 
     invoker: Invoker
-    id: str = field(default_factory=lambda: "chain_" + secrets.token_hex(4))
+    journal: Journal
     started: float = field(default_factory=time.monotonic)
     tier: int = 0
 
     def meta(self) -> Json:
         calls = [{"tool": r.tool, "ms": round(r.ms, 2), "outcome": r.outcome} for r in self.invoker.records]
         ms = round((time.monotonic() - self.started) * 1000, 2)
-        return {"gatemini/chain": {"id": self.id, "tier": self.tier, "ms": ms, "calls": calls}}
+        return {"gatemini/chain": {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}}
+
+
+NO_META: Json = {"gatemini/chain": {"id": None, "tier": 0, "ms": 0, "calls": []}}
+"""For code that was refused before there was a chain."""
 
 
 async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnswer:
     """Run the code and answer; every failure is an answer with `isError`, only cancellation is raised."""
-    deadline = time.monotonic() + request.timeout
-    chain = _Chain(Invoker(services, request.results, deadline, request.on_call_done))
+    chain: _Chain | None = None
     try:
-        value = await _execute(request, services, chain)
+        cleaned = clean(request.code)
+        chain = _opened(cleaned, request, services)
+        value = await _execute(cleaned, request, services, chain)
     except Failure as failure:
         return _failed(failure, request, services, chain)
     except GateminiError as exc:
-        return _failed(of_error(exc), request, services, chain)
+        return _failed(of_error(exc), request, services, chain, refused=isinstance(exc, ResumeRefused))
+    except BaseException as exc:
+        if chain is not None:
+            why = "met an error of the gateway" if isinstance(exc, Exception) else "was cancelled"
+            request.journals.end(chain.journal, interrupted=why, told=False)
+        raise
+    value.notes += _rerun_notes(request, chain, "")
     content, reduced = compose(value, request.output, request.results)
     return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, reduced.bytes_in)
 
 
-async def _execute(request: ChainRequest, services: ChainServices, chain: _Chain) -> ChainValue:
-    cleaned = clean(request.code)
+def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) -> _Chain:
+    """The chain with its journal: a fresh one, or that of the chain `// @resume` names."""
+    dry = "dry-run" in cleaned.pragmas
+    earlier, journals = cleaned.pragmas.get("resume"), request.journals
+    journal = (
+        journals.resume(earlier, cleaned.identity, dry=dry)
+        if earlier
+        else journals.begin(cleaned.identity, dry=dry)
+    )
+    invoker = Invoker(
+        services,
+        request.results,
+        time.monotonic() + request.timeout,
+        request.timeout,
+        journal.trace,
+        run_composite,
+        request.on_call_done,
+        DryRun() if dry else None,
+    )
+    return _Chain(invoker, journal)
+
+
+async def _execute(
+    cleaned: Cleaned, request: ChainRequest, services: ChainServices, chain: _Chain
+) -> ChainValue:
     plan = parse(cleaned.code, services.is_backend)
     chain.tier = plan.tier
     with anyio.move_on_after(request.timeout + (GRACE_SECONDS if plan.tier == 3 else 0)):
@@ -129,7 +166,41 @@ def _check_size(code: str, limit: int) -> None:
         )
 
 
-def _failed(failure: Failure, request: ChainRequest, services: ChainServices, chain: _Chain) -> ChainAnswer:
-    text = explain(failure, request.code, chain.invoker.records, services, request.error_chars)
-    result: Json = {"content": [{"type": "text", "text": text}], "isError": True, "_meta": chain.meta()}
-    return ChainAnswer(result, len(text))
+def _failed(
+    failure: Failure,
+    request: ChainRequest,
+    services: ChainServices,
+    chain: _Chain | None,
+    *,
+    refused: bool = False,
+) -> ChainAnswer:
+    records = chain.invoker.records if chain is not None else []
+    if chain is not None:
+        why = chain.journal.why if refused else _interruption(failure, chain)
+        failure.notes += _rerun_notes(request, chain, why, named=not refused)
+    text = explain(failure, request.code, records, services, request.error_chars)
+    meta = chain.meta() if chain is not None else NO_META
+    return ChainAnswer(
+        {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, len(text)
+    )
+
+
+def _interruption(failure: Failure, chain: _Chain) -> str:
+    """What kept the chain from its end, if that was not its own code; "" if it was."""
+    limit = failure.facts.limit or failure.facts.code
+    if isinstance(limit, str) and limit.startswith(("limit.", "sandbox.")):
+        return "was over a limit"
+    return "lost a backend" if chain.invoker.trace.broken else ""
+
+
+def _rerun_notes(request: ChainRequest, chain: _Chain, interrupted: str, *, named: bool = True) -> list[str]:
+    """Close the journal; what the answer must say of re-runs, if anything."""
+    notes = []
+    if chain.invoker.dry_run is not None:
+        notes.append(chain.invoker.dry_run.listing())
+    earlier = request.journals.untold()
+    request.journals.end(chain.journal, interrupted=interrupted)
+    if interrupted and named and not chain.journal.dry:
+        notes.append(chain.journal.how_to_resume())
+    notes += [f"an earlier chain {journal.why}: {journal.how_to_resume()}" for journal in earlier]
+    return notes

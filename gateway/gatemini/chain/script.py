@@ -2,14 +2,16 @@
 
 The guest runs until it has nothing left to do; all calls it put into its outbox are started at once, and
 whatever has finished by the time one of them is done goes back in one batch. A chain that waits on the
-network holds no thread. Above: run.py. Below: the sandbox package and invoke.py.
+network holds no thread. Everything that crosses goes through the chain's trace: a resumed chain is first given
+what it got before. Above: run.py, composite.py. Below: the sandbox package, trace.py and invoke.py.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +19,14 @@ import anyio
 
 from gatemini.chain.handles import answer_results_call
 from gatemini.chain.interfaces import all_interfaces, interface_of
-from gatemini.chain.invoke import Invoker, Outcome, error_fields
+from gatemini.chain.invoke import Invoker, error_fields
+from gatemini.chain.outcome import Outcome
 from gatemini.chain.services import ChainServices
-from gatemini.errors import ChainTimeout, GateminiError
+from gatemini.chain.trace import Entry
+from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
-from gatemini_sandbox import Call, Calls, Done, ErrorInfo, Failed, Reply, Session, Start
+from gatemini_sandbox import Call, Calls, Done, ErrorInfo, Failed, Reply, Session, Start, Step
 from gatemini_sandbox.wrap import Program, prepare
 
 SMALL_SOURCE = 16 * 1024
@@ -54,14 +58,12 @@ class ScriptRun:
 
 @dataclass(slots=True)
 class _Exchange:
-    """Replies waiting for the guest, and how many calls are still open."""
+    """Replies waiting for the guest."""
 
     ready: list[Reply] = field(default_factory=list)
     arrived: anyio.Event = field(default_factory=anyio.Event)
-    open: int = 0
 
     def put(self, reply: Reply) -> None:
-        self.open -= 1
         self.ready.append(reply)
         self.arrived.set()
 
@@ -81,19 +83,23 @@ async def run_script(
 ) -> ScriptRun:
     """Run `code` in a fresh guest until it is done, has failed, or the invoker's deadline (`timeout`) is over.
 
-    Raises SandboxSyntaxError before anything has run. Cancelling it stops the guest and its calls.
+    Raises SandboxSyntaxError before anything has run, ResumeRefused when the code does not do again what the
+    invoker's trace holds. Cancelling it stops the guest and its calls.
     """
-    deadline = invoker.deadline
+    deadline, trace = invoker.deadline, invoker.trace
     identifiers, ambiguous = services.identifiers()
+    if trace.start is not None:
+        identifiers = {identifier: name for identifier, name in trace.start.backends if name}
     program = await _prepare(code, tuple(identifiers))
-    start = _start(program, services, identifiers, ambiguous, args)
+    if trace.start is None:
+        trace.start = _start(program, services, identifiers, ambiguous, args)
     run = ScriptRun(program, Failed.placeholder(), [])
     guest = services.sandbox.session(
-        program, start, wall_seconds=max(MINIMUM_SECONDS, deadline - time.monotonic())
+        program, trace.start, wall_seconds=max(MINIMUM_SECONDS, deadline - time.monotonic())
     )
     try:
-        with anyio.move_on_after(deadline + GRACE_SECONDS - time.monotonic()):
-            await _converse(guest, run, services, invoker, results, deadline)
+        with refusals(), anyio.move_on_after(deadline + GRACE_SECONDS - time.monotonic()):
+            await _Conversation(guest, run, services, invoker, results).hold()
             if isinstance(run.end, Failed) and run.end.error.limit == "limit.time":
                 run.end.error = _out_of_time(timeout)  # the guest knows only what was left of it
             return run
@@ -103,31 +109,117 @@ async def run_script(
     return run
 
 
-async def _converse(
-    guest: Session,
-    run: ScriptRun,
-    services: ChainServices,
-    invoker: Invoker,
-    results: ResultStore,
-    deadline: float,
-) -> None:
-    """Steps of the guest and answers to its calls, until it has ended; calls still open then are cancelled."""
-    async with anyio.create_task_group() as calls:
-        step = await guest.start()
-        exchange = _Exchange()
-        while isinstance(step, Calls):
-            for call in step.calls:
-                exchange.open += 1
-                calls.start_soon(_answer, call, exchange, run, services, invoker, results)
-            in_time = await _next_batch(exchange, step.wake_ms, deadline)
-            if in_time or not step.settled:
-                # Out of time, the guest itself ends the chain: its console and notes are told with it.
-                step = await guest.resume(exchange.take())
-            else:
-                step = await guest.outcome()
-        run.end = step
-        calls.cancel_scope.cancel()
-    run.notes += _unawaited(run.end.unawaited, run.outcomes)
+@contextmanager
+def refusals() -> Iterator[None]:
+    """A ResumeRefused from inside task groups, raised as itself."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        refused: BaseException | None = group.subgroup(ResumeRefused)
+        while isinstance(refused, BaseExceptionGroup):
+            refused = refused.exceptions[0]
+        if refused is None:
+            raise
+        raise refused from None
+
+
+class _Conversation:
+    """One guest's steps and the answers to its calls, until it has ended."""
+
+    def __init__(
+        self, guest: Session, run: ScriptRun, services: ChainServices, invoker: Invoker, results: ResultStore
+    ) -> None:
+        self._guest = guest
+        self._run = run
+        self._services = services
+        self._invoker = invoker
+        self._results = results
+        self._trace = invoker.trace
+        self._exchange = _Exchange()
+
+    async def hold(self) -> None:
+        """Calls still open when the guest has ended are cancelled."""
+        async with anyio.create_task_group() as tasks:
+            step, held = await self._repeat(await self._guest.start())
+            while isinstance(step, Calls):
+                for call, entry in (*held, *self._issued(step)):
+                    tasks.start_soon(self._answer, call, entry)
+                held = []
+                in_time = await _next_batch(self._exchange, step.wake_ms, self._invoker.deadline)
+                if in_time or not step.settled:
+                    # Out of time, the guest itself ends the chain: its console and notes are told with it.
+                    batch = self._exchange.take()
+                    self._trace.deliver([reply.id for reply in batch])
+                    step = await self._guest.resume(batch)
+                else:
+                    step = await self._guest.outcome()
+            self._run.end = step
+            tasks.cancel_scope.cancel()
+        self._run.notes += _unawaited(self._run.end.unawaited, self._run.outcomes)
+
+    async def _repeat(self, step: Step) -> tuple[Step, list[tuple[Call, Entry]]]:
+        """Give the guest again what it got before; the step it is at then, and the calls still to be made.
+
+        No call is made before the whole record has been found to hold.
+        """
+        held: dict[int, tuple[Call, Entry]] = {}
+        while self._trace.replaying and isinstance(step, Calls):
+            held |= {entry.id: (call, entry) for call, entry in self._issued(step)}
+            again = self._trace.next_step()
+            step = await self._guest.resume([self._again(*held.pop(entry.id)) for entry in again])
+        if not isinstance(step, Calls):
+            return step, []
+        held |= {entry.id: (call, entry) for call, entry in self._issued(step)}
+        step.calls = []
+        self._trace.go_on()
+        finished = sorted((pair for pair in held.values() if pair[1].answered), key=lambda p: p[1].place)
+        for call, entry in finished:  # answered before the interruption, but the code was never told
+            self._exchange.put(self._again(call, entry))
+        return step, [pair for pair in held.values() if not pair[1].answered]
+
+    def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
+        return [
+            (c, self._trace.issue(c.id, c.kind, c.backend, c.tool, c.arguments, raw=c.raw))
+            for c in step.calls
+        ]
+
+    def _again(self, call: Call, entry: Entry) -> Reply:
+        """The reply to a call as an earlier run got it."""
+        asked = call.kind in ("tool", "resource")
+        return self._reply(call, self._invoker.replayed(entry, call.backend) if asked else entry.outcome())
+
+    async def _answer(self, call: Call, entry: Entry) -> None:
+        try:
+            outcome = await self._dispatch(call, entry)
+        except ResumeRefused:
+            raise
+        except GateminiError as exc:
+            outcome = Outcome(False, error_fields(exc, f"{call.kind}.{call.tool}", call.kind))
+        text = self._trace.answer(entry, outcome)
+        self._exchange.put(self._reply(call, outcome, text))
+
+    def _reply(self, call: Call, outcome: Outcome, text: str | None = None) -> Reply:
+        """An outcome on its way to the guest, with what the answer will tell of it."""
+        failed = outcome.value.get("message") if isinstance(outcome.value, dict) else outcome.value
+        self._run.outcomes[call.id] = (
+            f"{call.backend}.{call.tool}",
+            "ok" if outcome.ok else f"it failed: {failed}",
+        )
+        for note in outcome.notes:
+            if note not in self._run.notes:
+                self._run.notes.append(note)
+        body = outcome.json() if text is None else text
+        return Reply(call.id, outcome.ok, body.encode("utf-8", "replace"))
+
+    async def _dispatch(self, call: Call, entry: Entry) -> Outcome:
+        if call.kind == "tool":
+            return await self._invoker.call(entry, call.backend, call.tool, call.arguments, raw=call.raw)
+        if call.kind == "resource":
+            return await self._invoker.read_resource(entry, call.backend, str(call.arguments))
+        if call.kind == "gatemini":
+            arguments = call.arguments if isinstance(call.arguments, dict) else {}
+            return Outcome(True, self._services.discovery(call.tool, arguments))
+        return Outcome(True, answer_results_call(call.tool, call.arguments, self._results))
 
 
 def _unawaited(ids: Sequence[int], outcomes: Mapping[int, tuple[str, str]]) -> list[str]:
@@ -200,34 +292,3 @@ async def _next_batch(exchange: _Exchange, wake_ms: float | None, deadline: floa
         await anyio.lowlevel.checkpoint()  # what finished in the same tick travels in the same batch
         return True
     return time.monotonic() < deadline
-
-
-async def _answer(
-    call: Call,
-    exchange: _Exchange,
-    run: ScriptRun,
-    services: ChainServices,
-    invoker: Invoker,
-    results: ResultStore,
-) -> None:
-    try:
-        outcome = await _dispatch(call, services, invoker, results)
-    except GateminiError as exc:
-        outcome = Outcome(False, error_fields(exc, f"{call.kind}.{call.tool}", call.kind))
-    failed = outcome.value.get("message") if isinstance(outcome.value, dict) else outcome.value
-    run.outcomes[call.id] = (f"{call.backend}.{call.tool}", "ok" if outcome.ok else f"it failed: {failed}")
-    for note in outcome.notes:
-        if note not in run.notes:
-            run.notes.append(note)
-    exchange.put(Reply(call.id, outcome.ok, outcome.json().encode("utf-8", "replace")))
-
-
-async def _dispatch(call: Call, services: ChainServices, invoker: Invoker, results: ResultStore) -> Outcome:
-    if call.kind == "tool":
-        return await invoker.call(call.backend, call.tool, call.arguments, raw=call.raw)
-    if call.kind == "resource":
-        return await invoker.read_resource(call.backend, str(call.arguments))
-    if call.kind == "gatemini":
-        arguments = call.arguments if isinstance(call.arguments, dict) else {}
-        return Outcome(True, services.discovery(call.tool, arguments))
-    return Outcome(True, answer_results_call(call.tool, call.arguments, results))

@@ -7,12 +7,12 @@ protocol here, so that tests may hand in any object that keeps it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
 
-from gatemini.config.schema import SandboxConfig
+from gatemini.config.schema import CompositeTool, SandboxConfig
 from gatemini.model import CallOutcome, Json
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
@@ -59,6 +59,8 @@ class ChainServices:
     config: SandboxConfig
     guests: anyio.CapacityLimiter
     discovery: Discovery
+    composites: Mapping[str, CompositeTool] = field(default_factory=dict)
+    """Composite tools by name; replaced as a whole when the configuration changes."""
 
     def backend_names(self) -> list[str]:
         """Every name a chain may say before the dot: backends, and the namespaces they set."""

@@ -1,7 +1,7 @@
 """One client's stay: what belongs to it and to nobody else.
 
 A session may outlive one connection; in direct mode there is exactly one. Above: tools.py, chain/.
-Below: output/results.py.
+Below: output/results.py, chain/journal.py.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
+from gatemini.chain.journal import JournalBook, SessionJournals
 from gatemini.output.results import ResultStore
 
 
 @dataclass(slots=True)
 class Session:
-    """Identity, announced client name, and the session's own result store."""
+    """Identity, announced client name, and the session's own results and journals of chains."""
 
     results: ResultStore
+    journals: SessionJournals = field(default_factory=lambda: JournalBook().session())
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     client: str | None = None
 
     def close(self) -> None:
+        self.journals.close()
         self.results.close()

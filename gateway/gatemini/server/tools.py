@@ -120,7 +120,13 @@ class MetaTools:
             max_chars=min(size, budget.result_chars), intent=asked["intent"] or None, **stages.model_dump()
         )
         return ChainRequest(
-            asked["code"], timeout / 1000, output, session.results, budget.error_chars, on_call_done
+            asked["code"],
+            timeout / 1000,
+            output,
+            session.results,
+            session.journals,
+            budget.error_chars,
+            on_call_done,
         )
 
 

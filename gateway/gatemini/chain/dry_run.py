@@ -1,0 +1,51 @@
+"""`// @dry-run`: calls that may change something are held and listed in order (spec 2.6).
+
+Pure. Above: invoke.py (what is held), run.py (the list in the answer). Below: outcome.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gatemini.chain.jsvalue import dumps
+from gatemini.chain.outcome import Outcome
+from gatemini.model import Json, Tool
+
+SHOWN_ARGUMENTS = 2_000
+"""Characters shown of one held call's arguments."""
+
+SHOWN_EFFECTS = 20_000
+"""Characters of the whole list; further calls are counted."""
+
+HELD = '{"dry_run":true}'
+"""What the code gets for a held call."""
+
+
+@dataclass(slots=True)
+class DryRun:
+    """The calls one chain would have made, in order."""
+
+    effects: list[str] = field(default_factory=list)
+
+    def hold(self, tool: Tool, arguments: Json, notes: tuple[str, ...]) -> Outcome:
+        """Note the call and answer in its place."""
+        text = dumps(arguments)
+        if len(text) > SHOWN_ARGUMENTS:
+            text = f"{text[:SHOWN_ARGUMENTS]}… [{len(text) - SHOWN_ARGUMENTS:,} characters more]"
+        self.effects.append(f"would call {tool.qualified} with {text}")
+        return Outcome(True, {"dry_run": True}, notes, HELD)
+
+    def listing(self) -> str:
+        """For the answer's last block."""
+        if not self.effects:
+            return "dry run: no call was held; the code calls nothing that may change something"
+        held = "1 call was" if len(self.effects) == 1 else f"{len(self.effects)} calls were"
+        lines = [f"dry run: {held} held, in this order:"]
+        left = SHOWN_EFFECTS
+        for number, effect in enumerate(self.effects, 1):
+            left -= len(effect)
+            if left < 0 and number > 1:
+                lines.append(f"… and {len(self.effects) - number + 1} more")
+                break
+            lines.append(f"{number}. {effect}")
+        return "\n".join(lines)

@@ -1,0 +1,43 @@
+"""What one call brought: a value or an error for the code, and whether it counts as answered.
+
+Above: invoke.py, trace.py, direct.py, script.py, failure.py. Below: jsvalue.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from gatemini.chain.jsvalue import dumps
+
+
+class Fate(Enum):
+    """How far a call came. Only an answered one is certain to have had its effect exactly once."""
+
+    OPEN = auto()
+    """Issued, and nothing heard of it."""
+    ANSWERED = auto()
+    """The backend answered, with a value or an error, or the call was refused before it left."""
+    FAILED = auto()
+    """No answer, and none will come: crash, no connection, the backend's own time over."""
+    CUT = auto()
+    """No answer because the chain's time was over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the code gets for one call: a value, or the fields of the error its promise rejects with.
+
+    `text`, where there is one, is JSON text of the same value.
+    """
+
+    ok: bool
+    value: Any
+    notes: tuple[str, ...] = ()
+    text: str | None = None
+    fate: Fate = Fate.ANSWERED
+
+    def json(self) -> str:
+        """JSON text of the value, as JavaScript writes it."""
+        return self.text if self.text is not None else dumps(self.value)

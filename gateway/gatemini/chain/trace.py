@@ -1,0 +1,279 @@
+"""What crossed the border of one run, in order, and the same given again: the heart of safe re-runs (2.6).
+
+A trace only grows. `rewind` makes it ready to be run through once more: the batches of answers the code got
+are given again in the same order, each call the code issues must be the one it issued before, and only what
+was never answered is really made. Above: journal.py, script.py, direct.py, invoke.py, composite.py.
+Below: outcome.py, the sandbox's start message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from gatemini.chain.jsvalue import dumps, loads_exact
+from gatemini.chain.outcome import Fate, Outcome
+from gatemini.errors import ResumeRefused
+from gatemini.model import Tool
+from gatemini_sandbox import Start
+
+ENTRY_BYTES = 500
+"""What one call costs beside its result: the objects around it."""
+
+SHOWN_ARGUMENTS = 200
+"""Characters of a call's arguments kept for messages."""
+
+MOST_BYTES = 32 << 20
+"""Results one chain's journal may hold; beyond, nothing is kept of it and it cannot be resumed."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """Bytes of one journal, composite tools inside it included."""
+
+    bytes: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.bytes > MOST_BYTES
+
+
+@dataclass(slots=True)
+class Entry:
+    """One message of the code: what was asked, and what became of it. `id` is its place in order of issue."""
+
+    id: int
+    name: str
+    digest: bytes
+    shown: str
+    step: int
+    """How many batches of answers the code had got when it issued this."""
+    fate: Fate = Fate.OPEN
+    sent: bool = False
+    """Whether a backend may have seen it."""
+    repeatable: bool = False
+    """Whether its tool is read-only or idempotent by its annotations."""
+    ok: bool = True
+    text: str | None = None
+    notes: tuple[str, ...] = ()
+    place: int = 0
+    """Its place in order of completion."""
+    inner: Trace | None = None
+    """The run of a composite tool."""
+
+    @property
+    def answered(self) -> bool:
+        return self.fate is Fate.ANSWERED
+
+    def sending(self, tool: Tool) -> None:
+        """From here on a backend may have seen it."""
+        self.sent, self.repeatable = True, tool.repeatable
+
+    def outcome(self) -> Outcome:
+        """The recorded outcome, as it was."""
+        text = self.text if self.text is not None else "null"
+        return Outcome(self.ok, loads_exact(text), self.notes, text, self.fate)
+
+    def call(self) -> str:
+        return f"{self.name}({self.shown})"
+
+
+@dataclass(slots=True)
+class Trace:
+    """One run of code: its start, its calls by id, the batches of answers it got."""
+
+    meter: Meter = field(default_factory=Meter)
+    source: bytes = b""
+    """Hash of the code, for composite tools."""
+    start: Start | None = None
+    entries: dict[int, Entry] = field(default_factory=dict)
+    steps: list[tuple[int, ...]] = field(default_factory=list)
+    finished: bool = False
+    """It ended by itself: then every answer is given again, also that of a call that failed."""
+    _given: int = 0
+    """Steps to be given again in this run, and how many of them have been."""
+    _again: int = 0
+    _before: set[int] = field(default_factory=set)
+    """Recorded calls the code has not issued again yet."""
+    _completed: int = 0
+
+    # -- recording -----------------------------------------------------------------------------------
+
+    def issue(self, ident: int, kind: str, backend: str, tool: str, arguments: Any, *, raw: bool) -> Entry:
+        """Note a call, or find the recorded one it repeats. Raises ResumeRefused where the two differ."""
+        text = _text(arguments)
+        head = f"{kind}\0{backend}\0{tool}\0{raw}\0".encode("utf-8", "replace")
+        digest = hashlib.blake2b(head + text, digest_size=16).digest()
+        name = f"{backend or kind}.{tool or 'readResource'}"
+        if ident in self._before:
+            self._before.discard(ident)
+            known = self.entries[ident]
+            if known.digest != digest:
+                raise _differs(known, name, text)
+            return known
+        if self.replaying:
+            raise _unexpected(name, text)
+        entry = Entry(ident, name, digest, _shown(text), len(self.steps))
+        self.entries[ident] = entry
+        self.meter.bytes += ENTRY_BYTES
+        return entry
+
+    def answer(self, entry: Entry, outcome: Outcome) -> str:
+        """Note what a call brought; the JSON text of it."""
+        text = outcome.json()
+        self._completed += 1
+        entry.fate, entry.ok, entry.notes, entry.place = (
+            outcome.fate,
+            outcome.ok,
+            outcome.notes,
+            self._completed,
+        )
+        self.meter.bytes += len(text)
+        if not self.meter.full:
+            entry.text = text
+        if entry.answered:
+            entry.inner = None
+        return text
+
+    def deliver(self, idents: Sequence[int]) -> None:
+        """Note which answers the code gets together, next."""
+        self.steps.append(tuple(idents))
+        self.meter.bytes += 16 + 8 * len(idents)
+
+    # -- giving it again -----------------------------------------------------------------------------
+
+    @property
+    def replaying(self) -> bool:
+        return self._again < self._given
+
+    def next_step(self) -> list[Entry]:
+        """The entries of the next recorded batch. Raises ResumeRefused if the code did not issue one of them."""
+        idents = self.steps[self._again]
+        self._again += 1
+        for ident in idents:
+            if ident in self._before:
+                raise _missing(self.entries[ident])
+        return [self.entries[ident] for ident in idents]
+
+    def go_on(self) -> None:
+        """The record is used up: from here on calls are made. Raises ResumeRefused if one was not issued again."""
+        if self._before:
+            raise _missing(self.entries[min(self._before)])
+
+    def lost(self) -> Entry | None:
+        """A call that was sent, never answered, and must not be repeated; None if it can be resumed."""
+        last, cut = self._reach()
+        after = [e for e in self.entries.values() if cut and e.step >= last]
+        return next(
+            (e for e in self._deep([*self._to_repeat(), *after]) if e.sent and not e.repeatable), None
+        )
+
+    def rewind(self) -> None:
+        """Make it ready to be run again. Raises ResumeRefused for a call that must not be repeated."""
+        if (entry := self.lost()) is not None:
+            raise _unanswered(entry)
+        again = {entry.id for entry in self._to_repeat()}
+        last, cut = self._reach()
+        self.steps = [tuple(i for i in step if i not in again) for step in self.steps[:last]]
+        if cut:  # what was issued when the time was over never left: the code will issue it anew
+            self.entries = {i: e for i, e in self.entries.items() if e.step < last}
+        for entry in self.entries.values():
+            if entry.id in again:
+                entry.fate, entry.text, entry.sent = Fate.OPEN, None, False
+                if entry.inner is not None:
+                    entry.inner.rewind()
+        self.finished = False
+        self._given, self._again = len(self.steps), 0
+        self._before = set(self.entries)
+
+    def copy(self) -> Trace:
+        """The same record for a run that must not add to this one."""
+        meter = replace(self.meter)
+        return self._copied(meter)
+
+    def _copied(self, meter: Meter) -> Trace:
+        entries = {
+            i: replace(e, inner=None if e.inner is None else e.inner._copied(meter))
+            for i, e in self.entries.items()
+        }
+        return replace(self, meter=meter, entries=entries, steps=list(self.steps), _before=set(self._before))
+
+    def _reach(self) -> tuple[int, bool]:
+        """How many steps count, and whether the last of them brought an answer only because time was over."""
+        for number, step in enumerate(self.steps, 1):
+            if any(self.entries[i].fate is Fate.CUT for i in step):
+                return number, True
+        return len(self.steps), False
+
+    def _to_repeat(self) -> list[Entry]:
+        """Calls without an answer, unless the code was told that it failed and has gone on."""
+        unanswered = [e for e in self.entries.values() if not e.answered]
+        if self.finished:
+            return [e for e in unanswered if e.fate is Fate.OPEN]
+        last, cut = self._reach()
+        went_on = not cut and any(e.step == last for e in self.entries.values())
+        told = {i for step in (self.steps if went_on else self.steps[: max(0, last - 1)]) for i in step}
+        return [
+            e
+            for e in unanswered
+            if not (e.fate is Fate.FAILED and e.id in told) and not (cut and e.step >= last)
+        ]
+
+    def _deep(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+        """The calls that would really be repeated: of a composite tool, those it made."""
+        for entry in entries:
+            if entry.inner is None:
+                yield entry
+            else:
+                yield from entry.inner._deep(entry.inner._to_repeat())
+
+    @property
+    def broken(self) -> bool:
+        """Whether a call got no answer, and the run came to its end by that."""
+        return any(e.fate is not Fate.OPEN for e in self._to_repeat())
+
+
+def _text(arguments: Any) -> bytes:
+    try:
+        return orjson.dumps(arguments)
+    except (orjson.JSONEncodeError, RecursionError):
+        return dumps(arguments).encode("utf-8", "replace")
+
+
+def _shown(text: bytes) -> str:
+    shown = text[: SHOWN_ARGUMENTS + 1].decode("utf-8", "replace")
+    return shown if len(text) <= SHOWN_ARGUMENTS else shown[: SHOWN_ARGUMENTS - 1] + "…"
+
+
+def _refusal(message: str) -> ResumeRefused:
+    return ResumeRefused(
+        message, hint="send the code without `@resume`, once you know what is still to be done"
+    )
+
+
+def _differs(known: Entry, name: str, text: bytes) -> ResumeRefused:
+    return _refusal(
+        f"the code does not do the same again: call {known.id} was {known.call()} and is now {name}({_shown(text)})"
+    )
+
+
+def _unexpected(name: str, text: bytes) -> ResumeRefused:
+    return _refusal(
+        f"the code does not do the same again: {name}({_shown(text)}) was not called at this point"
+    )
+
+
+def _missing(entry: Entry) -> ResumeRefused:
+    return _refusal(f"the code does not do the same again: {entry.call()} was called and now is not")
+
+
+def _unanswered(entry: Entry) -> ResumeRefused:
+    return ResumeRefused(
+        f"{entry.call()} was sent and never answered, and its tool is neither read-only nor idempotent: "
+        "repeating it could do the same thing twice",
+        hint="find out whether it happened, then send code that does only what is left",
+    )
