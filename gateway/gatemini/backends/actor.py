@@ -35,6 +35,7 @@ from gatemini.errors import (
     BackendBusy,
     BackendCrashed,
     BackendError,
+    BackendProtocol,
     BackendStarting,
     BackendStopped,
     BackendTimeout,
@@ -153,7 +154,9 @@ class Backend:
         error = self.error
         if isinstance(error, BackendCrashed):
             return error.details.get("exit_code") != 0 or self.facts is None
-        return isinstance(error, BackendTimeout | BackendUnreachable)
+        if isinstance(error, BackendProtocol):
+            return int(error.details.get("http_status", 0)) >= 500
+        return isinstance(error, BackendTimeout | BackendUnreachable | BackendBusy)
 
     async def _one_life(self) -> None:
         """From start to stop, once; a backend that went away on the probe is tried the old way."""

@@ -21,20 +21,21 @@ from gatemini.backends.wire import Broken, Piece
 from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, ResultTooLarge
 from gatemini.model import Json
 
-CANCEL_WRITE_SECONDS = 1.0
-"""How long telling a backend "cancelled" may take before it is given up."""
+CANCEL_WRITE_SECONDS = 0.2
+"""How long a caller that gave up waits for its "cancelled" to be written; then others see to it."""
 
-REPLY_WRITE_SECONDS = 5.0
-"""How long answering a backend's own request may take."""
+QUEUED_WRITE_SECONDS = 5.0
+"""How long writing a message that nobody waits for may take before it is dropped."""
 
-MAX_WAITING_REPLIES = 1000
-"""Answers to a backend's own requests kept while it does not read; more are dropped."""
+MAX_QUEUED = 1000
+"""Such messages kept while a backend does not read; more are dropped."""
 
 ASK_SECONDS = 600.0
 """How long the client may take over one question of a backend."""
 
 METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
+CANCELLED = "notifications/cancelled"
 LISTEN = "subscriptions/listen"
 """The one request that is meant to stay open."""
 
@@ -92,8 +93,8 @@ class Peer:
         self._ids = itertools.count(1)
         self._open: dict[int, _Waiter] = {}
         self._link: Link | None = None
-        self._replies: list[Json] = []
-        self._reply_added = anyio.Event()
+        self._queue: list[Json] = []
+        self._queued = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._gone: BackendError | None = None
         self.stray = 0
@@ -162,18 +163,18 @@ class Peer:
         await self._require_link().send(message)
 
     async def run(self) -> None:
-        """Answer what the backend asks; runs as long as the connection."""
+        """Send what nobody waits for, such as answers to the backend; runs as long as the connection."""
         link = self._require_link()
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             while True:
-                await self._reply_added.wait()
-                self._reply_added = anyio.Event()
-                batch, self._replies = self._replies, []
-                for reply in batch:
-                    with anyio.move_on_after(REPLY_WRITE_SECONDS):
+                await self._queued.wait()
+                self._queued = anyio.Event()
+                batch, self._queue = self._queue, []
+                for message in batch:
+                    with anyio.move_on_after(QUEUED_WRITE_SECONDS):
                         try:
-                            await link.send(reply)
+                            await link.send(message)
                         except BackendError:
                             break  # the connection is gone; its owner has been told
 
@@ -234,11 +235,14 @@ class Peer:
         needless = link.abandon(ident) or waiter.method in UNCANCELLABLE
         if needless or not waiter.sent or waiter.done.is_set() or self._gone is not None:
             return
-        with anyio.move_on_after(CANCEL_WRITE_SECONDS, shield=True):
+        params = {"requestId": ident, "reason": reason}
+        with anyio.move_on_after(CANCEL_WRITE_SECONDS, shield=True) as writing:
             try:
-                await self.notify("notifications/cancelled", {"requestId": ident, "reason": reason})
+                await self.notify(CANCELLED, params)
             except BackendError:
                 return  # the connection ended in the meantime: there is nobody left to tell
+        if writing.cancelled_caught:  # the caller does not wait for a backend that is slow to listen
+            self._enqueue({"jsonrpc": "2.0", "method": CANCELLED, "params": params})
 
     def _waiter(self, ident: object) -> _Waiter | None:
         """The request a reply belongs to; ids that came back as text or float count as well."""
@@ -314,9 +318,13 @@ class Peer:
                 scope.cancel()
 
     def _reply(self, ident: Any, **body: Any) -> None:
-        if len(self._replies) < MAX_WAITING_REPLIES:
-            self._replies.append({"jsonrpc": "2.0", "id": ident, **body})
-            self._reply_added.set()
+        self._enqueue({"jsonrpc": "2.0", "id": ident, **body})
+
+    def _enqueue(self, message: Json) -> None:
+        """Have `run` send a message that nobody waits for."""
+        if len(self._queue) < MAX_QUEUED:
+            self._queue.append(message)
+            self._queued.set()
 
     def _rpc_error(self, error: object, method: str) -> BackendProtocol:
         code: int | None = None
