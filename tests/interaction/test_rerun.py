@@ -1,0 +1,139 @@
+"""Re-runs seen by a real client: what a backend process has really done is counted there, never twice."""
+
+import json
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+
+from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain
+
+pytestmark = pytest.mark.anyio
+
+DEMO: dict[str, dict[str, Any]] = {
+    "demo": {"command": "python", "args": ["-P", str(DEMO_SERVER)], "retry": {"max_retries": 0}}
+}
+"""Without retries of the gateway's own, which would heal a crash under a read without anybody noticing."""
+WAIT_SECONDS = 30.0
+
+
+def code(tag: str, ms: int) -> str:
+    """A write, a wait long enough to be interrupted in it, another write. `tag` keeps the tests apart."""
+    return f"""const before = await demo.write({{ key: "{tag}-before", value: Math.random() }});
+const seen = await demo.sleep({{ ms: {ms}, tag: "{tag}" }});
+await demo.write({{ key: seen.tag + "-after", value: before }});
+return ["done", before.key ?? "nothing"];"""
+
+
+@pytest.fixture(scope="module")
+async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
+    async with gateway(tmp_path_factory.mktemp("rerun"), DEMO) as connected:
+        yield connected
+
+
+def everything(result: CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+def named_id(text: str) -> str:
+    found = re.search(r"`// @resume (chain_[0-9a-f]+)`", text)
+    assert found is not None, text
+    return found[1]
+
+
+async def stats(client: Client) -> dict[str, Any]:
+    (told,) = await chain_value(client, "return [await demo.stats({})];")
+    return dict(told)
+
+
+async def until_sleeping(client: Client, times: int) -> None:
+    """Until the backend has got so many `sleep` calls."""
+    with anyio.fail_after(WAIT_SECONDS):
+        while (await stats(client))["calls"].get("sleep", 0) < times:
+            await anyio.lowlevel.checkpoint()
+
+
+def processes(name: str) -> list[psutil.Process]:
+    """Descendants of this test whose command line has that word."""
+    return [p for p in psutil.Process().children(recursive=True) if any(name in part for part in p.cmdline())]
+
+
+async def test_after_a_timeout_the_finished_write_is_not_made_again(client: Client) -> None:
+    before = await stats(client)
+    text = code("timeout", 3000)
+    interrupted = await run_chain(client, text, timeout=2000)
+    assert interrupted.is_error
+    ident = named_id(everything(interrupted))
+    assert await chain_value(client, f"// @resume {ident}\n{text}") == ["done", "timeout-before"]
+    after = await stats(client)
+    assert after["writes"] - before["writes"] == 2
+    assert {"timeout-before", "timeout-after"} <= set(after["written"])
+
+
+async def test_after_a_cancel_the_next_answer_names_the_chain_and_it_goes_on(client: Client) -> None:
+    before = await stats(client)
+    text = code("cancel", 2500)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run_chain, client, text)
+        await until_sleeping(client, before["calls"].get("sleep", 0) + 1)
+        tasks.cancel_scope.cancel()
+    ident = None
+    with anyio.fail_after(WAIT_SECONDS):
+        while ident is None:  # the notice of the cancel and the next request race
+            found = re.search(r"`// @resume (chain_\w+)`", everything(await run_chain(client, "return 1;")))
+            ident = found[1] if found else None
+    assert await chain_value(client, f"// @resume {ident}\n{text}") == ["done", "cancel-before"]
+    assert (await stats(client))["writes"] - before["writes"] == 2
+
+
+async def test_after_a_crash_of_the_backend_only_what_is_left_is_made_at_the_new_one(client: Client) -> None:
+    before = (await stats(client))["calls"].get("sleep", 0)
+    text = code("crash", 2500)
+    answers: list[str] = []
+
+    async def run() -> None:
+        answers.append(everything(await run_chain(client, text)))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await until_sleeping(client, before + 1)
+        (backend,) = processes("demo_server.py")
+        os.kill(backend.pid, signal.SIGKILL)
+    ident = named_id(answers[0])
+    assert "demo.write: ok" in answers[0]
+    assert await chain_value(client, f"// @resume {ident}\n{text}") == ["done", "crash-before"]
+    after = await stats(client)  # of the new process, which has seen nothing before the crash
+    assert (after["writes"], list(after["written"])) == (1, ["crash-after"])
+
+
+async def test_after_kill_9_of_the_gateway_the_id_is_refused_with_the_reason(tmp_path: Path) -> None:
+    text = code("killed", 60000)
+    known = {p.pid for p in processes("--direct")}
+    async with gateway(tmp_path, DEMO) as first:
+        ident = named_id(everything(await run_chain(first, text, timeout=2000)))
+        (process,) = [p for p in processes("--direct") if p.pid not in known]
+        os.kill(process.pid, signal.SIGKILL)
+    async with gateway(tmp_path, DEMO) as second:
+        refused = await run_chain(second, f"// @resume {ident}\n{text}")
+        assert refused.is_error
+        assert f"chain {ident} cannot be resumed: this gateway knows no such chain" in everything(refused)
+        assert "the gateway was restarted since" in everything(refused)
+        assert (await stats(second))["writes"] == 0
+
+
+async def test_a_dry_run_reaches_the_backend_with_reads_only(client: Client) -> None:
+    before = await stats(client)
+    result = await run_chain(client, "// @dry-run\n" + code("dry", 1))
+    blocks = [block.text for block in result.content if isinstance(block, TextContent)]
+    assert json.loads(blocks[0])[0] == "done"
+    assert '1. would call demo.write with {"key":"dry-before"' in blocks[-1]
+    assert '2. would call demo.write with {"key":"dry-after"' in blocks[-1]
+    assert (await stats(client))["writes"] == before["writes"]
