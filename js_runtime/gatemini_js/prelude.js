@@ -266,10 +266,12 @@
 
   // --- what code calls ---------------------------------------------------------------------------------------------
 
+  const senders = new own.WeakMap(); // what sends a call, and its name
   function sender(kind, backend, tool, raw, name) {
     // Everything about a call that does not change is made once.
     const head = ',"' + kind + '",' + quote(backend) + "," + quote(tool) + "," + (raw ? "true" : "false") + ",";
     const callee = (...args) => send(kind, head, args, name, callee);
+    own.weakSet(senders, callee, name);
     return callee;
   }
 
@@ -360,6 +362,8 @@
     try {
       let value = await apply(main, undefined, []);
       if (typeof value === "function") {
+        const tool = own.weakGet(senders, value);
+        if (tool !== undefined) throw new own.TypeError("the code returned " + tool + " itself, not a result: `return await " + tool + "({…})`");
         note("the code returned a function; it was called without arguments");
         value = await value();
       }

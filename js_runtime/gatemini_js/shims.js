@@ -478,6 +478,9 @@
       if (ABSENT[word] !== undefined) return ABSENT[word] + ". " + available(names);
       return undefined;
     }
+    if (own.indexOf(message, "too many arguments in function call") === 0) {
+      return "spreading a list into a call takes at most 131071 items: use a loop, concat or flat instead";
+    }
     if (own.indexOf(message, "could not load module") >= 0) return ABSENT.require + ". " + available(names);
     return undefined;
   }

@@ -322,6 +322,13 @@ class Machine:
         if error:
             raise wasmtime.WasmtimeError._from_ptr(error)
 
+    def stack(self) -> int:
+        """Where the guest's C stack stands, signed: a frame may have been put below address 0. Also after a trap."""
+        item = self._export(STACK_POINTER)
+        value: Any = ffi.wasmtime_val_t()
+        ffi.wasmtime_global_get(self._context, ctypes.byref(item.of.global_), ctypes.byref(value))
+        return int(value.of.i32)
+
     def run(self, work: Callable[[], Any]) -> Any:
         """`work` with the budget counting and ticks coming; all calls into the guest go through here."""
         budget = self.budget

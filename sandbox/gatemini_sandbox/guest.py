@@ -33,7 +33,8 @@ REJECTION_LIST = 32
 LIBC_OPAQUE = 0  # js_std_cmd: the runtime's libc state
 
 STACK_BYTES = 4 * MIB
-CANARY = b"\xa5the C stack must never come here" * 2
+CANARY = b"\xa5the C stack never comes here" * 64
+"""At the bottom of the C stack: native code runs out of its own stack first, but for calls with very many arguments."""
 INBOX_BYTES = PAGE
 """Messages up to this size use a block that is always there."""
 GC_BYTES = 2 * MIB
@@ -284,11 +285,19 @@ class Guest:
         except (Threw, GuestFault) as exc:
             detail = str(exc) if isinstance(exc, GuestFault) else ""
             raw = Raw(end="broken", detail=detail)
+        if self._stack_ran_over(trapped=raw.end in ("trapped", "broken")):
+            raw = Raw(end="trapped", reason=codes.STACK)  # whatever it said: its own data may be overwritten
         raw.readings = self._clock.readings
         if raw.end is not None:
             self._last_words(raw)
             self.close()
         return raw
+
+    def _stack_ran_over(self, trapped: bool) -> bool:
+        machine, bottom = self._machine, self._image.stack_bottom
+        if machine is None:
+            return False
+        return machine.read(bottom, len(CANARY)) != CANARY or (trapped and machine.stack() < bottom)
 
     def _restore(self) -> None:
         image = self._image
@@ -333,8 +342,6 @@ class Guest:
             if state in (DONE, FAILED) or wake != 0:
                 break
             api.call(functions["fire"])
-        if machine.read(self._image.stack_bottom, len(CANARY)) != CANARY:
-            raise Trapped(codes.STACK)
         if state == FAILED:
             raw.end = "failed"
         elif state == DONE:

@@ -327,3 +327,9 @@ async def test_a_thrown_value_of_any_kind_arrives_readable(run):
     assert (
         await run.error("throw new Error('outer', { cause: new TypeError('inner') })")
     ).error.cause == "TypeError: inner"
+
+
+async def test_returning_a_tool_itself_calls_nothing_and_says_what_to_write(run):
+    end = await run.error("return demo.rows")
+    assert "`return await demo.rows({…})`" in end.error.message
+    assert run.calls == []

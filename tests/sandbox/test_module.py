@@ -12,7 +12,7 @@ import wasmtime
 from gatemini_sandbox import GuestTampered
 from gatemini_sandbox import module as guest_module
 from gatemini_sandbox.guest import REJECTION_TRACKER
-from gatemini_sandbox.module import KEY_FILE, ModuleCache, check_hash, export_stack_pointer, guest_wasm
+from gatemini_sandbox.module import KEY_FILE, ModuleCache, check_hash, guest_wasm, patched
 
 
 def test_one_changed_byte_is_refused():
@@ -22,10 +22,12 @@ def test_one_changed_byte_is_refused():
         check_hash(bytes(wasm))
 
 
-def test_the_patch_adds_one_export_and_changes_nothing_else():
-    before, after = dict(_sections(guest_wasm())), dict(_sections(export_stack_pointer(guest_wasm())))
+def test_the_patch_adds_one_export_doubles_one_constant_and_changes_nothing_else():
+    before, after = dict(_sections(guest_wasm())), dict(_sections(patched(guest_wasm())))
     old, new = before.pop(7), after.pop(7)
+    code, changed = before.pop(10), after.pop(10)
     assert before == after
+    assert [(a, b) for a, b in zip(code, changed, strict=True) if a != b] == [(0x04, 0x08)]
     assert [*_exports(old), ("__stack_pointer", 3, 0)] == list(_exports(new))
 
 
