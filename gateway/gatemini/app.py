@@ -25,11 +25,10 @@ from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.schema import BackendConfig, CompositeTool, SandboxConfig
 from gatemini.config.secrets import Redactor
-from gatemini.errors import ConfigError
+from gatemini.embedding import Embedding
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.registry import Registry
-from gatemini.search.embeddings import BUNDLED, Embedder, load_embedder
 from gatemini.search.index import SearchIndex
 from gatemini.server.catalog import Catalog
 from gatemini.server.discovery import keys_of
@@ -69,8 +68,7 @@ class App:
             name_weight=config.search.name_weight,
         )
         self.registry.listen(self.index.follow)
-        self.embedder: Embedder | None = None
-        self.semantic_problem: str | None = None
+        self.embedding = Embedding(self.index, cache, config.semantic.model)
         self.manager = Manager(
             on_tools=self._on_tools,
             on_era=self._on_era,
@@ -85,7 +83,6 @@ class App:
             isolation=config.sandbox.isolation,
         )
         self._hashes: dict[str, str] = {}
-        self._more_to_embed = anyio.Event()
         self._state_changed = anyio.Event()
         self._sessions: list[Session] = []
         self.journals = JournalBook()
@@ -135,7 +132,7 @@ class App:
             app.set_composite_tools(loaded.config.composite_tools)
             app._start_backends()
             group.start_soon(app._warm_sandbox)
-            group.start_soon(app._embed)
+            group.start_soon(app.embedding.run)
             group.start_soon(app._keep_house)
             try:
                 yield app
@@ -237,7 +234,7 @@ class App:
         else:
             self.registry.remove(COMPOSITE_BACKEND)
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
-        self._more_to_embed.set()
+        self.embedding.tools_changed()
 
     # -- backends ------------------------------------------------------------------------------------
 
@@ -265,7 +262,7 @@ class App:
             if name in self._hashes:
                 self.cache.put_tools(name, self._hashes[name], tools)
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
-        self._more_to_embed.set()
+        self.embedding.tools_changed()
 
     def _on_state(self, name: str, state: State) -> None:
         logger.debug("backend %s is %s", name, state)
@@ -279,31 +276,6 @@ class App:
 
     async def _warm_sandbox(self) -> None:
         await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
-
-    async def _embed(self) -> None:
-        """Load the model, then give every tool its vector, off the event loop; search works meanwhile."""
-        model = self.loaded.config.semantic.model
-        try:
-            self.embedder = await anyio.to_thread.run_sync(load_embedder, model, abandon_on_cancel=True)
-        except ConfigError as exc:
-            self.semantic_problem = exc.text()
-            # The default without the extra is a choice, not a fault: `doctor` tells, the log does not nag.
-            logger.log(logging.INFO if model == BUNDLED else logging.WARNING, "%s", exc.text())
-        if self.embedder is None:
-            return
-        self.index.set_embedder(self.embedder)
-        while True:
-            await self._more_to_embed.wait()
-            self._more_to_embed = anyio.Event()
-            await self._embed_pending(self.embedder)
-
-    async def _embed_pending(self, embedder: Embedder) -> None:
-        while pending := self.index.pending():
-            vectors = await anyio.to_thread.run_sync(
-                embedder.encode, list(pending.values()), abandon_on_cancel=True
-            )
-            if not self.index.supply(dict(zip(pending, vectors, strict=True))):
-                return
 
     async def _keep_house(self) -> None:
         while True:

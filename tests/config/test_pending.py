@@ -67,7 +67,6 @@ def test_what_is_pending_is_a_key_of_the_model() -> None:
 
 
 USES = {
-    "registration.allow_hosts": "registration: {allow_hosts: [h.example]}",
     "health.restart_timeout": "health: {restart_timeout: 5s}",
 }
 

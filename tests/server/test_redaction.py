@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from fixtures.direct import DEMO_SERVER
 from fixtures.running import running_app
 

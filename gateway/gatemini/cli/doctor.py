@@ -168,11 +168,11 @@ async def sandbox_finding(gateway: App) -> Finding:
 
 
 def model_finding(gateway: App) -> Finding:
-    if gateway.semantic_problem:
+    if gateway.embedding.problem:
         return Finding(
-            "search model", "warn", gateway.semantic_problem, "search goes on without a model (BM25)"
+            "search model", "warn", gateway.embedding.problem, "search goes on without a model (BM25)"
         )
-    if gateway.embedder is None:
+    if gateway.embedding.loaded is None:
         chosen = gateway.loaded.config.semantic.model
         return Finding(
             "search model", "ok", "none: search by words" if chosen == "none" else f"{chosen} is loading"

@@ -30,7 +30,6 @@ class Pending:
 
 
 PENDING: dict[str, Pending] = {
-    "registration.allow_hosts": Pending("limits on hosts are", "error", ([], None)),
     "health.restart_timeout": Pending("a limit on one restart is", "warning"),
 }
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from gatemini.config.load import dynamic_backend
 from gatemini.config.schema import BackendConfig, RegistrationConfig
@@ -18,6 +21,23 @@ from gatemini.server.arguments import read_arguments
 from gatemini.server.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
 
 NAMES_SHOWN = 20
+
+
+METADATA_HOSTS = ("metadata.google.internal", "metadata", "instance-data")
+METADATA_ADDRESSES = frozenset(map(ip_address, ("100.100.100.200", "fd00:ec2::254")))
+"""Beside the link-local range (RFC 3927, RFC 4291): where Alibaba and AWS (IPv6) serve credentials."""
+
+
+def _is_never_a_backend(host: str) -> bool:
+    if host in METADATA_HOSTS:
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    address = mapped or address
+    return address.is_link_local or address in METADATA_ADDRESSES
 
 
 class Registrar(Protocol):
@@ -90,12 +110,8 @@ class Registration:
 
     def _check_policy(self, config: BackendConfig) -> None:
         if config.url is not None:
-            if self.policy.http == "allow":
-                return
-            raise RegistrationRefused(
-                "registering HTTP backends is not allowed here",
-                hint="set `registration.http: allow` in the config",
-            )
+            self._check_target(config.url)
+            return
         kind = "cli" if config.transport == "cli-adapter" else "stdio"
         action = self.policy.cli if kind == "cli" else self.policy.stdio
         if action != "allow":
@@ -109,4 +125,22 @@ class Registration:
         if allowed and config.command not in allowed:
             raise RegistrationRefused(
                 f"the command {config.command!r} is not among registration.allow_commands: {', '.join(allowed)}"
+            )
+
+    def _check_target(self, url: str) -> None:
+        """HTTP targets: the policy, the listed hosts, and never the address ranges of a cloud's metadata."""
+        if self.policy.http != "allow":
+            raise RegistrationRefused(
+                "registering HTTP backends is not allowed here",
+                hint=f"the owner of this gateway can set `registration.http: allow` in {self.config_source}",
+            )
+        host = (urlsplit(url).hostname or "").lower()
+        allowed = self.policy.allow_hosts
+        if allowed and not any(fnmatchcase(host, pattern.lower()) for pattern in allowed):
+            raise RegistrationRefused(
+                f"the host {host!r} is not among registration.allow_hosts: {', '.join(allowed)}"
+            )
+        if _is_never_a_backend(host):
+            raise RegistrationRefused(
+                f"{host!r} is a link-local or metadata address: no backend is registered there"
             )

@@ -1,0 +1,86 @@
+"""Vectors for the search index, in the background: load the model, ask the cache, encode the rest.
+
+Search works without and before all of this. Everything heavy runs in worker threads. Above: app.py. Below:
+search/embeddings.py, search/index.py, cache.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+
+import anyio
+import numpy as np
+
+from gatemini.cache import Cache
+from gatemini.errors import ConfigError
+from gatemini.search.embeddings import BUNDLED, Embedder, load_embedder
+from gatemini.search.index import SearchIndex
+
+logger = logging.getLogger(__name__)
+
+QUIET_START_SECONDS = 0.5
+"""Loading a model takes a second or two of one core: it starts after backends and sandbox had theirs."""
+
+_load_once = functools.lru_cache(maxsize=2)(load_embedder)
+"""One model per process, however many gateways run in it."""
+
+
+class Embedding:
+    """Keeps `index` supplied with vectors of the configured model."""
+
+    def __init__(self, index: SearchIndex, cache: Cache, model: str) -> None:
+        self._index = index
+        self._cache = cache
+        self._model = model
+        self._wanted = anyio.Event()
+        self.problem: str | None = None
+        """Why there are no vectors although a model is configured; for `doctor`."""
+        self.loaded: str | None = None
+        """Name of the model in use, once it is."""
+
+    def tools_changed(self) -> None:
+        """There may be texts without a vector."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Until cancelled; returns at once where no model is to be had."""
+        if self._model in ("", "none"):
+            return
+        await anyio.sleep(QUIET_START_SECONDS)
+        try:
+            embedder = await anyio.to_thread.run_sync(_load_once, self._model, abandon_on_cancel=True)
+        except ConfigError as exc:
+            self.problem = exc.text()
+            # The default without the extra is a choice, not a fault: `doctor` tells, the log does not nag.
+            logger.log(logging.INFO if self._model == BUNDLED else logging.WARNING, "%s", self.problem)
+            return
+        if embedder is None:
+            return
+        self._index.set_embedder(embedder)
+        self.loaded = embedder.name
+        await self._supply_from_cache(embedder)
+        while True:
+            await self._encode_pending(embedder)
+            await self._wanted.wait()
+            self._wanted = anyio.Event()
+
+    async def _supply_from_cache(self, embedder: Embedder) -> None:
+        kept = await anyio.to_thread.run_sync(self._cache.embeddings, embedder.name)
+        known = {
+            key: np.frombuffer(data, dtype=np.float32) for key, data in kept.items() if len(data) % 4 == 0
+        }
+        sizes = {len(vector) for vector in known.values()}
+        if len(sizes) == 1:  # a damaged or foreign entry would poison the whole matrix
+            self._index.supply(known)
+
+    async def _encode_pending(self, embedder: Embedder) -> None:
+        while pending := self._index.pending():
+            texts = list(pending.values())
+            vectors = await anyio.to_thread.run_sync(embedder.encode, texts, abandon_on_cancel=True)
+            made = dict(zip(pending, vectors, strict=True))
+            if not self._index.supply(made):
+                return
+            self._cache.put_embeddings(
+                embedder.name, {key: np.asarray(v, dtype=np.float32).tobytes() for key, v in made.items()}
+            )

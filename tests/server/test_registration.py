@@ -1,0 +1,145 @@
+"""register_manual and deregister_manual over real processes and sockets: what they may start, and what stays."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.direct import DEMO_SERVER
+from fixtures.running import DEMO, answer, running_app
+from gatemini.app import App
+
+pytestmark = pytest.mark.anyio
+
+STDIO = {"name": "extra", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+
+
+async def call(app: App, name: str, arguments: Any) -> tuple[bool, Any]:
+    result = await app.call_meta_tool(name, arguments)
+    text = result["content"][0]["text"]
+    return result["isError"], text if result["isError"] else json.loads(text)
+
+
+async def register(app: App, template: Any) -> tuple[bool, Any]:
+    return await call(app, "register_manual", {"manual_call_template": template})
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[App]:
+    async with running_app(tmp_path, registration={"stdio": "allow"}, max_dynamic_backends=2) as running:
+        yield running
+
+
+async def test_a_registered_process_is_found_called_and_gone_after_deregistration(app: App) -> None:
+    failed, told = await register(app, STDIO)
+    assert not failed
+    assert told["backend"] == "extra"
+    assert told["tools"] == len(told["names"]) > 5
+    assert (await answer(app, "return (await extra.add({ a: 2, b: 3 })).sum;"))[0] == "5"
+    assert await call(app, "deregister_manual", {"manual_name": "extra"}) == (
+        False,
+        {"backend": "extra", "removed": told["tools"]},
+    )
+    text, failed, _ = await answer(app, "return await extra.add({ a: 2, b: 3 });")
+    assert failed, text
+    failed, text = await call(app, "deregister_manual", {"manual_name": "extra"})
+    assert failed
+    assert "no dynamic backend 'extra'" in text
+
+
+async def test_a_template_sent_as_a_json_string_is_taken(app: App) -> None:
+    failed, told = await register(app, json.dumps(STDIO))
+    assert not failed, told
+
+
+async def test_the_same_name_again_replaces_it_and_does_not_count_twice(app: App) -> None:
+    for _ in range(3):
+        failed, told = await register(app, STDIO)
+        assert not failed, told
+    assert not (await register(app, {**STDIO, "name": "second"}))[0]
+    failed, text = await register(app, {**STDIO, "name": "third"})
+    assert failed
+    assert "max_dynamic_backends" in text
+    assert "extra" in text
+
+
+async def test_a_configured_name_is_neither_replaced_nor_removed(app: App) -> None:
+    failed, text = await register(app, {**STDIO, "name": "demo"})
+    assert failed
+    assert "configured" in text
+    failed, text = await call(app, "deregister_manual", {"manual_name": "demo"})
+    assert failed
+    assert "config.yaml" in text
+
+
+async def test_a_backend_that_cannot_start_leaves_nothing_and_tells_its_stderr(app: App) -> None:
+    code = "import sys; print('no licence key', file=sys.stderr); sys.exit(3)"
+    failed, text = await register(app, {"name": "broken", "command": sys.executable, "args": ["-c", code]})
+    assert failed
+    assert "no licence key" in text
+    assert "broken" not in app.manager.names()
+    assert not (await register(app, {**STDIO, "name": "broken"}))[0]
+
+
+async def test_a_failed_replacement_keeps_nothing_half_registered(app: App) -> None:
+    assert not (await register(app, STDIO))[0]
+    failed, _ = await register(app, {"name": "extra", "command": "/no/such/program"})
+    assert failed
+    failed, text = await call(app, "deregister_manual", {"manual_name": "extra"})
+    assert failed is ("extra" not in app.manager.names()), text
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ({"name": "bad name", "command": "x"}, "name"),
+        ({"name": "x" * 65, "command": "x"}, "name"),
+        ({"name": "ok"}, "command"),
+        ({"name": "ok", "command": "x", "comand": "y"}, "comand"),
+        ({"name": "ok", "command": "x", "url": "http://127.0.0.1:1/"}, "url"),
+        ({"name": "ok", "command": 5}, "command"),
+        ("not json", "object"),
+        ([1], "object"),
+    ],
+)
+async def test_a_bad_template_names_what_is_wrong(app: App, template: Any, said: str) -> None:
+    failed, text = await register(app, template)
+    assert failed
+    assert said in text
+
+
+async def test_starting_a_program_is_refused_unless_the_owner_allows_it(tmp_path: Path) -> None:
+    async with running_app(tmp_path) as app:
+        failed, text = await register(app, STDIO)
+        assert failed
+        assert "registration.stdio: allow" in text
+
+
+async def test_allowed_commands_and_hosts_narrow_what_may_be_registered(tmp_path: Path) -> None:
+    policy = {"stdio": "allow", "allow_commands": ["uvx"], "allow_hosts": ["*.example.com"]}
+    async with running_app(tmp_path, DEMO, registration=policy) as app:
+        failed, text = await register(app, STDIO)
+        assert failed
+        assert "allow_commands" in text
+        failed, text = await register(app, {"name": "web", "url": "http://127.0.0.1:9/mcp"})
+        assert failed
+        assert "allow_hosts" in text
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254",
+        "[fe80::1]",
+        "[::ffff:169.254.169.254]",
+        "100.100.100.200",
+        "metadata.google.internal",
+    ],
+)
+async def test_metadata_addresses_are_never_registered(app: App, host: str) -> None:
+    failed, text = await register(app, {"name": "web", "url": f"http://{host}/mcp"})
+    assert failed
+    assert "metadata" in text
