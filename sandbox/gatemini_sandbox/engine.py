@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ from gatemini_sandbox.module import STACK_POINTER, load_module
 
 TICK_SECONDS = 0.01
 """How often running guests look at their budget: the most a cancelled or over-budget guest runs on."""
+LONG_SECONDS = 0.03
+TURN_SECONDS = 0.05
 NATIVE_STACK = 2 * limits.MIB
 """wasmtime's own bound on native stack; above its async stack size (2 MiB) it would abort the process."""
 PAGE = 65536
@@ -78,6 +81,37 @@ class Ledger:
 
     def forget(self, machine: int) -> None:
         self.sizes.pop(machine, None)
+
+
+class Turns:
+    """Guests that compute for long take turns, so that one core stays free for everything else.
+
+    A short step never waits. One that has used LONG_SECONDS of CPU needs a turn to go on, and passes it on after
+    TURN_SECONDS if another waits."""
+
+    def __init__(self, most: int) -> None:
+        self._free = threading.Semaphore(most)
+        self._waiting = 0
+
+    def take(self, seconds: float) -> bool:
+        self._waiting += 1
+        try:
+            return self._free.acquire(timeout=seconds)
+        finally:
+            self._waiting -= 1
+
+    def give(self) -> None:
+        self._free.release()
+
+    @property
+    def wanted(self) -> bool:
+        return self._waiting > 0
+
+
+def free_cores() -> int:
+    """Cores guests may fill: all but one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores - 1)
 
 
 class Ticker:
@@ -137,7 +171,7 @@ def _deadline(_context: Any, number: int | None, delta: Any, _kind: Any) -> int:
     """Called by wasmtime on the guest's thread at every tick: go on for one more, or stop."""
     machine = _machines.get(number or 0)
     if machine is not None:
-        machine.stopped = machine.budget.verdict() or machine.memory_verdict()
+        machine.stopped = machine.verdict() or machine.wait_for_turn()
         if machine.stopped is None:
             delta[0] = 1
             return 0
@@ -198,6 +232,7 @@ class Engine:
         self.wasmtime = wasmtime.Engine(config)
         self.module = load_module(self.wasmtime, cache_dir)
         self.ticker = Ticker(self.wasmtime)
+        self.turns = Turns(free_cores())
         self._linker = wasmtime.Linker(self.wasmtime)
         self.check_imports([(entry.module, entry.name or "") for entry in self.module.imports])
         for entry in self.module.imports:
@@ -256,6 +291,7 @@ class Machine:
         self.budget = budget
         self.clock = clock
         self.stopped: str | None = None
+        self._turn_since: float | None = None
         self.number = next(_numbers)
         self.store = wasmtime.Store(engine.wasmtime)
         self.store.set_limits(memory_size=memory_bytes, instances=1, memories=1, tables=1)
@@ -302,6 +338,31 @@ class Machine:
         """Address and size of the linear memory; both change when it grows."""
         return _memory_data(*self._where), _memory_size(*self._where)
 
+    def verdict(self) -> str | None:
+        """The limit that is over, if one is; called while the guest runs."""
+        return self.budget.verdict() or self.memory_verdict()
+
+    def wait_for_turn(self) -> str | None:
+        """For a step that computes for long: goes on when it has a turn, or says which limit ended the waiting."""
+        turns, used = self.engine.turns, time.thread_time() - self.budget.cpu_at_entry
+        if self._turn_since is not None:
+            if used - self._turn_since < TURN_SECONDS or not turns.wanted:
+                return None
+            self._give_turn()
+        elif used < LONG_SECONDS:
+            return None
+        while not turns.take(TICK_SECONDS):
+            over = self.verdict()
+            if over is not None:
+                return over
+        self._turn_since = used
+        return None
+
+    def _give_turn(self) -> None:
+        if self._turn_since is not None:
+            self._turn_since = None
+            self.engine.turns.give()
+
     def memory_verdict(self) -> str | None:
         return limits.MEMORY if self.budget.ledger.over(self.number, _memory_size(*self._where)) else None
 
@@ -344,6 +405,7 @@ class Machine:
             return work()
         finally:
             self.engine.ticker.leave()
+            self._give_turn()
             budget.used_cpu += time.thread_time() - budget.cpu_at_entry
             _on_thread.machine = before
             self.memory_verdict()

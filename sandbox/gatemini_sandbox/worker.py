@@ -23,6 +23,8 @@ from gatemini_sandbox.wasi import Clock
 
 DATA_MARGIN = 1024 * MIB
 """Private memory a worker may have above its guest's: the interpreter, messages in both directions."""
+NICE = 5
+"""A guest that computes for long gives way to the gateway."""
 
 
 def receive(size: int) -> bytes:
@@ -112,6 +114,8 @@ def main() -> None:
         os._exit(1)
     settings = orjson.loads(parts[0])
     limits = Limits(**settings["limits"])
+    if hasattr(os, "nice"):
+        os.nice(NICE)
     worker = Worker(limits, Path(settings["cache_dir"]) if settings["cache_dir"] else None)
     applied = confine(limits.memory_mb * MIB + DATA_MARGIN, worker.start_threads)
     send(frames.READY, [orjson.dumps(applied)])

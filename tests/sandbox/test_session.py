@@ -115,6 +115,38 @@ async def test_busy_guests_leave_the_event_loop_alone(tight):
     assert {end.error.limit for end in ends} == {"limit.cpu"}
 
 
+async def test_guests_that_compute_for_long_take_turns_and_a_short_chain_waits_for_none(
+    module_cache, monkeypatch
+):
+    monkeypatch.setattr("gatemini_sandbox.engine.free_cores", lambda: 1)
+    turned = Sandbox(Limits(cpu_seconds=0.3, guests=4), cache_dir=module_cache)
+    turned.warm()
+    ends: list[Failed] = []
+
+    async def busy() -> None:
+        ends.append(await Runner(turned).error(LOOP))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(busy)
+        for number in range(5):
+            assert await Runner(turned).value(f"return {number}") == number
+        assert ends == []
+    assert [end.error.limit for end in ends] == ["limit.cpu"] * 3
+    turned.close()
+
+
+async def test_a_guest_waiting_for_its_turn_can_be_cancelled(module_cache, monkeypatch):
+    monkeypatch.setattr("gatemini_sandbox.engine.free_cores", lambda: 0)  # nobody ever gets a turn
+    stuck = Sandbox(Limits(guests=1), cache_dir=module_cache)
+    stuck.warm()
+    with anyio.move_on_after(0.2) as scope:
+        await stuck.session(Plain(LOOP), start()).start()
+    assert scope.cancelled_caught
+    assert stuck.ledger.sizes == {}
+    stuck.close()
+
+
 async def test_the_time_of_a_chain_counts_its_waiting(module_cache):
     brief = Sandbox(Limits(wall_seconds=0.05), cache_dir=module_cache)
     brief.warm()
