@@ -11,18 +11,17 @@ from hypothesis import strategies as st
 
 from fixtures.catalog import EXA, catalog, schema
 from gatemini.config.schema import BackendConfig
-from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
+from gatemini.errors import InvalidRequest, ToolNotFound
 from gatemini.model import Tool
 from gatemini.registry import Registry
 from gatemini.server.discovery import (
-    Discovery,
+    definition_bytes,
     get_required_keys_for_tool,
     keys_of,
     list_tools_meta,
     search_tools,
     tool_info,
 )
-from gatemini.tracker import Tracker
 
 
 def search(arguments: Any, **more: Any) -> dict[str, Any]:
@@ -257,17 +256,17 @@ def test_required_keys_are_names_and_never_values() -> None:
     assert "secret" not in json.dumps(answer)
 
 
-def test_discovery_calls_the_four_by_name_and_counts_the_catalog() -> None:
-    registry, index = catalog()
-
-    discovery = Discovery(registry, index, Tracker(), keys=lambda _: ((), ()))
-    assert discovery.call("search_tools", {"query": "crawl"})["results"]
-    assert discovery.call("list_tools_meta", {})["tools"]
-    assert discovery.call("tool_info", {"tool_name": "crawl"})["name"] == "exa.crawl"
-    assert discovery.call("get_required_keys_for_tool", {"tool_name": "crawl"})["keys"] == []
-    before = discovery.catalog_bytes()
-    registry.remove("exa")
-    assert 0 < discovery.catalog_bytes() < before
-    assert discovery.inventory() == [("files-eu", 4)]
-    with pytest.raises(GateminiError):
-        discovery.call("register_manual", {})
+@pytest.mark.parametrize("odd", ["lone \ud800", "plain"])
+def test_the_bytes_of_a_definition_are_those_of_its_json(odd: str) -> None:
+    tool = Tool("b", "t", odd, schema("a"), {"type": "object"}, {"readOnlyHint": True})
+    assert definition_bytes(tool) > len(odd)
+    if odd == "plain":
+        entry = {
+            "name": "t",
+            "description": odd,
+            "inputSchema": schema("a"),
+            "outputSchema": {"type": "object"},
+            "annotations": {"readOnlyHint": True},
+        }
+        assert definition_bytes(tool) == len(json.dumps(entry, separators=(",", ":")))
+    assert definition_bytes(Tool("b", "t", "", {"properties": {"a": {"const": 10**30}}})) > 0

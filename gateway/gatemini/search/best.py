@@ -1,6 +1,6 @@
 """The default ranking: fielded words, names letter by letter, meaning; added as calibrated scores.
 
-    score = words^2 + letters^2 + 0.8 * meaning
+    score = words^2 + letters^2 + 0.8 * meaning        (words + letters^2 where there is no embedder)
 
 words: BM25 over weighted fields divided by what a perfect match of the query's rarest terms would score;
 letters: cosine of letter trigrams of the squashed tool name; meaning: cosine of sentence embeddings, where an
@@ -114,7 +114,8 @@ class BestRanker:
             matched |= allowed & (meaning > MATCH_MEANING)
             signals["meaning"] = meaning
         scores = np.where(matched, scores, 0.0).astype(np.float32)
-        scores[scores < MATCH_SHARE * scores.max(initial=0.0)] = 0.0
+        share = MATCH_SHARE if meaning is not None else MATCH_SHARE**0.5
+        scores[scores < share * scores.max(initial=0.0)] = 0.0
         tier = "best" if matched.any() else "none"
         mended = " ".join(query.mended.get(w, w) for w in raw_words(text)) if query.mended else None
         return Ranked(scores, tier, mended if matched.any() else None, signals, tuple(query.terms))
@@ -256,8 +257,12 @@ def _parameters(schema: Json) -> Iterator[tuple[str, str]]:
 
 
 def fuse(lexical: Floats, letters: Floats, meaning: Floats | None) -> Floats:
-    """The calibrated signals as one score."""
-    score = lexical * lexical + LETTERS * letters * letters
-    if meaning is not None:
-        score = score + MEANING * np.maximum(meaning, 0.0)
-    return score.astype(np.float32)
+    """The calibrated signals as one score.
+
+    Squared, a weak match of words gives way to meaning; without meaning there is nothing it should give way to.
+    """
+    if meaning is None:
+        return (lexical + LETTERS * letters * letters).astype(np.float32)
+    return (lexical * lexical + LETTERS * letters * letters + MEANING * np.maximum(meaning, 0.0)).astype(
+        np.float32
+    )

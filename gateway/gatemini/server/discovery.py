@@ -9,9 +9,9 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -29,8 +29,8 @@ from gatemini.types.typescript import declaration, signature
 from gatemini.types.wording import first_sentence, visible
 
 __all__ = [
-    "Discovery",
     "call_of",
+    "definition_bytes",
     "get_required_keys_for_tool",
     "keys_of",
     "list_tools_meta",
@@ -41,60 +41,6 @@ __all__ = [
 
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
 _OPTIONAL_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*):-[^}]*\}")
-
-
-class UsageCounts(Protocol):
-    """What discovery needs of the tracker: uses by qualified name."""
-
-    @property
-    def usage(self) -> Mapping[str, int]: ...
-
-
-class Discovery:
-    """The four tools over one registry and index, called by name."""
-
-    def __init__(
-        self,
-        registry: Registry,
-        index: SearchIndex,
-        tracker: UsageCounts,
-        *,
-        keys: Callable[[str], tuple[Iterable[str], Iterable[str]]],
-    ) -> None:
-        self._registry = registry
-        self._index = index
-        self._tracker = tracker
-        self._keys = keys
-        self._sizes: dict[str, int] = {}
-        for backend in registry.backends():
-            self._measure(backend, registry.backend_tools(backend))
-        registry.listen(self._measure)
-
-    def call(self, name: str, arguments: Any) -> Json:
-        """The answer of one discovery tool. Raises GateminiError."""
-        if name == "search_tools":
-            return search_tools(self._registry, self._index, arguments, usage=self._tracker.usage)
-        if name == "list_tools_meta":
-            return list_tools_meta(self._registry, arguments)
-        if name == "tool_info":
-            return tool_info(self._registry, arguments)
-        if name == "get_required_keys_for_tool":
-            return get_required_keys_for_tool(self._registry, arguments, keys=self._keys)
-        raise InvalidRequest(f"'{visible(name)}' is no discovery tool")
-
-    def inventory(self) -> list[tuple[str, int]]:
-        """(backend, tools) for the description of `search_tools`."""
-        return [(name, len(self._registry.backend_tools(name))) for name in self._registry.backends()]
-
-    def catalog_bytes(self) -> int:
-        """What a client would take in if every tool's full definition were loaded, as `tools/list` writes it."""
-        return sum(self._sizes.values())
-
-    def _measure(self, backend: str, tools: Sequence[Tool] | None) -> None:
-        if tools is None:
-            self._sizes.pop(backend, None)
-        else:
-            self._sizes[backend] = sum(definition_bytes(tool) for tool in tools)
 
 
 def definition_bytes(tool: Tool) -> int:
