@@ -97,6 +97,7 @@ class Backend:
         self._over = anyio.Event()
         self._scope = anyio.CancelScope()
         self._restart_reason: str | None = None
+        self._last_logged: str | None = None
 
     # -- the owner task ----------------------------------------------------------------------------
 
@@ -169,7 +170,9 @@ class Backend:
         if self.facts is None:
             self._restarts.start_failed(anyio.current_time())
         if error is not None:
-            logger.warning("backend %s: %s", self.config.name, error.message)
+            again = error.message == self._last_logged
+            logger.log(logging.DEBUG if again else logging.WARNING, "backend: %s", error.message)
+            self._last_logged = error.message
         if self._restart_reason is None:
             self._set(State.STOPPED, error)
 
