@@ -14,6 +14,9 @@ import struct
 import sys
 from collections.abc import Callable
 
+if sys.platform != "win32":
+    import resource
+
 PR_SET_DUMPABLE = 4
 PR_SET_NO_NEW_PRIVS = 38
 
@@ -81,8 +84,6 @@ def limit_resources(data_bytes: int) -> list[str]:
     """No files written, no core, few descriptors, private memory bounded."""
     if sys.platform == "win32":
         return []
-    import resource  # noqa: PLC0415 - this module does not exist on Windows
-
     wanted = {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": 0,

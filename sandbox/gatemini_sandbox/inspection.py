@@ -31,10 +31,8 @@ def inspect(limits: Limits | None = None) -> dict[str, Any]:
             "bytes": len(wasm),
         },
         "engine": {"name": "wasmtime", "version": importlib.metadata.version("wasmtime")},
-        "patches": [
-            f"global 0 is exported as {module.STACK_POINTER}, so that the C stack can be given room",
-            "one constant: a call may have 131071 arguments, not 65535",
-        ],
+        "patch": f"global 0 is exported as {module.STACK_POINTER}, so that the C stack can be given room; "
+        "one constant: a call may have 131071 arguments, not 65535",
         "host_functions": 0,
         "imports": imports,
         "stack": {"guest_bytes": STACK_BYTES, "native_bytes": NATIVE_STACK},

@@ -172,7 +172,9 @@ class Sandbox:
         self._engine: Engine | None = None
         self._image: Image | None = None
         self._workers = Workers(self.limits, cache_dir) if isolation == "process" else None
-        self._slots = anyio.Semaphore(self.limits.guests)
+        # Workers do not see each other's memory: there are only as many chains as fit the total at their largest.
+        fitting = self.limits.total_memory_mb // self.limits.memory_mb
+        self._slots = anyio.Semaphore(max(1, min(self.limits.guests, fitting)))
 
     def warm(self) -> None:
         """Blocking, idempotent: the module from the cache or compiled (about a second), the memory image made."""

@@ -30,7 +30,7 @@ START_SECONDS = 60.0
 """A worker's start: a second of compiling without a cache, on a loaded machine."""
 GRACE_SECONDS = 5.0
 """What a step may take beyond the chain's CPU limit before its worker counts as wedged."""
-MOST_SPARE = 2
+MOST_SPARE = 4
 """Idle workers kept for the next chains."""
 ENDS = frozenset({None, "done", "failed", "deadlock", "trapped", "broken"})
 
