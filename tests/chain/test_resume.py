@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
@@ -94,11 +95,11 @@ async def test_a_cancelled_chain_is_named_once_by_the_next_answer(run: Run) -> N
     assert STATE.written == [("a", 1), ("b", "go")]
 
 
-async def test_a_limit_names_the_id(run: Run) -> None:
+async def test_a_limit_that_the_same_code_would_meet_again_is_no_interruption(run: Run) -> None:
     code = 'await gate.write({ key: "a" });\nconst deep = (n) => deep(n + 1) + 1;\nreturn deep(0);'
     text = await run(code)
     assert text.startswith("StackError")
-    assert "`// @resume chain_" in text
+    assert "@resume" not in text
 
 
 async def test_an_error_of_the_code_itself_is_no_interruption(run: Run) -> None:
@@ -148,6 +149,45 @@ return [id];"""
     STATE.open("go")
     (name,) = await run.value(f"// @resume {ident}\n{code}")
     assert [key for key, _ in STATE.written] == [name, name]
+
+
+async def test_the_clock_is_read_again_as_it_was(run: Run) -> None:
+    code = """const start = Date.now();
+await gate.write({ key: new Date(start).toISOString(), value: performance.now() });
+await gate.read({ tag: "go" });
+await gate.write({ key: "later", value: Date.now() >= start });
+return [start];"""
+    ident = await run.cancelled(code, "go")
+    (first,) = STATE.written
+    STATE.open("go")
+    (start,) = await run.value(f"// @resume {ident}\n{code}")
+    assert STATE.written == [first, ("later", True)]
+    assert first[0].startswith(datetime.fromtimestamp(start / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S"))
+
+
+async def test_timers_of_the_code_come_again_where_they_came(run: Run) -> None:
+    code = """const seen = [];
+const late = sleep(60).then(() => { seen.push("timer"); return gate.write({ key: "timer", value: Date.now() }); });
+await Promise.race([gate.read({ tag: "never" }), late]);
+await gate.write({ key: "after", value: seen.length });
+await sleep(5);
+await gate.read({ tag: "go" });
+return seen;"""
+    ident = await run.cancelled(code, "go")
+    STATE.open("go", "never")
+    assert await run.value(f"// @resume {ident}\n{code}") == ["timer"]
+    assert [key for key, _ in STATE.written] == ["timer", "after"]
+
+
+async def test_a_refused_try_leaves_the_record_as_it_was(run: Run) -> None:
+    ident = await run.cancelled(TWO_WRITES, "go")
+    trace = run.session.journals.kept[ident].trace
+    trace.issue(9, "tool", "gate", "write", {"key": "z"}, raw=False)
+    for _ in range(2):
+        await refused(run, ident, TWO_WRITES, 'gate.write({"key":"z"}) was called and now is not')
+    del trace.entries[9]
+    STATE.open("go")
+    assert await run.value(f"// @resume {ident}\n{TWO_WRITES}") == [1, 2]
 
 
 async def test_concurrent_calls_come_back_in_the_order_in_which_they_had_finished(run: Run) -> None:

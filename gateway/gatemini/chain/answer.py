@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import anyio
 import orjson
 
 from gatemini.errors import ResultGone
@@ -26,6 +27,9 @@ IMAGE_BYTES_IN_ANSWER = 2 * 1024 * 1024
 IMAGES_LOOKED_FOR = 64
 """How many image values of one answer are passed on at the most."""
 
+ON_THE_LOOP = 256 * 1024
+"""Characters up to which an answer is reduced on the event loop; larger ones in a worker thread."""
+
 MARKER = '"ref":"'
 """What the text of a value that holds an image descriptor contains: a cheap test before parsing."""
 
@@ -41,8 +45,16 @@ class ChainValue:
     console_dropped: int = 0
 
 
-def compose(value: ChainValue, options: OutputOptions, store: ResultStore) -> tuple[list[Json], Reduced]:
+async def compose(
+    value: ChainValue, options: OutputOptions, store: ResultStore
+) -> tuple[list[Json], Reduced]:
     """The content blocks of a finished chain, and what the reduction did (for the accounting)."""
+    if len(value.text) <= ON_THE_LOOP:
+        return _composed(value, options, store)
+    return await anyio.to_thread.run_sync(_composed, value, options, store)
+
+
+def _composed(value: ChainValue, options: OutputOptions, store: ResultStore) -> tuple[list[Json], Reduced]:
     notes = list(value.notes)
     media, only_media = _media_blocks(value, store, notes)
     reduced = reduce_output(value.text, is_json=value.kind != "string", options=options, store=store)
@@ -107,7 +119,10 @@ def _media_blocks(value: ChainValue, store: ResultStore, notes: list[str]) -> tu
     """Image and audio values of the answer as MCP blocks; True when the value is nothing but one of them."""
     if value.kind != "json" or MARKER not in value.text:
         return [], False
-    parsed = orjson.loads(value.text)
+    try:
+        parsed = orjson.loads(value.text)
+    except orjson.JSONDecodeError:  # nested beyond what is parsed: then nobody looks for images in it
+        return [], False
     found: list[Json] = []
     _collect_media(parsed, found)
     blocks: list[Json] = []

@@ -1,12 +1,15 @@
 """`results.*` inside a chain: the guest's messages answered from the session's result store.
 
-Pure but for the store. Above: script.py. Below: output/results.py.
+Above: script.py. Below: output/results.py.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import anyio
+
+from gatemini.chain.outcome import Outcome
 from gatemini.errors import InvalidRequest
 from gatemini.output.compact import compact
 from gatemini.output.results import ResultStore
@@ -15,9 +18,22 @@ METHODS = ("rows", "chunk", "load", "info", "list", "save", "drop", "compact", "
 """What `results` offers; `chunks` is an async iterator in the guest over `chunk`."""
 
 
-def answer_results_call(method: str, arguments: Any, store: ResultStore) -> Any:
+READS_ALL = ("load", "chunk", "base64")
+"""Methods that may read and write megabytes: they run in a worker thread."""
+
+
+async def answer_results_call(method: str, arguments: Any, store: ResultStore) -> Outcome:
     """The value of one `results.<method>(…)`; raises ResultGone for a handle that is not there."""
     given = list(arguments) if isinstance(arguments, list) else [arguments]
+    if method == "load":
+        text = await anyio.to_thread.run_sync(store.json_text, _handle(method, given))
+        return Outcome(True, None, text=text.decode("utf-8", "replace"))
+    if method in READS_ALL:
+        return Outcome(True, await anyio.to_thread.run_sync(_answer, method, given, store))
+    return Outcome(True, _answer(method, given, store))
+
+
+def _answer(method: str, given: list[Any], store: ResultStore) -> Any:
     if method == "list":
         return store.list()
     if method == "save":
@@ -39,8 +55,6 @@ def answer_results_call(method: str, arguments: Any, store: ResultStore) -> Any:
             return store.chunk(
                 handle, offset=_whole(options, "offset", 0), rows=_whole(options, "rows", 1000)
             )
-        case "load":
-            return store.load(handle)
         case "info":
             return store.info(handle)
         case "drop":

@@ -47,7 +47,7 @@ class ChainRequest:
 
 @dataclass(slots=True)
 class ChainAnswer:
-    """An MCP tool result as a dict, and the bytes that went into its reduction."""
+    """An MCP tool result as a dict, and the bytes it was made from: of the value, or of what backends sent."""
 
     result: Json
     bytes_in: int = 0
@@ -89,8 +89,9 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
             request.journals.end(chain.journal, interrupted=why, told=False)
         raise
     value.notes += _rerun_notes(request, chain, "")
-    content, reduced = compose(value, request.output, request.results)
-    return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, reduced.bytes_in)
+    content, reduced = await compose(value, request.output, request.results)
+    processed = max(reduced.bytes_in, sum(record.bytes for record in chain.invoker.records))
+    return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, processed)
 
 
 def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) -> _Chain:
@@ -188,8 +189,9 @@ def _failed(
 def _interruption(failure: Failure, chain: _Chain) -> str:
     """What kept the chain from its end, if that was not its own code; "" if it was."""
     limit = failure.facts.limit or failure.facts.code
-    if isinstance(limit, str) and limit.startswith(("limit.", "sandbox.")):
-        return "was over a limit"
+    # The other limits are the code's own doing: the same code would meet them again.
+    if limit == "limit.time" or (isinstance(limit, str) and limit.startswith("sandbox.")):
+        return "was over its time" if limit == "limit.time" else "lost its sandbox"
     return "lost a backend" if chain.invoker.trace.broken else ""
 
 

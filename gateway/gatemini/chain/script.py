@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -95,7 +95,9 @@ async def run_script(
         trace.start = _start(program, services, identifiers, ambiguous, args)
     run = ScriptRun(program, Failed.placeholder(), [])
     guest = services.sandbox.session(
-        program, trace.start, wall_seconds=max(MINIMUM_SECONDS, deadline - time.monotonic())
+        program,
+        replace(trace.start, clock=trace.readings),
+        wall_seconds=max(MINIMUM_SECONDS, deadline - time.monotonic()),
     )
     try:
         with refusals(), anyio.move_on_after(deadline + GRACE_SECONDS - time.monotonic()):
@@ -106,6 +108,7 @@ async def run_script(
         run.end = Failed(_out_of_time(timeout))
     finally:
         guest.close()
+        trace.ended(guest.readings)
     return run
 
 
@@ -149,7 +152,8 @@ class _Conversation:
                 if in_time or not step.settled:
                     # Out of time, the guest itself ends the chain: its console and notes are told with it.
                     batch = self._exchange.take()
-                    self._trace.deliver([reply.id for reply in batch])
+                    if batch or in_time:
+                        self._trace.deliver([reply.id for reply in batch], len(self._guest.readings))
                     step = await self._guest.resume(batch)
                 else:
                     step = await self._guest.outcome()
@@ -162,20 +166,32 @@ class _Conversation:
 
         No call is made before the whole record has been found to hold.
         """
-        held: dict[int, tuple[Call, Entry]] = {}
-        while self._trace.replaying and isinstance(step, Calls):
+        trace, held = self._trace, dict[int, tuple[Call, Entry]]()
+        while isinstance(step, Calls):
             held |= {entry.id: (call, entry) for call, entry in self._issued(step)}
-            again = self._trace.next_step()
-            step = await self._guest.resume([self._again(*held.pop(entry.id)) for entry in again])
+            step.calls = []
+            if step.wake_ms is not None and (trace.at_timer or trace.lacking):
+                step = await self._timer(step.wake_ms)
+            elif trace.replaying:
+                again = [self._again(*held.pop(entry.id)) for entry in trace.next_step()]
+                step = await self._guest.resume(again)
+            else:
+                break
         if not isinstance(step, Calls):
             return step, []
-        held |= {entry.id: (call, entry) for call, entry in self._issued(step)}
-        step.calls = []
-        self._trace.go_on()
+        trace.go_on()
         finished = sorted((pair for pair in held.values() if pair[1].answered), key=lambda p: p[1].place)
         for call, entry in finished:  # answered before the interruption, but the code was never told
             self._exchange.put(self._again(call, entry))
         return step, [pair for pair in held.values() if not pair[1].answered]
+
+    async def _timer(self, wake_ms: float) -> Step:
+        """Wait for a timer of the code's as it did before; out of time, the guest ends itself."""
+        if self._trace.at_timer:
+            self._trace.next_step()
+        left = self._invoker.deadline - time.monotonic()
+        await anyio.sleep(max(0.0, min(left, wake_ms / 1000)))
+        return await self._guest.resume([])
 
     def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
         return [
@@ -219,7 +235,7 @@ class _Conversation:
         if call.kind == "gatemini":
             arguments = call.arguments if isinstance(call.arguments, dict) else {}
             return Outcome(True, self._services.discovery(call.tool, arguments))
-        return Outcome(True, answer_results_call(call.tool, call.arguments, self._results))
+        return await answer_results_call(call.tool, call.arguments, self._results)
 
 
 def _unawaited(ids: Sequence[int], outcomes: Mapping[int, tuple[str, str]]) -> list[str]:

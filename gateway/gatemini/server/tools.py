@@ -74,7 +74,9 @@ class MetaTools:
                 0,
             )
         result = self._without_secrets(result)
-        returned = sum(len(block.get("text") or "") for block in result["content"])
+        returned = sum(
+            len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
+        )
         self.tracker.record_answer(name, max(processed, returned), returned, session.id)
         return result
 
