@@ -256,6 +256,19 @@ return [(await results.load(saved.handle)).length];"""
     assert len(run.session.results.list()) == 1
 
 
+async def test_a_large_result_read_again_is_not_kept_twice(run: Run) -> None:
+    code = """const saved = await results.save(Array.from({ length: 40000 }, (_, i) => i));
+const all = await results.load(saved.handle);
+await gate.write({ key: "n", value: all.length });
+await gate.read({ tag: "go" });
+return [all.length];"""
+    ident = await run.cancelled(code, "go")
+    assert run.session.journals.kept[ident].bytes < 100_000
+    STATE.open("go")
+    assert await run.value(f"// @resume {ident}\n{code}") == [40000]
+    assert STATE.written == [("n", 40000)]
+
+
 @pytest.mark.parametrize(
     "code", ['{"tool": "gate.put", "arguments": {"tag": "go"}}', 'await gate.put({ tag: "go" })']
 )

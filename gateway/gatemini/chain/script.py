@@ -173,7 +173,7 @@ class _Conversation:
             if step.wake_ms is not None and (trace.at_timer or trace.lacking):
                 step = await self._timer(step.wake_ms)
             elif trace.replaying:
-                again = [self._again(*held.pop(entry.id)) for entry in trace.next_step()]
+                again = [await self._again(*held.pop(entry.id)) for entry in trace.next_step()]
                 step = await self._guest.resume(again)
             else:
                 break
@@ -182,7 +182,7 @@ class _Conversation:
         trace.go_on()
         finished = sorted((pair for pair in held.values() if pair[1].answered), key=lambda p: p[1].place)
         for call, entry in finished:  # answered before the interruption, but the code was never told
-            self._exchange.put(self._again(call, entry))
+            self._exchange.put(await self._again(call, entry))
         return step, [pair for pair in held.values() if not pair[1].answered]
 
     async def _timer(self, wake_ms: float) -> Step:
@@ -199,20 +199,25 @@ class _Conversation:
             for c in step.calls
         ]
 
-    def _again(self, call: Call, entry: Entry) -> Reply:
+    async def _again(self, call: Call, entry: Entry) -> Reply:
         """The reply to a call as an earlier run got it."""
+        if entry.read_anew:
+            return self._reply(call, await self._outcome(call, entry))
         asked = call.kind in ("tool", "resource")
         return self._reply(call, self._invoker.replayed(entry, call.backend) if asked else entry.outcome())
 
     async def _answer(self, call: Call, entry: Entry) -> None:
+        outcome = await self._outcome(call, entry)
+        text = self._trace.answer(entry, outcome, kept=call.kind == "results" and outcome.ok)
+        self._exchange.put(self._reply(call, outcome, text))
+
+    async def _outcome(self, call: Call, entry: Entry) -> Outcome:
         try:
-            outcome = await self._dispatch(call, entry)
+            return await self._dispatch(call, entry)
         except ResumeRefused:
             raise
         except GateminiError as exc:
-            outcome = Outcome(False, error_fields(exc, f"{call.kind}.{call.tool}", call.kind))
-        text = self._trace.answer(entry, outcome)
-        self._exchange.put(self._reply(call, outcome, text))
+            return Outcome(False, error_fields(exc, f"{call.kind}.{call.tool}", call.kind))
 
     def _reply(self, call: Call, outcome: Outcome, text: str | None = None) -> Reply:
         """An outcome on its way to the guest, with what the answer will tell of it."""

@@ -9,6 +9,7 @@ Below: outcome.py, the sandbox's start message.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,9 @@ from gatemini_sandbox import Start
 
 ENTRY_BYTES = 500
 """What one call costs beside its result: the objects around it."""
+
+READ_ANEW_CHARS = 64 * 1024
+"""What the code only read out of the session's own results is not kept a second time from this size on."""
 
 SHOWN_ARGUMENTS = 200
 """Characters of a call's arguments kept for messages."""
@@ -60,6 +64,8 @@ class Entry:
     ok: bool = True
     text: str | None = None
     notes: tuple[str, ...] = ()
+    read_anew: bool = False
+    """Its answer is not kept here: it is read once more where it came from."""
     place: int = 0
     """Its place in order of completion."""
     inner: Trace | None = None
@@ -92,6 +98,11 @@ class Trace:
     start: Start | None = None
     entries: dict[int, Entry] = field(default_factory=dict)
     steps: list[tuple[int, ...]] = field(default_factory=list)
+    """The ids answered together, in order; an empty one is a timer of the code's that was due."""
+    marks: list[int] = field(default_factory=list)
+    """How often the code had read the clock when each of these steps began."""
+    readings: Sequence[int] = ()
+    """What it read there, in nanoseconds."""
     finished: bool = False
     """It ended by itself: then every answer is given again, also that of a call that failed."""
     _given: int = 0
@@ -99,6 +110,8 @@ class Trace:
     _again: int = 0
     _before: set[int] = field(default_factory=set)
     """Recorded calls the code has not issued again yet."""
+    _tentative: set[int] = field(default_factory=set)
+    """Calls issued for the first time before the record was known to hold."""
     _completed: int = 0
 
     # -- recording -----------------------------------------------------------------------------------
@@ -120,11 +133,14 @@ class Trace:
         entry = Entry(ident, name, digest, _shown(text), len(self.steps))
         self.entries[ident] = entry
         self.meter.bytes += ENTRY_BYTES
+        if self._before:
+            self._tentative.add(ident)
         return entry
 
-    def answer(self, entry: Entry, outcome: Outcome) -> str:
-        """Note what a call brought; the JSON text of it."""
+    def answer(self, entry: Entry, outcome: Outcome, *, kept: bool = False) -> str:
+        """Note what a call brought; the JSON text of it. `kept`: it is kept elsewhere and can be read anew."""
         text = outcome.json()
+        entry.read_anew = kept and len(text) >= READ_ANEW_CHARS
         self._completed += 1
         entry.fate, entry.ok, entry.notes, entry.place = (
             outcome.fate,
@@ -132,23 +148,42 @@ class Trace:
             outcome.notes,
             self._completed,
         )
-        self.meter.bytes += len(text)
-        if not self.meter.full:
-            entry.text = text
+        if not entry.read_anew:
+            self.meter.bytes += len(text)
+            entry.text = None if self.meter.full else text
         if entry.answered:
             entry.inner = None
         return text
 
-    def deliver(self, idents: Sequence[int]) -> None:
-        """Note which answers the code gets together, next."""
+    def deliver(self, idents: Sequence[int], clock: int = 0) -> None:
+        """Note which answers the code gets together, next; it has read the clock that often until now."""
         self.steps.append(tuple(idents))
-        self.meter.bytes += 16 + 8 * len(idents)
+        self.marks.append(clock)
+        self.meter.bytes += 24 + 8 * len(idents)
+
+    def ended(self, readings: Sequence[int]) -> None:
+        """The run is over: keep what its clock said."""
+        if self.replaying or self._before:
+            return  # it was cut off before it came to anything new
+        self.meter.bytes += 8 * (len(readings) - len(self.readings))
+        self.readings = array("Q", readings)
 
     # -- giving it again -----------------------------------------------------------------------------
 
     @property
     def replaying(self) -> bool:
         return self._again < self._given
+
+    @property
+    def lacking(self) -> bool:
+        """Whether the code has still to issue a recorded call before the record can go on."""
+        awaited = self.steps[self._again] if self.replaying else self._before
+        return any(ident in self._before for ident in awaited)
+
+    @property
+    def at_timer(self) -> bool:
+        """Whether a timer of the code's was due next."""
+        return self.replaying and not self.steps[self._again]
 
     def next_step(self) -> list[Entry]:
         """The entries of the next recorded batch. Raises ResumeRefused if the code did not issue one of them."""
@@ -163,6 +198,7 @@ class Trace:
         """The record is used up: from here on calls are made. Raises ResumeRefused if one was not issued again."""
         if self._before:
             raise _missing(self.entries[min(self._before)])
+        self._tentative.clear()
 
     def lost(self) -> Entry | None:
         """A call that was sent, never answered, and must not be repeated; None if it can be resumed."""
@@ -174,11 +210,17 @@ class Trace:
 
     def rewind(self) -> None:
         """Make it ready to be run again. Raises ResumeRefused for a call that must not be repeated."""
+        for ident in self._tentative:  # of a run that was refused: it was never made
+            del self.entries[ident]
+        self._tentative.clear()
         if (entry := self.lost()) is not None:
             raise _unanswered(entry)
         again = {entry.id for entry in self._to_repeat()}
         last, cut = self._reach()
+        if last and again & set(self.steps[last - 1]):  # from here on the code goes another way
+            self.readings = self.readings[: self.marks[last - 1]]
         self.steps = [tuple(i for i in step if i not in again) for step in self.steps[:last]]
+        self.marks = self.marks[:last]
         if cut:  # what was issued when the time was over never left: the code will issue it anew
             self.entries = {i: e for i, e in self.entries.items() if e.step < last}
         for entry in self.entries.values():
@@ -200,7 +242,15 @@ class Trace:
             i: replace(e, inner=None if e.inner is None else e.inner._copied(meter))
             for i, e in self.entries.items()
         }
-        return replace(self, meter=meter, entries=entries, steps=list(self.steps), _before=set(self._before))
+        return replace(
+            self,
+            meter=meter,
+            entries=entries,
+            steps=list(self.steps),
+            marks=list(self.marks),
+            _tentative=set(self._tentative),
+            _before=set(self._before),
+        )
 
     def _reach(self) -> tuple[int, bool]:
         """How many steps count, and whether the last of them brought an answer only because time was over."""

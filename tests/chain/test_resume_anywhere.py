@@ -1,0 +1,127 @@
+"""Wherever a chain is cut, resuming it does every write exactly once, or is refused and does nothing."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fixtures.gate_server import STATE
+from fixtures.running import running_app
+from gatemini.app import App
+
+GATE = {"gate": {"transport": "python", "module": "fixtures.gate_server:server"}}
+EXAMPLES = 60
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A program, and at which calls of the backend it is cancelled: the first run, then each resumed one."""
+
+    code: str
+    writes: int
+    at: tuple[int, ...]
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> Cut:
+    names = iter(range(1_000))
+    writes = 0
+
+    def act() -> str:
+        nonlocal writes
+        kind = draw(st.sampled_from(["write", "write", "read", "put", "fail", "clock", "save"]))
+        key = f"k{next(names)}"
+        if kind in ("read", "put"):
+            return f'gate.{kind}({{ tag: "open-{key}" }}).then((r) => r.tag)'
+        if kind == "fail":
+            return "gate.fail({}).catch((e) => e.message)"
+        if kind == "save":
+            return f"results.save([Math.random(), '{key}']).then((r) => r.handle)"
+        writes += 1
+        value = "Date.now() + Math.random()" if kind == "clock" else "log.length"
+        return f'gate.write({{ key: "{key}", value: {value} }}).then((r) => typeof r.n)'
+
+    def line() -> str:
+        form = draw(st.sampled_from(["one", "all", "settled", "chained", "timer"]))
+        if form == "one":
+            return f"log.push(await {act()});"
+        if form == "timer":
+            return f"await sleep(1); log.push(await {act()});"
+        if form == "chained":
+            return f"log.push(...await Promise.all([{act()}.then(() => {act()}), {act()}]));"
+        many = ", ".join(act() for _ in range(draw(st.integers(2, 4))))
+        if form == "all":
+            return f"log.push(...await Promise.all([{many}]));"
+        return f"log.push(...(await Promise.allSettled([{many}])).map((s) => s.status));"
+
+    lines = [line() for _ in range(draw(st.integers(1, 5)))]
+    code = "\n".join(["const log = [];", *lines, "return log;"])
+    at = draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))
+    return Cut(code, writes, tuple(at))
+
+
+async def run_until(app: App, session: Any, code: str, at: int | None) -> str | None:
+    """The answer's text, or None when it was cancelled as the backend got its `at`-th further call."""
+    text: list[str] = []
+    async with anyio.create_task_group() as tasks:
+        already = len(STATE.calls)
+
+        def cancel(count: int) -> None:
+            if at is not None and count - already >= at:
+                tasks.cancel_scope.cancel()
+
+        STATE.on_call = cancel
+        result = await app.call_meta_tool("call_tool_chain", {"code": code}, session)
+        text.append(result["content"][0]["text"])
+    return text[0] if text else None
+
+
+async def check(app: App, cut: Cut) -> str:
+    STATE.clear()
+    for number in range(100):
+        STATE.open(f"open-k{number}")
+    session = app.new_session()
+    text = await run_until(app, session, cut.code, cut.at[0])
+    if text is not None:
+        return "ended before the cut"
+    (ident,) = session.journals.kept
+    for at in (*cut.at[1:], None):
+        done = list(STATE.written)
+        text = await run_until(app, session, f"// @resume {ident}\n{cut.code}", at)
+        if text is not None and text.startswith("ResumeRefused"):
+            assert "was sent and never answered" in text, (text, cut.code)
+            assert STATE.written == done
+            return "refused"
+        if text is not None:
+            break
+    assert text is not None
+    assert isinstance(json.loads(text), list), (text, cut.code)
+    keys = [key for key, _ in STATE.written if not key.startswith("open-")]  # those may come twice
+    assert len(keys) == len(set(keys)) == cut.writes, (keys, cut.code)
+    session.close()
+    return "resumed"
+
+
+def test_every_write_happens_once_wherever_the_chain_is_cut(tmp_path: Path) -> None:
+    found: list[Cut] = []
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(cuts())
+    def collect(cut: Cut) -> None:
+        found.append(cut)
+
+    async def run() -> None:
+        ends: dict[str, int] = {}
+        async with running_app(tmp_path, GATE) as app:
+            for cut in found:
+                end = await check(app, cut)
+                ends[end] = ends.get(end, 0) + 1
+        print(ends)
+        assert ends.get("resumed", 0) > 0
+
+    collect()
+    anyio.run(run)
