@@ -10,7 +10,7 @@ import re
 
 from tree_sitter import LogType, Node, Parser
 
-from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, enclosing_function
+from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, with_functions
 from gatemini_sandbox.positions import SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -49,10 +49,10 @@ def syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxS
     if not parsed.data[offset:].strip():
         reason = "Unexpected end of the code"
         hint = _unclosed(parsed, submitted)
-    elif reason.startswith(("Unexpected token", "Expected a semicolon")) or not reason:
-        reason = f"Unexpected token `{word}`"
     elif word in _CLOSING.values() and not _open_brackets(parsed, offset):
         reason, hint = f"Unexpected token `{word}`", "no bracket is open here"
+    elif reason.startswith(("Unexpected token", "Expected a semicolon")) or not reason:
+        reason = f"Unexpected token `{word}`"
     else:
         reason = re.sub(
             r"found `(?:Identifier|string|number)`", lambda _: f"found `{word}`", reason.split("; ")[0]
@@ -79,11 +79,10 @@ def check_characters(parsed: Parsed, submitted: SourceText) -> None:
 
 def check_awaits(parsed: Parsed, submitted: SourceText) -> None:
     """The commonest slip of all: `rows.map((r) => await …)`. The guest would only say that a `;` is missing."""
-    for kind, node in parsed.nodes:
-        if kind != "await_expression":
+    for kind, node, function in with_functions(parsed.nodes):
+        if kind != "await_expression" or function is None:
             continue
-        function = enclosing_function(node)
-        if function is None or any(child.type == "async" for child in function.children):
+        if any(child.type == "async" for child in function.children):
             continue
         hint = (
             "write `async` in front of the function around it; with `.map` also wait for all: "

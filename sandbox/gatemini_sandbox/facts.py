@@ -16,8 +16,8 @@ from gatemini_sandbox.parse import Parsed, text
 from gatemini_sandbox.positions import SourceText
 
 _ROOTS = ("__backends", "globalThis")
-_INTERFACE_WORD = b"__getToolInterface"
 _WORDS = ("__getToolInterface", "__interfaces", *_ROOTS)
+_WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
 _PROMISE_METHODS = ("then", "catch", "finally")
 _TEXT_LENGTH = 80
 _WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
@@ -42,10 +42,11 @@ class Facts:
 
 def gather(parsed: Parsed, source: SourceText, backends: frozenset[str]) -> Facts:
     facts = Facts()
-    words = [*_WORDS, *sorted(backends)]
-    pattern = re.compile(("|".join(rf"(?<![\w$]){re.escape(word)}(?![\w$])" for word in words)).encode())
+    words = {word.encode("utf-8", "replace") for word in (*_WORDS, *backends)}
     root = parsed.root
-    for match in pattern.finditer(parsed.data):
+    for match in _WORD.finditer(parsed.data):
+        if match[0] not in words:
+            continue
         node = root.descendant_for_byte_range(match.start(), match.end())
         if node is None or node.start_byte != match.start() or node.end_byte != match.end():
             continue

@@ -35,7 +35,9 @@ def transform(code: str) -> str:
     """TypeScript to reprinted JavaScript; raises Refused with OXC's words, which hold no position."""
     try:
         printed = transform_source(_FILE, f"{_OPEN}{code}\n{_CLOSE}").strip()
-    except (RuntimeError, Trap, WasmtimeError) as error:
+    except (Trap, WasmtimeError):
+        raise Refused("") from None  # nested deeper than its stack
+    except RuntimeError as error:
         raise Refused(str(error).split(f"{_FILE}:", 1)[-1].strip()) from error
     if not (printed.startswith(_OPEN) and printed.endswith(_CLOSE)):
         raise Refused("Unexpected token")

@@ -15,6 +15,18 @@ from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 LANGUAGE = Language(tree_sitter_typescript.language_typescript())
 
+FUNCTION_DECLARATIONS = ("function_declaration", "generator_function_declaration")
+ANY_FUNCTION = frozenset(
+    [
+        *FUNCTION_DECLARATIONS,
+        "function_expression",
+        "arrow_function",
+        "method_definition",
+        "generator_function",
+        "class_static_block",
+    ]
+)
+
 # Kinds of nodes handed to the erasing steps; everything else in the tree is plain JavaScript to them.
 _KINDS = [
     "type_annotation",
@@ -62,11 +74,32 @@ _QUERY = Query(
     (required_parameter (accessibility_modifier)) @property_parameter
     (required_parameter (override_modifier)) @property_parameter
     (required_parameter "readonly") @property_parameter
-    (variable_declarator "!" @definite)
-    (binary_expression left: (binary_expression operator: "<") operator: ">") @chained
-    (assignment_expression "using" @using)
-    (method_definition "?" @definite)
-    """,
+    """
+    + f"[{' '.join(f'({kind})' for kind in sorted(ANY_FUNCTION))}] @function",
+)
+
+# What could continue the statement above it, had the type between them not ended that statement.
+CONTINUES = re.compile(
+    rb"(?:\s|//[^\n]*|/\*.*?\*/)*\n(?:\s|//[^\n]*|/\*.*?\*/)*[(\[`+\-*/,.<>=&|^?%]", re.DOTALL
+)
+
+# Tokens found by their text: a pattern with an inner token would keep one state per level of nesting in the cursor,
+# which is quadratic for `1+1+1+…`. (text, token, kind of its parent, what it is called here)
+_TOKENS = (
+    (
+        re.compile(rb"!(?=\s*(?:/\*.*?\*/\s*|//[^\n]*\n\s*)*:)", re.DOTALL),
+        "!",
+        "variable_declarator",
+        "definite",
+    ),
+    (
+        re.compile(rb"\?(?=\s*(?:/\*.*?\*/\s*|//[^\n]*\n\s*)*[(<])", re.DOTALL),
+        "?",
+        "method_definition",
+        "definite",
+    ),
+    (re.compile(rb"(?<!=)>(?=\s*[`(])"), ">", "binary_expression", "greater"),
+    (re.compile(rb"\busing(?=\s+[\w$])"), "using", "assignment_expression", "using"),
 )
 
 # Each round of repairs sees what the one before uncovered; real code needs one or two.
@@ -98,11 +131,11 @@ class Parsed:
     def doubtful(self) -> bool:
         """Whether the grammar fails, or is known to read such code in another way than TypeScript.
 
-        `tag<T>`…`` becomes two comparisons; a keyword before a line break or a comment may become a name, or stay a
+        A generic call may become two comparisons; a keyword before a line break or a comment may become a name, or stay a
         modifier where TypeScript sees a name; a namespace may lose the body on its next line.
         """
         if self.root.has_error or any(
-            kind == "chained" or _lost_body(kind, node) for kind, node in self.nodes
+            _is_generic_call(kind, node) or _lost_body(kind, node) for kind, node in self.nodes
         ):
             return True
         for match in _KEYWORD_ALONE.finditer(self.data):
@@ -110,6 +143,14 @@ class Parsed:
             if node is not None and node.start_byte == match.start() and node.end_byte == match.end():
                 return True
         return False
+
+
+def _is_generic_call(kind: str, node: Node) -> bool:
+    """`a < f<T>(x)` and `f<T>`…``: what was read as a comparison of a comparison."""
+    comparison = node.parent if kind == "greater" else None
+    left = comparison.child(0) if comparison is not None else None
+    operator = left.child_by_field_name("operator") if left is not None else None
+    return operator is not None and operator.type == "<"
 
 
 def _lost_body(kind: str, node: Node) -> bool:
@@ -123,21 +164,23 @@ def parse(data: bytes) -> Parsed:
     tree = parse_tree(data)
     if not data.isascii():
         data, tree = _repair_characters(data, tree)
-    seen, breaks = data, []
-    nodes = collect(tree.root_node)
+    seen = data
+    breaks: list[int] = []
+    nodes = collect(seen, tree.root_node)
     for _ in range(MAX_REPAIRS):
-        gap = _missing_break(seen, tree.root_node, nodes)
-        if gap is None:
+        gaps = _missing_breaks(seen, nodes) or _glued_tail(seen, tree.root_node)
+        if not gaps:
             break
-        start, end = gap
-        blanks = re.sub(rb"[^\n]", b" ", seen[start + 1 : end])
-        candidate = seen[:start] + b";" + blanks + seen[end:]
+        edited = bytearray(seen)
+        for start, end in gaps:
+            edited[start:end] = b";" + re.sub(rb"[^\n]", b" ", seen[start + 1 : end])
+        candidate = bytes(edited)
         again = parse_tree(candidate)
         if again.root_node.has_error and not tree.root_node.has_error:
             break
         seen, tree = candidate, again
-        breaks.append(start)
-        nodes = collect(tree.root_node)
+        breaks.extend(start for start, _end in gaps)
+        nodes = collect(seen, tree.root_node)
     return Parsed(data, tree, nodes, breaks)
 
 
@@ -146,13 +189,23 @@ def parse_tree(data: bytes) -> Tree:
     return Parser(LANGUAGE).parse(data)
 
 
-def collect(root: Node) -> list[tuple[str, Node]]:
+def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:
     """Nodes of the interesting kinds with the kind, outermost first, in the order of the text."""
     found = [
         (node.start_byte, -node.end_byte, kind, node)
         for kind, nodes in QueryCursor(_QUERY).captures(root).items()
         for node in nodes
     ]
+    for pattern, token, parent_kind, kind in _TOKENS:
+        for match in pattern.finditer(data):
+            node = root.descendant_for_byte_range(match.start(), match.end())
+            if (
+                node is not None
+                and node.type == token
+                and node.parent is not None
+                and node.parent.type == parent_kind
+            ):
+                found.append((node.start_byte, -node.end_byte, kind, node))
     found.sort(key=lambda entry: entry[:3])
     return [(kind, node) for _start, _end, kind, node in found]
 
@@ -186,8 +239,9 @@ def _repair_characters(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
     return bytes(repaired), parse_tree(bytes(repaired))
 
 
-def _missing_break(data: bytes, root: Node, nodes: list[tuple[str, Node]]) -> tuple[int, int] | None:
-    """The first gap (start, end) in which TypeScript ends a statement and the grammar does not."""
+def _missing_breaks(data: bytes, nodes: list[tuple[str, Node]]) -> set[tuple[int, int]]:
+    """The gaps (start, end) in which TypeScript ends a statement and the grammar does not."""
+    gaps = set()
     for kind, node in nodes:
         if kind in ("lookup_type", "array_type"):
             # `T` newline `[`: TypeScript never continues a type over a line break.
@@ -196,22 +250,22 @@ def _missing_break(data: bytes, root: Node, nodes: list[tuple[str, Node]]) -> tu
             if first is not None and bracket is not None and bracket.type == "[":
                 gap = first.end_byte, bracket.start_byte
                 if b"\n" in data[gap[0] : gap[1]]:
-                    return gap
+                    gaps.add(gap)
         elif kind == "type_query":
             # `typeof x` newline `(`: the grammar takes calls for part of the query.
             inside = _gap_in_query(data, node)
             if inside is not None:
-                return inside
+                gaps.add(inside)
         elif kind in ("as_expression", "satisfies_expression"):
             # `a as T` newline `(`: not callable without parentheses, so a new statement begins.
-            parent = node.parent
+            parent = node.parent if CONTINUES.match(data, code_end(node)) else None
             if parent is not None and parent.type in ("call_expression", "subscript_expression"):
                 following = parent.child(1)
                 if following is not None and following.start_byte >= node.end_byte:
                     gap = node.end_byte, following.start_byte
                     if b"\n" in data[gap[0] : gap[1]]:
-                        return gap
-    return _glued_tail(data, root)
+                        gaps.add(gap)
+    return gaps
 
 
 def _gap_in_query(data: bytes, query: Node) -> tuple[int, int] | None:
@@ -225,15 +279,15 @@ def _gap_in_query(data: bytes, query: Node) -> tuple[int, int] | None:
     return None
 
 
-def _glued_tail(data: bytes, root: Node) -> tuple[int, int] | None:
+def _glued_tail(data: bytes, root: Node) -> set[tuple[int, int]]:
     """A last line that begins with `(` or `[` and would be a call or an index of the line above.
 
     JavaScript glues them; whoever writes the value on a line of its own, not indented, means a statement.
     """
     last = last_statement(root)
     if last is None:
-        return None
-    found = None
+        return set()
+    found: set[tuple[int, int]] = set()
     for node in _right_edge(last):
         head = node.child(0)
         group = node.child(1)
@@ -242,7 +296,7 @@ def _glued_tail(data: bytes, root: Node) -> tuple[int, int] | None:
         gap = data[head.end_byte : group.start_byte]
         opens = data[group.start_byte : group.start_byte + 1] in (b"(", b"[")
         if b"\n" in gap and opens and _column(data, group.start_byte) <= _column(data, last.start_byte):
-            found = head.end_byte, group.start_byte
+            found = {(head.end_byte, group.start_byte)}
     return found
 
 
@@ -273,24 +327,15 @@ def last_statement(root: Node) -> Node | None:
     return None
 
 
-FUNCTION_DECLARATIONS = ("function_declaration", "generator_function_declaration")
-ANY_FUNCTION = frozenset(
-    [
-        *FUNCTION_DECLARATIONS,
-        "function_expression",
-        "arrow_function",
-        "method_definition",
-        "generator_function",
-        "class_static_block",
-    ]
-)
-
-
-def enclosing_function(node: Node) -> Node | None:
-    current = node.parent
-    while current is not None and current.type not in ANY_FUNCTION:
-        current = current.parent
-    return current
+def with_functions(nodes: list[tuple[str, Node]]) -> Iterator[tuple[str, Node, Node | None]]:
+    """The collected nodes, each with the innermost function around it; one sweep, however deep the code."""
+    open_functions: list[Node] = []
+    for kind, node in nodes:
+        while open_functions and open_functions[-1].end_byte <= node.start_byte:
+            open_functions.pop()
+        yield kind, node, open_functions[-1] if open_functions else None
+        if kind == "function":
+            open_functions.append(node)
 
 
 def descendants(node: Node) -> Iterator[Node]:

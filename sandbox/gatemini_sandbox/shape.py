@@ -18,11 +18,11 @@ from gatemini_sandbox.parse import (
     Parsed,
     code_end,
     descendants,
-    enclosing_function,
     identifiers,
     last_statement,
     text,
     value_names,
+    with_functions,
 )
 from gatemini_sandbox.positions import Patch, SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
@@ -202,7 +202,7 @@ class Shaper:
             return
         if self._is_commonjs(statements):
             shape.kind = "commonjs"
-            shape.prefix += "const module={exports:{}},exports=module.exports;"
+            shape.prefix += "let module={exports:{}},exports=module.exports;"
             pick = "const{default:d,main:m,run:r}=Object(e),f=[e,d,m,r].find((x)=>typeof x==='function');"
             shape.suffix = f"\nreturn await(async(e)=>{{{pick}return f?f():e}})(module.exports);"
             return
@@ -230,10 +230,10 @@ class Shaper:
 
     def _returns(self) -> bool:
         """Whether a `return` belongs to the text itself and not to a function in it."""
-        for kind, node in self._parsed.nodes:
-            if kind == "return_statement" and enclosing_function(node) is None:
-                return True
-        return False
+        return any(
+            kind == "return_statement" and function is None
+            for kind, _node, function in with_functions(self._parsed.nodes)
+        )
 
     def _called_at_top(self, statements: list[Node], name: str) -> bool:
         """`main()` written out beside `export default … main`: it must not run twice."""
@@ -264,9 +264,9 @@ class Shaper:
         for node in identifiers(self._parsed.root):
             uses.setdefault(text(node), []).append(node.start_byte)
         unused = {
-            name: node
-            for name, node in functions.items()
-            if all(node.start_byte <= offset < node.end_byte for offset in uses.get(name, ()))
+            name: function
+            for name, (function, declared) in functions.items()
+            if all(declared.start_byte <= offset < declared.end_byte for offset in uses.get(name, ()))
         }
         if not unused:
             return None
@@ -337,20 +337,20 @@ def _required_parameters(function: Node) -> bool:
     )
 
 
-def _top_functions(statements: list[Node]) -> dict[str, Node]:
-    """Name -> the node of the function, for what the text declares at its top level."""
-    found: dict[str, Node] = {}
+def _top_functions(statements: list[Node]) -> dict[str, tuple[Node, Node]]:
+    """Name -> the function and what declares it, for what the text declares at its top level."""
+    found: dict[str, tuple[Node, Node]] = {}
     for statement in statements:
         inner = _unwrapped(statement)
         if inner.type == "function_declaration":
             name = inner.child_by_field_name("name")
             if name is not None:
-                found[text(name)] = inner
+                found[text(name)] = inner, inner
         elif inner.type in ("lexical_declaration", "variable_declaration"):
             for declarator in inner.named_children:
                 name, value = declarator.child_by_field_name("name"), declarator.child_by_field_name("value")
                 if name is not None and value is not None and value.type in _FUNCTIONS:
-                    found[text(name)] = value
+                    found[text(name)] = value, declarator
     return found
 
 

@@ -12,14 +12,10 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from gatemini_sandbox.emit import Emitter
-from gatemini_sandbox.parse import Parsed, code_end, text
+from gatemini_sandbox.parse import CONTINUES, Parsed, code_end, text
 from gatemini_sandbox.positions import Patch, SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
-# What could continue the statement above it, had the type between them not ended that statement.
-_CONTINUES = re.compile(
-    rb"(?:\s|//[^\n]*|/\*.*?\*/)*\n(?:\s|//[^\n]*|/\*.*?\*/)*[(\[`+\-*/,.<>=&|^?%]", re.DOTALL
-)
 _STATEMENTS = frozenset(
     [
         "expression_statement",
@@ -158,7 +154,7 @@ class Eraser:
     def _separator(self, node: Node) -> bytes:
         """A semicolon if the statement ends with this node and the next line could continue it."""
         end = code_end(node)
-        if _CONTINUES.match(self._data, end) is None:
+        if CONTINUES.match(self._data, end) is None:
             return b""
         current: Node | None = node
         while current is not None and code_end(current) == end:

@@ -733,3 +733,9 @@ type O = { type: string; readonly default?: number; class: 1; if(): void; new: 1
 const o: Partial<O> = { type: "a", default: 1, class: 1 };
 return o;
 //= {"type":"a","default":1,"class":1}
+
+//# generic calls beside comparisons
+const f = <T,>(x: T): T => x, a: number | null = 1, b = 2;
+const list = [3];
+return [a! < f<number>(3), list[0]! < f<Array<number>>([2])[0]!, a < f<{ x: number }>({ x: 3 }).x, f<number>(2) > f<number>(1), a! > (b), b > (a as number)];
+//= [true,false,true,true,false,true]

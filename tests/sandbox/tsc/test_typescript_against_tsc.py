@@ -24,7 +24,7 @@ COMPOSED = 260
 # Node starts, compiles and runs some three hundred programs well within this.
 NODE_SECONDS = 120
 
-pytestmark = pytest.mark.npm
+pytestmark = [pytest.mark.npm, pytest.mark.slow]
 
 # Where TypeScript itself allows no line break, after and before these words.
 STAYS_BEFORE = frozenset(
@@ -84,7 +84,7 @@ class Composer:
             f"{inner[0]} & {inner[1]}",
             f"( | {inner[0]} | {inner[1]} )",
             f"( {inner[0]} )[ ]",
-            f"readonly ( {inner[0]} )[]",
+            f"( readonly ( {inner[0]} )[] )",
             f"Map< {inner[0]} , {inner[1]} >",
             f"Promise<Map<string, {inner[0]}>>",
             f"{{ a : {inner[0]} ; b ? : {inner[1]} , readonly c : {inner[2]} }}",
