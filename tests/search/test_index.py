@@ -210,13 +210,15 @@ def test_vectors_follow_tools_that_come_and_go() -> None:
         assert ours == pytest.approx({h.tool.qualified: h.score for h in fresh.search(query).hits}, rel=1e-4)
 
 
-def test_a_vector_of_another_size_or_of_nobody_is_left_alone() -> None:
+def test_a_vector_of_another_size_damaged_or_of_nobody_is_left_alone() -> None:
     index, embedder = index_of(), Seen()
     index.set_embedder(embedder)
     fill(index, embedder)
     index.replace("new", [Tool("new", "t", "t")])
     wrong = {key: np.ones(7, dtype=np.float32) for key in index.pending()}
     assert index.supply(wrong) == 0
+    broken = {key: np.full(26, np.nan, dtype=np.float32) for key in index.pending()}
+    assert index.supply(broken) == 0
     assert index.supply({"nobody": np.ones(26, dtype=np.float32)}) == 0
 
 

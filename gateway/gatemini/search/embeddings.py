@@ -138,8 +138,8 @@ class Vectors:
         """Take vectors by key; how many were still wanted."""
         taken = 0
         for key, vector in vectors.items():
-            if key not in self._waiting or not self._fits(vector):
-                continue
+            if key not in self._waiting or not self._fits(vector) or not np.isfinite(vector).all():
+                continue  # a damaged cache entry would poison every score
             for slot, share in self._waiting.pop(key).items():
                 self._place(slot, vector * share, key)
             del self._texts[key]
