@@ -64,10 +64,11 @@ class Children:
 
         Also reaches members of its session and descendants that left the group.
         """
-        others = watchdog.family(pid)
+        # Reading the process table takes milliseconds: not on the event loop, where other backends' calls wait.
+        others = await anyio.to_thread.run_sync(watchdog.family, pid)
         _signal_all(pid, others, signal.SIGTERM)
         if not await _gone(pid, others, grace):
-            others |= watchdog.family(pid)
+            others |= await anyio.to_thread.run_sync(watchdog.family, pid)
             _signal_all(pid, others, signal.SIGKILL)
             if not await _gone(pid, others, KILL_WAIT_SECONDS):
                 logger.error("process group %d could not be killed", pid)
@@ -189,8 +190,10 @@ async def _gone(group: int, others: set[int], timeout: float) -> bool:
         polls = 0
         while _reachable(group, others):
             polls += 1
-            if polls % POLLS_PER_SCAN == 0 and not watchdog.running(group, others):
-                return True
+            if polls % POLLS_PER_SCAN == 0:
+                running = await anyio.to_thread.run_sync(watchdog.running, group, others)
+                if not running:
+                    return True
             await anyio.sleep(TERM_POLL_SECONDS)
         return True
     return False
