@@ -1,0 +1,272 @@
+"""Journals: who may resume what, for how long, and within how much memory."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gatemini.chain import journal as journals_module
+from gatemini.chain.journal import KEPT_SECONDS, Journal, JournalBook, SessionJournals
+from gatemini.chain.outcome import Fate, Outcome
+from gatemini.chain.trace import MOST_BYTES, Entry, Trace
+from gatemini.errors import ResumeRefused
+from gatemini.model import Tool
+
+WRITE = Tool("demo", "write")
+READ = Tool("demo", "read", annotations={"readOnlyHint": True})
+PUT = Tool("demo", "put", annotations={"idempotentHint": True})
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def session(clock: Clock) -> SessionJournals:
+    return JournalBook(clock).session()
+
+
+def interrupted(session: SessionJournals, code: str = "code", size: int = 0) -> Journal:
+    journal = session.begin(code)
+    answered(journal.trace, 1, WRITE, "x" * size)
+    session.end(journal, interrupted="was over its time")
+    return journal
+
+
+def issued(trace: Trace, ident: int, tool: Tool, *, sent: bool = True) -> Entry:
+    entry = trace.issue(ident, "tool", tool.backend, tool.name, {"n": ident}, raw=False)
+    if sent:
+        entry.sending(tool)
+    return entry
+
+
+def answered(trace: Trace, ident: int, tool: Tool, value: object = 1) -> Entry:
+    entry = issued(trace, ident, tool)
+    trace.answer(entry, Outcome(True, value))
+    trace.deliver([ident])
+    return entry
+
+
+def why(session: SessionJournals, ident: str, code: str = "code") -> str:
+    with pytest.raises(ResumeRefused) as refusal:
+        session.resume(ident, code)
+    return refusal.value.message
+
+
+# -- the book ----------------------------------------------------------------------------------------------
+
+
+def test_a_journal_is_there_for_an_hour_from_its_end(session: SessionJournals, clock: Clock) -> None:
+    ident = interrupted(session).id
+    clock.now = KEPT_SECONDS - 1
+    journal = session.resume(ident, "code")
+    session.end(journal, interrupted="was cancelled")
+    clock.now += KEPT_SECONDS - 1  # the hour starts anew when it was used
+    session.end(session.resume(ident, "code"), interrupted="was cancelled")
+    clock.now += KEPT_SECONDS + 1
+    assert "was kept for 60 minutes and is gone" in why(session, ident)
+    assert not session.kept
+
+
+def test_only_its_own_session_may_use_it(session: SessionJournals, clock: Clock) -> None:
+    book = JournalBook(clock)
+    mine, other = book.session(), book.session()
+    ident = interrupted(mine).id
+    assert "belongs to another session" in why(other, ident)
+    assert mine.resume(ident, "code").id == ident
+
+
+def test_the_oldest_give_way_when_a_session_keeps_too_much(
+    session: SessionJournals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals_module, "SESSION_BYTES", 100_000)
+    idents = [interrupted(session, size=20_000).id for _ in range(8)]
+    assert session.bytes <= 100_000
+    assert "make room for those of later chains" in why(session, idents[0])
+    assert session.resume(idents[-1], "code").id == idents[-1]
+
+
+def test_sessions_share_what_all_journals_may_use(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals_module, "TOTAL_BYTES", 100_000)
+    book = JournalBook(clock)
+    first, second = book.session(), book.session()
+    ident = interrupted(first, size=60_000).id
+    interrupted(second, size=60_000)
+    assert "of other sessions" in why(first, ident)
+    assert first.bytes == 0
+
+
+def test_many_small_chains_do_not_add_up(session: SessionJournals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals_module, "MOST_JOURNALS", 10)
+    monkeypatch.setattr(journals_module, "REMEMBERED_IDS", 20)
+    idents = [interrupted(session).id for _ in range(100)]
+    assert len(session.kept) == 10
+    assert "make room" in why(session, idents[85])
+    assert "knows no such chain" in why(session, idents[0])
+
+
+def test_a_chain_with_more_than_a_journal_holds_says_so_when_it_is_interrupted(
+    session: SessionJournals,
+) -> None:
+    journal = session.begin("code")
+    for ident in range(1, 4):
+        answered(journal.trace, ident, WRITE, "x" * (MOST_BYTES // 2))
+    assert sum(len(e.text or "") for e in journal.trace.entries.values()) <= MOST_BYTES
+    assert "more than a journal holds (32 MiB)" in journal.how_to_resume()
+    session.end(journal, interrupted="was over its time")
+    assert "more than a journal holds" in why(session, journal.id)
+    assert session.bytes == 0
+
+
+def test_ending_twice_counts_once(session: SessionJournals) -> None:
+    journal = session.begin("code")
+    session.end(journal)
+    session.end(journal, interrupted="was cancelled")
+    assert journal.state == "ended"
+    assert session.bytes == journal.bytes
+
+
+def test_a_closed_session_keeps_nothing_of_a_chain_that_still_ran(session: SessionJournals) -> None:
+    journal = session.begin("code")
+    session.close()
+    session.end(journal, interrupted="was cancelled", told=False)
+    assert "its session has ended" in why(session, journal.id)
+
+
+def test_only_interrupted_chains_that_sent_something_are_told_later(session: SessionJournals) -> None:
+    quiet, loud = session.begin("a"), session.begin("b")
+    answered(loud.trace, 1, WRITE)
+    for journal in (quiet, loud):
+        session.end(journal, interrupted="was cancelled", told=False)
+    assert session.untold() == [loud]
+    assert session.untold() == []
+
+
+# -- what may be repeated ------------------------------------------------------------------------------------
+
+Make = Callable[[Trace], None]
+
+
+def open_write(trace: Trace) -> None:
+    issued(trace, 1, WRITE)
+
+
+def open_read(trace: Trace) -> None:
+    issued(trace, 1, READ)
+
+
+def open_put(trace: Trace) -> None:
+    issued(trace, 1, PUT)
+
+
+def waiting_write(trace: Trace) -> None:
+    issued(trace, 1, WRITE, sent=False)
+
+
+def failed_write(trace: Trace) -> None:
+    trace.answer(issued(trace, 1, WRITE), Outcome(False, {}, fate=Fate.FAILED))
+    trace.deliver([1])
+
+
+def cut_write(trace: Trace) -> None:
+    trace.answer(issued(trace, 1, WRITE), Outcome(False, {}, fate=Fate.CUT))
+    trace.deliver([1])
+
+
+def caught_failure(trace: Trace) -> None:
+    failed_write(trace)
+    answered(trace, 2, READ)
+
+
+def cut_after_failure(trace: Trace) -> None:
+    failed_write(trace)
+    issued(trace, 2, WRITE, sent=False)
+    trace.answer(trace.entries[2], Outcome(False, {}, fate=Fate.CUT))
+    trace.deliver([2])
+
+
+def inner_write(trace: Trace) -> None:
+    entry = issued(trace, 1, Tool("__composite", "t"), sent=False)
+    entry.inner = Trace(trace.meter)
+    issued(entry.inner, 1, WRITE)
+
+
+def inner_done(trace: Trace) -> None:
+    entry = issued(trace, 1, Tool("__composite", "t"), sent=False)
+    entry.inner = Trace(trace.meter)
+    answered(entry.inner, 1, WRITE)
+
+
+@pytest.mark.parametrize(
+    ("make", "resumable"),
+    [
+        (open_write, False),
+        (open_read, True),
+        (open_put, True),
+        (waiting_write, True),
+        (failed_write, False),
+        (cut_write, False),
+        (caught_failure, True),
+        (cut_after_failure, True),
+        (inner_write, False),
+        (inner_done, True),
+    ],
+)
+def test_a_chain_is_resumed_only_where_nothing_can_happen_twice(make: Make, resumable: bool) -> None:
+    trace = Trace()
+    make(trace)
+    assert (trace.lost() is None) is resumable
+    if resumable:
+        trace.rewind()
+    else:
+        with pytest.raises(ResumeRefused, match="sent and never answered"):
+            trace.rewind()
+
+
+def test_a_failure_the_code_has_dealt_with_is_given_again() -> None:
+    trace = Trace()
+    caught_failure(trace)
+    trace.rewind()
+    assert trace.steps == [(1,), (2,)]
+    issued(trace, 1, WRITE, sent=False)
+    (entry,) = trace.next_step()
+    assert entry.fate is Fate.FAILED
+
+
+def test_what_time_cut_off_is_issued_anew_and_the_clock_goes_on_from_there() -> None:
+    trace = Trace()
+    answered(trace, 1, WRITE)
+    trace.answer(issued(trace, 2, READ), Outcome(False, {}, fate=Fate.CUT))
+    trace.deliver([2], clock=3)
+    issued(trace, 3, WRITE, sent=False)  # the code tried something else when it was over
+    trace.ended([10, 20, 30, 40, 50])
+    trace.rewind()
+    assert list(trace.entries) == [1, 2]
+    assert trace.steps == [(1,), ()]
+    assert list(trace.readings) == [10, 20, 30]
+
+
+def test_a_copy_leaves_the_original_alone() -> None:
+    trace = Trace()
+    inner_done(trace)
+    copy = trace.copy()
+    copy.rewind()
+    issued(copy, 1, Tool("__composite", "t"), sent=False)
+    copy.go_on()
+    inner = copy.entries[1].inner
+    assert inner is not None
+    issued(inner, 1, WRITE)
+    inner.next_step()
+    issued(inner, 2, WRITE)
+    original = trace.entries[1].inner
+    assert original is not None
+    assert list(original.entries) == [1]
+    assert trace.meter.bytes < copy.meter.bytes
