@@ -20,10 +20,11 @@ from gatemini.model import Tool
 from gatemini.search.best import BestRanker, embedding_texts
 from gatemini.search.bm25 import K1, B
 from gatemini.search.classic import NAME_WEIGHT, ClassicRanker
-from gatemini.search.embeddings import Embedder, Vectors
+from gatemini.search.embeddings import Embedder
 from gatemini.search.names import NameOrder
 from gatemini.search.postings import Floats
 from gatemini.search.ranked import Ranked
+from gatemini.search.vectors import Vectors
 from gatemini.search.words import MAX_QUERY, STOP_WORDS, plain_tokens, squash
 
 Ranking = Literal["best", "classic"]
