@@ -7,10 +7,11 @@ gives the place: the first token that no reading of the text can go on with.
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from tree_sitter import LogType, Node, Parser
 
-from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, with_functions
+from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, parse, with_functions
 from gatemini_sandbox.positions import SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -33,7 +34,8 @@ _LOOKALIKES = {
     "\uff1b": ";",
     "\uff0c": ",",
 }
-_MARKUP = re.compile(r"<([A-Za-z][\w.]*)(?:\s[^<>]*)?>[\s\S]*</\1>|<[A-Za-z][\w.]*(?:\s[^<>]*)?/>|<>")
+_TAG = re.compile(r"<([A-Za-z][\w.]{0,40}|)(?:\s[^<>]{0,200})?/?>")
+TAGS_LOOKED_AT = 20
 _CLOSING = {"{": "}", "(": ")", "[": "]", "${": "}"}
 
 
@@ -49,20 +51,33 @@ def syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxS
     if not parsed.data[offset:].strip():
         reason = "Unexpected end of the code"
         hint = _unclosed(parsed, submitted)
-    elif word in _CLOSING.values() and not _open_brackets(parsed, offset):
-        reason, hint = f"Unexpected token `{word}`", "no bracket is open here"
-    elif reason.startswith(("Unexpected token", "Expected a semicolon")) or not reason:
-        reason = f"Unexpected token `{word}`"
-    else:
-        reason = re.sub(
-            r"found `(?:Identifier|string|number)`", lambda _: f"found `{word}`", reason.split("; ")[0]
-        )
-    if (
-        _MARKUP.search(submitted.text)
-        and "<" in submitted.text[: len(parsed.data[:offset].decode("utf-8", "replace"))]
-    ):
+    elif reason.startswith(("Unexpected token", "Expected")) or not reason:
+        stray = word in _CLOSING.values() and not _open_brackets(parsed, offset)
+        hint = "no bracket is open here" if stray else None
+        if stray or not reason.startswith("Expected `"):
+            reason = f"Unexpected token `{word}`"
+        reason = re.sub(r"found `(?:Identifier|string|number)`", lambda _: f"found `{word}`", reason)
+    if _is_markup(submitted.text, len(parsed.data[:offset].decode("utf-8", "replace"))):
         hint = "JSX is not supported: return data or a string instead of elements"
+    reason = reason.split("; ")[0]
     return _error(reason, submitted, offset, hint)
+
+
+def statement_start(submitted: SourceText, line: int, column: int) -> tuple[int, int]:
+    """Where the innermost statement around a place begins: the engine's columns of syntax errors are rough."""
+    offset = submitted.offset(line, column)
+    node = parse(submitted.data).root.descendant_for_byte_range(offset, offset)
+    while node is not None and not node.type.endswith(("_statement", "_declaration")):
+        node = node.parent
+    return (line, column) if node is None else submitted.position(node.start_byte)
+
+
+def _is_markup(code: str, end: int) -> bool:
+    """Whether an element of JSX begins before the place the parser stopped at, or right there."""
+    for match in islice(_TAG.finditer(code), TAGS_LOOKED_AT):
+        if match.start() < end and (match[0].endswith("/>") or f"</{match[1]}>" in code):
+            return True
+    return False
 
 
 def check_characters(parsed: Parsed, submitted: SourceText) -> None:

@@ -78,28 +78,19 @@ _QUERY = Query(
     + f"[{' '.join(f'({kind})' for kind in sorted(ANY_FUNCTION))}] @function",
 )
 
+# White space and comments, taken whole: possessive, since comments upon comments would else be tried in every split.
+_TRIVIA = rb"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+"
+_BETWEEN = re.compile(_TRIVIA)
 # What could continue the statement above it, had the type between them not ended that statement.
-CONTINUES = re.compile(
-    rb"(?:\s|//[^\n]*|/\*.*?\*/)*\n(?:\s|//[^\n]*|/\*.*?\*/)*[(\[`+\-*/,.<>=&|^?%]", re.DOTALL
-)
+_CONTINUING = frozenset(b"([`+-*/,.<>=&|^?%")
 
 # Tokens found by their text: a pattern with an inner token would keep one state per level of nesting in the cursor,
 # which is quadratic for `1+1+1+…`. (text, token, kind of its parent, what it is called here)
 _TOKENS = (
-    (
-        re.compile(rb"!(?=\s*(?:/\*.*?\*/\s*|//[^\n]*\n\s*)*:)", re.DOTALL),
-        "!",
-        "variable_declarator",
-        "definite",
-    ),
-    (
-        re.compile(rb"\?(?=\s*(?:/\*.*?\*/\s*|//[^\n]*\n\s*)*[(<])", re.DOTALL),
-        "?",
-        "method_definition",
-        "definite",
-    ),
-    (re.compile(rb"(?<!=)>(?=\s*[`(])"), ">", "binary_expression", "greater"),
-    (re.compile(rb"\busing(?=\s+[\w$])"), "using", "assignment_expression", "using"),
+    (re.compile(rb"!(?=" + _TRIVIA + rb":)"), "!", "variable_declarator", "definite"),
+    (re.compile(rb"\?(?=" + _TRIVIA + rb"[(<])"), "?", "method_definition", "definite"),
+    (re.compile(rb"(?<!=)>(?=\s*+[`(])"), ">", "binary_expression", "greater"),
+    (re.compile(rb"\busing(?=\s++[\w$])"), "using", "assignment_expression", "using"),
 )
 
 # Each round of repairs sees what the one before uncovered; real code needs one or two.
@@ -108,7 +99,7 @@ MAX_REPAIRS = 32
 _SEPARATOR = re.compile(b"\xe2\x80[\xa8\xa9]")
 _KEYWORD_ALONE = re.compile(
     rb"\b(?:let|new|export|public|private|protected|readonly|abstract|override|declare)\b"
-    rb"(?=[ \t]*(?:/\*[^\n]*?\*/[ \t]*)*(?:\n|//|/\*[^\n]*\n))"
+    rb"(?=(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?:\n|//|/\*))"
 )
 _INVISIBLE = re.compile(b"\xe2\x80\x8b|\xe2\x81\xa0")
 TEXTUAL = frozenset(["string_fragment", "string", "template_string", "regex_pattern", "escape_sequence"])
@@ -182,6 +173,14 @@ def parse(data: bytes) -> Parsed:
         breaks.extend(start for start, _end in gaps)
         nodes = collect(seen, tree.root_node)
     return Parsed(data, tree, nodes, breaks)
+
+
+def continues(data: bytes, end: int) -> bool:
+    """Whether the next token stands on another line and could go on with what ends here."""
+    between = _BETWEEN.match(data, end)
+    if between is None or b"\n" not in between[0]:
+        return False
+    return between.end() < len(data) and data[between.end()] in _CONTINUING
 
 
 def parse_tree(data: bytes) -> Tree:
@@ -258,7 +257,7 @@ def _missing_breaks(data: bytes, nodes: list[tuple[str, Node]]) -> set[tuple[int
                 gaps.add(inside)
         elif kind in ("as_expression", "satisfies_expression"):
             # `a as T` newline `(`: not callable without parentheses, so a new statement begins.
-            parent = node.parent if CONTINUES.match(data, code_end(node)) else None
+            parent = node.parent if continues(data, code_end(node)) else None
             if parent is not None and parent.type in ("call_expression", "subscript_expression"):
                 following = parent.child(1)
                 if following is not None and following.start_byte >= node.end_byte:

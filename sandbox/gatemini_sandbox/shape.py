@@ -197,8 +197,10 @@ class Shaper:
         trailing = _expression(last)
         if self._default is not None and not self._called_at_top(statements, self._default):
             shape.kind = "module"
-            call = self._default if self._default_class else _called(self._default)
-            shape.suffix = f"\nreturn {call};"
+            if self._default_class:
+                shape.declared_never_called = self._default  # a class is neither a value nor called
+            else:
+                shape.suffix = f"\nreturn {_called(self._default)};"
             return
         if self._is_commonjs(statements):
             shape.kind = "commonjs"

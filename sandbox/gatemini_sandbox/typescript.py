@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from gatemini_sandbox.emit import Emitter
-from gatemini_sandbox.parse import CONTINUES, Parsed, code_end, text
+from gatemini_sandbox.parse import Parsed, code_end, continues, text
 from gatemini_sandbox.positions import Patch, SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -154,7 +154,7 @@ class Eraser:
     def _separator(self, node: Node) -> bytes:
         """A semicolon if the statement ends with this node and the next line could continue it."""
         end = code_end(node)
-        if CONTINUES.match(self._data, end) is None:
+        if not continues(self._data, end):
             return b""
         current: Node | None = node
         while current is not None and code_end(current) == end:

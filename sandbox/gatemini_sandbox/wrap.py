@@ -15,7 +15,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 
 from gatemini_sandbox import oxc
-from gatemini_sandbox.diagnose import check_awaits, check_characters, syntax_error
+from gatemini_sandbox.diagnose import check_awaits, check_characters, statement_start, syntax_error
 from gatemini_sandbox.facts import Facts, gather
 from gatemini_sandbox.parse import Parsed, parse
 from gatemini_sandbox.positions import Patch, Patched, SourceText
@@ -75,6 +75,10 @@ class Program:
     def position(self, line: int, byte_column: int) -> tuple[int, int]:
         """The guest's 1-based line and byte column in `js` -> line and column in the submitted text."""
         return self._positions(line, byte_column)
+
+    def statement(self, line: int, column: int) -> tuple[int, int]:
+        """Where the innermost statement around a submitted place begins; for syntax errors only the guest finds."""
+        return statement_start(SourceText(self.source), line, column)
 
 
 _cache: OrderedDict[bytes, Program] = OrderedDict()

@@ -236,3 +236,22 @@ def test_a_program_with_a_piece_cut_out_is_run_or_refused_in_words(name, data):
     end = data.draw(st.integers(start, min(len(code), start + 40)))
     result = outcome(code[:start] + code[end:])
     assert isinstance(result, Program) or result.message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "return " + "[" * 20_000 + "]" * 20_000,
+        "return x" + " as any" * 20_000,
+        "return 1" + "+1" * 50_000,
+        "{" * 10_000 + "await 1;" * 50 + "}" * 10_000,
+        "a as T\n(b)\n" * 5_000,
+        "let " + "/**/" * 20_000 + "x = 1; x!" + "/**/" * 20_000,
+        "let a = b as T" + "\n" * 50_000 + "c",
+        "<a>" * 20_000,
+    ],
+    ids=["arrays", "casts", "sums", "blocks", "breaks", "comments", "line feeds", "tags"],
+)
+def test_deep_or_repetitive_code_takes_no_more_than_linear_work(code):
+    # Each of these once took minutes; what matters here is that it ends.
+    assert outcome(code) is not None

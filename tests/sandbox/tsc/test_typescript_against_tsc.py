@@ -14,17 +14,22 @@ from typing import Any
 
 import pytest
 
+from fixtures.npm import missing
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.wrap import prepare
 
 HERE = Path(__file__).parent
 NPM = HERE.parents[1] / "npm"
 CASES = HERE.parent / "cases"
-COMPOSED = 260
+COMPOSED = 300
 # Node starts, compiles and runs some three hundred programs well within this.
 NODE_SECONDS = 120
 
-pytestmark = [pytest.mark.npm, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.npm,
+    pytest.mark.slow,
+    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
+]
 
 # Where TypeScript itself allows no line break, after and before these words.
 STAYS_BEFORE = frozenset(
