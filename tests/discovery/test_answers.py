@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -270,3 +271,43 @@ def test_the_bytes_of_a_definition_are_those_of_its_json(odd: str) -> None:
         }
         assert definition_bytes(tool) == len(json.dumps(entry, separators=(",", ":")))
     assert definition_bytes(Tool("b", "t", "", {"properties": {"a": {"const": 10**30}}})) > 0
+
+
+def test_a_name_with_blanks_around_it_is_taken_but_an_exact_one_comes_first() -> None:
+    assert info(" exa.crawl\n")["name"] == "exa.crawl"
+    registry = Registry()
+    registry.replace("b", [Tool("b", "t"), Tool("b", "t ")])
+    assert tool_info(registry, {"tool_name": "b.t "})["name"] == "b.t "
+
+
+def test_huge_descriptions_and_schemas_stay_within_what_clients_take() -> None:
+    registry, index = catalog()
+    registry.replace(
+        "big",
+        [
+            Tool(
+                "big",
+                f"huge_{i}",
+                "word " * 13_000,
+                {"properties": {f"p{j}": {"type": "string"} for j in range(4_000)}},
+            )
+            for i in range(50)
+        ],
+    )
+    answer = search_tools(registry, index, {"query": "huge word", "limit": 50, "brief": False})
+    assert len(json.dumps(answer)) < 100_000
+    assert "are cut" in answer["note"]
+    assert all(len(row["description"]) > 1_000 for row in answer["results"])
+    full = tool_info(registry, {"tool_name": "big.huge_1", "detail": "full"})
+    assert len(json.dumps(full)) < 100_000
+    assert "input_schema" not in full
+    assert "the declaration stands for it" in full["note"]
+    assert "is cut" in full["note"]
+
+
+def test_any_json_writer_takes_an_answer() -> None:
+    registry = Registry()
+    odd = {"properties": {"a\ud800": {"const": 10**30, "description": "\udfff"}}, "required": ["a\ud800"]}
+    registry.replace("b", [Tool("b", "t\ud800", "lone \ud800", odd, odd)])
+    for detail in ("brief", "full"):
+        orjson.dumps(tool_info(registry, {"tool_name": "b.t\ud800", "detail": detail}))

@@ -146,12 +146,13 @@ def test_every_schema_of_the_zoo_compiles_and_its_call_fits() -> None:
     assert compile_errors(modules) == []
 
 
-@pytest.mark.parametrize("backend", ["files-eu", "delete", "fetch", "2x", "__composite", "日本"])
-def test_every_odd_name_compiles_and_its_call_fits(backend: str) -> None:
-    tools = [Tool(backend, name, "odd */ name", TREE, TREE) for name in NAMES]
-    modules = [module_of(f"d{i}", tool) for i, tool in enumerate(tools)]
-    modules += [{"name": f"s{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
-    modules.append({"name": "all", "text": backend_declarations(tools)})
+def test_every_odd_name_compiles_and_its_call_fits() -> None:
+    modules = []
+    for number, backend in enumerate(["files-eu", "delete", "fetch", "2x", "__composite", "日本"]):
+        tools = [Tool(backend, name, "odd */ name", TREE, TREE) for name in NAMES]
+        modules += [module_of(f"d{number}_{i}", tool) for i, tool in enumerate(tools)]
+        modules += [{"name": f"s{number}_{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
+        modules.append({"name": f"all{number}", "text": backend_declarations(tools)})
     assert compile_errors(modules) == []
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from gatemini.config.schema import BackendConfig
-from gatemini.errors import InvalidRequest
+from gatemini.errors import InvalidRequest, ToolNotFound
 from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.search.index import Hit, SearchIndex
@@ -26,7 +26,7 @@ from gatemini.server.definitions import MAX_LIMIT, tool_definitions
 from gatemini.types.identifiers import call_expression
 from gatemini.types.schema import parameters, required_parameters
 from gatemini.types.typescript import declaration, signature
-from gatemini.types.wording import first_sentence, visible
+from gatemini.types.wording import first_sentence, shorten, visible
 
 __all__ = [
     "call_of",
@@ -39,6 +39,11 @@ __all__ = [
     "tool_info",
 ]
 
+ANSWER_CHARS = 60_000
+"""Characters of descriptions in one answer: with all else it stays below what an unknown client cuts."""
+PART_CHARS = 24_000
+"""Longest part of a full `tool_info`; four such parts stay below what an unknown client cuts."""
+_WHOLE_BITS = 63
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
 _OPTIONAL_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*):-[^}]*\}")
 
@@ -50,10 +55,14 @@ def definition_bytes(tool: Tool) -> int:
         entry["outputSchema"] = tool.output_schema
     if tool.annotations:
         entry["annotations"] = tool.annotations
+    return _json_size(entry)
+
+
+def _json_size(value: Any) -> int:
     try:
-        return len(orjson.dumps(entry))
+        return len(orjson.dumps(value))
     except (TypeError, ValueError, RecursionError):
-        return len(repr(entry))  # huge integers, lone surrogates: near enough for an estimate
+        return len(repr(value))  # huge integers, lone surrogates: near enough
 
 
 def call_of(registry: Registry, tool: Tool) -> str:
@@ -92,6 +101,8 @@ def search_tools(
         "results": [_row(registry, hit, brief=asked["brief"]) for hit in found.hits],
         "total": found.total,
     }
+    if _cut_evenly(answer["results"]):
+        notes.append("long descriptions are cut; tool_info with detail full shows one whole")
     if found.try_also:
         answer["try_also"] = {visible(b): [visible(w) for w in words] for b, words in found.try_also.items()}
     if found.did_you_mean:
@@ -115,6 +126,22 @@ def _row(registry: Registry, hit: Hit, *, brief: bool) -> Json:
         row["tags"] = [visible(tag) for tag in tool.tags]
     row["call"] = call_of(registry, tool)
     return row
+
+
+def _cut_evenly(rows: list[Json]) -> bool:
+    """Bring the descriptions of an answer within `ANSWER_CHARS` by cutting the longest; whether any was cut."""
+    lengths = sorted(len(row["description"]) for row in rows)
+    room, longest = ANSWER_CHARS, 0
+    for position, length in enumerate(lengths):
+        longest = room // (len(lengths) - position)
+        if length > longest:
+            break
+        room -= length
+    else:
+        return False
+    for row in rows:
+        row["description"] = shorten(row["description"], longest)
+    return True
 
 
 def list_tools_meta(registry: Registry, arguments: Any) -> Json:
@@ -150,25 +177,52 @@ def _cursor_name(cursor: str) -> str:
 def tool_info(registry: Registry, arguments: Any) -> Json:
     """Answer of `tool_info`, brief or full."""
     asked, _ = read_arguments("tool_info", arguments)
-    tool = registry.resolve(asked["tool_name"].strip())
+    tool = _named(registry, asked["tool_name"])
     answer: Json = {"name": visible(tool.qualified), "backend": visible(tool.backend)}
+    notes: list[str] = []
     if asked["detail"] == "brief":
         answer["description"] = first_sentence(tool.description)
         answer["parameters"] = [visible(name) for name in parameters(tool.input_schema)]
         answer["signature"] = signature(tool)
         answer["call"] = call_of(registry, tool)
     else:
-        answer["description"] = visible(tool.description, lines=True)
-        answer["input_schema"] = shown(tool.input_schema)
-        if tool.output_schema is not None:
-            answer["output_schema"] = shown(tool.output_schema)
-        answer["annotations"] = shown(tool.annotations)
-        answer["declaration"] = declaration(tool)
+        notes += _fill(answer, tool)
         answer["call"] = call_of(registry, tool)
-    notes = _notes(registry, tool)
+    notes += _notes(registry, tool)
     if notes:
         answer["note"] = "; ".join(notes)
     return answer
+
+
+def _named(registry: Registry, name: str) -> Tool:
+    """The tool of that name, which may have blanks around it that nobody meant."""
+    try:
+        return registry.resolve(name)
+    except ToolNotFound:
+        if name == name.strip():
+            raise
+    return registry.resolve(name.strip())
+
+
+def _fill(answer: Json, tool: Tool) -> list[str]:
+    """Everything about a tool, but no part so long that a client would cut the answer; notes on what was cut."""
+    notes: list[str] = []
+    answer["description"] = visible(tool.description, lines=True)
+    if len(answer["description"]) > PART_CHARS:
+        notes.append(f"the description has {len(answer['description'])} characters and is cut")
+        answer["description"] = shorten(answer["description"], PART_CHARS)
+    schemas = (("input_schema", tool.input_schema), ("output_schema", tool.output_schema))
+    for name, schema in schemas:
+        if schema is None:
+            continue
+        size = _json_size(schema)
+        if size > PART_CHARS:
+            notes.append(f"{name} has {size} characters and is left out; the declaration stands for it")
+        else:
+            answer[name] = shown(schema)
+    answer["annotations"] = shown(tool.annotations)
+    answer["declaration"] = declaration(tool)
+    return notes
 
 
 def _notes(registry: Registry, tool: Tool) -> list[str]:
@@ -184,9 +238,11 @@ def _notes(registry: Registry, tool: Tool) -> list[str]:
 
 
 def shown(value: Any, depth: int = 0) -> Any:
-    """A JSON value with every hidden character in its strings and keys escaped."""
+    """A JSON value with every hidden character in its strings and keys escaped; any JSON writer takes it."""
     if isinstance(value, str):
         return visible(value, lines=True)
+    if isinstance(value, int) and value.bit_length() > _WHOLE_BITS:
+        return str(value)
     if depth > 200:
         return None
     if isinstance(value, Mapping):
@@ -201,7 +257,7 @@ def get_required_keys_for_tool(
 ) -> Json:
     """Answer of `get_required_keys_for_tool`; `keys(backend)` is (names, missing names), as `keys_of` gives."""
     asked, _ = read_arguments("get_required_keys_for_tool", arguments)
-    tool = registry.resolve(asked["tool_name"].strip())
+    tool = _named(registry, asked["tool_name"])
     names, missing = keys(tool.backend)
     return {
         "tool": visible(tool.qualified),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatemini.server.budgets import DESCRIPTION_CHARS
-from gatemini.types.wording import one_line, shorten
+from gatemini.types.wording import counted, one_line, shorten
 
 _STEPS = """This gateway holds {count}. They are not in your tool list: find them here and call them in TypeScript.
 
@@ -43,7 +43,7 @@ def instructions(inventory: Sequence[tuple[str, int]] = ()) -> str:
     if not inventory:
         count = "the tools of several backends"
     else:
-        count = f"{tools} tool{'s' * (tools != 1)} of {len(inventory)} backend{'s' * (len(inventory) != 1)}"
+        count = f"{counted(tools, 'tool')} of {counted(len(inventory), 'backend')}"
     text = _STEPS.format(count=count, backends="")
     ordered = sorted(inventory, key=lambda entry: (-entry[1], entry[0]))
     names = ", ".join(shorten(one_line(name), 40) for name, _ in ordered)

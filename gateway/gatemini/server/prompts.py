@@ -15,7 +15,7 @@ from gatemini.server.guides import STEPS
 from gatemini.server.resources import View, backend_rows
 from gatemini.types.schema import required_parameters
 from gatemini.types.typescript import declaration
-from gatemini.types.wording import first_sentence, visible
+from gatemini.types.wording import counted, first_sentence, visible
 
 _MATCHES = 5
 
@@ -57,7 +57,7 @@ def get_prompt(view: View, index: SearchIndex, name: str, arguments: Mapping[str
 def _discover(view: View, index: SearchIndex) -> str:
     tools = view.registry.tools()
     backends = view.registry.backends()
-    text = f"This gateway has {len(tools)} tools of {len(backends)} backends right now.\n\n{STEPS}\n"
+    text = f"This gateway has {counted(len(tools), 'tool')} of {counted(len(backends), 'backend')} right now.\n\n{STEPS}\n"
     if not tools:
         return text + "\nNo backend has listed tools yet; read gatemini://health to see why.\n"
     first = _largest(view)

@@ -20,7 +20,7 @@ from gatemini.registry import Registry
 from gatemini.server.discovery import call_of, shown, tool_info
 from gatemini.server.guides import CALL_TOOL_CHAIN, GUIDES, NAMES, STEPS
 from gatemini.types.typescript import backend_declarations
-from gatemini.types.wording import LINE_CHARS, first_sentence, shorten, visible
+from gatemini.types.wording import LINE_CHARS, counted, first_sentence, shorten, visible
 
 JSON_TYPE = "application/json"
 MARKDOWN = "text/markdown"
@@ -196,7 +196,7 @@ def _overview(view: View) -> str:
     )
     states = {status.name: status.state for status in view.statuses}
     lines = [
-        f"- {visible(name)}: {count} tool{'s' * (count != 1)}{_state_note(states.get(name))}"
+        f"- {visible(name)}: {counted(count, 'tool')}{_state_note(states.get(name))}"
         for name, count in counts[:_NAMES_SHOWN]
     ]
     if len(counts) > _NAMES_SHOWN:
@@ -204,7 +204,7 @@ def _overview(view: View) -> str:
         lines.append(f"- and {len(counts) - _NAMES_SHOWN} more with {rest} tools (gatemini://backends)")
     example = f"\nFor example: `{call_of(view.registry, tools[0])}`\n" if tools else ""
     return (
-        f"# Gatemini\n\n{len(tools)} tools of {len(counts)} backends, reached through seven tools.\n\n"
+        f"# Gatemini\n\n{counted(len(tools), 'tool')} of {counted(len(counts), 'backend')}, reached through seven tools.\n\n"
         f"## Steps\n{STEPS}\n{example}\n## Backends\n" + "\n".join(lines) + "\n\n## Read on\n"
         "gatemini://tools (index), gatemini://guide/call_tool_chain, gatemini://guide/discovery, "
         "gatemini://guide/results, gatemini://types/{backend_name}, gatemini://health\n"
@@ -301,7 +301,7 @@ def _health_row(status: Status) -> Json:
 
 def _llms(view: View) -> str:
     tools = view.registry.tools()
-    head = f"# Gatemini: {len(tools)} tools\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
+    head = f"# Gatemini: {counted(len(tools), 'tool')}\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
     room = max(_LLMS_TOKENS, 12 * len(tools)) * _BYTES_PER_TOKEN - len(head.encode())
     names = sum(len(visible(tool.name).encode()) + 5 for tool in tools)
     chars = max(_SHORTEST_LINE, min(LINE_CHARS, (room - names) // max(1, len(tools))))
@@ -312,7 +312,7 @@ def _llms(view: View) -> str:
 
 def _llms_full(view: View) -> str:
     tools = view.registry.tools()
-    head = f"# Gatemini: {len(tools)} tools\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
+    head = f"# Gatemini: {counted(len(tools), 'tool')}\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
     parts = [
         f"\n## {visible(space)}\n```ts\n{backend_declarations(members).replace('```', '` ` `')}```\n"
         for space, members in _by_space(tools).items()

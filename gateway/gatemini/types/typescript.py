@@ -31,7 +31,7 @@ _DOC_CHARS = 300
 _CACHED = 8_192
 """Declarations and signatures kept; about the tools of a very large catalog."""
 
-_FULL = Layout(depth=16, enum=64, doc_chars=160, max_chars=24_000)
+_FULL = Layout(depth=16, enum=64, doc_chars=160, max_chars=20_000)
 _SIGNATURES = (
     Layout(depth=4, enum=8, doc_chars=0, max_chars=2_000),
     Layout(depth=2, enum=4, doc_chars=0, max_chars=2_000),

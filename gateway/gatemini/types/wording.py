@@ -74,6 +74,11 @@ def one_line(text: str) -> str:
     return _SPACES.sub(" ", visible(text, lines=True)).strip()
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 tool`, `2 tools`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def shorten(text: str, limit: int) -> str:
     """`text`, or its beginning and `...`, never longer than `limit` and never cut inside a character."""
     if len(text) <= limit:
