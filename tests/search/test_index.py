@@ -128,6 +128,13 @@ def test_a_mended_query_is_shown() -> None:
     assert index_of().search("create pull request").did_you_mean is None
 
 
+def test_a_plain_word_or_a_name_that_no_tool_has_is_no_slip_of_another() -> None:
+    index = index_of([Tool("b", "sent_items", "Things that were sent"), Tool("b", "music", "Play music")])
+    assert names(index, "send") == []
+    assert names(index, "the way to Munich") == []
+    assert names(index, "mucis") == ["b.music"]
+
+
 BAD = [
     "",
     " \n\t",

@@ -320,6 +320,19 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 FOREIGN, FOREIGN_UNSPACED = _foreign()
 """Folded word of another language → English stems; the second for scripts written without spaces."""
 
+ENGLISH: frozenset[str] = frozenset(
+    {
+        *SYNONYMS,
+        *(
+            s
+            for t in (SYNONYMS, SHORT_FORMS, FOREIGN, FOREIGN_UNSPACED)
+            for stems in t.values()
+            for s in stems
+        ),
+    }
+)
+"""Stems of words that are surely no slips of others."""
+
 _BY_BEGINNING: dict[str, list[str]] = {}
 for _word in FOREIGN:
     _BY_BEGINNING.setdefault(_word[:4], []).append(_word)

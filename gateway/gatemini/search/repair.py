@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from rapidfuzz.distance import OSA
 
-from gatemini.search.lexicon import SHORT_FORMS
+from gatemini.search.lexicon import ENGLISH, SHORT_FORMS
 from gatemini.search.postings import Postings
 from gatemini.search.words import stem
 
@@ -75,12 +75,15 @@ class Vocabulary:
         self._pairs.remove(gone, pairs)
 
     def mend(self, word: str) -> Mended | None:
-        """What an unknown `word` (folded, not stemmed) probably means, or None."""
+        """What an unknown `word` (folded, not stemmed) probably means, or None.
+
+        A plain English word that no tool has is no slip of one that some tool has.
+        """
         expanded = self._expand(word)
         if expanded is not None:
             return Mended(dict.fromkeys(expanded, 1.0))
         pieces = self._split(word) if len(word) >= 5 else None
-        near, edits = self._misspelt(word)
+        near, edits = self._misspelt(word) if stem(word) not in ENGLISH else (None, 0)
         # One wrong letter is likelier a slip than a compound of short pieces; two letters are not.
         if pieces is not None and (near is None or _is_convincing(pieces, edits)):
             return self._compound(pieces)
