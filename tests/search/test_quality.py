@@ -84,6 +84,15 @@ def test_the_classic_ladder_is_what_it_was() -> None:
     assert report.categories["exact"].recall[5] >= 0.95
 
 
+@pytest.mark.parametrize("text", ["", " ", "\ud800", "\x00", "😀", "word " * 3_000, "日本語"])
+def test_the_bundled_model_takes_any_text(embedder: Embedder, text: str) -> None:
+    (vector,) = embedder.encode([text])
+    assert vector @ vector == pytest.approx(1.0, abs=1e-3)
+    index_of(
+        [{"backend": "b", "name": text, "description": text, "inputSchema": {}}], "best", embedder
+    ).search(text)
+
+
 def benchmark(ranking: Ranking, model: Embedder | None) -> Report:
     if BENCHMARK is None:
         pytest.skip("GATEMINI_SEARCH_BENCH does not name the folder of the benchmark")

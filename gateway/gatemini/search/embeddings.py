@@ -43,7 +43,7 @@ class SentenceEncoder:
     def encode(self, texts: Sequence[str]) -> Floats:
         if not texts:
             return np.zeros((0, 512), dtype=np.float32)
-        return normalised(self._model.encode([text or " " for text in texts]))
+        return normalised(self._model.encode([_encodable(text) for text in texts]))
 
 
 class StaticEncoder:
@@ -55,7 +55,9 @@ class StaticEncoder:
         self._model: Any = static.from_pretrained(where)
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        return normalised(np.asarray(self._model.encode(list(texts)), dtype=np.float32))
+        return normalised(
+            np.asarray(self._model.encode([_encodable(text) for text in texts]), dtype=np.float32)
+        )
 
 
 def load_embedder(model: str) -> Embedder | None:
@@ -76,6 +78,11 @@ def load_embedder(model: str) -> Embedder | None:
             f"semantic.model: '{model}' cannot be loaded: {error}",
             hint="Name a model2vec directory, a hub model this machine can reach, or 'bundled'.",
         ) from error
+
+
+def _encodable(text: str) -> str:
+    """Never empty, and without the lone surrogates that no tokenizer takes."""
+    return text.encode("utf-8", "replace").decode() or " "
 
 
 def normalised(vectors: Floats) -> Floats:
