@@ -52,7 +52,8 @@ def own_imports(path: Path) -> set[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [
-                f"{node.module}.{a.name}" if f"{node.module}.{a.name}" in modules else node.module for a in node.names
+                f"{node.module}.{a.name}" if f"{node.module}.{a.name}" in modules else node.module
+                for a in node.names
             ]
         found.update(n for n in names if n.split(".")[0] in PACKAGES)
     return found - {module_name(path)}

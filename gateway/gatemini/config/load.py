@@ -59,6 +59,8 @@ class Loaded:
     source: Path | None = None
     keys: Mapping[str, BackendKeys] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    files: frozenset[Path] = frozenset()
+    """Every configuration file that was read: the main one and what it includes, resolved."""
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -359,6 +361,7 @@ class _Loading:
             source=self.source,
             keys={n: BackendKeys(b.keys, b.missing) for n, b in built.items()},
             origins={n: f"{e.document.path}:{e.document.line(e.prefix)}" for n, e in self.entries.items()},
+            files=frozenset(self.read),
         )
 
     def place(self, problem: Problem) -> tuple[bool, str, int]:
