@@ -202,8 +202,10 @@ class Backend:
         except BackendError as failed:
             error = failed
         except Exception as fault:  # one backend's trouble, even a fault of ours, must stay its own
-            logger.exception("backend %s ended by an internal fault", self.config.name)
-            error = BackendCrashed(f"{self.config.name} ended by an internal fault: {fault!r}", sent=True)
+            error = _only_backend_error(fault)
+            if error is None:
+                logger.exception("backend %s ended by an internal fault", self.config.name)
+                error = BackendCrashed(f"{self.config.name} ended by an internal fault: {fault!r}", sent=True)
         finally:
             self._session = None
             self._keep_traces(session)
@@ -503,3 +505,16 @@ class Backend:
         previous.set()
         if changed:
             self._events.state(self.config.name, state)
+
+
+def _only_backend_error(fault: Exception) -> BackendError | None:
+    """The first backend error of a group that holds nothing else: task groups wrap what a transport raises."""
+    if not isinstance(fault, ExceptionGroup):
+        return None
+    ours, others = fault.split(BackendError)
+    while others is None and isinstance(ours, ExceptionGroup):
+        first = ours.exceptions[0]
+        if isinstance(first, BackendError):
+            return first
+        ours = first if isinstance(first, ExceptionGroup) else None
+    return None

@@ -24,6 +24,9 @@ SHOWN_STDERR_BYTES = 2000
 
 logger = logging.getLogger(__name__)
 
+LAST_WORDS_SECONDS = 1.0
+"""How long the stderr of a process that has ended is read on: its end may come after the exit."""
+
 
 @asynccontextmanager
 async def prerequisite_running(config: BackendConfig, children: Children) -> AsyncIterator[None]:
@@ -80,6 +83,8 @@ async def _settle(name: str, wanted: Prerequisite, process: anyio.abc.Process, t
     with anyio.move_on_after(wanted.startup_delay) as delay:
         await process.wait()
     if not delay.cancelled_caught and process.returncode != 0:
+        with anyio.move_on_after(LAST_WORDS_SECONDS):
+            await tail.over.wait()
         said = f": {tail.text()}" if tail.text() else ""
         raise BackendStopped(
             f"{name}: the prerequisite {wanted.command} {describe_exit(process.returncode or 0)}{said}",
@@ -107,6 +112,7 @@ class _Tail:
 
     def __init__(self) -> None:
         self._end = b""
+        self.over = anyio.Event()
 
     async def read(self, stream: anyio.abc.ByteReceiveStream | None) -> None:
         try:
@@ -114,6 +120,8 @@ class _Tail:
                 self._end = (self._end + await stream.receive())[-SHOWN_STDERR_BYTES:]
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             return
+        finally:
+            self.over.set()
 
     def text(self) -> str:
         return " ".join(self._end.decode("utf-8", "replace").split())
