@@ -122,3 +122,12 @@ def test_files_say_what_they_do_and_stay_readable(path: Path) -> None:
     assert ast.get_docstring(ast.parse(text)), f"{relative(path)} has no module docstring"
     assert len(text.splitlines()) <= 550, f"{relative(path)} is too long to read: split it"
     assert path.stem not in {"utils", "helpers", "common"}
+
+
+def test_only_search_imports_numpy() -> None:
+    """`gatemini.search` asks for one BLAS thread before numpy loads; an earlier import would undo that (x30)."""
+    for path in sources():
+        if "numpy" in path.read_text() and "gatemini/search/" not in relative(path):
+            tree = ast.parse(path.read_text())
+            names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+            assert "numpy" not in names, relative(path)

@@ -10,11 +10,10 @@ import functools
 import logging
 
 import anyio
-import numpy as np
 
 from gatemini.cache import Cache
 from gatemini.errors import ConfigError
-from gatemini.search.embeddings import BUNDLED, Embedder, load_embedder
+from gatemini.search.embeddings import BUNDLED, Embedder, as_bytes, as_vector, load_embedder
 from gatemini.search.index import SearchIndex
 
 logger = logging.getLogger(__name__)
@@ -34,6 +33,7 @@ class Embedding:
         self._cache = cache
         self._model = model
         self._wanted = anyio.Event()
+        self._idle = anyio.Event()
         self.problem: str | None = None
         """Why there are no vectors although a model is configured; for `doctor`."""
         self.loaded: str | None = None
@@ -43,11 +43,20 @@ class Embedding:
         """There may be texts without a vector."""
         self._wanted.set()
 
+    async def ready(self) -> None:
+        """Until every tool known now has its vector, or it is known that there will be none."""
+        await self._idle.wait()
+
     async def run(self) -> None:
         """Until cancelled; returns at once where no model is to be had."""
-        if self._model in ("", "none"):
-            return
-        await anyio.sleep(QUIET_START_SECONDS)
+        try:
+            if self._model not in ("", "none"):
+                await anyio.sleep(QUIET_START_SECONDS)
+                await self._supply()
+        finally:
+            self._idle.set()
+
+    async def _supply(self) -> None:
         try:
             embedder = await anyio.to_thread.run_sync(_load_once, self._model, abandon_on_cancel=True)
         except ConfigError as exc:
@@ -62,14 +71,13 @@ class Embedding:
         await self._supply_from_cache(embedder)
         while True:
             await self._encode_pending(embedder)
+            self._idle.set()
             await self._wanted.wait()
-            self._wanted = anyio.Event()
+            self._wanted, self._idle = anyio.Event(), anyio.Event()
 
     async def _supply_from_cache(self, embedder: Embedder) -> None:
         kept = await anyio.to_thread.run_sync(self._cache.embeddings, embedder.name)
-        known = {
-            key: np.frombuffer(data, dtype=np.float32) for key, data in kept.items() if len(data) % 4 == 0
-        }
+        known = {key: as_vector(data) for key, data in kept.items() if len(data) % 4 == 0}
         sizes = {len(vector) for vector in known.values()}
         if len(sizes) == 1:  # a damaged or foreign entry would poison the whole matrix
             self._index.supply(known)
@@ -81,6 +89,4 @@ class Embedding:
             made = dict(zip(pending, vectors, strict=True))
             if not self._index.supply(made):
                 return
-            self._cache.put_embeddings(
-                embedder.name, {key: np.asarray(v, dtype=np.float32).tobytes() for key, v in made.items()}
-            )
+            self._cache.put_embeddings(embedder.name, {key: as_bytes(vector) for key, vector in made.items()})

@@ -116,3 +116,18 @@ def test_the_sandbox_shows_its_imports_and_no_host_function(run: Run) -> None:
     shown = run("sandbox", "inspect").out
     assert facts["guest"]["sha256"] in shown
     assert "refused" in shown
+
+
+def test_search_is_measured_on_ones_own_catalog(run: Run, tmp_path: Path) -> None:
+    queries = tmp_path / "queries.json"
+    queries.write_text(
+        '[{"query": "clock.now", "tools": ["clock.now"]}, {"query": "zzzz", "tools": ["shop.get_order"]}]'
+    )
+    report = run("eval", str(queries), "--json").json
+    assert report["all"]["queries"] == 2
+    assert report["all"]["recall"]["5"] == 0.5
+    assert [miss["query"]["text"] for miss in report["misses"]] == ["zzzz"]
+    shown = run("eval", str(queries))
+    assert shown.code == 0
+    assert "shop.get_order" in shown.out
+    assert run("eval", str(tmp_path / "none.json")).code == 1

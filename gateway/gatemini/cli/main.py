@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": ("catalog", "show one tool: parameters, signature, how to call it"),
     "types": ("catalog", "TypeScript declarations of one backend"),
     "stats": ("catalog", "what the tools would cost in context, and which are used"),
+    "eval": ("evaluation", "does search find the right tools? recall, MRR and misses for your own queries"),
     "doctor": ("doctor", "check config, backends, keys, cache, sandbox and model; say how to mend each"),
     "demo": ("demonstration", "a session with the embedded demo backends"),
     "init": ("starter", "write a commented configuration to begin with"),

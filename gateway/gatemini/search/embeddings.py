@@ -90,3 +90,13 @@ def normalised(vectors: Floats) -> Floats:
     clean = np.nan_to_num(np.asarray(vectors, dtype=np.float32), posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(clean, axis=1, keepdims=True)
     return (clean / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+
+
+def as_bytes(vector: Floats) -> bytes:
+    """A vector as the cache keeps it: little-endian 32-bit floats."""
+    return np.asarray(vector, dtype="<f4").tobytes()
+
+
+def as_vector(data: bytes) -> Floats:
+    """What `as_bytes` wrote."""
+    return np.frombuffer(data, dtype="<f4").astype(np.float32)

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import orjson
-
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.search.index import SearchIndex
 from gatemini.server.definitions import tool_definitions
-from gatemini.server.discovery import get_required_keys_for_tool, list_tools_meta, search_tools, tool_info
+from gatemini.server.discovery import (
+    definition_bytes,
+    get_required_keys_for_tool,
+    list_tools_meta,
+    search_tools,
+    tool_info,
+)
 from gatemini.tracker import Tracker
 
 DISCOVERY_TOOLS = ("search_tools", "list_tools_meta", "tool_info", "get_required_keys_for_tool")
@@ -86,11 +90,4 @@ class Catalog:
         if tools is None:
             self._sizes.pop(backend, None)
         else:
-            self._sizes[backend] = sum(_size(tool) for tool in tools)
-
-
-def _size(tool: Tool) -> int:
-    full = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-    if tool.output_schema is not None:
-        full["outputSchema"] = tool.output_schema
-    return len(orjson.dumps(full, option=orjson.OPT_NON_STR_KEYS))
+            self._sizes[backend] = sum(definition_bytes(tool) for tool in tools)

@@ -1,0 +1,88 @@
+"""`gatemini eval QUERIES`: does search find the right tools of *this* catalog?
+
+The file holds queries with the tools that would be right; the answer is recall@k, MRR and the misses. Above:
+main. Below: search/evaluate.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import typer
+from rich.table import Table
+
+from gatemini.app import App
+from gatemini.cli import shell
+from gatemini.cli.gateway import settle, with_app
+from gatemini.errors import InvalidRequest
+from gatemini.search.evaluate import Query, Report, Scores, evaluate, parse_queries
+
+app = shell.application("Measure search on your own tools.")
+MISSES_SHOWN = 20
+MODEL_SECONDS = 60.0
+"""How long the vectors of a configured model are waited for, so that search is measured as it will be."""
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(app, words)
+
+
+@app.command("eval")
+def evaluation(
+    queries: Annotated[Path, typer.Argument(help="JSON: a list of {query, tools} or {query, needs}.")],
+    config: shell.CONFIG = None,
+    as_json: shell.JSON = False,
+) -> None:
+    """Ask every query of a file and score what search finds."""
+    asked = read_queries(queries)
+
+    async def action(gateway: App) -> Report:
+        await settle(gateway)
+        with anyio.move_on_after(MODEL_SECONDS):
+            await gateway.embedding.ready()
+
+        def search(text: str, limit: int) -> list[str]:
+            return [hit.tool.qualified for hit in gateway.index.search(text, limit=limit).hits]
+
+        return evaluate(search, asked)
+
+    report = with_app(config, action)
+    if as_json:
+        shell.emit(dataclasses.asdict(report))
+    else:
+        show(report)
+
+
+def read_queries(path: Path) -> list[Query]:
+    """The queries of a file; raises InvalidRequest naming the file."""
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise InvalidRequest(
+            f"{path}: {exc}", hint='write [{"query": "read a file", "tools": ["files.read_file"]}, …]'
+        ) from exc
+    return parse_queries(data)
+
+
+def show(report: Report) -> None:
+    """The scores as a table, then the queries whose tools were not among the first five."""
+    table = Table("kind", "queries", "R@1", "R@5", "R@10", "MRR", box=None, pad_edge=False)
+    rows: list[tuple[str, Scores]] = [*report.categories.items(), ("all", report.all)]
+    for name, scores in rows:
+        recall = [f"{scores.recall.get(k, 0.0):.3f}" for k in (1, 5, 10)]
+        table.add_row(name, str(scores.queries), *recall, f"{scores.mrr:.3f}")
+    console = shell.stdout_console()
+    console.print(table)
+    console.print(f"{report.median_ms:.2f} ms a query (median)")
+    for miss in report.misses[:MISSES_SHOWN]:
+        wanted = "; ".join(" or ".join(need) for need in miss.missing)
+        console.print(
+            f"missed: {miss.query.text!r} wants {wanted}; found {', '.join(miss.found[:3]) or 'nothing'}"
+        )
+    if len(report.misses) > MISSES_SHOWN:
+        shell.note(f"{len(report.misses) - MISSES_SHOWN} more misses; --json lists all")
