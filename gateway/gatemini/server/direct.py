@@ -18,6 +18,7 @@ from gatemini.config.secrets import RedactingFormatter, Redactor
 from gatemini.errors import ConfigError
 from gatemini.server.descriptors import Wire, claim_stdio
 from gatemini.server.gateway import build_server
+from gatemini.server.shortcut import Shortcut
 from gatemini.server.stdio import serve_wire
 
 LOG_FORMAT = "gatemini: %(levelname)s %(name)s: %(message)s"
@@ -53,8 +54,10 @@ async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor) -> No
         group.start_soon(_stop_on_signal, group.cancel_scope)
         session = app.new_session()
         try:
-            server = build_server(app.surface(session))
-            async with serve_wire(wire) as (read_stream, write_stream):
+            surface = app.surface(session)
+            shortcut = Shortcut(surface)
+            server = build_server(surface, shortcut)
+            async with serve_wire(wire, shortcut) as (read_stream, write_stream):
                 await server.run(read_stream, write_stream, server.create_initialization_options())
         finally:
             session.close()

@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from gatemini import __version__
 from gatemini.chain.invoke import CallRecord
 from gatemini.errors import GateminiError
+from gatemini.server.shortcut import Shortcut
 from gatemini.server.surface import Surface
 
 logger = logging.getLogger(__name__)
@@ -30,8 +31,8 @@ PROGRESS_BUFFER = 64
 Context = ServerRequestContext[Any, Any]
 
 
-def build_server(surface: Surface) -> Server[Any]:
-    """An SDK server for one client session. `surface` answers; this only translates."""
+def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
+    """An SDK server for one client session. `surface` answers; this only translates, and teaches the `shortcut`."""
     session = surface.session
 
     def note_client(context: Context) -> None:
@@ -70,6 +71,7 @@ def build_server(surface: Surface) -> Server[Any]:
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
         note_client(context)
+        shortcut.learn(context, server.server_info_stamp)
         return types.CallToolResult.model_validate(
             await _call(surface, context, params.name, params.arguments)
         )
@@ -101,6 +103,7 @@ def build_server(surface: Surface) -> Server[Any]:
                 return {**result, **modern}
         return await call_next(ctx)
 
+    server.middleware.clear()  # the SDK's own traces for OpenTelemetry, of which there is no exporter here
     server.middleware.append(lenient_arguments)
     return server
 

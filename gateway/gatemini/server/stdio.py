@@ -1,7 +1,7 @@
 """The client's side of stdio: lines on the claimed stdin and stdout, as streams the SDK serves.
 
 Reading is linear in the message size; writing never blocks the event loop. Above: direct.py. Below:
-descriptors.py and the SDK's message types.
+descriptors.py, shortcut.py (sees each line first) and the SDK's message types.
 """
 
 from __future__ import annotations
@@ -10,15 +10,20 @@ import logging
 import os
 import select
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
 
 import anyio
+import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from gatemini.server.descriptors import Wire
+from gatemini.server.shortcut import Shortcut
 
 logger = logging.getLogger(__name__)
 
@@ -32,26 +37,102 @@ PIPE_BUF = 4096
 """What POSIX promises a writable pipe takes without blocking."""
 
 ReadStream = MemoryObjectReceiveStream[SessionMessage | Exception]
-WriteStream = MemoryObjectSendStream[SessionMessage]
+
+
+class LineWriter:
+    """Lines to the client, whole and in order; what a slow client cannot take at once is written by a thread."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._turn = anyio.Lock(fast_acquire=True)
+        # Held by whichever thread writes: a cancelled caller leaves its thread to finish the line.
+        self._writing = threading.Lock()
+        self.gone = False
+        """Whether the client no longer reads."""
+
+    def send_now(self, line: bytes) -> bool:
+        """Write a line if that cannot block; whether it was written."""
+        if self._writing.locked() or self._turn.locked():
+            return False
+        return self._write_now(line)
+
+    async def send(self, line: bytes) -> None:
+        async with self._turn:
+            if not self.gone and not self._write_now(line):
+                await anyio.to_thread.run_sync(self._write_all, line, abandon_on_cancel=True)
+
+    def _write_now(self, line: bytes) -> bool:
+        if len(line) > PIPE_BUF or self._writing.locked() or not _writable_now(self._fd):
+            return False
+        try:
+            os.write(self._fd, line)
+        except OSError as exc:
+            self._lost(exc)
+        return True
+
+    def _write_all(self, line: bytes) -> None:
+        view = memoryview(line)
+        with self._writing:
+            try:
+                while view:
+                    try:
+                        view = view[os.write(self._fd, view) :]
+                    except BlockingIOError:
+                        select.select([], [self._fd], [])
+            except OSError as exc:
+                self._lost(exc)
+
+    def _lost(self, exc: OSError) -> None:
+        if not self.gone:
+            logger.warning("the client is gone: %s", exc)
+        self.gone = True
+
+
+class SdkLines:
+    """A `LineWriter` as the stream the SDK writes its messages to."""
+
+    def __init__(self, lines: LineWriter) -> None:
+        self._lines = lines
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._lines.gone:
+            raise anyio.BrokenResourceError
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        await self._lines.send(line)
+
+    async def aclose(self) -> None:
+        """The descriptor is the process's own and stays open."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        return None
 
 
 @asynccontextmanager
-async def serve_wire(wire: Wire) -> AsyncIterator[tuple[ReadStream, WriteStream]]:
-    """Streams of messages over `wire`; the read stream ends when the client closes stdin."""
+async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[ReadStream, SdkLines]]:
+    """Streams of what the `shortcut` does not serve; the read stream ends when the client closes stdin."""
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    lines = LineWriter(wire.stdout)
     async with anyio.create_task_group() as group:
-        group.start_soon(_read_lines, wire.stdin, incoming)
-        group.start_soon(_write_lines, wire.stdout, outgoing)
+        shortcut.attach(group, lines)
+        group.start_soon(_read_lines, wire.stdin, shortcut, incoming)
         try:
-            yield read_stream, write_stream
+            yield read_stream, SdkLines(lines)
         finally:
             group.cancel_scope.cancel()
             read_stream.close()
-            write_stream.close()
 
 
-async def _read_lines(fd: int, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+async def _read_lines(
+    fd: int, shortcut: Shortcut, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+) -> None:
     parts: list[bytes] = []  # pieces of the line being read, joined once: linear in its size
     size = 0
     async with incoming:
@@ -67,7 +148,7 @@ async def _read_lines(fd: int, incoming: MemoryObjectSendStream[SessionMessage |
                 parts, oversized, size = [], size + len(line) > MAX_LINE_BYTES, 0
                 if oversized:
                     logger.warning("dropped a client message of more than %d bytes", MAX_LINE_BYTES)
-                else:
+                elif not shortcut.takes(whole):
                     await _deliver(whole, incoming)
             if rest:
                 size += len(rest)
@@ -104,32 +185,9 @@ async def _read_some(fd: int) -> bytes:
         return b""
 
 
-async def _write_lines(fd: int, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    async with outgoing:
-        async for item in outgoing:
-            line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-            try:
-                if len(line) <= PIPE_BUF and _writable_now(fd):
-                    os.write(fd, line)
-                else:  # the client may be slow to read: a thread may block on it, the loop may not
-                    await anyio.to_thread.run_sync(_write_all, fd, line, abandon_on_cancel=True)
-            except OSError as exc:
-                logger.warning("the client is gone: %s", exc)
-                return
-
-
 def _writable_now(fd: int) -> bool:
     if sys.platform == "win32":
         return False
     poll = select.poll()  # not select(): that one refuses descriptors above 1023
     poll.register(fd, select.POLLOUT)
     return any(events & select.POLLOUT for _, events in poll.poll(0))
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(fd, view) :]
-        except BlockingIOError:
-            select.select([], [fd], [])
