@@ -32,6 +32,7 @@ from gatemini.registry import Registry
 from gatemini.search.index import SearchIndex
 from gatemini.server.catalog import Catalog
 from gatemini.server.discovery import keys_of
+from gatemini.server.parking import Parking
 from gatemini.server.registration import Registration
 from gatemini.server.resources import View
 from gatemini.server.session import Session
@@ -74,6 +75,7 @@ class App:
             on_era=self._on_era,
             on_state=self._on_state,
             health=config.health,
+            can_ask={"elicitation": {}},
             record_dir=cache.path.parent / "children",
         )
         self.sandbox = Sandbox(
@@ -86,6 +88,7 @@ class App:
         self._state_changed = anyio.Event()
         self._sessions: list[Session] = []
         self.journals = JournalBook()
+        self.parking = Parking()
         self.catalog = Catalog(
             self.registry, self.index, self.tracker, self.required_keys, self.backend_names
         )
@@ -129,6 +132,7 @@ class App:
         app = cls(loaded, cache, redactor)
         async with anyio.create_task_group() as group:
             await group.start(app.manager.run)
+            await group.start(app.parking.run)
             app.set_composite_tools(loaded.config.composite_tools)
             app._start_backends()
             group.start_soon(app._warm_sandbox)
@@ -166,7 +170,7 @@ class App:
 
     def surface(self, session: Session) -> Surface:
         """What one client sees of this gateway."""
-        return Surface(self.tools, self._view, self.index, session)
+        return Surface(self.tools, self._view, self.index, session, self.parking)
 
     def _view(self, session: Session) -> View:
         return View(

@@ -56,7 +56,6 @@ async def run_composite(tool: Tool, arguments: Json, entry: Entry, invoker: Invo
                 invoker.services,
                 inner,
                 invoker.results,
-                timeout=invoker.timeout,
                 args=arguments,
             )
         except SandboxSyntaxError as exc:

@@ -16,9 +16,10 @@ from typing import Any
 import anyio
 
 from gatemini.chain.arguments import check
+from gatemini.chain.deadline import ChainTime
 from gatemini.chain.dry_run import DryRun
 from gatemini.chain.outcome import Fate, Outcome
-from gatemini.chain.services import ChainServices
+from gatemini.chain.services import Ask, ChainServices
 from gatemini.chain.trace import Entry, Trace
 from gatemini.chain.values import Value, to_value, tool_error
 from gatemini.errors import (
@@ -58,26 +59,29 @@ class CallRecord:
 
 @dataclass(slots=True)
 class Invoker:
-    """The calls of one chain. `deadline` is on `time.monotonic`; `on_call_done` advances the progress.
+    """The calls of one chain. `time` is the chain's; `on_call_done` advances the progress; `ask` reaches the user.
 
     Composite tools get one of their own that shares all but the trace and the `path` of composite names.
     """
 
     services: ChainServices
     results: ResultStore
-    deadline: float
-    timeout: float
+    time: ChainTime
     trace: Trace
     run_composite: Callable[[Tool, Json, Entry, Invoker], Awaitable[Outcome]]
     on_call_done: Callable[[CallRecord], None] | None = None
+    ask: Ask | None = None
     dry_run: DryRun | None = None
     path: tuple[str, ...] = ()
     records: list[CallRecord] = field(default_factory=list)
     guests: dict[int, anyio.Semaphore] = field(default_factory=dict)
     """By depth: how many composite tools of this chain run at once."""
+    on_ask: Ask | None = field(init=False)
+    """One object for all calls of a chain: backends tell by it whom to ask."""
     _in_flight: anyio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
+        self.on_ask = None if self.ask is None else self._asked
         self._in_flight = anyio.Semaphore(self.services.config.max_calls_in_flight)
 
     def nested(self, name: str, trace: Trace) -> Invoker:
@@ -145,7 +149,7 @@ class Invoker:
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
             outcome = await self.services.backends.call_tool(
-                tool.backend, tool.name, checked, timeout=timeout
+                tool.backend, tool.name, checked, timeout=timeout, on_ask=self.on_ask
             )
         notes = (*notes, *outcome.notes)
         if raw:
@@ -176,10 +180,17 @@ class Invoker:
 
     def _time_left(self, backend: str) -> float:
         """Seconds this call may take. Raises ChainTimeout when the chain's own time is over."""
-        left = self.deadline - time.monotonic()
+        left = self.time.left()
         if left <= LAST_MOMENT_SECONDS:
-            raise ChainTimeout.after(self.timeout)
+            raise ChainTimeout.after(self.time.seconds)
         return min(left, self.services.backends.timeout(backend))
+
+    async def _asked(self, method: str, params: Json) -> Json:
+        """A backend's question on its way to the user; the chain's time stands still meanwhile."""
+        if self.ask is None:
+            raise RuntimeError("nobody can be asked")
+        with self.time.standing_still():
+            return await self.ask(method, params)
 
     def _within_limit(self, record: CallRecord) -> None:
         most = self.services.config.max_calls
@@ -197,8 +208,7 @@ class Invoker:
             return Fate.ANSWERED
         if not isinstance(exc, BackendError | ChainTimeout):
             return Fate.ANSWERED  # refused before it left: it would be again
-        over = time.monotonic() >= self.deadline - LAST_MOMENT_SECONDS
-        return Fate.CUT if over else Fate.FAILED
+        return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 
     def _finish(self, record: CallRecord, outcome: str) -> None:
         record.outcome = outcome

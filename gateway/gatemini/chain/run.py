@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import anyio
-
 from gatemini.chain.answer import ChainValue, compose
 from gatemini.chain.composite import run_composite
+from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
 from gatemini.chain.dry_run import DryRun
 from gatemini.chain.failure import Failure, explain, of_error, of_script, of_syntax
@@ -23,7 +22,7 @@ from gatemini.chain.invoke import CallRecord, Invoker
 from gatemini.chain.journal import Journal, SessionJournals
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
 from gatemini.chain.script import GRACE_SECONDS, ScriptRun, run_script
-from gatemini.chain.services import ChainServices
+from gatemini.chain.services import Ask, ChainServices
 from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, SandboxFault
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
@@ -43,6 +42,8 @@ class ChainRequest:
     journals: SessionJournals
     error_chars: int = 10_000
     on_call_done: Callable[[CallRecord], None] | None = None
+    ask: Ask | None = None
+    """How the user is asked what a backend wants to know, if the client can."""
 
 
 @dataclass(slots=True)
@@ -106,11 +107,11 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
     invoker = Invoker(
         services,
         request.results,
-        time.monotonic() + request.timeout,
-        request.timeout,
+        ChainTime(request.timeout),
         journal.trace,
         run_composite,
         request.on_call_done,
+        request.ask,
         DryRun() if dry else None,
     )
     return _Chain(invoker, journal)
@@ -121,7 +122,7 @@ async def _execute(
 ) -> ChainValue:
     plan = parse(cleaned.code, services.is_backend)
     chain.tier = plan.tier
-    with anyio.move_on_after(request.timeout + (GRACE_SECONDS if plan.tier == 3 else 0)):
+    with chain.invoker.time.bound(GRACE_SECONDS if plan.tier == 3 else 0):
         match plan:
             case JsonCall() | SingleCall():
                 return await single(plan, chain.invoker, services)
@@ -131,13 +132,14 @@ async def _execute(
                 return describe(plan, services)
         _check_size(cleaned.code, services.config.max_code_bytes)
         async with services.guests:  # waiting for a place counts as the chain's own time
+            chain.invoker.time.on_still = services.lend_place
             return await _script(cleaned.code, request, services, chain)
     raise ChainTimeout.after(request.timeout)
 
 
 async def _script(code: str, request: ChainRequest, services: ChainServices, chain: _Chain) -> ChainValue:
     try:
-        run = await run_script(code, services, chain.invoker, request.results, timeout=request.timeout)
+        run = await run_script(code, services, chain.invoker, request.results)
     except SandboxSyntaxError as exc:
         raise of_syntax(exc) from exc
     except SandboxError as exc:

@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 
+from gatemini.chain.deadline import ChainTime
 from gatemini.chain.handles import answer_results_call
 from gatemini.chain.interfaces import all_interfaces, interface_of
 from gatemini.chain.invoke import Invoker, error_fields
@@ -35,6 +36,11 @@ SMALL_SOURCE = 16 * 1024
 
 GRACE_SECONDS = 1.0
 """What the guest gets beyond the chain's time to end by itself and hand over its console."""
+
+
+ASKING_SECONDS = 3600.0
+"""What the guest's own clock gets beyond the chain's time if the user may be asked, since that time does not count:
+then only the host ends the chain in time. CPU time is limited all the same."""
 
 
 MINIMUM_SECONDS = 0.001
@@ -78,15 +84,14 @@ async def run_script(
     invoker: Invoker,
     results: ResultStore,
     *,
-    timeout: float,
     args: Any = None,
 ) -> ScriptRun:
-    """Run `code` in a fresh guest until it is done, has failed, or the invoker's deadline (`timeout`) is over.
+    """Run `code` in a fresh guest until it is done, has failed, or the chain's time is over.
 
     Raises SandboxSyntaxError before anything has run, ResumeRefused when the code does not do again what the
     invoker's trace holds. Cancelling it stops the guest and its calls.
     """
-    deadline, trace = invoker.deadline, invoker.trace
+    trace = invoker.trace
     identifiers, ambiguous = services.identifiers()
     if trace.start is not None:
         identifiers = {identifier: name for identifier, name in trace.start.backends if name}
@@ -97,15 +102,15 @@ async def run_script(
     guest = services.sandbox.session(
         program,
         replace(trace.start, clock=trace.readings),
-        wall_seconds=max(MINIMUM_SECONDS, deadline - time.monotonic()),
+        wall_seconds=max(MINIMUM_SECONDS, invoker.time.left()) + (ASKING_SECONDS if invoker.on_ask else 0),
     )
     try:
-        with refusals(), anyio.move_on_after(deadline + GRACE_SECONDS - time.monotonic()):
+        with refusals(), invoker.time.bound(GRACE_SECONDS):
             await _Conversation(guest, run, services, invoker, results).hold()
             if isinstance(run.end, Failed) and run.end.error.limit == "limit.time":
-                run.end.error = _out_of_time(timeout)  # the guest knows only what was left of it
+                run.end.error = _out_of_time(invoker)  # the guest knows only what was left of it
             return run
-        run.end = Failed(_out_of_time(timeout))
+        run.end = Failed(_out_of_time(invoker))
     finally:
         guest.close()
         trace.ended(guest.readings)
@@ -148,15 +153,13 @@ class _Conversation:
                 for call, entry in (*held, *self._issued(step)):
                     tasks.start_soon(self._answer, call, entry)
                 held = []
-                in_time = await _next_batch(self._exchange, step.wake_ms, self._invoker.deadline)
-                if in_time or not step.settled:
-                    # Out of time, the guest itself ends the chain: its console and notes are told with it.
-                    batch = self._exchange.take()
-                    if batch or in_time:
-                        self._trace.deliver([reply.id for reply in batch], len(self._guest.readings))
+                in_time = await _next_batch(self._exchange, step.wake_ms, self._invoker.time)
+                batch = self._exchange.take()
+                if batch or in_time:
+                    self._trace.deliver([reply.id for reply in batch], len(self._guest.readings))
                     step = await self._guest.resume(batch)
                 else:
-                    step = await self._guest.outcome()
+                    step = await self._cut_off(settled=step.settled)
             self._run.end = step
             tasks.cancel_scope.cancel()
         self._run.notes += _unawaited(self._run.end.unawaited, self._run.outcomes)
@@ -189,9 +192,19 @@ class _Conversation:
         """Wait for a timer of the code's as it did before; out of time, the guest ends itself."""
         if self._trace.at_timer:
             self._trace.next_step()
-        left = self._invoker.deadline - time.monotonic()
-        await anyio.sleep(max(0.0, min(left, wake_ms / 1000)))
+        left = self._invoker.time.left()
+        if left <= 0:
+            return await self._cut_off(settled=False)
+        await anyio.sleep(min(left, wake_ms / 1000))
         return await self._guest.resume([])
+
+    async def _cut_off(self, *, settled: bool) -> Step:
+        """The end of a chain whose time is over: its value if the code had come to it, else the error with all
+        that can be told (console, notes)."""
+        end = await self._guest.outcome()
+        if settled or not isinstance(end, Done):
+            return end
+        return Failed(_out_of_time(self._invoker), end.notes, end.console, end.unawaited)
 
     def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
         return [
@@ -255,8 +268,8 @@ def _unawaited(ids: Sequence[int], outcomes: Mapping[int, tuple[str, str]]) -> l
     return [f"{what} not awaited: {'; '.join(shown)}{more}"]
 
 
-def _out_of_time(timeout: float) -> ErrorInfo:
-    error = ChainTimeout.after(timeout)
+def _out_of_time(invoker: Invoker) -> ErrorInfo:
+    error = ChainTimeout.after(invoker.time.seconds)
     return ErrorInfo(error.kind, error.message, limit="limit.time")
 
 
@@ -302,14 +315,17 @@ def _interfaces(program: Program, services: ChainServices) -> Json | None:
     return {name: interface_of(name, services) for name in program.interface_literals}
 
 
-async def _next_batch(exchange: _Exchange, wake_ms: float | None, deadline: float) -> bool:
+async def _next_batch(exchange: _Exchange, wake_ms: float | None, chain_time: ChainTime) -> bool:
     """Until a reply is there or the guest's next timer is due; False when the chain's time is over first."""
-    left = deadline - time.monotonic()
-    if not exchange.ready:
-        wait = left if wake_ms is None else min(left, wake_ms / 1000)
-        with anyio.move_on_after(max(0.0, wait)):
+    due = None if wake_ms is None else time.monotonic() + wake_ms / 1000
+    while not exchange.ready:
+        left = chain_time.left()
+        if left <= 0:
+            return False
+        until_due = left if due is None else due - time.monotonic()
+        if until_due <= 0:
+            return True
+        with anyio.move_on_after(min(left, until_due)):
             await exchange.arrived.wait()
-    if exchange.ready:
-        await anyio.lowlevel.checkpoint()  # what finished in the same tick travels in the same batch
-        return True
-    return time.monotonic() < deadline
+    await anyio.lowlevel.checkpoint()  # what finished in the same tick travels in the same batch
+    return chain_time.left() > 0

@@ -6,7 +6,7 @@ protocol here, so that tests may hand in any object that keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +21,9 @@ from gatemini_sandbox import Sandbox
 
 Progress = Callable[[float, float | None, str | None], None]
 """`(done, total, message)` of one backend call."""
+
+Ask = Callable[[str, Json], Awaitable[Json]]
+"""Puts a question of a backend to the user's client: method and params → its result; raises to refuse."""
 
 Discovery = Callable[[str, Json], object]
 """A discovery meta-tool by name, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
@@ -42,7 +45,14 @@ class Backends(Protocol):
     async def wait_ready(self, name: str, timeout: float) -> None: ...
 
     async def call_tool(
-        self, backend: str, tool: str, arguments: Json, *, timeout: float, on_progress: Progress | None = None
+        self,
+        backend: str,
+        tool: str,
+        arguments: Json,
+        *,
+        timeout: float,
+        on_progress: Progress | None = None,
+        on_ask: Ask | None = None,
     ) -> CallOutcome: ...
 
     async def read_resource(self, backend: str, uri: str, *, timeout: float) -> Json: ...
@@ -61,6 +71,10 @@ class ChainServices:
     discovery: Discovery
     composites: Mapping[str, CompositeTool] = field(default_factory=dict)
     """Composite tools by name; replaced as a whole when the configuration changes."""
+
+    def lend_place(self, lent: bool) -> None:
+        """A chain that waits for the user gives its place among the running guests to another."""
+        self.guests.total_tokens += 1 if lent else -1
 
     def backend_names(self) -> list[str]:
         """Every name a chain may say before the dot: backends, and the namespaces they set."""

@@ -8,7 +8,7 @@ resources.py, prompts.py.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -20,8 +20,10 @@ from mcp.shared.exceptions import MCPError
 from gatemini import __version__
 from gatemini.chain.invoke import CallRecord
 from gatemini.errors import GateminiError
+from gatemini.server.asking import call_and_ask, state_boundary
 from gatemini.server.shortcut import Shortcut
 from gatemini.server.surface import Surface
+from gatemini.server.tools import OnCallDone
 
 logger = logging.getLogger(__name__)
 
@@ -72,9 +74,7 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
         note_client(context)
         shortcut.learn(context, server.server_info_stamp)
-        return types.CallToolResult.model_validate(
-            await _call(surface, context, params.name, params.arguments)
-        )
+        return await call_and_ask(surface, context, params, lambda run: _with_progress(context, run))
 
     server: Server[Any] = Server(
         "gatemini",
@@ -98,12 +98,16 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
             arguments = params.get("arguments")
             if isinstance(params.get("name"), str) and not isinstance(arguments, dict | None):
                 note_client(ctx)
-                result = await _call(surface, ctx, params["name"], arguments)
+                name = params["name"]
+                result = await _with_progress(
+                    ctx, lambda done: surface.call_tool(name, arguments, on_call_done=done)
+                )
                 modern = {"resultType": "complete"} if ctx.protocol_version >= "2026" else {}
                 return {**result, **modern}
         return await call_next(ctx)
 
     server.middleware.clear()  # the SDK's own traces for OpenTelemetry, of which there is no exporter here
+    server.middleware.append(state_boundary(surface.parking, session.id))
     server.middleware.append(lenient_arguments)
     return server
 
@@ -123,10 +127,10 @@ def _or_invalid(answer: Callable[[], Any]) -> Any:
         raise MCPError(code=types.INVALID_PARAMS, message=exc.text()) from exc
 
 
-async def _call(surface: Surface, context: Context, name: str, arguments: Any) -> dict[str, Any]:
-    """One meta-tool, with progress for each finished backend call when the client asked for it."""
+async def _with_progress(context: Context, run: Callable[[OnCallDone | None], Awaitable[Any]]) -> Any:
+    """A meta-tool's run, with progress for each finished backend call when the client asked for it."""
     if not (context.meta or {}).get("progress_token") and not (context.meta or {}).get("progressToken"):
-        return await surface.call_tool(name, arguments)
+        return await run(None)
     send, receive = anyio.create_memory_object_stream[tuple[int, str]](PROGRESS_BUFFER)
     done = 0
 
@@ -145,6 +149,6 @@ async def _call(surface: Surface, context: Context, name: str, arguments: Any) -
     with send, receive:
         async with anyio.create_task_group() as group:
             group.start_soon(forward)
-            result = await surface.call_tool(name, arguments, on_call_done=on_call_done)
+            result = await run(on_call_done)
             send.close()
     return result

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gatemini.chain.services import Ask
 from gatemini.model import Json
 from gatemini.search.index import SearchIndex
 from gatemini.server.instructions import instructions
+from gatemini.server.parking import Parking
 from gatemini.server.prompts import PROMPTS, get_prompt
 from gatemini.server.resources import View, complete, list_resources, list_templates, read_resource
 from gatemini.server.session import Session
@@ -23,13 +25,19 @@ class Surface:
     """One gateway's public face towards one session."""
 
     def __init__(
-        self, tools: MetaTools, view: Callable[[Session], View], index: SearchIndex, session: Session
+        self,
+        tools: MetaTools,
+        view: Callable[[Session], View],
+        index: SearchIndex,
+        session: Session,
+        parking: Parking,
     ) -> None:
         self._tools = tools
         self._view = view
         self._index = index
         self._redactor = tools.redactor
         self.session = session
+        self.parking = parking
         self._definitions: list[Json] | None = None
 
     def tool_definitions(self) -> list[Json]:
@@ -41,9 +49,11 @@ class Surface:
     def instructions(self) -> str:
         return instructions(self._tools.catalog.inventory())
 
-    async def call_tool(self, name: str, arguments: Any, *, on_call_done: OnCallDone | None = None) -> Json:
-        """The MCP result of a meta-tool; failures have `isError`."""
-        return await self._tools.call(name, arguments, self.session, on_call_done=on_call_done)
+    async def call_tool(
+        self, name: str, arguments: Any, *, on_call_done: OnCallDone | None = None, ask: Ask | None = None
+    ) -> Json:
+        """The MCP result of a meta-tool; failures have `isError`. `ask` puts a backend's question to the user."""
+        return await self._tools.call(name, arguments, self.session, on_call_done=on_call_done, ask=ask)
 
     def list_resources(self) -> list[Json]:
         return list_resources()

@@ -16,7 +16,7 @@ import orjson
 from gatemini.chain.answer import well_formed
 from gatemini.chain.invoke import CallRecord
 from gatemini.chain.run import ChainRequest, run_chain
-from gatemini.chain.services import ChainServices
+from gatemini.chain.services import Ask, ChainServices
 from gatemini.config.schema import SandboxConfig
 from gatemini.config.secrets import Redactor
 from gatemini.errors import GateminiError, InvalidRequest
@@ -60,11 +60,17 @@ class MetaTools:
     """Knows every resolved secret: none leaves in an answer, whoever put it there."""
 
     async def call(
-        self, name: str, arguments: Any, session: Session, *, on_call_done: OnCallDone | None = None
+        self,
+        name: str,
+        arguments: Any,
+        session: Session,
+        *,
+        on_call_done: OnCallDone | None = None,
+        ask: Ask | None = None,
     ) -> Json:
-        """The MCP result of one meta-tool as a dict; failures have `isError: true`."""
+        """The MCP result of one meta-tool as a dict; failures have `isError: true`. `ask` reaches the user."""
         try:
-            result, processed = await self._dispatch(name, arguments, session, on_call_done)
+            result, processed = await self._dispatch(name, arguments, session, on_call_done, ask)
         except GateminiError as exc:
             result, processed = error_result(exc.text(), session), 0
         except Exception as exc:
@@ -89,13 +95,18 @@ class MetaTools:
         return {**result, "content": content, **told}
 
     async def _dispatch(
-        self, name: str, arguments: Any, session: Session, on_call_done: OnCallDone | None
+        self,
+        name: str,
+        arguments: Any,
+        session: Session,
+        on_call_done: OnCallDone | None,
+        ask: Ask | None,
     ) -> tuple[Json, int]:
         if name in DISCOVERY_TOOLS:
             unlisted = await self.listed(FIRST_LISTING_SECONDS)
             return _json_result(_with_note(self.catalog.call(name, arguments), unlisted)), 0
         if name == CALL_TOOL_CHAIN:
-            answer = await run_chain(self._chain_request(arguments, session, on_call_done), self.chain)
+            answer = await run_chain(self._chain_request(arguments, session, on_call_done, ask), self.chain)
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
             return _json_result(await self.registration.register(arguments)), 0
@@ -108,7 +119,7 @@ class MetaTools:
         )
 
     def _chain_request(
-        self, arguments: Any, session: Session, on_call_done: OnCallDone | None
+        self, arguments: Any, session: Session, on_call_done: OnCallDone | None, ask: Ask | None
     ) -> ChainRequest:
         asked, _ = read_arguments(CALL_TOOL_CHAIN, arguments)
         budget = budget_for(session.client)
@@ -129,6 +140,7 @@ class MetaTools:
             session.journals,
             budget.error_chars,
             on_call_done,
+            ask,
         )
 
 

@@ -1,0 +1,125 @@
+"""Parked chains: taken up once, by their own session, within their time; and the chain's clock beside them."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import anyio
+import pytest
+
+from gatemini.backends.base import RpcError
+from gatemini.chain.deadline import ChainTime
+from gatemini.model import Json
+from gatemini.server import parking as parking_module
+from gatemini.server.parking import OnCallDone, Parking, Stay
+
+pytestmark = pytest.mark.anyio
+
+Ask = Callable[[str, Json], Awaitable[Json]]
+
+
+@pytest.fixture
+async def parking() -> AsyncIterator[Parking]:
+    async with anyio.create_task_group() as tasks:
+        lot = Parking()
+        await tasks.start(lot.run)
+        yield lot
+        tasks.cancel_scope.cancel()
+
+
+async def asking(ask: Ask, _done: OnCallDone) -> Json:
+    return {"told": await ask("elicitation/create", {"message": "sure?"})}
+
+
+async def parked(parking: Parking, session: str = "s") -> tuple[Stay, str]:
+    stay = parking.start(session, asking)
+    with anyio.fail_after(5):
+        questions = await stay.until_asked(None)
+    assert [q.params for q in questions.values()] == [{"message": "sure?"}]
+    return stay, parking.park(stay)
+
+
+async def test_the_answer_reaches_the_chain_that_asked(parking: Parking) -> None:
+    _, token = await parked(parking)
+    stay = parking.take_up(token, "s")
+    assert stay is not None
+    stay.give({"q1": {"action": "accept"}})
+    assert await stay.until_asked(None) == {"told": {"action": "accept"}}
+    assert parking.waiting == 0
+
+
+async def test_it_is_taken_up_once_and_only_by_its_own_session(parking: Parking) -> None:
+    _, token = await parked(parking)
+    assert parking.take_up(token, "another") is None
+    assert parking.take_up("made up", "s") is None
+    assert parking.take_up(token, "s") is not None
+    assert parking.take_up(token, "s") is None
+
+
+async def test_a_question_without_an_answer_is_put_again(parking: Parking) -> None:
+    _, token = await parked(parking)
+    stay = parking.take_up(token, "s")
+    assert stay is not None
+    stay.give({"another": {}})
+    assert list(await stay.until_asked(None)) == ["q1"]
+
+
+async def test_nobody_answering_in_time_cancels_the_chain(
+    parking: Parking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parking_module, "PARKED_SECONDS", 0.01)
+    stay, token = await parked(parking)
+    with anyio.fail_after(5):
+        await stay.finished.wait()
+    assert stay.result is None
+    assert parking.take_up(token, "s") is None
+    assert parking.waiting == 0
+
+
+async def test_a_call_that_is_cancelled_takes_its_chain_along(parking: Parking) -> None:
+    started = anyio.Event()
+
+    async def endless(_ask: Ask, _done: OnCallDone) -> Json:
+        started.set()
+        await anyio.sleep_forever()
+        return {}
+
+    stay = parking.start("s", endless)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stay.until_asked, None)
+        await started.wait()
+        tasks.cancel_scope.cancel()
+    assert stay.finished.is_set()
+
+
+async def test_one_question_too_many_is_refused(parking: Parking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parking_module, "MOST_PARKED", 2)
+    for _ in range(2):
+        await parked(parking)
+    refused: list[str] = []
+
+    async def chain(ask: Ask, _done: OnCallDone) -> Json:
+        try:
+            return await ask("elicitation/create", {})
+        except RpcError as exc:
+            refused.append(exc.message)
+            return {"refused": True}
+
+    assert await parking.start("s", chain).until_asked(None) == {"refused": True}
+    assert refused == ["2 chains wait for their users already"]
+
+
+async def test_the_clock_of_a_chain_stands_still_while_a_question_is_open() -> None:
+    now = [100.0]
+    lent: list[bool] = []
+    clock = ChainTime(10, lent.append, lambda: now[0])
+    now[0] += 4
+    with clock.bound(1) as scope:
+        with clock.standing_still():
+            assert scope.deadline == float("inf")
+            with clock.standing_still():
+                now[0] += 500
+            assert clock.left() == 6
+        assert clock.left() == 6
+        assert lent == [True, False]
+        assert scope.deadline - anyio.current_time() == pytest.approx(7, abs=0.5)
+    now[0] += 6
+    assert clock.left() <= 0
