@@ -6,6 +6,7 @@ them and saves the cache. Above: server/direct.py, cli/. Below: everything.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -29,6 +30,7 @@ from gatemini.embedding import Embedding
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.registry import Registry
+from gatemini.reload import watch_config
 from gatemini.search.index import SearchIndex
 from gatemini.server.catalog import Catalog
 from gatemini.server.discovery import keys_of
@@ -87,6 +89,7 @@ class App:
         self._hashes: dict[str, str] = {}
         self._state_changed = anyio.Event()
         self._sessions: list[Session] = []
+        self._reload_problem: str | None = None
         self.journals = JournalBook()
         self.parking = Parking()
         self.catalog = Catalog(
@@ -138,6 +141,9 @@ class App:
             group.start_soon(app._warm_sandbox)
             group.start_soon(app.embedding.run)
             group.start_soon(app._keep_house)
+            if loaded.source is not None:
+                load = functools.partial(load_config, config_path, environ=dict(environ or os.environ))
+                group.start_soon(watch_config, app._config_files, load, app.reconfigure, app._note_reload)
             try:
                 yield app
             finally:
@@ -217,6 +223,8 @@ class App:
         found = [str(problem) for problem in self.loaded.problems]
         if self.loaded.source is None:
             found.append("no configuration file: serving the embedded demo backends (shop, notes, clock)")
+        if self._reload_problem:
+            found.append(f"the changed configuration is not in force: {self._reload_problem}")
         if self.cache.problem:
             found.append(self.cache.problem)
         return found
@@ -239,6 +247,33 @@ class App:
             self.registry.remove(COMPOSITE_BACKEND)
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
         self.embedding.tools_changed()
+
+    # -- hot reload ----------------------------------------------------------------------------------
+
+    async def reconfigure(self, loaded: Loaded) -> list[str]:
+        """Put a newly read configuration in force; only backends that changed restart. Their names.
+
+        Read once and not here: `cache_path`, `search`, `semantic`, `health`, `results`, `.env` files' removal.
+        """
+        config = loaded.config
+        self.loaded = loaded
+        self.tools.redactor.add(loaded.secrets)
+        logging.getLogger().setLevel(config.log_level.upper())
+        self.registry.set_aliases(config.aliases)
+        self.chain.config = self.tools.config = config.sandbox
+        self.registration.policy = config.registration
+        self.registration.limit = config.max_dynamic_backends
+        self.set_composite_tools(config.composite_tools)
+        wanted = {name: backend for name, backend in config.backends.items() if not backend.disabled}
+        for name, backend in wanted.items():
+            self._hashes[name] = config_hash(backend)
+        return await self.manager.apply(wanted)
+
+    def _config_files(self) -> frozenset[Path]:
+        return self.loaded.files
+
+    def _note_reload(self, problem: str | None) -> None:
+        self._reload_problem = problem
 
     # -- backends ------------------------------------------------------------------------------------
 

@@ -1,0 +1,67 @@
+"""A changed configuration file is taken in while the gateway runs; a bad one leaves the running one in force."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from fixtures.direct import write_config
+from fixtures.running import DEMO, answer
+from gatemini.app import App
+
+pytestmark = pytest.mark.anyio
+
+WAIT_SECONDS = 20.0
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """The watcher lives in the kernel's time: there is no event of ours to wait for."""
+    with anyio.fail_after(WAIT_SECONDS):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.02)
+
+
+def replace(folder: Path, backends: dict[str, Any], **top: Any) -> None:
+    """As editors do it: a new file put in the place of the old one."""
+    path = folder / "config.yaml"
+    kept = path.read_text()
+    write_config(folder, backends, **top)
+    new = path.read_text()
+    path.write_text(kept)
+    (folder / "new").write_text(new)
+    os.replace(folder / "new", path)
+
+
+async def test_backends_come_change_and_go_without_touching_the_others(tmp_path: Path) -> None:
+    config = write_config(tmp_path, DEMO)
+    async with App.open(config, environ={}) as app:
+        assert await app.settled(20)
+        assert (await answer(app, "await demo.write({ key: 'a', value: 1 }); return 1;"))[0].startswith("1")
+        replace(tmp_path, {**DEMO, "second": DEMO["demo"]}, aliases={"plus": "second.add"})
+        await until(lambda: "second" in app.registry.backends())
+        assert (await answer(app, '{"tool": "plus", "arguments": {"a": 1, "b": 2}}'))[0] == '{"sum":3}'
+        # `demo` is the very same process as before: what it wrote is still known to it.
+        stats = json.loads((await answer(app, "return await demo.stats({});"))[0])
+        assert stats["writes"] == 1
+        replace(tmp_path, DEMO)
+        await until(lambda: "second" not in app.registry.backends())
+        text, failed, _ = await answer(app, "return await second.add({ a: 1, b: 2 });")
+        assert failed, text
+
+
+async def test_a_changed_file_that_cannot_be_used_leaves_the_running_one_in_force(tmp_path: Path) -> None:
+    config = write_config(tmp_path, DEMO)
+    async with App.open(config, environ={}) as app:
+        assert await app.settled(20)
+        config.write_text("backends: [")
+        await until(lambda: any("not in force" in problem for problem in app.problems()))
+        assert (await answer(app, "return (await demo.add({ a: 1, b: 2 })).sum;"))[0] == "3"
+        health = app.surface(app.new_session()).read_resource("gatemini://health")[1]
+        assert "not in force" in health
+        write_config(tmp_path, DEMO, sandbox={"max_output_size": 5000})
+        await until(lambda: not any("not in force" in problem for problem in app.problems()))
+        assert app.tools.config.max_output_size == 5000
