@@ -291,6 +291,7 @@ class Machine:
         self.budget = budget
         self.clock = clock
         self.stopped: str | None = None
+        self._open = threading.Lock()  # taken by whoever frees it, for good
         self._turn_since: float | None = None
         self.number = next(_numbers)
         self.store = wasmtime.Store(engine.wasmtime)
@@ -314,10 +315,15 @@ class Machine:
         self.memory = wasi.Memory(self.locate)
         _machines[self.number] = self
 
+    def retire(self) -> None:
+        """It will not run any more: it counts no longer, but its memory is freed by `close` only."""
+        _machines.pop(self.number, None)
+        self.budget.ledger.forget(self.number)
+
     def close(self) -> None:
         """Frees the instance and its memory; idempotent. Not while it runs."""
-        if _machines.pop(self.number, None) is not None:
-            self.budget.ledger.forget(self.number)
+        self.retire()
+        if self._open.acquire(blocking=False):
             self.store.close()
 
     def _export(self, name: str) -> Any:

@@ -8,11 +8,15 @@ Above: session.py, worker.py. Below: engine.py, messages.py, the JavaScript of g
 from __future__ import annotations
 
 import ctypes
+import logging
 import struct
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
+
+import wasmtime
 
 from gatemini_sandbox import limits as codes
 from gatemini_sandbox.engine import PAGE, Budget, Engine, Ledger, Machine, Trapped
@@ -20,6 +24,8 @@ from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import DONE, FAILED, PROTOCOL, Raw, outbox_head
 from gatemini_sandbox.wasi import Clock
+
+logger = logging.getLogger(__name__)
 
 # JSValue is 64 bits with the tag in the upper half (NaN boxing of 32-bit builds, quickjs.h).
 UNDEFINED = 3 << 32
@@ -156,6 +162,59 @@ class Api:
         return self.checked(self.machine.call("JS_GetPropertyUint32", self.context, value, index))
 
 
+class Shelf:
+    """One machine with the booted memory already in it, for the next chain: nothing of a chain is in an image.
+
+    Thread-safe; blocking."""
+
+    def __init__(self, engine: Engine, image: Image, memory_bytes: int) -> None:
+        self._engine = engine
+        self._image = image
+        self._memory_bytes = memory_bytes
+        self._ready: list[Machine] = []
+        self._filling = threading.Lock()
+        self._closed = False
+
+    def take(self) -> Machine:
+        """A machine for a chain, which brings its own budget and clock; made now if none is ready."""
+        try:
+            return self._ready.pop()
+        except IndexError:
+            return self._make()
+
+    def restock(self) -> None:
+        """Make one ready, unless one is."""
+        if self._closed or self._ready or not self._filling.acquire(blocking=False):
+            return
+        try:
+            self._ready.append(self._make())
+        except (Trapped, wasmtime.WasmtimeError):
+            logger.debug("no machine could be made ahead; the next chain tries again", exc_info=True)
+        finally:
+            self._filling.release()
+        if self._closed:
+            self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        while self._ready:
+            self._ready.pop().close()
+
+    def _make(self) -> Machine:
+        image = self._image
+        unused = Budget(0.0, 0.0, Ledger(self._memory_bytes))
+        machine = Machine(self._engine, unused, Clock.at(0.0), self._memory_bytes)
+        address, size = machine.locate()
+        missing = image.pages - size // PAGE
+        if missing > 0:
+            machine.grow(missing)
+            address, size = machine.locate()
+        for at, piece in image.pieces:
+            ctypes.memmove(address + at, piece, len(piece))
+        machine.set_stack(image.stack_bottom + STACK_BYTES)
+        return machine
+
+
 def boot(engine: Engine, memory_bytes: int) -> Image:
     """Boots one guest and takes its memory. Nothing of a chain is in it: no seed, no clock, no names."""
     budget = Budget(60.0, time.monotonic() + 60.0, Ledger(1 << 40))
@@ -238,11 +297,11 @@ def _differences(fresh: bytes, booted: bytes) -> tuple[tuple[int, bytes], ...]:
 class Guest:
     """One chain's guest, step by step and blocking. Gives raw facts: what it says is believed by steps.py only.
 
-    `stop` may be called from any thread, everything else by one thread at a time.
+    After its last step it counts no more, but its memory is held until `close`, which nobody has to wait for. `stop` may be called from any thread, everything else by one thread at a time.
     """
 
-    def __init__(self, engine: Engine, image: Image, limits: Limits, ledger: Ledger, clock: Clock) -> None:
-        self._engine = engine
+    def __init__(self, shelf: Shelf, image: Image, limits: Limits, ledger: Ledger, clock: Clock) -> None:
+        self._shelf = shelf
         self._image = image
         self._limits = limits
         self._clock = clock
@@ -290,7 +349,8 @@ class Guest:
         raw.readings = self._clock.readings
         if raw.end is not None:
             self._last_words(raw)
-            self.close()
+            if self._machine is not None:
+                self._machine.retire()
         return raw
 
     def _stack_ran_over(self, trapped: bool) -> bool:
@@ -301,16 +361,8 @@ class Guest:
 
     def _restore(self) -> None:
         image = self._image
-        machine = Machine(self._engine, self.budget, self._clock, self._limits.memory_mb * MIB)
-        self._machine = machine
-        address, size = machine.locate()
-        missing = image.pages - size // PAGE
-        if missing > 0:
-            machine.grow(missing)
-            address, size = machine.locate()
-        for at, piece in image.pieces:
-            ctypes.memmove(address + at, piece, len(piece))
-        machine.set_stack(image.stack_bottom + STACK_BYTES)
+        self._machine = machine = self._shelf.take()
+        machine.budget, machine.clock = self.budget, self._clock
         self._api = Api(machine, image.context, image.inbox, image.scratch)
 
     def _begin(self, start: bytes, source: bytes) -> Raw:

@@ -17,7 +17,7 @@ import anyio
 
 from gatemini_sandbox.engine import Engine, Ledger
 from gatemini_sandbox.errors import SessionClosed, WorkerLost
-from gatemini_sandbox.guest import Guest, Image, boot
+from gatemini_sandbox.guest import Guest, Image, Shelf, boot
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Calls, Raw, Reply, Start, Step, encode_start
 from gatemini_sandbox.steps import Reader, Runnable
@@ -93,7 +93,7 @@ class GuestSession:
         self._closed = True
         self._free_slot()
         guest = self._guest
-        if guest is None:
+        if guest is None or self._ended:  # a guest that has ended is freed by the thread it ended on
             return
         guest.stop()
         if not self._running:
@@ -123,7 +123,7 @@ class GuestSession:
             raise SessionClosed("this session is busy or closed")
         self._running = True
         try:
-            step = await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
+            step = await self._sandbox.threads.run(lambda: self._guarded(work), self._stop, self._tidy)
         except BaseException:
             self._running = False
             self.close()
@@ -133,7 +133,7 @@ class GuestSession:
         return step
 
     def _guarded(self, work: Callable[[], Raw | Step]) -> Step:
-        """On the worker thread: the step, read; frees the guest when it has ended or nobody waits any more."""
+        """On the worker thread: the step, read; frees the guest when nobody waits any more."""
         try:
             raw = work()
             if isinstance(raw, Raw):
@@ -147,9 +147,15 @@ class GuestSession:
                 self._guest.close()
         if not isinstance(step, Calls):
             self._ended = True
-            if self._guest is not None:
-                self._guest.close()
+            if self._guest is not None and self._sandbox.isolation == "process":
+                self._guest.close()  # gives its worker to the next chain
         return step
+
+    def _tidy(self) -> None:
+        """On the worker thread, when the caller has its step: free a guest that has ended, make the next one ready."""
+        if self._ended and self._guest is not None:
+            self._guest.close()
+            self._sandbox.restock()
 
     def _stop(self) -> None:
         self._closed = True
@@ -169,8 +175,8 @@ class Sandbox:
         self.ledger = Ledger(self.limits.total_memory_mb * MIB)
         self._cache_dir = cache_dir
         self._lock = threading.Lock()
-        self._engine: Engine | None = None
         self._image: Image | None = None
+        self._shelf: Shelf | None = None
         self._workers = Workers(self.limits, cache_dir) if isolation == "process" else None
         # Workers do not see each other's memory: there are only as many chains as fit the total at their largest.
         fitting = self.limits.total_memory_mb // self.limits.memory_mb
@@ -184,8 +190,12 @@ class Sandbox:
             if self._workers is not None:
                 self._workers.warm()
             elif self._image is None:
-                self._engine = Engine(self._cache_dir)
-                self._image = boot(self._engine, self.limits.memory_mb * MIB)
+                memory = self.limits.memory_mb * MIB
+                engine = Engine(self._cache_dir)
+                image = boot(engine, memory)
+                self._shelf = Shelf(engine, image, memory)
+                self._image = image
+                self._shelf.restock()
 
     def session(self, program: Runnable, start: Start, *, wall_seconds: float | None = None) -> Session:
         """A new session; nothing happens before its `start`. `wall_seconds` replaces the default limit."""
@@ -195,10 +205,15 @@ class Sandbox:
     def guest(self, limits: Limits, start: Start) -> Stepper:
         if self._workers is not None:
             return RemoteGuest(self._workers, limits, start.now_ms, start.clock)
-        if self._engine is None or self._image is None:
+        if self._shelf is None or self._image is None:
             raise SessionClosed("the sandbox is not warm")
         clock = Clock.at(start.now_ms, start.clock)
-        return Guest(self._engine, self._image, limits, self.ledger, clock)
+        return Guest(self._shelf, self._image, limits, self.ledger, clock)
+
+    def restock(self) -> None:
+        """Make the guest of the next chain ready; on a thread nobody waits for."""
+        if self._shelf is not None:
+            self._shelf.restock()
 
     def free(self, guest: Stepper) -> None:
         if guest.memory_bytes <= FREE_INLINE_BYTES:
@@ -209,6 +224,8 @@ class Sandbox:
     def close(self) -> None:
         """Ends the worker threads; sessions still open fail."""
         self.threads.close()
+        if self._shelf is not None:
+            self._shelf.close()
         if self._workers is not None:
             self._workers.close()
 

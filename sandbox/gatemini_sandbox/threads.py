@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from typing import Any, TypeVar
 import anyio
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 THREAD_STACK = 16 << 20
 """Native stack of a worker: far above what wasm code may use of it."""
@@ -27,11 +30,14 @@ STOP_SECONDS = 5.0
 class Job:
     """One piece of blocking work: waiting, started, finished or given up."""
 
-    __slots__ = ("_lock", "error", "finished", "given_up", "result", "started", "wake", "work")
+    __slots__ = ("_lock", "after", "error", "finished", "given_up", "result", "started", "wake", "work")
 
-    def __init__(self, work: Callable[[], Any], wake: Callable[[], None]) -> None:
+    def __init__(
+        self, work: Callable[[], Any], wake: Callable[[], None], after: Callable[[], None] | None = None
+    ) -> None:
         self.work = work
         self.wake = wake
+        self.after = after
         self.result: Any = None
         self.error: BaseException | None = None
         self.started = self.given_up = self.finished = False
@@ -57,6 +63,11 @@ class Job:
             self.error = exc
         self.finished = True
         self.wake()
+        if self.after is not None:
+            try:
+                self.after()
+            except Exception:  # nobody waits for it; the thread must live on
+                logger.exception("tidying up after a guest failed")
 
 
 class GuestThreads:
@@ -107,10 +118,14 @@ class GuestThreads:
                 if self._idle < len(self._threads) and self._queue.empty():
                     self._idle += 1
 
-    async def run(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
-        """`work` on a worker. When the caller is cancelled, `stop` is called and the end of `work` awaited."""
+    async def run(
+        self, work: Callable[[], T], stop: Callable[[], None], after: Callable[[], None] | None = None
+    ) -> T:
+        """`work` on a worker. When the caller is cancelled, `stop` is called and the end of `work` awaited.
+
+        `after` is done there as well, once the caller has its result."""
         done = anyio.Event()
-        job = Job(work, _waker(done))
+        job = Job(work, _waker(done), after)
         self.submit(job)
         try:
             await done.wait()

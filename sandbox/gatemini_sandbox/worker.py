@@ -16,7 +16,7 @@ import orjson
 from gatemini_sandbox import frames
 from gatemini_sandbox.confine import confine
 from gatemini_sandbox.engine import Engine, Ledger
-from gatemini_sandbox.guest import Guest, Image, boot
+from gatemini_sandbox.guest import Guest, Image, Shelf, boot
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Raw
 from gatemini_sandbox.wasi import Clock
@@ -66,6 +66,7 @@ class Worker:
         self._limits = limits
         self._engine = Engine(cache_dir)
         self._image: Image = boot(self._engine, limits.memory_mb * MIB)
+        self._shelf = Shelf(self._engine, self._image, limits.memory_mb * MIB)
         self._guest: Guest | None = None
         self._sent = 0  # clock readings of this guest told to the parent
 
@@ -88,7 +89,7 @@ class Worker:
                     ledger = Ledger(limits.memory_mb * 2 * MIB)  # the parent keeps the one that counts
                     given = [reading for (reading,) in struct.iter_unpack("<Q", parts[3])]
                     clock = Clock.at(now_ms, given)
-                    self._guest, self._sent = Guest(self._engine, self._image, limits, ledger, clock), 0
+                    self._guest, self._sent = Guest(self._shelf, self._image, limits, ledger, clock), 0
                     raw = self._guest.begin(parts[1], parts[2])
                 case frames.REPLIES if self._guest is not None:
                     raw = self._guest.resume(parts[0])
@@ -101,6 +102,9 @@ class Worker:
                     os._exit(1)
             send(frames.RAW, pack_raw(raw, self._sent))
             self._sent = len(raw.readings)
+            if raw.end is not None:
+                self._drop()
+                self._shelf.restock()
 
     def _drop(self) -> None:
         if self._guest is not None:
