@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain
 pytestmark = pytest.mark.anyio
 
 DEMO: dict[str, dict[str, Any]] = {
-    "demo": {"command": "python", "args": ["-P", str(DEMO_SERVER)], "retry": {"max_retries": 0}}
+    "demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "retry": {"max_retries": 0}}
 }
 """Without retries of the gateway's own, which would heal a crash under a read without anybody noticing."""
 WAIT_SECONDS = 30.0
