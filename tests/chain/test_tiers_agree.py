@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fixtures.running import running_app
+from fixtures.running import DEMO, running_app
 from gatemini.app import App
 from gatemini.chain.jsvalue import dumps
 
@@ -42,7 +42,8 @@ json_values = st.recursive(
 
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
-    async with running_app(tmp_path) as running:
+    verbatim = {"verbatim": {"transport": "python", "module": "fixtures.text_server:server"}}
+    async with running_app(tmp_path, DEMO | verbatim) as running:
         yield running
 
 
@@ -110,3 +111,40 @@ async def test_failures_name_the_same_cause_in_both_tiers(app: App, call: str) -
     cheap, full, _ = await both(app, call, "return await {call};")
     first = cheap[0]["text"].splitlines()[0]
     assert full[0]["text"].splitlines()[0].startswith(first.split(" (line")[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1}', '{"a":1}'),
+        ('{"a":1,"a":2}', '{"a":2}'),
+        ('{"a":1.0,"b":[1.0, 2, 1e2, -0]}', '{"a":1,"b":[1,2,100,0]}'),
+        ('{"b":1,"2":2,"1":3}', '{"1":3,"2":2,"b":1}'),
+        ('{"a":"\\u00e9\\/"}', '{"a":"é/"}'),
+    ],
+)
+async def test_json_that_a_tool_sent_as_text_is_written_alike_by_both_tiers(
+    app: App, text: str, value: str
+) -> None:
+    call = f"verbatim.say({{ text: {dumps(text)} }})"
+    cheap, full, tier = await both(app, call, "return await {call};")
+    assert tier == 2
+    assert cheap[0]["text"] == full[0]["text"] == value
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["(" * 60_000, "[" * 250_000, "{" * 250_000, "let a: " + "Array<" * 6000 + "1" + ">" * 6000 + " = 1"],
+)
+async def test_thousands_of_open_brackets_are_refused_before_a_parser_sees_them(app: App, code: str) -> None:
+    result = await app.call_meta_tool("call_tool_chain", {"code": code})
+    assert result["isError"]
+    assert result["content"][0]["text"].startswith("CodeError")
+
+
+async def test_a_hundred_thousand_keys_are_reduced_without_looking_at_each_pair(app: App) -> None:
+    """The outline of so many small children was quadratic: it would take minutes."""
+    code = "return Object.fromEntries(Array.from({ length: 300000 }, (_, i) => ['k' + i, i]));"
+    result = await app.call_meta_tool("call_tool_chain", {"code": code})
+    assert not result["isError"]
+    assert json.loads(result["content"][0]["text"])

@@ -129,6 +129,41 @@ def test_garbage_lines_do_not_end_the_server(tmp_path: Path) -> None:
         assert raw.chain("return 2 * 3;")["content"][0]["text"] == "6"
 
 
+def test_a_request_with_half_a_character_is_answered(tmp_path: Path) -> None:
+    """As JSON.stringify writes a string that was cut inside an emoji."""
+    with direct(write_config(tmp_path, {})) as raw:
+        raw.initialize()
+        code = b'return \\"\\ud83d\\".length;'
+        raw.send(
+            b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":'
+            b'{"name":"call_tool_chain","arguments":{"code":"' + code + b'"}}}'
+        )
+        raw._id = 1
+        raw.send({"jsonrpc": "2.0", "method": "notifications/nothing"})
+        assert raw.process.stdout is not None
+        answer = json.loads(raw.process.stdout.readline())
+        assert answer["id"] == 2
+        assert answer["result"]["content"][0]["text"] == "1"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '{"id":77,"method":"ping"}',
+        '{"jsonrpc":"1.0","id":77,"method":"ping"}',
+        '{"jsonrpc":"2.0","id":77,"method":"ping","params":[1]}',
+    ],
+)
+def test_a_bad_request_with_a_readable_id_is_not_left_waiting(tmp_path: Path, bad: str) -> None:
+    with direct(write_config(tmp_path, {})) as raw:
+        raw.initialize()
+        raw.send(bad.encode())
+        assert raw.process.stdout is not None
+        answer = json.loads(raw.process.stdout.readline())
+        assert answer["id"] == 77
+        assert answer["error"]["code"] == -32600
+
+
 def test_arguments_that_are_no_object_are_a_tool_error(tmp_path: Path) -> None:
     with direct(write_config(tmp_path, {})) as raw:
         raw.initialize()

@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from gatemini.errors import BackendError
 from gatemini.model import Json
 
 HEAD_BYTES = 4096
@@ -182,7 +183,12 @@ def encode(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:
-        return json.dumps(value, separators=(",", ":"), default=str).encode()
+        try:
+            return json.dumps(value, separators=(",", ":"), default=str).encode()
+        except RecursionError as exc:
+            raise BackendError(
+                "the arguments are nested too deeply to be sent", hint="flatten the arguments of this call"
+            ) from exc
 
 
 def is_rpc(value: object) -> bool:

@@ -12,12 +12,12 @@ from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.interfaces import all_interfaces, interface_of
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.jsvalue import dumps
-from gatemini.chain.outcome import Outcome
+from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
-from gatemini.errors import GateminiError, ResumeRefused
+from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused
 from gatemini.model import Json
 
 
@@ -26,11 +26,14 @@ async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainS
     with refusals():
         outcome, backend = await _made(_issued(1, plan, invoker), plan, invoker, services)
     invoker.trace.deliver([1])
+    if outcome.fate is Fate.CUT:
+        raise ChainTimeout.after(invoker.time.seconds)
     if not outcome.ok:
         raise of_call(outcome, backend)
     if isinstance(outcome.value, str):
         return ChainValue(outcome.value, "string", list(outcome.notes))
-    return ChainValue(outcome.json(), "json", list(outcome.notes))
+    # Written anew: the backend's own text may have spaces, another order or digits that JavaScript would not write.
+    return ChainValue(dumps(outcome.value), "json", list(outcome.notes))
 
 
 async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> ChainValue:

@@ -6,6 +6,7 @@ Above: server/tools.py. Below: fences.py, parse.py, direct.py (tiers 1 and 2), s
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -69,6 +70,11 @@ class _Chain:
         return {"gatemini/chain": {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}}
 
 
+MAX_OPEN_BRACKETS = 3000
+"""Brackets open at once; the guest's own limit of nesting is far below."""
+
+_DEEP_GENERICS = re.compile(r"(?:[\w.$]+\s*<\s*){200}")
+
 NO_META: Json = {"gatemini/chain": {"id": None, "tier": 0, "ms": 0, "calls": []}}
 """For code that was refused before there was a chain."""
 
@@ -77,6 +83,8 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
     """Run the code and answer; every failure is an answer with `isError`, only cancellation is raised."""
     chain: _Chain | None = None
     try:
+        if not request.code.lstrip().startswith(("{", "[")):  # JSON calls have their own limit
+            _check_size(request.code, services.config.max_code_bytes)
         cleaned = clean(request.code)
         chain = _opened(cleaned, request, services)
         value = await _execute(cleaned, request, services, chain)
@@ -131,6 +139,7 @@ async def _execute(
             case Describe():
                 return describe(plan, services)
         _check_size(cleaned.code, services.config.max_code_bytes)
+        _check_nesting(cleaned.code)
         async with services.guests:  # waiting for a place counts as the chain's own time
             chain.invoker.time.on_still = services.lend_place
             return await _script(cleaned.code, request, services, chain)
@@ -167,6 +176,35 @@ def _check_size(code: str, limit: int) -> None:
             f"the code has {size:,} bytes, more than the limit of {limit:,} (sandbox.max_code_bytes)",
             hint="move data out of the code: let a tool produce it, or results.save(value) it in an earlier chain",
         )
+
+
+def _check_nesting(code: str) -> None:
+    """Refuse what no person writes and parsers take quadratic time for: thousands of brackets left open."""
+    if sum(map(code.count, "([{")) > MAX_OPEN_BRACKETS:
+        depth = 0
+        for line, text in enumerate(code.split("\n"), 1):
+            depth += sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
+            deepest = depth if len(text) < MAX_OPEN_BRACKETS else _deepest(text, depth)
+            if deepest > MAX_OPEN_BRACKETS:
+                raise CodeError(
+                    f"more than {MAX_OPEN_BRACKETS} brackets are open at line {line}",
+                    hint="close them, or move nested data out of the code: results.save(value) it in an earlier chain",
+                )
+    if _DEEP_GENERICS.search(code):
+        raise CodeError("type arguments are nested more than 200 deep", hint="leave the type out")
+
+
+def _deepest(text: str, after: int) -> int:
+    """The most brackets open anywhere in a line after which `after` are."""
+    depth = after - sum(map(text.count, "([{")) + sum(map(text.count, ")]}"))
+    most = depth
+    for character in text:
+        if character in "([{":
+            depth += 1
+            most = max(most, depth)
+        elif character in ")]}":
+            depth -= 1
+    return most
 
 
 def _failed(

@@ -21,7 +21,7 @@ from gatemini.chain.deadline import ChainTime
 from gatemini.chain.handles import answer_results_call
 from gatemini.chain.interfaces import all_interfaces, interface_of
 from gatemini.chain.invoke import Invoker, error_fields
-from gatemini.chain.outcome import Outcome
+from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused
@@ -222,7 +222,8 @@ class _Conversation:
     async def _answer(self, call: Call, entry: Entry) -> None:
         outcome = await self._outcome(call, entry)
         text = self._trace.answer(entry, outcome, kept=call.kind == "results" and outcome.ok)
-        self._exchange.put(self._reply(call, outcome, text))
+        if outcome.fate is not Fate.CUT:  # out of time: the chain ends as such, not as a failure of this call
+            self._exchange.put(self._reply(call, outcome, text))
 
     async def _outcome(self, call: Call, entry: Entry) -> Outcome:
         try:

@@ -84,11 +84,7 @@ class _Reader:
 
     def take_structured(self, structured: Any, result: Json, blocks: list[Any]) -> None:
         value = structured["result"] if _is_wrapper(structured, self.tool, result) else structured
-        try:
-            orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
-        except (orjson.JSONEncodeError, RecursionError):
-            value = self._safe_integers(value)
-        self.out.value = value
+        self.out.value = self._checked(value)
         others = [str(b.get("type")) for b in blocks if isinstance(b, dict) and b.get("type") != "text"]
         if others:
             self.note(
@@ -101,7 +97,17 @@ class _Reader:
             self.out.value = self._block(blocks[0], alone=True)
         elif blocks:
             self.out.value = [self._block(block, alone=False) for block in blocks]
+        if any(not isinstance(block, dict) or block.get("type") != "text" for block in blocks):
+            self.out.value = self._checked(self.out.value)  # texts were read digit by digit already
         self._note_big_integers()
+
+    def _checked(self, value: Any) -> Any:
+        """The value, with integers that JavaScript would round as strings."""
+        try:
+            orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+        except (orjson.JSONEncodeError, RecursionError):
+            return self._safe_integers(value)
+        return value
 
     def _block(self, block: Any, *, alone: bool) -> Any:
         if not isinstance(block, dict):

@@ -261,6 +261,7 @@ class _Walk:
     def _look(self, branch: _Branch) -> Iterator[_Branch]:
         """Shows small children, chunks middling ones together, yields large containers for the next level."""
         run: list[tuple[Any, Any, int]] = []
+        load = 0  # bytes in `run`, kept along: summing anew for each child would be quadratic
         for key, child in _children(branch.value):
             weight = size(child)
             if weight <= SMALL_BYTES and weight <= self.room and isinstance(branch.value, dict):
@@ -269,13 +270,16 @@ class _Walk:
                 continue
             if weight > self.chunk_bytes and isinstance(child, dict | list) and len(branch.path) < MAX_DEPTH:
                 self._flush(branch, run)
+                load = 0
                 label = str(key) if isinstance(branch.value, dict) else f"[{key}]"
                 inner = branch.shown[label] = _Open()
                 yield _Branch(child, (*branch.path, label), inner)
                 continue
-            if run and sum(w for _, _, w in run) + weight > self.chunk_bytes:
+            if run and load + weight > self.chunk_bytes:
                 self._flush(branch, run)
+                load = 0
             run.append((key, child, weight))
+            load += weight
         self._flush(branch, run)
 
     def _flush(self, branch: _Branch, run: list[tuple[Any, Any, int]]) -> None:

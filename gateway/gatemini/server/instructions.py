@@ -43,7 +43,9 @@ def instructions(inventory: Sequence[tuple[str, int]] = ()) -> str:
     if not inventory:
         count = "the tools of several backends"
     else:
-        count = f"{counted(tools, 'tool')} of {counted(len(inventory), 'backend')}"
+        backends = counted(len(inventory), "backend")
+        # None known yet: the backends are still connecting, which is not the same as having nothing.
+        count = f"{counted(tools, 'tool')} of {backends}" if tools else f"the tools of {backends}"
     text = _STEPS.format(count=count, backends="")
     ordered = sorted(inventory, key=lambda entry: (-entry[1], entry[0]))
     names = ", ".join(shorten(one_line(name), 40) for name, _ in ordered)

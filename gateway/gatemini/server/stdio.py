@@ -6,8 +6,10 @@ descriptors.py, shortcut.py (sees each line first) and the SDK's message types.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import select
 import sys
 import threading
@@ -20,7 +22,7 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import INVALID_REQUEST, jsonrpc_message_adapter
 
 from gatemini.server.descriptors import Wire
 from gatemini.server.shortcut import Shortcut
@@ -32,6 +34,11 @@ MAX_LINE_BYTES = 256 * 1024 * 1024
 
 READ_CHUNK = 256 * 1024
 """Bytes asked for in one read: a pipe holds 64 KiB, a socket may hold more."""
+
+REFUSED_LOOK = 64 * 1024
+"""Characters of a message that is none in which its id is looked for."""
+
+_ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,15}(?![0-9.eE])|"(?:[^"\\\\]|\\\\.){0,200}")')
 
 PIPE_BUF = 4096
 """What POSIX promises a writable pipe takes without blocking."""
@@ -122,7 +129,7 @@ async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[Read
     lines = LineWriter(wire.stdout)
     async with anyio.create_task_group() as group:
         shortcut.attach(group, lines)
-        group.start_soon(_read_lines, wire.stdin, shortcut, incoming)
+        group.start_soon(_read_lines, wire.stdin, shortcut, incoming, lines)
         try:
             yield read_stream, SdkLines(lines)
         finally:
@@ -131,7 +138,10 @@ async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[Read
 
 
 async def _read_lines(
-    fd: int, shortcut: Shortcut, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+    fd: int,
+    shortcut: Shortcut,
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    answers: LineWriter,
 ) -> None:
     parts: list[bytes] = []  # pieces of the line being read, joined once: linear in its size
     size = 0
@@ -140,7 +150,7 @@ async def _read_lines(
             chunk = await _read_some(fd)
             if not chunk:
                 if parts:
-                    await _deliver(b"".join(parts), incoming)
+                    await _deliver(b"".join(parts), incoming, answers)
                 return
             *lines, rest = chunk.split(b"\n")
             for line in lines:
@@ -149,7 +159,7 @@ async def _read_lines(
                 if oversized:
                     logger.warning("dropped a client message of more than %d bytes", MAX_LINE_BYTES)
                 elif not shortcut.takes(whole):
-                    await _deliver(whole, incoming)
+                    await _deliver(whole, incoming, answers)
             if rest:
                 size += len(rest)
                 if size <= MAX_LINE_BYTES:
@@ -158,15 +168,38 @@ async def _read_lines(
                     parts = []  # keep counting, keep nothing
 
 
-async def _deliver(line: bytes, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+async def _deliver(
+    line: bytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
+) -> None:
+    """Hand a message on; one that is none is answered where its id can be read, so that nobody waits for it."""
     if not line.strip():
         return
+    text = line.decode("utf-8", "replace")
     try:
-        message = jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False)
-    except ValueError as exc:  # pydantic's ValidationError is one: the SDK answers or logs it
-        await incoming.send(exc)
-    else:
-        await incoming.send(SessionMessage(message))
+        message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError:  # pydantic's ValidationError is one
+        try:
+            message = jsonrpc_message_adapter.validate_json(_well_formed(text), by_name=False)
+        except (ValueError, RecursionError):
+            await _refuse(text, answers)
+            return
+    await incoming.send(SessionMessage(message))
+
+
+def _well_formed(text: str) -> str:
+    """The same JSON with half surrogates (of a character that was cut in two) replaced."""
+    written = json.dumps(json.loads(text), ensure_ascii=False)
+    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+async def _refuse(text: str, answers: LineWriter) -> None:
+    found = _ID.search(text[:REFUSED_LOOK])
+    logger.warning("not a JSON-RPC message: %.200r", text)
+    if found is None or '"method"' not in text:
+        return
+    error = {"code": INVALID_REQUEST, "message": "not a valid JSON-RPC 2.0 request"}
+    answer = {"jsonrpc": "2.0", "id": json.loads(found[1]), "error": error}
+    await answers.send(json.dumps(answer).encode() + b"\n")
 
 
 async def _read_some(fd: int) -> bytes:
