@@ -38,7 +38,17 @@
 
   // Promises of calls have a prototype of their own, so that `await` goes through `then` below and a call nobody
   // waits for can be told from one that is waited for.
-  const CallPromisePrototype = own.create(own.PromisePrototype);
+  // Behind that prototype stands a Proxy, asked only for what no promise has: reading a member of the awaited value
+  // on the promise is the commonest slip there is, and would silently give undefined.
+  const CallPromisePrototype = own.create(new own.Proxy(own.create(own.PromisePrototype), {
+    __proto__: null,
+    get(target, key, promise) {
+      if (key in target) return target[key];
+      if (key === own.iterator || key === own.asyncIterator) throw forgotten(promise, "looped over or spread");
+      if (typeof key === "string") throw forgotten(promise, "read as ." + key);
+      return undefined;
+    },
+  }));
   function CallPromise() {
     throw new own.TypeError("calls make their own promises");
   }
@@ -65,20 +75,6 @@
       throw forgotten(this, "given to JSON.stringify");
     },
   });
-  // Reading a member that only the awaited value can have: the commonest slip there is.
-  const VALUE_MEMBERS = [
-    "length", "map", "filter", "forEach", "reduce", "find", "some", "every", "slice", "join", "split", "includes",
-    "indexOf", "flatMap", "sort", "concat", "trim", "replace", "match", "push", "at",
-  ];
-  for (let i = 0; i < VALUE_MEMBERS.length; i++) {
-    const name = VALUE_MEMBERS[i];
-    define(CallPromisePrototype, name, {
-      __proto__: null,
-      get() {
-        throw forgotten(this, "read as ." + name);
-      },
-    });
-  }
   own.freeze(CallPromise);
   own.freeze(CallPromisePrototype);
 
