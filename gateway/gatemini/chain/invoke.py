@@ -82,7 +82,7 @@ class Invoker:
 
     def __post_init__(self) -> None:
         self.on_ask = None if self.ask is None else self._asked
-        self._in_flight = anyio.Semaphore(self.services.config.max_calls_in_flight)
+        self._in_flight = anyio.Semaphore(self.services.config.max_calls_in_flight, fast_acquire=True)
 
     def nested(self, name: str, trace: Trace) -> Invoker:
         """The door for the code of a composite tool: same limits, same records, its own trace."""

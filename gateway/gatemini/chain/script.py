@@ -27,6 +27,7 @@ from gatemini.chain.trace import Entry
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
+from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini_sandbox import Call, Calls, Done, ErrorInfo, Failed, Reply, Session, Start, Step
 from gatemini_sandbox.wrap import Program, prepare
 
@@ -144,26 +145,63 @@ class _Conversation:
         self._results = results
         self._trace = invoker.trace
         self._exchange = _Exchange()
+        self._open = 0  # calls that run in tasks of their own
 
     async def hold(self) -> None:
-        """Calls still open when the guest has ended are cancelled."""
-        async with anyio.create_task_group() as tasks:
-            step, held = await self._repeat(await self._guest.start())
-            while isinstance(step, Calls):
-                for call, entry in (*held, *self._issued(step)):
-                    tasks.start_soon(self._answer, call, entry)
-                held = []
-                in_time = await _next_batch(self._exchange, step.wake_ms, self._invoker.time)
-                batch = self._exchange.take()
-                if batch or in_time:
-                    self._trace.deliver([reply.id for reply in batch], len(self._guest.readings))
-                    step = await self._guest.resume(batch)
-                else:
-                    step = await self._cut_off(settled=step.settled)
-            self._run.end = step
-            tasks.cancel_scope.cancel()
+        step, held = await self._repeat(await self._guest.start())
+        while isinstance(step, Calls):
+            calls, held = [*held, *self._issued(step)], []
+            if self._one_by_one(step, calls):
+                await self._answer(*calls[0])
+                step = await self._go_on(step)
+            else:
+                step = await self._at_once(step, calls)
+        self._run.end = step
         sent = [ident for ident in self._run.end.unawaited if ident in self._trace.entries]
-        self._run.notes += _unawaited(sent, self._run.outcomes)  # the guest itself tells of those it never sent
+        self._run.notes += _unawaited(
+            sent, self._run.outcomes
+        )  # the guest itself tells of those it never sent
+
+    def _one_by_one(self, step: Calls, calls: Sequence[tuple[Call, Entry]]) -> bool:
+        """Whether nothing but the answer to one call can happen next: then it needs no task of its own.
+
+        Only for calls that keep to the chain's time by themselves; that is not so of composite tools."""
+        if len(calls) != 1 or step.wake_ms is not None or self._exchange.ready:
+            return False
+        call = calls[0][0]
+        return call.kind in ("tool", "resource") and call.backend != COMPOSITE_BACKEND
+
+    async def _at_once(self, step: Calls, calls: list[tuple[Call, Entry]]) -> Step:
+        """Calls beside each other and beside timers, until none is open any more; those still open when the
+        guest has ended are cancelled."""
+        last: Step = step
+        async with anyio.create_task_group() as tasks:
+            while isinstance(last, Calls):
+                self._open += len(calls)
+                for call, entry in calls:
+                    tasks.start_soon(self._beside, call, entry)
+                last = await self._go_on(last)
+                if not self._open:
+                    break
+                calls = self._issued(last) if isinstance(last, Calls) else []
+            if self._open:
+                tasks.cancel_scope.cancel()
+        return last
+
+    async def _beside(self, call: Call, entry: Entry) -> None:
+        try:
+            await self._answer(call, entry)
+        finally:
+            self._open -= 1
+
+    async def _go_on(self, step: Calls) -> Step:
+        """The guest's next step, with what has been answered by then."""
+        in_time = await _next_batch(self._exchange, step.wake_ms, self._invoker.time, more=self._open > 0)
+        batch = self._exchange.take()
+        if batch or in_time:
+            self._trace.deliver([reply.id for reply in batch], len(self._guest.readings))
+            return await self._guest.resume(batch)
+        return await self._cut_off(settled=step.settled)
 
     async def _repeat(self, step: Step) -> tuple[Step, list[tuple[Call, Entry]]]:
         """Give the guest again what it got before; the step it is at then, and the calls still to be made.
@@ -317,7 +355,9 @@ def _interfaces(program: Program, services: ChainServices) -> Json | None:
     return {name: interface_of(name, services) for name in program.interface_literals}
 
 
-async def _next_batch(exchange: _Exchange, wake_ms: float | None, chain_time: ChainTime) -> bool:
+async def _next_batch(
+    exchange: _Exchange, wake_ms: float | None, chain_time: ChainTime, *, more: bool
+) -> bool:
     """Until a reply is there or the guest's next timer is due; False when the chain's time is over first."""
     due = None if wake_ms is None else time.monotonic() + wake_ms / 1000
     while not exchange.ready:
@@ -329,5 +369,6 @@ async def _next_batch(exchange: _Exchange, wake_ms: float | None, chain_time: Ch
             return True
         with anyio.move_on_after(min(left, until_due)):
             await exchange.arrived.wait()
-    await anyio.lowlevel.checkpoint()  # what finished in the same tick travels in the same batch
+    if more:
+        await anyio.lowlevel.checkpoint()  # what finished in the same tick travels in the same batch
     return chain_time.left() > 0
