@@ -93,7 +93,10 @@ class GuestSession:
         self._closed = True
         self._free_slot()
         guest = self._guest
-        if guest is None or self._ended:  # a guest that has ended is freed by the thread it ended on
+        if guest is None:
+            return
+        if self._ended:
+            self._tidy(guest)
             return
         guest.stop()
         if not self._running:
@@ -123,7 +126,7 @@ class GuestSession:
             raise SessionClosed("this session is busy or closed")
         self._running = True
         try:
-            step = await self._sandbox.threads.run(lambda: self._guarded(work), self._stop, self._tidy)
+            step = await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
         except BaseException:
             self._running = False
             self.close()
@@ -151,11 +154,15 @@ class GuestSession:
                 self._guest.close()  # gives its worker to the next chain
         return step
 
-    def _tidy(self) -> None:
-        """On the worker thread, when the caller has its step: free a guest that has ended, make the next one ready."""
-        if self._ended and self._guest is not None:
-            self._guest.close()
+    def _tidy(self, guest: Stepper) -> None:
+        """Once the chain's answer has left: free the guest, make the next one ready."""
+        self._guest = None
+
+        def chore() -> None:
+            guest.close()
             self._sandbox.restock()
+
+        self._sandbox.threads.chore(chore, lambda: self._sandbox.free(guest))
 
     def _stop(self) -> None:
         self._closed = True

@@ -13,6 +13,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -30,14 +31,11 @@ STOP_SECONDS = 5.0
 class Job:
     """One piece of blocking work: waiting, started, finished or given up."""
 
-    __slots__ = ("_lock", "after", "error", "finished", "given_up", "result", "started", "wake", "work")
+    __slots__ = ("_lock", "error", "finished", "given_up", "result", "started", "wake", "work")
 
-    def __init__(
-        self, work: Callable[[], Any], wake: Callable[[], None], after: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, work: Callable[[], Any], wake: Callable[[], None]) -> None:
         self.work = work
         self.wake = wake
-        self.after = after
         self.result: Any = None
         self.error: BaseException | None = None
         self.started = self.given_up = self.finished = False
@@ -63,11 +61,6 @@ class Job:
             self.error = exc
         self.finished = True
         self.wake()
-        if self.after is not None:
-            try:
-                self.after()
-            except Exception:  # nobody waits for it; the thread must live on
-                logger.exception("tidying up after a guest failed")
 
 
 class GuestThreads:
@@ -107,6 +100,23 @@ class GuestThreads:
             threading.stack_size(before)
         self._threads.append(thread)
 
+    def chore(self, work: Callable[[], None], otherwise: Callable[[], None]) -> None:
+        """`work` on an idle worker once this turn of the event loop is over, without waiting for it.
+
+        Where no worker is idle `otherwise` is done instead, here."""
+        with contextlib.suppress(RuntimeError):  # no event loop: whoever blocks may do it himself
+            asyncio.get_running_loop().call_soon(self._give_chore, work, otherwise)
+            return
+        otherwise()
+
+    def _give_chore(self, work: Callable[[], None], otherwise: Callable[[], None]) -> None:
+        with self._lock:
+            idle = self._idle > 0 and not self._closed
+        if idle:
+            self.submit(Job(partial(_logged, work), _nobody))
+        else:
+            otherwise()
+
     def _serve(self) -> None:
         while True:
             job = self._queue.get()
@@ -118,14 +128,10 @@ class GuestThreads:
                 if self._idle < len(self._threads) and self._queue.empty():
                     self._idle += 1
 
-    async def run(
-        self, work: Callable[[], T], stop: Callable[[], None], after: Callable[[], None] | None = None
-    ) -> T:
-        """`work` on a worker. When the caller is cancelled, `stop` is called and the end of `work` awaited.
-
-        `after` is done there as well, once the caller has its result."""
+    async def run(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
+        """`work` on a worker. When the caller is cancelled, `stop` is called and the end of `work` awaited."""
         done = anyio.Event()
-        job = Job(work, _waker(done), after)
+        job = Job(work, _waker(done))
         self.submit(job)
         try:
             await done.wait()
@@ -139,6 +145,17 @@ class GuestThreads:
             raise job.error
         result: T = job.result
         return result
+
+
+def _nobody() -> None:
+    """Wakes nobody."""
+
+
+def _logged(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:
+        logger.exception("tidying up after a guest failed")
 
 
 def _waker(done: anyio.Event) -> Callable[[], None]:
