@@ -2,7 +2,7 @@
 
 The child leads its own process group, sees a clean environment, and is gone with all it started when the
 link is left. Its stderr is kept in a ring of lines. Above: `actor.py` (owns the link), `peer.py` (writes
-through it). Below: `wire.py` for lines, `children.py` for the end of processes.
+through it). Below: `wire.py` for lines, `pipes.py`, `children.py` for the end of processes.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from subprocess import PIPE
 
 import anyio
 import anyio.abc
-import anyio.lowlevel
 
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
+from gatemini.backends.pipes import ChildPipes
 from gatemini.backends.process import describe_exit
 from gatemini.backends.wire import LineReader, encode
 from gatemini.config.schema import BackendConfig
@@ -30,10 +29,6 @@ STDERR_LINES = 200
 STDERR_LINE_CHARS = 2000
 SHOWN_STDERR_LINES = 10
 """Lines of stderr that an error text carries."""
-
-READ_BYTES = 1 << 16
-BREATHE_BYTES = 1 << 20
-"""After so much read at a stretch other tasks get their turn."""
 
 EXIT_DRAIN_SECONDS = 0.5
 """How long output is still read after the process ended (a grandchild may hold the pipe open)."""
@@ -50,21 +45,19 @@ logger = logging.getLogger(__name__)
 class StdioLink:
     """The open connection to one child process."""
 
-    def __init__(self, config: BackendConfig, process: anyio.abc.Process, receiver: Receiver) -> None:
+    def __init__(self, config: BackendConfig, receiver: Receiver) -> None:
         self.closed = anyio.Event()
         self.failure: BackendCrashed | None = None
+        self.child = ChildPipes(self._take_output, self._take_errors)
         self._name = config.name
-        self._process = process
         self._receiver = receiver
         self._reader = LineReader(config.max_message_mb << 20, on_junk=self._junk)
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
-        self._writing = anyio.Lock()
-        self._output_over = anyio.Event()
-        self._errors_over = anyio.Event()
+        self._rest = b""  # of stderr: the line that has not ended
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self.child.pid
 
     @property
     def skipped(self) -> int:
@@ -76,14 +69,13 @@ class StdioLink:
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Write one line; waits (cancellably) while the child does not read."""
         del ident
-        if self.failure is not None or self._process.stdin is None:
+        if self.failure is not None:
             raise BackendCrashed(f"{self._name} is gone", sent=False)
         data = encode(message) + b"\n"
-        async with self._writing:
-            try:
-                await self._process.stdin.send(data)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
-                raise await self._write_failed() from error
+        try:
+            await self.child.write(data)
+        except anyio.BrokenResourceError as error:
+            raise await self._write_failed() from error
 
     def abandon(self, ident: int) -> bool:
         del ident
@@ -94,54 +86,36 @@ class StdioLink:
 
     async def watch(self, tasks: anyio.abc.TaskGroup) -> None:
         """Follow the process to its end; returns after `closed` is set."""
-        tasks.start_soon(self._read_output)
-        tasks.start_soon(self._read_errors)
+        child = self.child
         tasks.start_soon(self._wait_exit)
-        await self._output_over.wait()
+        await child.output_over.wait()
+        for piece in self._reader.end():
+            self._receiver.receive(piece)
         with anyio.move_on_after(EXIT_WAIT_SECONDS):
-            await self._process.wait()
+            await child.exited.wait()
         with anyio.move_on_after(EXIT_DRAIN_SECONDS):
-            await self._errors_over.wait()
+            await child.errors_over.wait()
+        if self._rest.strip():
+            self._keep(self._rest)
         self.failure = self._crashed(sent=True)
         self._receiver.fail(self.failure)
         self.closed.set()
 
     async def _wait_exit(self) -> None:
-        await self._process.wait()
+        await self.child.exited.wait()
         with anyio.move_on_after(EXIT_DRAIN_SECONDS):
-            await self._output_over.wait()
-        self._output_over.set()
+            await self.child.output_over.wait()
+        self.child.output_over.set()
 
-    async def _read_output(self) -> None:
-        stream = self._process.stdout
-        since_pause = 0
-        try:
-            while stream is not None:
-                chunk = await stream.receive(READ_BYTES)
-                for piece in self._reader.feed(chunk):
-                    self._receiver.receive(piece)
-                since_pause += len(chunk)
-                if since_pause >= BREATHE_BYTES:
-                    since_pause = 0
-                    await anyio.lowlevel.checkpoint()
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            for piece in self._reader.end():
-                self._receiver.receive(piece)
-        self._output_over.set()
+    def _take_output(self, data: bytes) -> None:
+        for piece in self._reader.feed(data):
+            self._receiver.receive(piece)
 
-    async def _read_errors(self) -> None:
-        stream = self._process.stderr
-        rest = b""
-        try:
-            while stream is not None:
-                *lines, rest = (rest + await stream.receive(READ_BYTES)).split(b"\n")
-                for line in lines[-STDERR_LINES:]:
-                    self._keep(line)
-                rest = rest[-STDERR_LINE_CHARS * 4 :]
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            if rest.strip():
-                self._keep(rest)
-        self._errors_over.set()
+    def _take_errors(self, data: bytes) -> None:
+        *lines, rest = (self._rest + data).split(b"\n")
+        for line in lines[-STDERR_LINES:]:
+            self._keep(line)
+        self._rest = rest[-STDERR_LINE_CHARS * 4 :]
 
     def _keep(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").rstrip("\r")[:STDERR_LINE_CHARS]
@@ -158,7 +132,7 @@ class StdioLink:
         return self._crashed(sent=False)
 
     def _crashed(self, *, sent: bool) -> BackendCrashed:
-        code = self._process.returncode
+        code = self.child.returncode
         how = "closed its output" if code is None else describe_exit(code)
         return BackendCrashed(
             f"{self._name} {how}{stderr_text(self.stderr_tail())}",
@@ -171,9 +145,10 @@ class StdioLink:
 @asynccontextmanager
 async def open_stdio(config: BackendConfig, receiver: Receiver, children: Children) -> AsyncIterator[Link]:
     """Start the child and keep it for the length of the context."""
-    process = await _spawn(config)
-    children.started(process.pid)
-    link = StdioLink(config, process, receiver)
+    link = StdioLink(config, receiver)
+    child = link.child
+    await _spawn(config, child)
+    children.started(child.pid)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.watch, tasks)
@@ -182,27 +157,20 @@ async def open_stdio(config: BackendConfig, receiver: Receiver, children: Childr
             finally:
                 grace = config.shutdown_grace_period
                 with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
-                    await children.stop(process.pid, grace=grace)
+                    await children.stop(child.pid, grace=grace)
                 tasks.cancel_scope.cancel()
     finally:
+        child.close()
         with anyio.move_on_after(KILL_SHIELD_SECONDS, shield=True):
-            await process.aclose()
+            await child.exited.wait()
 
 
-async def _spawn(config: BackendConfig) -> anyio.abc.Process:
+async def _spawn(config: BackendConfig, child: ChildPipes) -> None:
     environment = child_environment(config.env, inherit=config.inherit_env)
     cwd = working_directory(config.cwd)
     program = find_program(config.command or "", environment, cwd)
     try:
-        return await anyio.open_process(
-            [program, *config.args],
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            cwd=cwd,
-            env=environment,
-            start_new_session=True,
-        )
+        await child.start([program, *config.args], cwd=cwd, env=environment)
     except (OSError, ValueError) as error:
         raise BackendStopped(
             f"{config.name} could not be started: {error}", hint="correct `command` and `args` in its config"
