@@ -352,8 +352,11 @@ class Backend:
     async def read_resource(self, uri: str, *, timeout: float) -> Json:
         deadline = anyio.current_time() + timeout
         session = await self.ready(deadline)
-        async with self._limits.slot(deadline):
+        await self._limits.enter(deadline)
+        try:
             return await session.read_resource(uri, timeout=max(0.001, deadline - anyio.current_time()))
+        finally:
+            self._limits.leave()
 
     async def ping(self, *, timeout: float) -> None:
         session = await self.ready(anyio.current_time() + timeout)
@@ -393,21 +396,23 @@ class Backend:
         on_ask: AskFn | None,
     ) -> CallOutcome:
         session = await self.ready(deadline)
-        async with self._limits.slot(deadline):
-            left = max(0.001, deadline - anyio.current_time())
-            try:
-                return await session.call_tool(
-                    name, arguments, timeout=left, on_progress=on_progress, on_ask=on_ask
-                )
-            except BackendTimeout as slow:
-                if anyio.current_time() < deadline:
-                    raise  # a limit of its own, which its message names
-                raise BackendTimeout(
-                    f"{self.config.name}.{name} did not answer in time; it was told to cancel"
-                    f"{stderr_text(self.stderr_tail())}",
-                    sent=slow.sent,
-                    hint="give the call more time, or ask for less",
-                ) from slow
+        await self._limits.enter(deadline)
+        left = max(0.001, deadline - anyio.current_time())
+        try:
+            return await session.call_tool(
+                name, arguments, timeout=left, on_progress=on_progress, on_ask=on_ask
+            )
+        except BackendTimeout as slow:
+            if anyio.current_time() < deadline:
+                raise  # a limit of its own, which its message names
+            raise BackendTimeout(
+                f"{self.config.name}.{name} did not answer in time; it was told to cancel"
+                f"{stderr_text(self.stderr_tail())}",
+                sent=slow.sent,
+                hint="give the call more time, or ask for less",
+            ) from slow
+        finally:
+            self._limits.leave()
 
     def _retry_wait(self, error: BackendError, delay: float, *, repeatable: bool) -> float | None:
         """Seconds to wait before sending again; None: the call may have run, or sending cannot help."""

@@ -7,8 +7,6 @@ fails as busy, with nothing sent. Above: `actor.py`. Below: nothing but the cloc
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import anyio
 
@@ -37,7 +35,7 @@ class RateWindow:
 
 
 class CallLimits:
-    """The two limits of one backend; `slot` is entered around each call."""
+    """The two limits of one backend: `enter` before each call, `leave` after it."""
 
     def __init__(self, config: BackendConfig) -> None:
         most = config.max_concurrent_calls
@@ -52,17 +50,19 @@ class CallLimits:
         self.open = 0
         """Calls that run now."""
 
-    @asynccontextmanager
-    async def slot(self, deadline: float) -> AsyncIterator[None]:
-        """Hold a place for one call; raises `BackendBusy` when none gets free before `deadline`."""
-        async with self._place(deadline):
-            self.open += 1
-            try:
-                yield
-            finally:
-                self.open -= 1
-                if self.open == 0:
-                    self._idle.set()
+    async def enter(self, deadline: float) -> None:
+        """Take a place for one call; raises `BackendBusy` when none gets free before `deadline`."""
+        if self._running is not None or self._rate is not None:
+            await self._place(deadline)
+        self.open += 1
+
+    def leave(self) -> None:
+        """Give the place back."""
+        if self._running is not None:
+            self._running.release()
+        self.open -= 1
+        if self.open == 0:
+            self._idle.set()
 
     async def idle(self) -> None:
         """Wait until no call runs."""
@@ -70,12 +70,10 @@ class CallLimits:
             self._idle = anyio.Event()
             await self._idle.wait()
 
-    @asynccontextmanager
-    async def _place(self, deadline: float) -> AsyncIterator[None]:
+    async def _place(self, deadline: float) -> None:
         give_up = min(deadline, anyio.current_time() + self._patience)
         if self._running is None:
             await self._rated(give_up)
-            yield
             return
         with anyio.move_on_after(max(0.0, give_up - anyio.current_time())) as wait:
             await self._running.acquire()
@@ -86,9 +84,9 @@ class CallLimits:
             )
         try:
             await self._rated(give_up)
-            yield
-        finally:
+        except BaseException:
             self._running.release()
+            raise
 
     async def _rated(self, give_up: float) -> None:
         while self._rate is not None:

@@ -134,7 +134,6 @@ def _without_lone_surrogates(text: str) -> str:
 
 def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:
     """What is wrong, as (field, sentence), the most useful first."""
-    known = _parameter_order(tool)
     missing = [name for name in tool.required if name not in arguments]
     unknown: list[str] = []
     other: list[tuple[str, str]] = []
@@ -145,6 +144,9 @@ def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:
             unknown.extend(unknown_names(fault))
         else:
             other.append(_sentence(fault))
+    if not (missing or unknown or other):
+        return []
+    known = _parameter_order(tool)
     extra = [name for name in arguments if name not in known]
     sentences = [(name, _missing_sentence(name, extra)) for name in missing]
     free = [name for name in known if name not in arguments]
