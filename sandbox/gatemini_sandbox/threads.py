@@ -12,6 +12,7 @@ import contextlib
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -53,6 +54,7 @@ class Job:
             return self.given_up
 
     def run(self) -> None:
+        """The work, unless it was given up; whoever waits for it is still to be waked."""
         if not self.start():
             return
         try:
@@ -60,45 +62,74 @@ class Job:
         except BaseException as exc:  # noqa: BLE001 - carried to the caller, whatever it is
             self.error = exc
         self.finished = True
-        self.wake()
+
+
+Inbox = queue.SimpleQueue[Job | None]
+"""Where one thread takes its work from; None ends it."""
 
 
 class GuestThreads:
-    """At most `most` daemon threads, started as they are needed; work beyond that waits its turn."""
+    """At most `most` daemon threads, started as they are needed; work beyond that waits its turn.
+
+    Work goes to the thread that was busy last: its stack and what it touched are still in the processor's caches,
+    and chains one after another need no second thread."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._idle = 0
+        self._started = 0
+        self._idle: list[Inbox] = []
+        self._waiting: deque[Job] = deque()
         self._closed = False
 
     def submit(self, job: Job) -> None:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the sandbox is closed")
-            if self._idle > 0:
-                self._idle -= 1  # taken back by the worker when it is idle again
-            elif len(self._threads) < self._most:
-                self._add_thread()
-            self._queue.put(job)
+            if self._idle:
+                inbox = self._idle.pop()
+            elif self._started < self._most:
+                inbox = self._add_thread()
+            else:
+                self._waiting.append(job)
+                return
+        inbox.put(job)
 
     def close(self) -> None:
-        """No new work; threads end after what they are doing."""
+        """No new work; threads end after what they are doing and what waits for them."""
         with self._lock:
             self._closed = True
-            for _ in self._threads:
-                self._queue.put(None)
+            while self._idle:
+                self._idle.pop().put(None)
 
-    def _add_thread(self) -> None:
+    def _add_thread(self) -> Inbox:
+        inbox: Inbox = queue.SimpleQueue()
         before = threading.stack_size(THREAD_STACK)
         try:
-            thread = threading.Thread(target=self._serve, name="sandbox-guest", daemon=True)
-            thread.start()
+            threading.Thread(target=self._serve, args=(inbox,), name="sandbox-guest", daemon=True).start()
         finally:
             threading.stack_size(before)
-        self._threads.append(thread)
+        self._started += 1
+        return inbox
+
+    def _serve(self, inbox: Inbox) -> None:
+        while (job := inbox.get()) is not None:
+            job.run()
+            self._free(
+                inbox
+            )  # before anybody is waked: the next step of the same chain comes back to this thread
+            if job.finished:
+                job.wake()
+            del job  # what it holds must not live until the next one comes
+
+    def _free(self, inbox: Inbox) -> None:
+        with self._lock:
+            if self._waiting:
+                inbox.put(self._waiting.popleft())
+            elif self._closed:
+                inbox.put(None)
+            else:
+                self._idle.append(inbox)
 
     def chore(self, work: Callable[[], None], otherwise: Callable[[], None]) -> None:
         """`work` on an idle worker once this turn of the event loop is over, without waiting for it.
@@ -111,22 +142,11 @@ class GuestThreads:
 
     def _give_chore(self, work: Callable[[], None], otherwise: Callable[[], None]) -> None:
         with self._lock:
-            idle = self._idle > 0 and not self._closed
+            idle = bool(self._idle)
         if idle:
             self.submit(Job(partial(_logged, work), _nobody))
         else:
             otherwise()
-
-    def _serve(self) -> None:
-        while True:
-            job = self._queue.get()
-            if job is None:
-                return
-            job.run()
-            del job  # what it holds must not live until the next one comes
-            with self._lock:
-                if self._idle < len(self._threads) and self._queue.empty():
-                    self._idle += 1
 
     async def run(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
         """`work` on a worker. When the caller is cancelled, `stop` is called and the end of `work` awaited."""
