@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import anyio
+
 from gatemini.chain.answer import ChainValue, compose
 from gatemini.chain.composite import run_composite
 from gatemini.chain.deadline import ChainTime
@@ -22,7 +24,7 @@ from gatemini.chain.hints import ProgramFacts, nothing_returned
 from gatemini.chain.invoke import CallRecord, Invoker
 from gatemini.chain.journal import Journal, SessionJournals
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
-from gatemini.chain.script import GRACE_SECONDS, ScriptRun, run_script
+from gatemini.chain.script import ScriptRun, run_script
 from gatemini.chain.services import Ask, ChainServices
 from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, SandboxFault
 from gatemini.model import Json
@@ -130,20 +132,35 @@ async def _execute(
 ) -> ChainValue:
     plan = parse(cleaned.code, services.is_backend)
     chain.tier = plan.tier
-    with chain.invoker.time.bound(GRACE_SECONDS if plan.tier == 3 else 0):
-        match plan:
-            case JsonCall() | SingleCall():
-                return await single(plan, chain.invoker, services)
-            case JsonBatch():
-                return await batch(plan, chain.invoker, services)
-            case Describe():
-                return describe(plan, services)
+    if isinstance(plan, Describe):
+        return describe(plan, services)
+    if not isinstance(plan, JsonCall | SingleCall | JsonBatch):
         _check_size(cleaned.code, services.config.max_code_bytes)
         _check_nesting(cleaned.code)
-        async with services.guests:  # waiting for a place counts as the chain's own time
-            chain.invoker.time.on_still = services.lend_place
-            return await _script(cleaned.code, request, services, chain)
+        return await _in_its_turn(cleaned.code, request, services, chain)
+    with chain.invoker.time.bound():
+        if isinstance(plan, JsonBatch):
+            return await batch(plan, chain.invoker, services)
+        return await single(plan, chain.invoker, services)
     raise ChainTimeout.after(request.timeout)
+
+
+async def _in_its_turn(
+    code: str, request: ChainRequest, services: ChainServices, chain: _Chain
+) -> ChainValue:
+    """Run a script once there is a place for its guest; waiting for that counts as the chain's own time."""
+    try:
+        services.guests.acquire_nowait()
+    except anyio.WouldBlock:
+        with chain.invoker.time.bound() as waiting:
+            await services.guests.acquire()
+        if waiting.cancelled_caught:
+            raise ChainTimeout.after(request.timeout) from None
+    chain.invoker.time.on_still = services.lend_place
+    try:
+        return await _script(code, request, services, chain)
+    finally:
+        services.guests.release()
 
 
 async def _script(code: str, request: ChainRequest, services: ChainServices, chain: _Chain) -> ChainValue:
