@@ -163,7 +163,8 @@ class _Conversation:
             self._run.end = step
             tasks.cancel_scope.cancel()
         sent = [ident for ident in self._run.end.unawaited if ident in self._trace.entries]
-        self._run.notes += _unawaited(sent, self._run.outcomes)  # the guest itself tells of those it never sent
+        # Of those it never sent, the guest itself tells.
+        self._run.notes += _unawaited(sent, self._run.outcomes)
 
     async def _repeat(self, step: Step) -> tuple[Step, list[tuple[Call, Entry]]]:
         """Give the guest again what it got before; the step it is at then, and the calls still to be made.
