@@ -42,8 +42,7 @@ async def watch_config(
         def ours(_: Change, path: str, watched: frozenset[Path] = watched) -> bool:
             return Path(path) in watched
 
-        async for _ in awatch(*folders, watch_filter=ours, debounce=DEBOUNCE_MS, recursive=False):
-            break
+        await _one_change(folders, ours)
         try:
             loaded = await anyio.to_thread.run_sync(load)
         except ConfigError as exc:
@@ -53,3 +52,26 @@ async def watch_config(
         touched = await apply(loaded)
         failed(None)
         logger.info("configuration reloaded; backends touched: %s", ", ".join(touched) or "none")
+
+
+async def _one_change(folders: set[Path], ours: Callable[[Change, str], bool]) -> None:
+    """Until one of the files has changed.
+
+    The library waits in a thread that only its own event ends, within some 50 ms; without it, cancelling (and so the
+    end of the gateway) would take seconds.
+    """
+    stop = anyio.Event()
+
+    async def stop_with_us() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stop.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(stop_with_us)
+        async for _ in awatch(
+            *folders, watch_filter=ours, debounce=DEBOUNCE_MS, recursive=False, stop_event=stop
+        ):
+            break
+        group.cancel_scope.cancel()

@@ -65,3 +65,14 @@ async def test_a_changed_file_that_cannot_be_used_leaves_the_running_one_in_forc
         write_config(tmp_path, DEMO, sandbox={"max_output_size": 5000})
         await until(lambda: not any("not in force" in problem for problem in app.problems()))
         assert app.tools.config.max_output_size == 5000
+
+
+async def test_watching_does_not_hold_the_end_of_the_gateway(tmp_path: Path) -> None:
+    """Clients end a server that does not leave within two seconds of losing its stdin."""
+    config = write_config(tmp_path, DEMO)
+    with anyio.CancelScope() as leaving:
+        async with App.open(config, environ={}) as app:
+            assert await app.settled(20)
+            await answer(app, "return 1;")
+            leaving.deadline = anyio.current_time() + 2.0
+    assert not leaving.cancelled_caught

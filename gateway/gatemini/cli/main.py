@@ -88,9 +88,15 @@ def dispatch(words: list[str]) -> int:
 
 
 def _direct() -> int:
-    """One gateway on stdin and stdout; both are claimed first, so that no import can write to them."""
+    """One gateway on stdin and stdout; both are claimed first, so that no import can write to them.
+
+    Ends the process itself: everything is closed by then, and worker threads that were given up (a model being
+    loaded, a large answer nobody waits for any more) must not hold the exit for seconds.
+    """
     wire = import_module("gatemini.server.descriptors").claim_stdio()
-    return int(import_module("gatemini.server.direct").main(None, wire))
+    code = int(import_module("gatemini.server.direct").main(None, wire))
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _help() -> int:
