@@ -158,9 +158,8 @@ class _Conversation:
                 step = await self._at_once(step, calls)
         self._run.end = step
         sent = [ident for ident in self._run.end.unawaited if ident in self._trace.entries]
-        self._run.notes += _unawaited(
-            sent, self._run.outcomes
-        )  # the guest itself tells of those it never sent
+        # Of those it never sent, the guest itself tells.
+        self._run.notes += _unawaited(sent, self._run.outcomes)
 
     def _one_by_one(self, step: Calls, calls: Sequence[tuple[Call, Entry]]) -> bool:
         """Whether nothing but the answer to one call can happen next: then it needs no task of its own.
