@@ -14,7 +14,6 @@ from gatemini_sandbox.errors import GuestFault
 
 MOST_BYTES = 192 << 20
 """Of one frame: a batch of the largest replies a guest takes, with room to spare."""
-MOST_PARTS = 60_000
 
 # To the worker: settings (once), start, replies, outcome, drop. From it: ready (once), raw.
 SETTINGS, START, REPLIES, OUTCOME, DROP, READY, RAW = range(1, 8)

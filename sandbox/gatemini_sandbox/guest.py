@@ -8,6 +8,7 @@ Above: session.py, worker.py. Below: engine.py, messages.py, the JavaScript of g
 from __future__ import annotations
 
 import ctypes
+import json
 import logging
 import struct
 import threading
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 import wasmtime
 
@@ -30,7 +32,6 @@ logger = logging.getLogger(__name__)
 # JSValue is 64 bits with the tag in the upper half (NaN boxing of 32-bit builds, quickjs.h).
 UNDEFINED = 3 << 32
 TAG_EXCEPTION = 6
-TAG_OBJECT = 0xFFFFFFFF
 EVAL_GLOBAL = 0
 # Slot of js_std_promise_rejection_tracker in the function table of the pinned build, and where the list it
 # fills starts in quickjs-libc's thread state; entries are {prev, next, promise, reason}.
@@ -88,6 +89,7 @@ class Image:
     stack_bottom: int
     rejections: int
     console: int
+    console_bytes: int
 
 
 class Api:
@@ -215,13 +217,13 @@ class Shelf:
         return machine
 
 
-def boot(engine: Engine, memory_bytes: int) -> Image:
+def boot(engine: Engine, limits: Limits) -> Image:
     """Boots one guest and takes its memory. Nothing of a chain is in it: no seed, no clock, no names."""
     budget = Budget(60.0, time.monotonic() + 60.0, Ledger(1 << 40))
-    machine = Machine(engine, budget, Clock.at(0.0), memory_bytes)
+    machine = Machine(engine, budget, Clock.at(0.0), limits.memory_mb * MIB)
     try:
         fresh = machine.read(0, machine.locate()[1])
-        image: Image = machine.run(lambda: _boot(machine, fresh))
+        image: Image = machine.run(lambda: _boot(machine, fresh, limits))
         return image
     except Threw as exc:
         raise GuestFault("the guest's own JavaScript does not run") from exc
@@ -229,7 +231,7 @@ def boot(engine: Engine, memory_bytes: int) -> Image:
         machine.close()
 
 
-def _boot(machine: Machine, fresh: bytes) -> Image:
+def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     machine.call("_initialize")
     stack = machine.call32("malloc", STACK_BYTES)
     machine.set_stack(stack + STACK_BYTES)
@@ -243,18 +245,28 @@ def _boot(machine: Machine, fresh: bytes) -> Image:
     machine.write(scratch, struct.pack("<I", runtime) + bytes(252))
     rejections = machine.call32("js_std_cmd", LIBC_OPAQUE, scratch) + REJECTION_LIST
     api = Api(machine, context, inbox, scratch)
-    functions, console = _load_runtime(api)
+    functions, console = _load_runtime(api, limits)
     machine.call("JS_RunGC", runtime)
     machine.write(stack, bytes(STACK_BYTES))
     machine.write(stack, CANARY)
     size = machine.locate()[1]
     pieces = _differences(fresh, machine.read(0, size))
     return Image(
-        size // PAGE, pieces, runtime, context, functions, inbox, scratch, stack, rejections, console
+        size // PAGE,
+        pieces,
+        runtime,
+        context,
+        functions,
+        inbox,
+        scratch,
+        stack,
+        rejections,
+        console,
+        limits.console_bytes,
     )
 
 
-def _load_runtime(api: Api) -> tuple[dict[str, int], int]:
+def _load_runtime(api: Api, limits: Limits) -> tuple[dict[str, int], int]:
     """Evaluates the scripts; gives the bridge's functions and where the console buffer lies."""
     folder = files("gatemini_js")
 
@@ -267,7 +279,7 @@ def _load_runtime(api: Api) -> tuple[dict[str, int], int]:
     values = api.call(script("values.js"))
     encoding = api.call(script("encode.js"), again(values))
     shims = api.call(script("shims.js"), again(values))
-    protocol = api.parse(folder.joinpath("protocol.json").read_bytes())
+    protocol = api.parse(json.dumps({**PROTOCOL, "console": _console_protocol(limits)}).encode())
     terminal = api.call(script("console.js"), again(values), again(protocol))
     bridge = api.call(
         script("prelude.js"), values, encoding, script("backends.js"), terminal, shims, protocol
@@ -277,6 +289,11 @@ def _load_runtime(api: Api) -> tuple[dict[str, int], int]:
     if console == 0:
         raise GuestFault("the guest has no console buffer")
     return functions, console
+
+
+def _console_protocol(limits: Limits) -> dict[str, Any]:
+    """The console's part of the vocabulary with the sizes of these limits: its buffer is made at boot."""
+    return {**PROTOCOL["console"], "bytes": limits.console_bytes, "line": limits.console_line}
 
 
 def _differences(fresh: bytes, booted: bytes) -> tuple[tuple[int, bytes], ...]:
@@ -297,7 +314,8 @@ def _differences(fresh: bytes, booted: bytes) -> tuple[tuple[int, bytes], ...]:
 class Guest:
     """One chain's guest, step by step and blocking. Gives raw facts: what it says is believed by steps.py only.
 
-    After its last step it counts no more, but its memory is held until `close`, which nobody has to wait for. `stop` may be called from any thread, everything else by one thread at a time.
+    After its last step it counts no more, but its memory is held until `close`, which nobody has to wait for.
+    `stop` may be called from any thread, everything else by one thread at a time.
     """
 
     def __init__(self, shelf: Shelf, image: Image, limits: Limits, ledger: Ledger, clock: Clock) -> None:
@@ -424,5 +442,5 @@ class Guest:
             return
         raw.full = self.memory_bytes > FULL * self._limits.memory_mb * MIB
         head = self._machine.read(self._image.console, CONSOLE_HEAD)
-        used = min(max(int.from_bytes(head[:4], "little", signed=True), 0), PROTOCOL["console"]["bytes"])
+        used = min(max(int.from_bytes(head[:4], "little", signed=True), 0), self._image.console_bytes)
         raw.console = head + self._machine.read(self._image.console + CONSOLE_HEAD, used)

@@ -199,7 +199,7 @@ class Sandbox:
             elif self._image is None:
                 memory = self.limits.memory_mb * MIB
                 engine = Engine(self._cache_dir)
-                image = boot(engine, memory)
+                image = boot(engine, self.limits)
                 self._shelf = Shelf(engine, image, memory)
                 self._image = image
                 self._shelf.restock()

@@ -65,7 +65,7 @@ class Worker:
     def __init__(self, limits: Limits, cache_dir: Path | None) -> None:
         self._limits = limits
         self._engine = Engine(cache_dir)
-        self._image: Image = boot(self._engine, limits.memory_mb * MIB)
+        self._image: Image = boot(self._engine, limits)
         self._shelf = Shelf(self._engine, self._image, limits.memory_mb * MIB)
         self._guest: Guest | None = None
         self._sent = 0  # clock readings of this guest told to the parent

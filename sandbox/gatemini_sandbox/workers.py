@@ -204,7 +204,7 @@ class RemoteGuest:
         answer, got = process.exchange(operation, parts, self._limits.cpu_seconds + GRACE_SECONDS)
         self._busy = False
         try:
-            raw = unpack_raw(answer, got)
+            raw = unpack_raw(answer, got, self._limits.console_bytes)
             self._readings += raw.readings
             raw.readings = self._readings
             return raw
@@ -236,7 +236,7 @@ class RemoteGuest:
         self._workers.give_back(process)
 
 
-def unpack_raw(operation: int, parts: list[bytes]) -> Raw:
+def unpack_raw(operation: int, parts: list[bytes], console_bytes: int = PROTOCOL["console"]["bytes"]) -> Raw:
     """A step from a worker's frame; raises GuestFault for anything else."""
     if operation != frames.RAW or len(parts) < 5:
         raise GuestFault("not a step")
@@ -249,7 +249,7 @@ def unpack_raw(operation: int, parts: list[bytes]) -> Raw:
     reason, detail, full = head.get("reason"), head.get("detail"), head.get("full")
     if not isinstance(reason, str) or not isinstance(detail, str) or not isinstance(full, bool):
         raise GuestFault("a step with wrong fields")
-    if len(parts[3]) > PROTOCOL["console"]["bytes"] + 16:
+    if len(parts[3]) > console_bytes + 16:
         raise GuestFault("a console larger than its buffer")
     if len(parts[4]) % 8 or len(parts[4]) > 8 * MOST_READINGS:
         raise GuestFault("clock readings that are none")

@@ -115,9 +115,9 @@ class SandboxConfig(Strict):
     """Result of one call taken into the guest."""
     max_value_bytes: int = Field(default=32 << 20, ge=1024)
     """Value a chain returns."""
-    max_console_bytes: int = Field(default=64 << 10, ge=256)
+    max_console_bytes: int = Field(default=64 << 10, ge=256, le=16 << 20)
     """Console output kept."""
-    max_console_line: int = Field(default=2000, ge=16)
+    max_console_line: int = Field(default=2000, ge=16, le=1 << 20)
     """Characters kept of one console line."""
     output: OutputConfig = OutputConfig()
     """How answers are reduced."""
