@@ -107,6 +107,7 @@ class _Work:
             built.problems.append(entry.problem(path, pending.found, severity=pending.severity))
         expanded = {key: self.expand(value, (key,)) for key, value in raw.items()}
         self.add_inherited(expanded)
+        self.hide_env_file(expanded)
         config = self.validate(expanded)
         if config is not None and self.references:
             self.resolve(expanded)
@@ -115,6 +116,14 @@ class _Work:
             self.check(config)
         self.finish(config)
         return built
+
+    def hide_env_file(self, expanded: dict[str, Any]) -> None:
+        env = expanded.get("env")
+        for name in sorted(self.entry.from_env_file):
+            value = env.get(name) if isinstance(env, dict) else None
+            if isinstance(value, str) and not is_ordinary(name):
+                self.built.secrets.append((name, value))
+                self.secret_paths.add(("env", name))
 
     def error(
         self, path: KeyPath, found: str, allowed: str = "", remedy: str = "", *, unresolved: bool = False

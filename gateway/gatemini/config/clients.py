@@ -341,8 +341,9 @@ class _Translation:
                 remedy="Check the path in envFile",
             )
         env = self.raw.get("env")
-        self.raw["env"] = {**values, **(env if isinstance(env, dict) else {})}
-        self.entry.from_env_file = frozenset(values)
+        own = env if isinstance(env, dict) else {}
+        self.raw["env"] = {**values, **own}
+        self.entry.from_env_file = frozenset(values) - frozenset(own)
 
     def unknown(self) -> None:
         for key in self.value:

@@ -35,6 +35,7 @@ class Entry:
     inputs: Mapping[str, str] = field(default_factory=dict)
     notes: list[Problem] = field(default_factory=list)
     from_env_file: frozenset[str] = frozenset()
+    """Names in `env` whose values an `envFile` gave: such files hold keys, so the values are hidden like them."""
 
     def source_path(self, path: KeyPath) -> KeyPath:
         """A path in our names (`("url",)`) as the file has it (`("mcpServers", "a", "httpUrl")`)."""
