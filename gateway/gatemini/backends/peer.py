@@ -101,10 +101,6 @@ class Peer:
         """Replies nobody waits for: late, doubled or made up."""
 
     @property
-    def open_requests(self) -> int:
-        return len(self._open)
-
-    @property
     def gone(self) -> bool:
         """Whether the connection has ended; its owner may not have taken note yet."""
         return self._gone is not None
@@ -123,8 +119,8 @@ class Peer:
     ) -> Reply:
         """Send a request and wait for its reply, at most `timeout` seconds.
 
-        What the backend asks meanwhile goes to `on_ask`, while the time stands still. Raises `BackendTimeout`, `BackendProtocol` (a JSON-RPC error), `ResultTooLarge`, or whatever the link
-        failed with. Timeout and cancellation tell the backend.
+        What the backend asks meanwhile goes to `on_ask`, while the time stands still. Raises `BackendTimeout`,
+        `BackendProtocol` (a JSON-RPC error), `ResultTooLarge`, or whatever the link failed with. Timeout and cancellation tell the backend.
         """
         if self._gone is not None:
             raise _copy(self._gone, sent=False)

@@ -55,7 +55,6 @@ class Journal:
     why: str = ""
     """What interrupted it."""
     used: float = 0.0
-    resumed: bool = False
 
     @property
     def bytes(self) -> int:
@@ -181,12 +180,12 @@ class SessionJournals:
             trace = journal.trace.copy()
             self._rewind(trace, ident)
             copy = self.begin(code, dry=True)
-            copy.trace, copy.resumed = trace, True
+            copy.trace = trace
             return copy
         self._rewind(journal.trace, ident)
         self._book.take(ident)
         self._running[ident] = journal
-        journal.state, journal.resumed = State.RUNNING, True
+        journal.state = State.RUNNING
         return journal
 
     def end(self, journal: Journal, *, interrupted: str = "", told: bool = True) -> None:

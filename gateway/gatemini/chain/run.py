@@ -6,7 +6,6 @@ Above: server/tools.py. Below: fences.py, parse.py, direct.py (tiers 1 and 2), s
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from gatemini.chain.answer import ChainValue, compose
+from gatemini.chain.bounds import check_nesting, check_size
 from gatemini.chain.composite import run_composite
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
@@ -26,7 +26,7 @@ from gatemini.chain.journal import Journal, SessionJournals
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
 from gatemini.chain.script import ScriptRun, run_script
 from gatemini.chain.services import Ask, ChainServices
-from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, SandboxFault
+from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
@@ -72,11 +72,6 @@ class _Chain:
         return {"gatemini/chain": {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}}
 
 
-MAX_OPEN_BRACKETS = 3000
-"""Brackets open at once; the guest's own limit of nesting is far below."""
-
-_DEEP_GENERICS = re.compile(r"(?:[\w.$]+\s*<\s*){200}")
-
 NO_META: Json = {"gatemini/chain": {"id": None, "tier": 0, "ms": 0, "calls": []}}
 """For code that was refused before there was a chain."""
 
@@ -86,7 +81,7 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
     chain: _Chain | None = None
     try:
         if not request.code.lstrip().startswith(("{", "[")):  # JSON calls have their own limit
-            _check_size(request.code, services.config.max_code_bytes)
+            check_size(request.code, services.config.max_code_bytes)
         cleaned = clean(request.code)
         chain = _opened(cleaned, request, services)
         value = await _execute(cleaned, request, services, chain)
@@ -135,8 +130,8 @@ async def _execute(
     if isinstance(plan, Describe):
         return describe(plan, services)
     if not isinstance(plan, JsonCall | SingleCall | JsonBatch):
-        _check_size(cleaned.code, services.config.max_code_bytes)
-        _check_nesting(cleaned.code)
+        check_size(cleaned.code, services.config.max_code_bytes)
+        check_nesting(cleaned.code)
         return await _in_its_turn(cleaned.code, request, services, chain)
     with chain.invoker.time.bound():
         if isinstance(plan, JsonBatch):
@@ -184,44 +179,6 @@ def _value(run: ScriptRun, end: Done) -> ChainValue:
         facts = ProgramFacts(program.shadowed, program.unawaited, program.declared_never_called)
         notes.append(nothing_returned(facts, logged=bool(end.console.lines)))
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
-
-
-def _check_size(code: str, limit: int) -> None:
-    size = len(code.encode("utf-8", "replace"))
-    if size > limit:
-        raise CodeError(
-            f"the code has {size:,} bytes, more than the limit of {limit:,} (sandbox.max_code_bytes)",
-            hint="move data out of the code: let a tool produce it, or results.save(value) it in an earlier chain",
-        )
-
-
-def _check_nesting(code: str) -> None:
-    """Refuse what no person writes and parsers take quadratic time for: thousands of brackets left open."""
-    if sum(map(code.count, "([{")) > MAX_OPEN_BRACKETS:
-        depth = 0
-        for line, text in enumerate(code.split("\n"), 1):
-            depth += sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
-            deepest = depth if len(text) < MAX_OPEN_BRACKETS else _deepest(text, depth)
-            if deepest > MAX_OPEN_BRACKETS:
-                raise CodeError(
-                    f"more than {MAX_OPEN_BRACKETS} brackets are open at line {line}",
-                    hint="close them, or move nested data out of the code: results.save(value) it in an earlier chain",
-                )
-    if _DEEP_GENERICS.search(code):
-        raise CodeError("type arguments are nested more than 200 deep", hint="leave the type out")
-
-
-def _deepest(text: str, after: int) -> int:
-    """The most brackets open anywhere in a line after which `after` are."""
-    depth = after - sum(map(text.count, "([{")) + sum(map(text.count, ")]}"))
-    most = depth
-    for character in text:
-        if character in "([{":
-            depth += 1
-            most = max(most, depth)
-        elif character in ")]}":
-            depth -= 1
-    return most
 
 
 def _failed(

@@ -21,7 +21,6 @@ class Budget:
 
     result_chars: int = RESULT_TOKENS * BYTES_PER_TOKEN - 1
     error_chars: int = ERROR_CHARS - 1
-    description_chars: int = DESCRIPTION_CHARS
 
 
 UNKNOWN = Budget()
