@@ -125,9 +125,12 @@ class App:
     ) -> AsyncIterator[App]:
         """A running gateway: backends start concurrently, nothing is waited for.
 
-        `redactor`, where the caller has one (for its log), learns every secret of the configuration. Raises ConfigError when the configuration as a whole cannot be used.
+        `redactor`, where the caller has one (for its log), learns every secret of the configuration. Raises
+        ConfigError when the configuration as a whole cannot be used.
         """
-        loaded = load_config(config_path, environ=os.environ if environ is None else environ)
+        environ = dict(os.environ if environ is None else environ)
+        load = functools.partial(load_config, config_path, environ=environ)
+        loaded = load()
         cache = Cache(loaded.config.cache_path)
         await anyio.to_thread.run_sync(cache.load)
         redactor = redactor or Redactor()
@@ -142,7 +145,6 @@ class App:
             group.start_soon(app.embedding.run)
             group.start_soon(app._keep_house)
             if loaded.source is not None:
-                load = functools.partial(load_config, config_path, environ=dict(environ or os.environ))
                 group.start_soon(watch_config, app._config_files, load, app.reconfigure, app._note_reload)
             try:
                 yield app
@@ -173,6 +175,7 @@ class App:
         finally:
             if session is None:
                 own.close()
+                self._sessions.remove(own)
 
     def surface(self, session: Session) -> Surface:
         """What one client sees of this gateway."""
@@ -253,7 +256,8 @@ class App:
     async def reconfigure(self, loaded: Loaded) -> list[str]:
         """Put a newly read configuration in force; only backends that changed restart. Their names.
 
-        Read once and not here: `cache_path`, `search`, `semantic`, `health`, `results`, `.env` files' removal.
+        Read once and not here: `cache_path`, `search`, `semantic`, `health`, `results`, and the limits of the
+        sandbox itself (memory, CPU, sizes), whose guests are copies of one made at the start.
         """
         config = loaded.config
         self.loaded = loaded

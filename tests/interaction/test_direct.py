@@ -289,3 +289,21 @@ def test_without_a_config_the_demo_backends_are_served(tmp_path: Path) -> None:
         listed = raw.request("tools/call", {"name": "list_tools_meta", "arguments": {"page_size": 500}})
         names = json.loads(listed["result"]["content"][0]["text"])["tools"]
         assert {n.split(".")[0] for n in names} == {"shop", "notes", "clock"}
+
+
+def test_a_progress_token_of_zero_is_a_token(tmp_path: Path) -> None:
+    """The ids of a widespread SDK begin at 0, and it uses them as tokens."""
+    with direct(
+        write_config(tmp_path, {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}})
+    ) as raw:
+        raw.initialize()
+        code = "await demo.echo({ n: 1 }); await demo.echo({ n: 2 }); return 1;"
+        for _ in range(2):  # the first call goes through the SDK, the next ones take the short way
+            before = len(raw.lines)
+            raw.request(
+                "tools/call",
+                {"name": "call_tool_chain", "arguments": {"code": code}, "_meta": {"progressToken": 0}},
+            )
+            told = [json.loads(line) for line in raw.lines[before:]]
+            progress = [m["params"] for m in told if m.get("method") == "notifications/progress"]
+            assert [(p["progressToken"], p["progress"]) for p in progress] == [(0, 1), (0, 2)]

@@ -67,6 +67,18 @@ async def test_a_changed_file_that_cannot_be_used_leaves_the_running_one_in_forc
         assert app.tools.config.max_output_size == 5000
 
 
+async def test_a_reload_sees_the_environment_the_gateway_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONLY_OF_THE_PROCESS", "x")
+    config = write_config(tmp_path, DEMO)
+    async with App.open(config, environ={}) as app:
+        assert await app.settled(20)
+        replace(tmp_path, {**DEMO, "other": {"command": "x", "env": {"A": "${ONLY_OF_THE_PROCESS}"}}})
+        await until(lambda: "other" in app.loaded.disabled or "other" in app.manager.names())
+        assert "ONLY_OF_THE_PROCESS" in app.loaded.disabled["other"]
+
+
 async def test_watching_does_not_hold_the_end_of_the_gateway(tmp_path: Path) -> None:
     """Clients end a server that does not leave within two seconds of losing its stdin."""
     config = write_config(tmp_path, DEMO)

@@ -56,6 +56,10 @@ class CallRecord:
     ms: float = 0.0
     bytes: int = 0
 
+    def told(self) -> str:
+        """The finished call as one line of progress."""
+        return f"{self.tool}: {self.outcome} ({self.ms:.0f} ms)"
+
 
 @dataclass(slots=True)
 class Invoker:
@@ -151,12 +155,12 @@ class Invoker:
             outcome = await self.services.backends.call_tool(
                 tool.backend, tool.name, checked, timeout=timeout, on_ask=self.on_ask
             )
+        record.bytes = outcome.bytes
         notes = (*notes, *outcome.notes)
         if raw:
             return Outcome(True, outcome.result, notes)
         if outcome.result.get("isError"):
             return Outcome(False, tool_error(outcome.result, tool), notes)
-        record.bytes = outcome.bytes
         value: Value = to_value(outcome.result, tool, save_blob=self.results.save_blob)
         return Outcome(True, value.value, (*notes, *value.notes), value.text)
 

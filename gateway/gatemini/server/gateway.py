@@ -129,7 +129,8 @@ def _or_invalid(answer: Callable[[], Any]) -> Any:
 
 async def _with_progress(context: Context, run: Callable[[OnCallDone | None], Awaitable[Any]]) -> Any:
     """A meta-tool's run, with progress for each finished backend call when the client asked for it."""
-    if not (context.meta or {}).get("progress_token") and not (context.meta or {}).get("progressToken"):
+    meta = context.meta or {}
+    if meta.get("progress_token", meta.get("progressToken")) is None:  # 0 is a token like any other
         return await run(None)
     send, receive = anyio.create_memory_object_stream[tuple[int, str]](PROGRESS_BUFFER)
     done = 0
@@ -138,7 +139,7 @@ async def _with_progress(context: Context, run: Callable[[OnCallDone | None], Aw
         nonlocal done
         done += 1
         try:
-            send.send_nowait((done, f"{record.tool}: {record.outcome} ({record.ms:.0f} ms)"))
+            send.send_nowait((done, record.told()))
         except anyio.WouldBlock:
             logger.debug("progress dropped: the client reads slower than calls finish")
 

@@ -176,7 +176,7 @@ class Shortcut:
             params = {
                 "progressToken": token,
                 "progress": float(done),
-                "message": f"{record.tool}: {record.outcome} ({record.ms:.0f} ms)",
+                "message": record.told(),
             }
             self._send_now({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
