@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 
 from gatemini import demo
+from gatemini.accounts import AccountBook
 from gatemini.backends.base import Era, State
 from gatemini.backends.composite import composite_tools
 from gatemini.backends.manager import Manager
@@ -40,14 +41,14 @@ from gatemini.server.resources import View
 from gatemini.server.session import Session
 from gatemini.server.surface import Surface
 from gatemini.server.tools import MetaTools
-from gatemini.tracker import Tracker
+from gatemini.tracker import RECENT_CALLS, Tracker
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini_sandbox import Limits, Sandbox
 
 logger = logging.getLogger(__name__)
 
 HOUSEKEEPING_SECONDS = 5.0
-"""How often the cache is looked at: it is written when due, at most this often."""
+"""How often the cache and the account are looked at: they are written when due, at most this often."""
 
 CLOSING_SECONDS = 15.0
 """Bounds the whole of stopping: draining, ending children and saving the cache."""
@@ -62,6 +63,8 @@ class App:
         self.cache = cache
         self.tracker = Tracker()
         self.tracker.load_usage(cache.usage)
+        self.accounts = AccountBook(account_folder(cache.path))
+        self._accounted = 0
         self.registry = Registry()
         self.registry.set_aliases(config.aliases)
         self.index = SearchIndex(
@@ -326,14 +329,45 @@ class App:
             self.cache.put_usage(self.tracker.dump_usage())
             if self.cache.due:
                 await anyio.to_thread.run_sync(self.cache.save)
+            await self._write_account(ended=False)
+
+    async def _write_account(self, *, ended: bool) -> None:
+        """What was counted, for the terminal; a gateway that nobody used leaves nothing."""
+        recorded = self.tracker.recorded
+        if not recorded or (recorded == self._accounted and not ended):
+            return
+        self._accounted = recorded
+        client = next((session.client for session in reversed(self._sessions) if session.client), None)
+        write = functools.partial(
+            self.accounts.write,
+            config=account_name(self.loaded.source),
+            client=client,
+            stats=self.tracker.stats(),
+            recent=self.tracker.recent(RECENT_CALLS),
+            backends=self.catalog.backend_sizes(),
+            usage=self.tracker.dump_usage(),
+            ended=ended,
+        )
+        await anyio.to_thread.run_sync(write)
 
     async def _close(self) -> None:
+        await self._write_account(ended=True)
         for session in self._sessions:
             session.close()
         self.sandbox.close()
         if self.loaded.source is not None:
             self.cache.put_usage(self.tracker.dump_usage())
             await anyio.to_thread.run_sync(self.cache.save)
+
+
+def account_folder(cache_path: Path) -> Path:
+    """Where gateways with this cache leave their accounts."""
+    return cache_path.parent / "accounts"
+
+
+def account_name(source: Path | None) -> str | None:
+    """How an account names the configuration it was made under."""
+    return os.path.realpath(source) if source else None
 
 
 def limits_of(config: SandboxConfig) -> Limits:

@@ -115,11 +115,13 @@ class Tracker:
         self._usage: dict[str, int] = {}
         self._catalog_bytes = 0
         self._order = 0
+        self._called = 0
 
     # ---------------------------------------------------------------------------------------- recording
 
     def record_call(self, tool: str, backend: str, ms: float, ok: bool, bytes_processed: int = 0) -> None:
         """One call to a backend; `tool` is the qualified name."""
+        self._called += 1
         self._recent.append(
             {
                 "tool": tool,
@@ -168,6 +170,11 @@ class Tracker:
     def end_session(self, session: str) -> None:
         """Its own counts go; what it added to the whole stays."""
         self._sessions.pop(session, None)
+
+    @property
+    def recorded(self) -> int:
+        """Grows with everything recorded: tells whether there is something new."""
+        return self._order + self._called
 
     # ------------------------------------------------------------------------------------------ telling
 

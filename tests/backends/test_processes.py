@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from fixtures.backend_bench import Bench, odd_config, running_bench
-from gatemini.backends.children import Children, start_time
+from gatemini.backends.children import Children
+from gatemini.liveness import start_time
 
 pytestmark = pytest.mark.anyio
 

@@ -3,7 +3,7 @@
 Each group is reported to one watchdog process, which kills what is left when the gateway goes away however
 it does, and recorded in a file, so that the next start can sweep up if the watchdog was killed as well. A
 parent-death signal would reach only the direct child, not what `npx` started. Above: `stdio.py`,
-`cli_adapter.py`, `manager.py`. Below: `watchdog.py` (run as a process of its own), psutil.
+`cli_adapter.py`, `manager.py`. Below: `watchdog.py` (run as a process of its own), `liveness.py`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 
 import anyio
 import orjson
-import psutil
 
 from gatemini.backends import watchdog
+from gatemini.liveness import same_process, start_time
 
 TERM_POLL_SECONDS = 0.02
 """Pause between two looks at whether a group that was told to end is gone."""
@@ -139,19 +139,6 @@ class Children:
             partial.replace(self._record)
         except OSError as error:
             logger.warning("child processes could not be recorded in %s: %s", self._record, error)
-
-
-def start_time(pid: int) -> float:
-    """Creation time of a process in seconds since the epoch, 0 if it is gone."""
-    try:
-        return psutil.Process(pid).create_time()
-    except psutil.Error:
-        return 0.0
-
-
-def same_process(pid: int, created: float) -> bool:
-    """Whether `pid` still is the process that was created then, and not one that took its number."""
-    return watchdog.same_start(start_time(pid), created)
 
 
 def _start_watchdog() -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""`gatemini search`, `info`, `types`, `stats`: what tools there are, found as an agent would find them.
+"""`gatemini search`, `info`, `types`: what tools there are, found as an agent would find them.
 
 Above: main. Below: the gateway's surface, registry, index.
 """
@@ -21,8 +21,6 @@ from gatemini.types.wording import first_sentence, visible
 app = shell.application("Find and read tools.")
 _DESCRIPTION = 100
 """Characters of a description in a table."""
-_TOP = 20
-_BYTES_PER_TOKEN = 4
 
 
 def start(words: Sequence[str]) -> int:
@@ -162,42 +160,3 @@ def types(
         shell.emit({"backend": backend, "declarations": text})
     else:
         shell.say(text.rstrip("\n"))
-
-
-@app.command()
-def stats(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
-    """What the tools would cost in context, and which are used; live figures are in gatemini://stats."""
-
-    async def action(gateway: App) -> dict[str, Any]:
-        await settle(gateway)
-        backends: list[dict[str, Any]] = []
-        for status in gateway.manager.statuses():
-            size = sum(len(_schema_text(tool)) for tool in gateway.registry.backend_tools(status.name))
-            backends.append({"name": status.name, "tools": status.tools, "catalog_bytes": size})
-        used = sorted(gateway.tracker.usage.items(), key=lambda pair: (-pair[1], pair[0]))
-        total = sum(row["catalog_bytes"] for row in backends)
-        return {
-            "tools": len(gateway.registry),
-            "catalog_bytes": total,
-            "catalog_tokens_estimate": total // _BYTES_PER_TOKEN,
-            "backends": backends,
-            "usage": dict(used),
-        }
-
-    answer = with_app(config, action)
-    if as_json:
-        shell.emit(answer)
-        return
-    table = Table("backend", "tools", "full schemas", box=None, pad_edge=False)
-    for row in answer["backends"]:
-        table.add_row(row["name"], str(row["tools"]), f"{row['catalog_bytes'] / 1024:.1f} KB")
-    shell.stdout_console().print(table)
-    shell.say(
-        f"{answer['tools']} tools; all schemas together ≈ {answer['catalog_tokens_estimate']:,} tokens (bytes/4)"
-    )
-    for name, count in list(answer["usage"].items())[:_TOP]:
-        shell.say(f"{count:>6}×  {name}")
-
-
-def _schema_text(tool: Any) -> bytes:
-    return str([tool.name, tool.description, tool.input_schema, tool.output_schema or ""]).encode()

@@ -86,6 +86,13 @@ class Catalog:
         """What a client would have loaded with every tool's full definition."""
         return sum(self._sizes.values())
 
+    def backend_sizes(self) -> list[Json]:
+        """The same per backend: `{"name", "tools", "catalog_bytes"}`, as in `gatemini stats`."""
+        return [
+            {"name": name, "tools": count, "catalog_bytes": self._sizes.get(name, 0)}
+            for name, count in self.inventory()
+        ]
+
     def _measure(self, backend: str, tools: Sequence[Tool] | None) -> None:
         if tools is None:
             self._sizes.pop(backend, None)

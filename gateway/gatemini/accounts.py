@@ -1,0 +1,147 @@
+"""What a gateway counted, left where the terminal finds it: one small private file for each gateway.
+
+A gateway serves its client over stdio, so `gatemini stats` and `gatemini recent` are other processes. Names of
+tools, times and byte counts stand in the file; no argument, no result, no secret. Above: `app.py` (writes now
+and then, and at the end), `cli/accounting.py` (reads). Below: `liveness.py`, the file system.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gatemini.liveness import same_process, start_time
+from gatemini.model import Json
+
+VERSION = 1
+FILES_KEPT = 20
+"""Accounts of gateways that have ended; the oldest go when another gateway writes its first."""
+MAX_BYTES = 1 << 20
+"""A larger file is not ours; 200 answers and 500 calls take about 150 KB."""
+USAGE_KEPT = 500
+"""Tools whose use is told, the most used first."""
+NAME_CHARS = 200
+"""Of a tool's name; longer ones are cut, so that the file stays small whatever a backend calls its tools."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _BackendRow(_Strict):
+    name: str
+    tools: int
+    catalog_bytes: int
+
+
+class Account(_Strict):
+    """One gateway's account. `config` is the file it serves, None for the demo; `client` its client's name."""
+
+    version: int = VERSION
+    pid: int
+    process_started: float
+    ended: bool = False
+    config: str | None = None
+    client: str | None = None
+    stats: dict[str, Any]
+    recent: list[dict[str, Any]] = Field(default_factory=list)
+    backends: list[_BackendRow] = Field(default_factory=list)
+    usage: dict[str, int] = Field(default_factory=dict)
+
+    @property
+    def running(self) -> bool:
+        return not self.ended and same_process(self.pid, self.process_started)
+
+    @property
+    def last(self) -> str:
+        """When it last answered or called; sorts as text."""
+        times = [str(row.get("when", "")) for row in (*self.stats.get("per_call", ())[-1:], *self.recent[:1])]
+        return max([str(self.stats.get("started", "")), *times])
+
+
+class AccountBook:
+    """The folder of accounts; this process writes one of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._started = start_time(os.getpid())
+        self._path = _path(folder, os.getpid(), self._started)
+        self._written = False
+
+    def write(
+        self,
+        *,
+        config: str | None,
+        client: str | None,
+        stats: Json,
+        recent: Sequence[Json],
+        backends: Sequence[Json],
+        usage: dict[str, int],
+        ended: bool,
+    ) -> bool:
+        """Writes this gateway's account as a whole (temporary file, rename; mode 0600). False where it cannot."""
+        body = {
+            "version": VERSION,
+            "pid": os.getpid(),
+            "process_started": self._started,
+            "ended": ended,
+            "config": config,
+            "client": client[:NAME_CHARS] if client else None,
+            "stats": stats,
+            "recent": [{**row, "tool": str(row["tool"])[:NAME_CHARS]} for row in recent],
+            "backends": list(backends),
+            "usage": dict(sorted(usage.items(), key=lambda pair: -pair[1])[:USAGE_KEPT]),
+        }
+        temporary = self._path.with_suffix(".new")
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(orjson.dumps(body, default=str))
+            os.replace(temporary, self._path)
+        except (OSError, TypeError) as error:
+            logger.warning("the account %s could not be written: %s", self._path, error)
+            return False
+        if not self._written:
+            self._written = True
+            self._prune()
+        return True
+
+    def _prune(self) -> None:
+        """Forgets the oldest accounts of gateways that are gone."""
+        ended = sorted((a for a in read_accounts(self.folder) if not a.running), key=lambda a: a.last)
+        for account in ended[: max(0, len(ended) - FILES_KEPT)]:
+            path = _path(self.folder, account.pid, account.process_started)
+            path.unlink(missing_ok=True)
+            path.with_suffix(".new").unlink(missing_ok=True)  # half-written when it was killed
+
+
+def _path(folder: Path, pid: int, started: float) -> Path:
+    return folder / f"gateway-{pid}-{round(started * 1000)}.json"
+
+
+def read_accounts(folder: Path) -> list[Account]:
+    """Every readable account, newest activity first; files that hold something else are left alone."""
+    found: list[Account] = []
+    try:
+        paths = sorted(folder.glob("gateway-*.json"))
+    except OSError:
+        return []
+    for path in paths:
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                continue
+            account = Account.model_validate(orjson.loads(path.read_bytes()))
+        except (OSError, ValueError, ValidationError, RecursionError):
+            continue  # removed meanwhile, or not ours
+        if account.version == VERSION:
+            found.append(account)
+    return sorted(found, key=lambda account: account.last, reverse=True)
