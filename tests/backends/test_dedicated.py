@@ -149,3 +149,19 @@ async def test_a_prerequisite_that_fails_is_the_error_shown(bench: Bench) -> Non
     with pytest.raises(BackendStopped, match="prerequisite: command not found"):
         await bench.call("echo", name="other")
     await bench.odd("third", prerequisite={"command": "true"})
+
+
+async def test_a_prerequisite_that_is_not_managed_outlives_the_backend(bench: Bench, tmp_path: Path) -> None:
+    code = f"import time; time.sleep(600)  # {tmp_path}"
+    wanted = {
+        "command": sys.executable,
+        "args": ("-I", "-c", code),
+        "startup_delay": "10ms",
+        "managed": False,
+    }
+    await bench.odd(prerequisite=wanted)
+    await bench.manager.remove("odd")
+    running = [p for p in psutil.process_iter(["cmdline"]) if code in (p.info["cmdline"] or [])]
+    assert len(running) == 1
+    running[0].kill()
+    running[0].wait()

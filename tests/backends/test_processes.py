@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.abc
 import orjson
 import psutil
 import pytest
 
 from fixtures.backend_bench import Bench, odd_config, running_bench
 from gatemini.backends.children import Children
+from gatemini.config.schema import BackendConfig
 from gatemini.liveness import start_time
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +27,7 @@ pytestmark = pytest.mark.anyio
 GONE_SECONDS = 10.0
 
 GATEWAY = """
-import sys, anyio
+import json, sys, anyio
 from pathlib import Path
 from fixtures.backend_bench import odd_config
 from gatemini.backends.manager import Manager
@@ -33,7 +36,7 @@ async def main():
     manager = Manager(on_tools=lambda name, tools: None, record_dir=Path(sys.argv[2]))
     async with anyio.create_task_group() as tasks:
         await tasks.start(manager.run)
-        manager.add(odd_config(options={"ignore_term": True, "grandchild": sys.argv[1]}))
+        manager.add(odd_config(options=json.loads(sys.argv[1])))
         await manager.wait_ready("odd", 10)
         print(manager.status("odd").pid, flush=True)
         await anyio.sleep(600)
@@ -63,43 +66,103 @@ async def test_stopping_ends_a_child_and_a_grandchild_that_ignore_sigterm(tmp_pa
     assert bench.tools["odd"] is None
 
 
-async def test_a_grandchild_in_a_session_of_its_own_ends_with_the_backend(bench: Bench) -> None:
+@pytest.mark.parametrize("how", ["new_session", "daemon"])
+async def test_what_a_backend_started_ends_with_it_wherever_it_went(bench: Bench, how: str) -> None:
     await bench.odd()
-    grandchild = await bench.value("fork", {"new_session": True})
+    grandchild = await bench.value("fork", {how: True})
+    assert alive(grandchild)
     await bench.manager.remove("odd")
     assert not alive(grandchild)
 
 
-async def test_grandchildren_of_a_backend_that_crashed_are_ended_as_well(bench: Bench) -> None:
+@pytest.mark.parametrize("how", ["group", "new_session", "daemon"])
+async def test_what_a_crashed_backend_started_is_ended_as_well(bench: Bench, how: str) -> None:
     await bench.odd()
-    grandchild = await bench.value("fork")
+    grandchild = await bench.value("fork", {how: True})
     with pytest.raises(Exception, match="exited with code 9"):
         await bench.call("die", {"code": 9})
     await bench.until_true(lambda: not alive(grandchild))
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_gateway_that_is_killed_leaves_no_child_and_no_stubborn_grandchild(
-    tmp_path: Path, how: signal.Signals
-) -> None:
-    pid_file = tmp_path / "grandchild"
-    gateway = await anyio.open_process(
-        [sys.executable, "-P", "-c", GATEWAY, str(pid_file), str(tmp_path / "children")],
+async def test_a_command_leaves_no_daemon_behind(bench: Bench, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    command = ["sh", "-c", f"setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $! >{pid_file}"]
+    tool = {"command": command, "output": "text"}
+    bench.manager.add(BackendConfig.model_validate({"name": "odd", "tools": {"start": tool}}))
+    await bench.call("start")
+    await bench.until_true(lambda: not alive(int(pid_file.read_text())))
+
+
+async def gateway(options: dict[str, Any], record_dir: Path) -> anyio.abc.Process:
+    """A gateway process of its own with one odd backend; it prints the backend's pid when that is ready."""
+    return await anyio.open_process(
+        [sys.executable, "-P", "-c", GATEWAY, json.dumps(options), str(record_dir)],
         stderr=None,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     )
-    async with gateway:
-        assert gateway.stdout is not None
-        with anyio.fail_after(GONE_SECONDS):
-            child = int(await gateway.stdout.receive())
+
+
+async def told_pid(process: anyio.abc.Process) -> int:
+    assert process.stdout is not None
+    with anyio.fail_after(GONE_SECONDS):
+        return int(await process.stdout.receive())
+
+
+@pytest.mark.parametrize("escape", ["", "session", "daemon"])
+@pytest.mark.parametrize("ignore_term", [True, False])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_gateway_that_is_killed_leaves_no_child_and_no_stubborn_grandchild(
+    tmp_path: Path, how: signal.Signals, ignore_term: bool, escape: str
+) -> None:
+    pid_file = tmp_path / "grandchild"
+    options = {"ignore_term": ignore_term, "grandchild": str(pid_file), "escape": escape}
+    async with await gateway(options, tmp_path / "children") as process:
+        child = await told_pid(process)
         grandchild = int(pid_file.read_text())
-        family = psutil.Process(gateway.pid).children(recursive=True)
+        family = {p.pid for p in psutil.Process(process.pid).children(recursive=True)} | {grandchild}
         assert alive(grandchild)
-        assert {child, grandchild} <= {p.pid for p in family}
+        assert child in family
         assert len(family) == 3, "child, grandchild and the watchdog"
-        gateway.send_signal(how)
-        await gateway.wait()
-        await Bench.until_true(lambda: not any(alive(p.pid) for p in family))
+        process.send_signal(how)
+        await process.wait()
+        await Bench.until_true(lambda: not any(alive(pid) for pid in family))
+
+
+@pytest.mark.parametrize("escape", ["", "session", "daemon"])
+async def test_the_next_start_ends_what_neither_gateway_nor_watchdog_lived_to_end(
+    tmp_path: Path, escape: str
+) -> None:
+    pid_file, records = tmp_path / "grandchild", tmp_path / "children"
+    options = {"grandchild": str(pid_file), "escape": escape}
+    async with await gateway(options, records) as process:
+        child = await told_pid(process)
+        family = psutil.Process(process.pid).children()
+        (watchdog,) = [p for p in family if p.pid != child]
+        watchdog.suspend()
+        process.kill()
+        await process.wait()
+        watchdog.kill()
+    grandchild = int(pid_file.read_text())
+    await Bench.until_true(lambda: not alive(child))  # it saw the end of its stdin
+    assert alive(grandchild)
+    assert Children(records).sweep() == 1
+    await Bench.until_true(lambda: not alive(grandchild))
+    assert list(records.iterdir()) == []
+
+
+async def test_two_gateways_with_one_directory_leave_each_others_children_alone(tmp_path: Path) -> None:
+    async with running_bench(tmp_path) as bench:
+        await bench.odd()
+        async with await gateway({}, tmp_path / "children") as process:
+            theirs = await told_pid(process)
+            assert Children(tmp_path / "children").sweep() == 0
+            assert alive(theirs)
+            process.kill()
+            await process.wait()
+        await Bench.until_true(lambda: not alive(theirs))
+        Children(tmp_path / "children").sweep()
+        assert await bench.value("echo", {"still": "here"}) == {"still": "here"}
+        assert len(list((tmp_path / "children").iterdir())) == 1, "the record of the one that lives"
 
 
 async def test_a_sweep_ends_what_an_earlier_gateway_recorded_and_only_that(tmp_path: Path) -> None:
@@ -110,7 +173,10 @@ async def test_a_sweep_ends_what_an_earlier_gateway_recorded_and_only_that(tmp_p
     record = {
         "gateway": 2**22 + 1,  # above the largest pid: certainly no process
         "started": 5.0,
-        "groups": {str(left.pid): start_time(left.pid), str(reused.pid): time.time() - 5000},
+        "groups": {
+            str(left.pid): {"created": start_time(left.pid), "mark": 0},
+            str(reused.pid): {"created": time.time() - 5000, "mark": 0},
+        },
     }
     try:
         (tmp_path / "children-7.json").write_bytes(orjson.dumps(record))

@@ -14,6 +14,8 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -37,20 +39,30 @@ WATCHDOG_EXIT_SECONDS = 3.0
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A child that leads a group: when it was created, and the mark it shares with all it starts (0: none)."""
+
+    created: float
+    mark: int
+
+    def line(self, pid: int) -> str:
+        return f"+{pid} {self.created:.3f} {self.mark}\n"
+
+
 class Children:
     """Registry of the process groups of one gateway. Not thread-safe: used on the event loop only."""
 
     def __init__(self, record_dir: Path | None = None) -> None:
-        self._groups: dict[int, float] = {}
+        self._groups: dict[int, _Group] = {}
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._dir = record_dir
         self._record = record_dir / f"children-{os.getpid()}.json" if record_dir else None
 
-    def started(self, pid: int) -> None:
-        """A new child leads a group of its own: watch it."""
-        created = start_time(pid)
-        self._groups[pid] = created
-        self._tell(f"+{pid} {created:.3f}\n")
+    def started(self, pid: int, mark: int) -> None:
+        """A new child leads a group of its own and wears a mark (0: none): watch it."""
+        group = self._groups[pid] = _Group(start_time(pid), mark)
+        self._tell(group.line(pid))
         self._save()
 
     def ended(self, pid: int) -> None:
@@ -62,17 +74,32 @@ class Children:
     async def stop(self, pid: int, *, grace: float) -> None:
         """SIGTERM to the group, wait up to `grace` seconds, SIGKILL to all that is left; then forget it.
 
-        Also reaches members of its session and descendants that left the group.
+        Also reaches members of its session, descendants that left the group, and whatever bears its mark.
         """
+        group = self._groups.get(pid)
+        find = partial(watchdog.family, pid, group.mark if group else 0)
         # Reading the process table takes milliseconds: not on the event loop, where other backends' calls wait.
-        others = await anyio.to_thread.run_sync(watchdog.family, pid)
+        others = await anyio.to_thread.run_sync(find)
         _signal_all(pid, others, signal.SIGTERM)
-        if not await _gone(pid, others, grace):
-            others |= await anyio.to_thread.run_sync(watchdog.family, pid)
+        ended = await _gone(pid, others, grace)
+        for _ in range(watchdog.KILL_ROUNDS):  # what was forked meanwhile may have left group and session
+            others = await anyio.to_thread.run_sync(find)
+            if ended and not others:
+                break
             _signal_all(pid, others, signal.SIGKILL)
-            if not await _gone(pid, others, KILL_WAIT_SECONDS):
-                logger.error("process group %d could not be killed", pid)
+            ended = await _gone(pid, others, KILL_WAIT_SECONDS)
+        else:
+            logger.error("process group %d could not be killed", pid)
         self.ended(pid)
+
+    async def strays(self, pid: int) -> bool:
+        """Whether a command that has ended left anything running: in its group, or bearing its mark."""
+        group = self._groups.get(pid)
+        if _reachable(pid, set()):
+            return True
+        if group is None or not group.mark:
+            return False
+        return bool(await anyio.to_thread.run_sync(partial(watchdog.bearers, group.mark, after=pid)))
 
     async def close(self) -> None:
         """End the watchdog; it kills whatever was not stopped before."""
@@ -98,13 +125,13 @@ class Children:
             try:
                 record = orjson.loads(path.read_bytes())
                 owner, owner_started = int(record["gateway"]), float(record["started"])
-                groups = {int(pid): float(created) for pid, created in record["groups"].items()}
+                groups = {int(p): (float(g["created"]), int(g["mark"])) for p, g in record["groups"].items()}
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 continue  # not ours to read, or half written by a gateway that is writing it now
             if same_process(owner, owner_started):
                 continue
-            for pid, created in groups.items():
-                swept += watchdog.kill_group(pid, created, grace=0.0)
+            for pid, (created, mark) in groups.items():
+                swept += watchdog.kill_group(pid, created, mark, grace=0.0)
             with contextlib.suppress(OSError):
                 path.unlink()
         return swept
@@ -114,7 +141,7 @@ class Children:
             return  # no process groups to watch over: children are in the gateway's job object
         if self._watchdog is None or self._watchdog.poll() is not None:
             self._watchdog = _start_watchdog()
-            line = "".join(f"+{pid} {created:.3f}\n" for pid, created in self._groups.items())
+            line = "".join(group.line(pid) for pid, group in self._groups.items())
         try:
             if self._watchdog.stdin is not None:
                 os.write(self._watchdog.stdin.fileno(), line.encode())
@@ -132,7 +159,7 @@ class Children:
             body = {
                 "gateway": os.getpid(),
                 "started": start_time(os.getpid()),
-                "groups": {str(pid): created for pid, created in self._groups.items()},
+                "groups": {str(pid): asdict(group) for pid, group in self._groups.items()},
             }
             partial = self._record.with_suffix(".tmp")
             partial.write_bytes(orjson.dumps(body))

@@ -1,7 +1,8 @@
 """A child process whose output is handed on where the event loop reads it, with no task and no buffer between.
 
 anyio's streams cost two more turns of the event loop for each message, which is a tenth of what a call costs;
-so this file uses asyncio's own protocol for subprocesses. Above: `stdio.py`. Below: asyncio.
+so this file uses asyncio's own protocol for subprocesses. Above: `stdio.py`, `process.py`, `prerequisite.py`.
+Below: asyncio, `mark.py`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from subprocess import PIPE
+from subprocess import DEVNULL, PIPE
 
 import anyio
+
+from gatemini.backends import mark
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 
@@ -25,6 +28,8 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self.output_over = anyio.Event()
         self.errors_over = anyio.Event()
         self.exited = anyio.Event()
+        self.mark = 0
+        """What the child and all it starts can be known by (`mark.py`)."""
         self._sinks = {STDOUT: on_output, STDERR: on_errors}
         self._transport: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
@@ -32,18 +37,25 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self._drained = anyio.Event()
         self._full = False
 
-    async def start(self, command: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> None:
-        """Raises OSError or ValueError if it cannot be started."""
+    async def start(
+        self, command: Sequence[str], *, cwd: str | None, env: Mapping[str, str], stdin: bool = True
+    ) -> None:
+        """Raises OSError or ValueError if it cannot be started; without `stdin` there is nothing to read for it."""
         await asyncio.get_running_loop().subprocess_exec(
-            lambda: self,
+            self._marked,
             *command,
-            stdin=PIPE,
+            stdin=PIPE if stdin else DEVNULL,
             stdout=PIPE,
             stderr=PIPE,
             cwd=cwd,
             env=env,
             start_new_session=True,
         )
+
+    def _marked(self) -> ChildPipes:
+        """asyncio asks for the protocol in the same turn of the loop in which it starts the child."""
+        self.mark = mark.wear()
+        return self
 
     @property
     def pid(self) -> int:
@@ -68,6 +80,11 @@ class ChildPipes(asyncio.SubprocessProtocol):
                 await self._drained.wait()
             if stdin.is_closing():
                 raise anyio.BrokenResourceError
+
+    def end_input(self) -> None:
+        """Nothing more will be written: the child sees the end once it has read the rest."""
+        if self._stdin is not None:
+            self._stdin.close()
 
     def close(self) -> None:
         """Close the pipes; a child that still runs is killed."""

@@ -1,14 +1,15 @@
 """A process that a backend needs beside it: found running, or started before it and stopped with it.
 
-Above: `manager.py` wraps it around the opening of a link. Below: `process.py`'s bounds, `children.py`, psutil.
+Above: `manager.py` wraps it around the opening of a link. Below: `pipes.py`, `process.py`'s bounds,
+`children.py`, psutil.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from subprocess import DEVNULL
 
 import anyio
 import anyio.abc
@@ -16,6 +17,7 @@ import psutil
 
 from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
+from gatemini.backends.pipes import ChildPipes
 from gatemini.backends.process import KILL_SHIELD_SECONDS, describe_exit
 from gatemini.config.schema import BackendConfig, Prerequisite
 from gatemini.errors import BackendStopped
@@ -38,53 +40,76 @@ async def prerequisite_running(config: BackendConfig, children: Children) -> Asy
     if wanted is None or await _is_running(wanted):
         yield
         return
-    process = await _start(config.name, wanted)
-    if wanted.managed:
-        children.started(process.pid)
+    tail = _Tail()
+    if not wanted.managed:
+        await _settle(config.name, wanted, await _start_unmanaged(config.name, wanted), tail)
+        yield
+        return
+    child = ChildPipes(tail.forget, tail.take)
+    with _explained(config.name):
+        program, environment, cwd = _command(wanted)
+        await child.start([program, *wanted.args], cwd=cwd, env=environment, stdin=False)
+    children.started(child.pid, child.mark)
     try:
-        async with anyio.create_task_group() as tasks:
-            tail = _Tail()
-            tasks.start_soon(tail.read, process.stderr)
-            await _settle(config.name, wanted, process, tail)
-            try:
-                yield
-            finally:
-                tasks.cancel_scope.cancel()
+        await _settle(config.name, wanted, child, tail)
+        yield
     finally:
-        if wanted.managed:
-            grace = config.shutdown_grace_period
-            with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
-                await children.stop(process.pid, grace=grace)
-                await process.aclose()
+        grace = config.shutdown_grace_period
+        with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
+            await children.stop(child.pid, grace=grace)
+            child.close()
+            await child.exited.wait()
 
 
-async def _start(name: str, wanted: Prerequisite) -> anyio.abc.Process:
-    environment = child_environment(wanted.env)
-    cwd = working_directory(wanted.cwd)
-    try:
-        program = find_program(wanted.command, environment, cwd)
+async def _start_unmanaged(name: str, wanted: Prerequisite) -> anyio.abc.Process:
+    """It belongs to nobody here and may outlive the gateway: no mark, no pipe."""
+    with _explained(name):
+        program, environment, cwd = _command(wanted)
         return await anyio.open_process(
             [program, *wanted.args],
             stdin=DEVNULL,
             stdout=DEVNULL,
-            stderr=PIPE if wanted.managed else DEVNULL,
+            stderr=DEVNULL,
             cwd=cwd,
             env=environment,
             start_new_session=True,
         )
+
+
+def _command(wanted: Prerequisite) -> tuple[str, dict[str, str], str | None]:
+    """Program, environment and directory; raises `BackendStopped`."""
+    environment = child_environment(wanted.env)
+    cwd = working_directory(wanted.cwd)
+    return find_program(wanted.command, environment, cwd), environment, cwd
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """What keeps a prerequisite from starting is its backend's error."""
+    try:
+        yield
     except BackendStopped as error:
         raise BackendStopped(f"{name}: prerequisite: {error.message}", hint=error.hint) from error
     except (OSError, ValueError) as error:
-        raise BackendStopped(f"{name}: the prerequisite could not be started: {error}") from error
+        raise BackendStopped(
+            f"{name}: the prerequisite could not be started: {error}",
+            hint="correct `prerequisite` in its config",
+        ) from error
 
 
-async def _settle(name: str, wanted: Prerequisite, process: anyio.abc.Process, tail: _Tail) -> None:
+async def _settle(
+    name: str, wanted: Prerequisite, process: ChildPipes | anyio.abc.Process, tail: _Tail
+) -> None:
     """Give it its time; one that ends well within it was a preparation and is done."""
     with anyio.move_on_after(wanted.startup_delay) as delay:
-        await process.wait()
+        if isinstance(process, ChildPipes):
+            await process.exited.wait()
+        else:
+            await process.wait()
     if not delay.cancelled_caught and process.returncode != 0:
-        with anyio.move_on_after(LAST_WORDS_SECONDS):
-            await tail.over.wait()
+        if isinstance(process, ChildPipes):
+            with anyio.move_on_after(LAST_WORDS_SECONDS):
+                await process.errors_over.wait()
         said = f": {tail.text()}" if tail.text() else ""
         raise BackendStopped(
             f"{name}: the prerequisite {wanted.command} {describe_exit(process.returncode or 0)}{said}",
@@ -108,20 +133,16 @@ def _matches(pattern: str) -> bool:
 
 
 class _Tail:
-    """The end of what a process wrote; read so that it never blocks on a full pipe."""
+    """The end of what a process wrote to stderr; all of it is read, so that it never blocks on a full pipe."""
 
     def __init__(self) -> None:
         self._end = b""
-        self.over = anyio.Event()
 
-    async def read(self, stream: anyio.abc.ByteReceiveStream | None) -> None:
-        try:
-            while stream is not None:
-                self._end = (self._end + await stream.receive())[-SHOWN_STDERR_BYTES:]
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            return
-        finally:
-            self.over.set()
+    def take(self, data: bytes) -> None:
+        self._end = (self._end + data)[-SHOWN_STDERR_BYTES:]
+
+    def forget(self, data: bytes) -> None:
+        """For stdout, which nobody wants."""
 
     def text(self) -> str:
         return " ".join(self._end.decode("utf-8", "replace").split())

@@ -148,7 +148,7 @@ async def open_stdio(config: BackendConfig, receiver: Receiver, children: Childr
     link = StdioLink(config, receiver)
     child = link.child
     await _spawn(config, child)
-    children.started(child.pid)
+    children.started(child.pid, child.mark)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.watch, tasks)
