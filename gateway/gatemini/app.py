@@ -24,6 +24,7 @@ from gatemini.backends.manager import Manager
 from gatemini.cache import Cache, config_hash, default_path
 from gatemini.chain.journal import JournalBook
 from gatemini.chain.services import ChainServices
+from gatemini.changes import Changes
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.schema import BackendConfig, CompositeTool, SandboxConfig
 from gatemini.config.secrets import Redactor
@@ -61,7 +62,8 @@ class App:
         config = loaded.config
         self.loaded = loaded
         self.cache = cache
-        self.tracker = Tracker()
+        self.changes = Changes()
+        self.tracker = Tracker(on_call=functools.partial(self.changes.tell, "calls"))
         self.tracker.load_usage(cache.usage)
         self.accounts = AccountBook(account_folder(cache.path))
         self._accounted = 0
@@ -74,6 +76,7 @@ class App:
             name_weight=config.search.name_weight,
         )
         self.registry.listen(self.index.follow)
+        self.registry.listen(lambda backend, _: self.changes.tell("tools", backend))
         self.embedding = Embedding(self.index, cache, config.semantic.model)
         self.manager = Manager(
             on_tools=self._on_tools,
@@ -182,7 +185,7 @@ class App:
 
     def surface(self, session: Session) -> Surface:
         """What one client sees of this gateway."""
-        return Surface(self.tools, self._view, self.index, session, self.parking)
+        return Surface(self.tools, self._view, self.index, session, self.parking, self.changes)
 
     def _view(self, session: Session) -> View:
         return View(
@@ -281,6 +284,7 @@ class App:
 
     def _note_reload(self, problem: str | None) -> None:
         self._reload_problem = problem
+        self.changes.tell("state")
 
     # -- backends ------------------------------------------------------------------------------------
 
@@ -313,6 +317,7 @@ class App:
     def _on_state(self, name: str, state: State) -> None:
         logger.debug("backend %s is %s", name, state)
         self._state_changed.set()
+        self.changes.tell("state", name)
 
     def _on_era(self, name: str, era: Era) -> None:
         if name in self._hashes:

@@ -102,9 +102,11 @@ class Tracker:
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_call: Callable[[str], None] = lambda backend: None,
     ) -> None:
         self._clock = clock
         self._now = now
+        self._on_call = on_call
         self._born = clock()
         self._all = _Session(_stamp(now()))
         self._sessions: dict[str, _Session] = {}
@@ -139,6 +141,7 @@ class Tracker:
         calls.bytes += bytes_processed
         if ok:
             self._usage[tool] = self._usage.get(tool, 0) + 1
+        self._on_call(backend)
 
     def record_answer(
         self, meta_tool: str, bytes_processed: int, bytes_returned: int, session: str = ""

@@ -79,7 +79,7 @@ def read_json(view: View, path: str) -> Any:
 
 
 def test_every_static_resource_is_listed_and_reads_with_its_mime_type(view: View) -> None:
-    listed = list_resources()
+    listed = list_resources(view)
     assert {r["uri"].removeprefix("gatemini://") for r in listed} == {
         "overview", "backends", "tools", "recent", "stats", "health", "llms", "llms-full", "call_tool_chain",
     }  # fmt: skip
@@ -99,7 +99,7 @@ def test_every_static_resource_is_listed_and_reads_with_its_mime_type(view: View
     ],
 )  # fmt: skip
 def test_every_template_reads(view: View, path: str) -> None:
-    kinds = {t["uriTemplate"].removeprefix("gatemini://").split("/")[0] for t in list_templates()}
+    kinds = {t["uriTemplate"].removeprefix("gatemini://").split("/")[0] for t in list_templates(view)}
     assert path.split("/")[0] in kinds
     assert read_resource(view, f"gatemini://{path}")[1]
 
@@ -181,18 +181,32 @@ def test_guides_name_every_template_of_theirs() -> None:
 
 
 def test_completion_begins_with_what_begins_so(view: View) -> None:
-    assert complete(view, {}, "tool_name", "exa.c") == ["exa.crawl"]
-    assert complete(view, {}, "tool_name", "user") == ["files-eu.get-user", "files-eu.get_user"]
-    assert complete(view, {}, "backend_name", "b") == ["broken"]
-    assert complete(view, {}, "topic", "") == list(GUIDES)
-    assert complete(view, {}, "handle", "res") == ["res_1a2b3c4d"]
-    assert complete(view, {}, "nothing", "") == []
+    assert complete(view, "tool_name", "exa.c") == (["exa.crawl"], 1)
+    assert complete(view, "tool_name", "user") == (["files-eu.get-user", "files-eu.get_user"], 2)
+    assert complete(view, "backend_name", "b") == (["broken"], 1)
+    assert complete(view, "topic", "") == (list(GUIDES), len(GUIDES))
+    assert complete(view, "handle", "res") == (["res_1a2b3c4d"], 1)
+    assert complete(view, "nothing", "") == ([], 0)
 
 
-def test_completion_gives_at_most_a_hundred() -> None:
+def test_completion_gives_at_most_a_hundred_and_says_how_many_there_are() -> None:
     registry = Registry()
     registry.replace("b", [Tool("b", f"t{i}") for i in range(300)])
-    assert len(complete(view_of(registry), {}, "tool_name", "")) == 100
+    values, total = complete(view_of(registry), "tool_name", "T29")
+    assert (values[0], total) == ("b.t29", 11)
+    values, total = complete(view_of(registry), "tool_name", "")
+    assert (len(values), total) == (100, 300)
+
+
+def test_the_lists_of_resources_and_templates_tell_what_is_there_now(view: View) -> None:
+    before = {r["name"]: r["description"] for r in list_resources(view)}
+    assert before["tools"].endswith(": 6 tools of 3 backends")
+    view.registry.replace("fresh", [Tool("fresh", "a"), Tool("fresh", "b")])
+    after = {r["name"]: r["description"] for r in list_resources(view)}
+    assert after["tools"].endswith(": 8 tools of 4 backends")
+    templates = {t["name"]: t["description"] for t in list_templates(view)}
+    assert templates["tool/{tool_name}"].endswith("(of 8)")
+    assert "broken, exa, files-eu, fresh" in templates["types/{backend_name}"]
 
 
 def prompt(view: View, name: str, **arguments: str) -> str:

@@ -2,19 +2,20 @@
 
 Speaks both protocol eras (`initialize`, and the stateless 2026-07-28 envelope after `server/discover`).
 Answers are the SDK's models, since their era-dependent fields are its business. Above: direct.py. Below: tools.py,
-resources.py, prompts.py.
+resources.py, prompts.py, subscriptions.py.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 
 from gatemini import __version__
@@ -22,6 +23,7 @@ from gatemini.chain.invoke import CallRecord
 from gatemini.errors import GateminiError
 from gatemini.server.asking import call_and_ask, state_boundary
 from gatemini.server.shortcut import Shortcut
+from gatemini.server.subscriptions import Feed
 from gatemini.server.surface import Surface
 from gatemini.server.tools import OnCallDone
 
@@ -36,6 +38,7 @@ Context = ServerRequestContext[Any, Any]
 def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
     """An SDK server for one client session. `surface` answers; this only translates, and teaches the `shortcut`."""
     session = surface.session
+    feed = Feed(surface)
 
     def note_client(context: Context) -> None:
         if session.client is None:
@@ -66,9 +69,8 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         return types.GetPromptResult.model_validate(answer)
 
     async def complete(context: Context, params: types.CompleteRequestParams) -> Any:
-        reference = params.ref.model_dump(by_alias=True, mode="json", exclude_none=True)
-        values = surface.complete(reference, params.argument.name, params.argument.value)
-        completion = {"values": values[:100], "total": len(values), "hasMore": len(values) > 100}
+        values, total = surface.complete(params.argument.name, params.argument.value)
+        completion = {"values": values, "total": total, "hasMore": total > len(values)}
         return types.CompleteResult.model_validate({"completion": completion})
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
@@ -76,11 +78,33 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         shortcut.learn(context, server.server_info_stamp)
         return await call_and_ask(surface, context, params, lambda run: _with_progress(context, run))
 
-    server: Server[Any] = Server(
+    async def subscribe(context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        _or_invalid(lambda: feed.subscribe(str(params.uri)))
+        return types.EmptyResult()
+
+    async def unsubscribe(context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        feed.unsubscribe(str(params.uri))
+        return types.EmptyResult()
+
+    async def listen(context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+        try:
+            return await feed.listen(context, params)
+        except GateminiError as exc:
+            raise MCPError(code=types.INVALID_PARAMS, message=exc.text()) from exc
+
+    @asynccontextmanager
+    async def telling(_: Server[Any]) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(feed.run)
+            yield
+            group.cancel_scope.cancel()
+
+    server: Server[Any] = _Server(
         "gatemini",
         version=__version__,
         title="Gatemini",
         instructions=surface.instructions(),
+        lifespan=telling,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
@@ -89,6 +113,9 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
         on_completion=complete,
+        on_subscribe_resource=subscribe,
+        on_unsubscribe_resource=unsubscribe,
+        on_subscriptions_listen=listen,
     )
 
     async def lenient_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -106,10 +133,44 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
                 return {**result, **modern}
         return await call_next(ctx)
 
+    async def greet(ctx: Context, call_next: CallNext) -> HandlerResult:
+        """A client that has shaken hands is told of changes from then on."""
+        result = await call_next(ctx)
+        if ctx.method == "notifications/initialized":
+            feed.greet(ctx.session)
+        return result
+
     server.middleware.clear()  # the SDK's own traces for OpenTelemetry, of which there is no exporter here
     server.middleware.append(state_boundary(surface.parking, session.id))
     server.middleware.append(lenient_arguments)
+    server.middleware.append(greet)
     return server
+
+
+class _Server(Server[Any]):
+    """Announces what changes here in either era: the resource list, never the seven tools or the prompts."""
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> types.ServerCapabilities:
+        announced = super().get_capabilities(
+            NotificationOptions(resources_changed=True),
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
+        )
+        # The SDK derives all of them from whether `subscriptions/listen` is served.
+        return announced.model_copy(
+            update={
+                "tools": types.ToolsCapability(list_changed=False),
+                "prompts": types.PromptsCapability(list_changed=False),
+            }
+        )
 
 
 def _client_name(context: Context) -> str | None:

@@ -131,44 +131,82 @@ _TEMPLATES: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def list_resources() -> list[Json]:
-    """The static resources, as `resources/list` wants them."""
+def list_resources(view: View) -> list[Json]:
+    """The static resources, as `resources/list` wants them; what they hold now stands in the description."""
+    counts = f"{counted(len(view.registry), 'tool')} of {counted(len(_backend_names(view)), 'backend')}"
+    now = {"tools": f": {counts}", "overview": f": {counts}", "llms-full": f" ({counts})"}
     return [
-        {"uri": SCHEME + path, "name": path, "title": title, "description": text, "mimeType": mime}
+        {
+            "uri": SCHEME + path,
+            "name": path,
+            "title": title,
+            "description": text + now.get(path, ""),
+            "mimeType": mime,
+        }
         for path, (title, mime, text) in _STATIC.items()
     ]
 
 
-def list_templates() -> list[Json]:
-    """The templates, as `resources/templates/list` wants them."""
+def list_templates(view: View) -> list[Json]:
+    """The templates, as `resources/templates/list` wants them, with what their argument may be now."""
+    backends = _backend_names(view)
+    names = f": {_listed(backends)}" if backends else ""
+    now = {
+        "tool/{tool_name}": f" (of {len(view.registry)})",
+        "backend/{backend_name}": names,
+        "types/{backend_name}": names,
+    }
     return [
-        {"uriTemplate": SCHEME + path, "name": path, "title": title, "description": text, "mimeType": mime}
+        {
+            "uriTemplate": SCHEME + path,
+            "name": path,
+            "title": title,
+            "description": text + now.get(path, ""),
+            "mimeType": mime,
+        }
         for path, (title, mime, text) in _TEMPLATES.items()
     ]
 
 
 def read_resource(view: View, uri: str) -> tuple[str, str]:
     """(mime type, text) of an address. Raises ResourceNotFound, or ResultGone for a handle."""
+    kind, rest = split_address(uri)
+    if not rest:
+        return _STATIC[kind][1], _READERS[kind](view)
+    return _TEMPLATE_READERS[kind](view, rest)
+
+
+def split_address(uri: str) -> tuple[str, str]:
+    """(kind, rest) of an address, the rest empty for a static one. Raises ResourceNotFound for any other."""
     if not uri.lower().startswith(SCHEME):
         raise _missing(uri, "addresses here begin with gatemini://")
     path = uri[len(SCHEME) :].rstrip("/")
-    reader = _READERS.get(path)
-    if reader is not None:
-        return _STATIC[path][1], reader(view)
+    if path in _READERS:
+        return path, ""
     kind, _, rest = path.partition("/")
-    reading = _TEMPLATE_READERS.get(kind)
-    if reading is None or not rest:
+    if kind not in _TEMPLATE_READERS or not rest:
         raise _missing(uri, f"there are {', '.join(SCHEME + p for p in (*_STATIC, *_TEMPLATES))}")
-    return reading(view, rest)
+    return kind, rest
 
 
-def complete(view: View, reference: Json, argument: str, value: str) -> list[str]:
-    """Values that a template's or prompt's argument may take, those that fit `value` first; at most 100."""
-    names = _completions(view, argument)
+def backend_of(registry: Registry, kind: str, rest: str) -> str | None:
+    """The backend that alone decides what a template's address answers; None where that is not one."""
+    name = unquote(rest.removesuffix("/tools") if kind == "backend" else rest)
+    if kind == "tool":
+        try:
+            return registry.resolve(name).backend
+        except (ToolNotFound, AmbiguousTool):
+            return None
+    # A name that is a namespace may cover several backends.
+    return name if kind in ("backend", "types") and name in registry.backends() else None
+
+
+def complete(view: View, argument: str, value: str) -> tuple[list[str], int]:
+    """(values an argument may take, those that begin with `value` first and at most 100; how many there are)."""
     folded = value.lower()
-    begins = [name for name in names if name.lower().startswith(folded)]
-    holds = [name for name in names if folded in name.lower() and name not in set(begins)]
-    return (begins + holds)[:MAX_COMPLETIONS]
+    names = [name for name in _completions(view, argument) if folded in name.lower()]
+    names.sort(key=lambda name: not name.lower().startswith(folded))
+    return names[:MAX_COMPLETIONS], len(names)
 
 
 def _completions(view: View, argument: str) -> list[str]:

@@ -11,12 +11,21 @@ from collections.abc import Callable
 from typing import Any
 
 from gatemini.chain.services import Ask
+from gatemini.changes import Changes
 from gatemini.model import Json
 from gatemini.search.index import SearchIndex
 from gatemini.server.instructions import instructions
 from gatemini.server.parking import Parking
 from gatemini.server.prompts import PROMPTS, get_prompt
-from gatemini.server.resources import View, complete, list_resources, list_templates, read_resource
+from gatemini.server.resources import (
+    View,
+    backend_of,
+    complete,
+    list_resources,
+    list_templates,
+    read_resource,
+    split_address,
+)
 from gatemini.server.session import Session
 from gatemini.server.tools import MetaTools, OnCallDone
 
@@ -31,6 +40,7 @@ class Surface:
         index: SearchIndex,
         session: Session,
         parking: Parking,
+        changes: Changes,
     ) -> None:
         self._tools = tools
         self._view = view
@@ -38,6 +48,7 @@ class Surface:
         self._redactor = tools.redactor
         self.session = session
         self.parking = parking
+        self.changes = changes
         self._definitions: list[Json] | None = None
 
     def tool_definitions(self) -> list[Json]:
@@ -56,10 +67,10 @@ class Surface:
         return await self._tools.call(name, arguments, self.session, on_call_done=on_call_done, ask=ask)
 
     def list_resources(self) -> list[Json]:
-        return list_resources()
+        return list_resources(self._view(self.session))
 
     def list_resource_templates(self) -> list[Json]:
-        return list_templates()
+        return list_templates(self._view(self.session))
 
     def read_resource(self, uri: str) -> tuple[str, str]:
         """(MIME type, text); raises ResourceNotFound or ResultGone."""
@@ -76,6 +87,14 @@ class Surface:
         )
         return prompt
 
-    def complete(self, reference: Json, argument: str, value: str) -> list[str]:
-        """Values an argument of a template or prompt may take."""
-        return complete(self._view(self.session), reference, argument, value)
+    def complete(self, argument: str, value: str) -> tuple[list[str], int]:
+        """(values an argument of a template or prompt may take, how many there are in all)."""
+        return complete(self._view(self.session), argument, value)
+
+    def split_address(self, uri: str) -> tuple[str, str]:
+        """(kind, rest) of a resource's address; raises ResourceNotFound."""
+        return split_address(uri)
+
+    def backend_of(self, kind: str, rest: str) -> str | None:
+        """The backend that alone decides what an address answers; None where that is not one."""
+        return backend_of(self._view(self.session).registry, kind, rest)
