@@ -117,7 +117,6 @@ def test_an_unknown_tool_is_led_to_the_closest_or_to_its_backend(tool, part):
     [
         ("backend.starting", "again in a moment"),
         ("backend.stopped", "gatemini://health"),
-        ("backend.crashed", "before you repeat a write"),
         ("backend.timeout", "not known"),
         ("backend.busy", "nothing was sent"),
     ],
@@ -128,6 +127,24 @@ def test_a_backend_in_trouble_is_described_with_its_last_words(code, part):
     assert part in found
     assert "exa is stopped (exit code 1)" in found
     assert "its last stderr line: ENOENT: no config" in found
+
+
+def test_a_backend_that_is_well_or_whose_trouble_the_message_tells_is_not_described_again():
+    healthy = context(state=lambda name: BackendState("healthy", None, ["ENOENT: no config"]))
+    found = said("BackendBusy", "exa is busy", code="backend.busy", backend="exa", ctx=healthy)
+    assert "healthy" not in found
+    text = "exa exited with code 1; its last stderr lines:\n  ENOENT: no config"
+    stopped = context(state=lambda name: BackendState("stopped", text, ["ENOENT: no config"]))
+    found = said("BackendCrashed", text, code="backend.crashed", backend="exa", ctx=stopped)
+    assert found == (
+        "the next call starts it again; look whether this one took effect before you repeat it; "
+        "more in gatemini://health"
+    )
+
+
+def test_a_remedy_that_came_with_a_backends_error_is_the_only_one():
+    found = said("BackendBusy", "exa is busy", code="backend.busy", backend="exa", given="wait 3 s")
+    assert found == "wait 3 s; more in gatemini://health"
 
 
 def test_refused_parameters_show_the_signature():

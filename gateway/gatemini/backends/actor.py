@@ -71,8 +71,8 @@ class Backend:
         self.config = config
         self.dynamic = dynamic
         self.era = era
-        self.state = State.STARTING if not config.lazy else State.STOPPED
-        self.error: BackendError | None = None
+        self._state = State.STARTING if not config.lazy else State.STOPPED
+        self._error: BackendError | None = None
         self.facts: ServerFacts | None = None
         self.tools: dict[str, Tool] = {}
         self.repairs: list[str] = []
@@ -173,7 +173,7 @@ class Backend:
             again = error.message == self._last_logged
             logger.log(logging.DEBUG if again else logging.WARNING, "backend: %s", error.message)
             self._last_logged = error.message
-        if self._restart_reason is None:
+        if self._restart_reason is None and self._state is not State.STOPPED:
             self._set(State.STOPPED, error)
 
     def _known_era(self) -> Era | None:
@@ -243,7 +243,10 @@ class Backend:
         tasks.start_soon(self._follow_link, link)
         await self._over.wait()
         if link.closed.is_set():
-            raise link.failure or BackendCrashed(f"{self.config.name} closed the connection", sent=True)
+            failure = link.failure or BackendCrashed(f"{self.config.name} closed the connection", sent=True)
+            if self._restart_reason is None:  # said now: ending what is left of it may take a while
+                self._set(State.STOPPED, failure)
+            raise failure
 
     async def _drain(self) -> None:
         """Before a restart: no new calls, and a bounded time for those that run."""
@@ -372,7 +375,7 @@ class Backend:
                 return self._session
             if self.finished.is_set() or self._scope.cancel_called:
                 raise BackendStopped(f"{self.config.name} was stopped")
-            if self.state is State.STOPPED:
+            if self._state is State.STOPPED:
                 blocked = self._restarts.blocked(anyio.current_time())
                 if asked or blocked > 0:
                     raise self._not_started(blocked)
@@ -439,13 +442,31 @@ class Backend:
 
     def _not_started(self, blocked: float) -> BackendStopped:
         cause = self.error.message if self.error else "it was stopped"
-        hint = self.error.hint if self.error else None
-        if blocked > 0:
-            hint = f"{hint + '; ' if hint else ''}it is not started again for {blocked:.1f} s"
+        again = (
+            f"a call starts it again after {blocked:.1f} s"
+            if blocked > 0
+            else "the next call starts it again"
+        )
+        # What a crash advises is for the calls it met; here nothing was sent.
+        remedy = None if self.error is None or isinstance(self.error, BackendCrashed) else self.error.hint
+        hint = f"{remedy}; {again}" if remedy else again
         details = self.error.details if self.error else {}
         return BackendStopped(f"{self.config.name} is not running: {cause}", hint=hint, details=details)
 
     # -- what others see ---------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """As it is now: a connection that just ended counts before its owner has taken note."""
+        return self._state if self._ended is None else State.STOPPED
+
+    @property
+    def error(self) -> BackendError | None:
+        return self._ended or self._error
+
+    @property
+    def _ended(self) -> BackendError | None:
+        return None if self._session is None else self._session.peer.failure
 
     def stderr_tail(self) -> list[str]:
         return self._link.stderr_tail() if self._link is not None else self._stderr
@@ -502,8 +523,8 @@ class Backend:
         self._link = None
 
     def _set(self, state: State, error: BackendError | None) -> None:
-        changed = state is not self.state
-        self.state, self.error = state, error
+        changed = state is not self._state
+        self._state, self._error = state, error
         if changed:
             self._since = time.time()
         previous, self._changed = self._changed, anyio.Event()

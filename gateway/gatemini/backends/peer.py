@@ -105,6 +105,11 @@ class Peer:
         """Whether the connection has ended; its owner may not have taken note yet."""
         return self._gone is not None
 
+    @property
+    def failure(self) -> BackendError | None:
+        """What ended the connection."""
+        return self._gone
+
     def attach(self, link: Link) -> None:
         self._link = link
 

@@ -20,7 +20,7 @@ from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
 from gatemini.backends.pipes import ChildPipes
 from gatemini.backends.process import describe_exit
-from gatemini.backends.wire import LineReader, encode
+from gatemini.backends.wire import Frame, LineReader, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json, Tool
@@ -90,7 +90,8 @@ class StdioLink:
         tasks.start_soon(self._wait_exit)
         await child.output_over.wait()
         for piece in self._reader.end():
-            self._receiver.receive(piece)
+            if isinstance(piece, Frame) or piece.too_large:  # else the exit cut it off, and is the error
+                self._receiver.receive(piece)
         with anyio.move_on_after(EXIT_WAIT_SECONDS):
             await child.exited.wait()
         with anyio.move_on_after(EXIT_DRAIN_SECONDS):
@@ -137,7 +138,9 @@ class StdioLink:
         return BackendCrashed(
             f"{self._name} {how}{stderr_text(self.stderr_tail())}",
             sent=sent,
-            hint="it is started again by the next call; if it keeps ending, its stderr says why",
+            hint="the next call starts it again; look whether this one took effect before you repeat it"
+            if sent
+            else "it was not sent: call again, which starts the backend",
             details={"exit_code": code, "stderr": self.stderr_tail()[-SHOWN_STDERR_LINES:]},
         )
 

@@ -68,8 +68,18 @@ def _limit(error: ErrorFacts, context: HintContext) -> str | None:
     return _LIMITS.get(error.limit or "")
 
 
+_ADVICE: Final = {
+    "backend.starting": "call it again in a moment",
+    "backend.timeout": "raise `timeout`, or ask for less; whether the call took effect is not known",
+    "backend.busy": "nothing was sent: make fewer calls at once",
+    "backend.crashed": "the next call starts it again; look whether this one took effect before you repeat it",
+    "backend.too_large": "ask the tool for less (a filter, a page)",
+}
+"""For errors that came without a remedy of their own."""
+
+
 def _backend_trouble(error: ErrorFacts, context: HintContext) -> str | None:
-    """A backend that could not answer: its state, its last words and where to read more."""
+    """A backend that could not answer: the remedy, then what the message does not say yet of its state."""
     code = error.code if isinstance(error.code, str) else ""
     if (
         not code.startswith("backend.")
@@ -77,24 +87,18 @@ def _backend_trouble(error: ErrorFacts, context: HintContext) -> str | None:
         or code in ("backend.not_found", "backend.protocol")
     ):
         return None
+    parts = [error.given or _ADVICE.get(code, "")]
     state = context.state(error.backend)
-    parts = [error.given] if error.given else []
-    if state is not None:
-        parts.append(
-            f"{error.backend} is {state.state}"
-            + (f" ({shortened(state.error, SHOWN_STDERR)})" if state.error else "")
+    if state is not None and state.state not in ("healthy", "ready") and code != "backend.crashed":
+        why = (
+            ""
+            if state.error is None or state.error in error.message
+            else shortened(state.error, SHOWN_STDERR)
         )
-        if state.stderr:
-            parts.append(f"its last stderr line: {shortened(state.stderr[-1], SHOWN_STDERR)}")
-    advice = {
-        "backend.starting": "call it again in a moment",
-        "backend.timeout": "raise `timeout`, or ask for less; whether the call took effect is not known",
-        "backend.busy": "nothing was sent: make fewer calls at once",
-        "backend.crashed": "it is restarted at the next call; check what took effect before you repeat a write",
-        "backend.too_large": "ask the tool for less (a filter, a page)",
-    }.get(code, "see gatemini://health")
-    parts.append(advice if "health" in advice else f"{advice}; more in gatemini://health")
-    return "; ".join(parts)
+        parts.append(f"{error.backend} is {state.state}" + (f" ({why})" if why else ""))
+    if state is not None and state.stderr and state.stderr[-1].strip() not in error.message:
+        parts.append(f"its last stderr line: {shortened(state.stderr[-1], SHOWN_STDERR)}")
+    return "; ".join([*filter(None, parts), "more in gatemini://health"])
 
 
 _KEYS = re.compile(
