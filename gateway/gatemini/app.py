@@ -35,6 +35,7 @@ from gatemini.registry import Registry
 from gatemini.reload import watch_config
 from gatemini.search.index import SearchIndex
 from gatemini.server.catalog import Catalog
+from gatemini.server.clients import ConnectedClients
 from gatemini.server.discovery import keys_of
 from gatemini.server.parking import Parking
 from gatemini.server.registration import Registration
@@ -58,7 +59,7 @@ CLOSING_SECONDS = 15.0
 class App:
     """One running gateway. Made by `open`."""
 
-    def __init__(self, loaded: Loaded, cache: Cache, redactor: Redactor) -> None:
+    def __init__(self, loaded: Loaded, cache: Cache, redactor: Redactor, clients: ConnectedClients) -> None:
         config = loaded.config
         self.loaded = loaded
         self.cache = cache
@@ -78,12 +79,13 @@ class App:
         self.registry.listen(self.index.follow)
         self.registry.listen(lambda backend, _: self.changes.tell("tools", backend))
         self.embedding = Embedding(self.index, cache, config.semantic.model)
+        self.clients = clients
         self.manager = Manager(
             on_tools=self._on_tools,
             on_era=self._on_era,
             on_state=self._on_state,
             health=config.health,
-            can_ask={"elicitation": {}},
+            clients=clients,
             record_dir=cache.path.parent / "children",
         )
         self.sandbox = Sandbox(
@@ -128,10 +130,11 @@ class App:
         *,
         environ: Mapping[str, str] | None = None,
         redactor: Redactor | None = None,
+        serving: bool = False,
     ) -> AsyncIterator[App]:
         """A running gateway: backends start concurrently, nothing is waited for.
 
-        `redactor`, where the caller has one (for its log), learns every secret of the configuration. Raises
+        `serving`: a client will come, and say what it can be asked before backends are told. `redactor`, where the caller has one (for its log), learns every secret of the configuration. Raises
         ConfigError when the configuration as a whole cannot be used.
         """
         environ = dict(os.environ if environ is None else environ)
@@ -141,7 +144,7 @@ class App:
         await anyio.to_thread.run_sync(cache.load)
         redactor = redactor or Redactor()
         redactor.add(loaded.secrets)
-        app = cls(loaded, cache, redactor)
+        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving))
         async with anyio.create_task_group() as group:
             await group.start(app.manager.run)
             await group.start(app.parking.run)
@@ -180,12 +183,28 @@ class App:
             return await self.tools.call(name, arguments, own)
         finally:
             if session is None:
-                own.close()
-                self._sessions.remove(own)
+                self.end_session(own)
+
+    def end_session(self, session: Session) -> None:
+        """A client's stay is over: nothing of it is kept, and its instances of dedicated backends are stopped."""
+        self.clients.forget(session.id)
+        self.manager.end_session(session.id)
+        self.tracker.end_session(session.id)
+        session.close()
+        self._sessions.remove(session)
 
     def surface(self, session: Session) -> Surface:
         """What one client sees of this gateway."""
-        return Surface(self.tools, self._view, self.index, session, self.parking, self.changes)
+        return Surface(
+            self.tools,
+            self._view,
+            self.index,
+            session,
+            self.parking,
+            self.changes,
+            self.clients,
+            self.manager,
+        )
 
     def _view(self, session: Session) -> View:
         return View(

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import Bench, running_bench
-from gatemini.backends.base import RpcError
+from gatemini.backends.base import Caller, RpcError
 from gatemini.errors import BackendProtocol, BackendTimeout
 
 pytestmark = pytest.mark.anyio
@@ -18,8 +18,11 @@ pytestmark = pytest.mark.anyio
 Json = dict[str, Any]
 
 
-async def call(bench: Bench, tool: str, arguments: Json, timeout: float = 5.0, **rest: Any) -> Any:
-    outcome = await bench.manager.call_tool("odd", tool, arguments, timeout=timeout, **rest)
+async def call(
+    bench: Bench, tool: str, arguments: Json, timeout: float = 5.0, *, name: str = "odd", **caller: Any
+) -> Any:
+    whose = Caller(**caller)
+    outcome = await bench.manager.call_tool(name, tool, arguments, timeout=timeout, caller=whose)
     return json.loads(outcome.result["content"][0]["text"])
 
 
@@ -33,7 +36,7 @@ async def test_a_question_of_the_handshake_era_reaches_the_client_and_its_answer
         asked.append((method, params))
         return {"action": "accept"}
 
-    reply = await call(bench, "ask", {"method": "elicitation/create"}, on_ask=answer)
+    reply = await call(bench, "ask", {"method": "elicitation/create"}, ask=answer)
     assert reply["result"] == {"action": "accept"}
     assert asked == [("elicitation/create", {})]
 
@@ -46,7 +49,7 @@ async def test_a_question_of_the_stateless_era_is_answered_by_calling_again(benc
         asked.append((method, params))
         return {"action": "accept"}
 
-    reply = await call(bench, "confirm", {"k": 1}, on_ask=answer)
+    reply = await call(bench, "confirm", {"k": 1}, ask=answer)
     assert reply == [{"q": {"action": "accept"}}, "s1", {"k": 1}]
     assert asked == [("elicitation/create", {"message": "sure?"})]
 
@@ -59,7 +62,7 @@ async def test_thinking_does_not_use_up_the_time_of_the_call(bench: Bench, tool:
         await anyio.sleep(0.6)
         return {}
 
-    assert await call(bench, tool, {"method": "elicitation/create"}, timeout=0.4, on_ask=slow)
+    assert await call(bench, tool, {"method": "elicitation/create"}, timeout=0.4, ask=slow)
 
 
 @pytest.mark.parametrize(("tool", "discover"), [("ask", "error"), ("confirm", "modern")])
@@ -72,11 +75,11 @@ async def test_a_refusal_reaches_the_backend_or_names_the_question(
         raise RpcError(-32601, "this client has no eyes")
 
     if tool == "ask":
-        reply = await call(bench, tool, {"method": "elicitation/create"}, on_ask=refuse)
+        reply = await call(bench, tool, {"method": "elicitation/create"}, ask=refuse)
         assert reply["error"] == {"code": -32601, "message": "this client has no eyes"}
     else:
         with pytest.raises(BackendProtocol, match="no eyes"):
-            await call(bench, tool, {}, on_ask=refuse)
+            await call(bench, tool, {}, ask=refuse)
 
 
 async def test_nobody_to_ask_is_said_at_once(bench: Bench) -> None:
@@ -98,11 +101,11 @@ async def test_a_question_is_not_put_to_the_wrong_client(bench: Bench) -> None:
 
         async def other() -> None:
             with pytest.raises(BackendTimeout):
-                await call(bench, "hang", {}, timeout=1.0, on_ask=yours)
+                await call(bench, "hang", {}, timeout=1.0, ask=yours)
 
         tasks.start_soon(other)
         await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
-        reply = await call(bench, "ask", {"method": "elicitation/create"}, on_ask=mine)
+        reply = await call(bench, "ask", {"method": "elicitation/create"}, ask=mine)
         assert "several clients" in reply["error"]["message"]
 
 
@@ -118,7 +121,7 @@ async def test_a_question_ends_with_the_call_it_was_for(bench: Bench) -> None:
         return {}
 
     with anyio.move_on_after(0.3):
-        await call(bench, "ask", {"method": "elicitation/create"}, on_ask=never)
+        await call(bench, "ask", {"method": "elicitation/create"}, ask=never)
     with anyio.fail_after(5):
         await ended.wait()
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.backend_bench import Bench, odd_config, running_bench
+from gatemini.backends.base import Caller
 from gatemini.backends.manager import FALLBACK_META
 from gatemini.backends.pool import Seats
 from gatemini.config.schema import PoolConfig
@@ -49,7 +50,7 @@ def test_no_two_sessions_share_an_instance_and_the_limit_holds(
 
 
 async def pid_for(bench: Bench, session: str) -> Any:
-    outcome = await bench.manager.call_tool("odd", "pid", {}, timeout=10, session=session)
+    outcome = await bench.manager.call_tool("odd", "pid", {}, timeout=10, caller=Caller(session=session))
     return outcome.result["content"][0]["text"]
 
 

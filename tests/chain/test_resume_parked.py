@@ -7,13 +7,17 @@ import pytest
 
 from gatemini.backends.base import RpcError
 from gatemini.chain.deadline import ChainTime
+from gatemini.config.secrets import Redactor
 from gatemini.model import Json
 from gatemini.server import parking as parking_module
-from gatemini.server.parking import OnCallDone, Parking, Stay
+from gatemini.server.parking import Parking, Stay
+from gatemini.server.relay import Relay
 
 pytestmark = pytest.mark.anyio
 
 Ask = Callable[[str, Json], Awaitable[Json]]
+
+SILENT = Relay(lambda _method, _params: None, Redactor(), token=None, log_level=None, modern=True)
 
 
 @pytest.fixture
@@ -25,14 +29,25 @@ async def parking() -> AsyncIterator[Parking]:
         tasks.cancel_scope.cancel()
 
 
-async def asking(ask: Ask, _done: OnCallDone) -> Json:
+def started(parking: Parking, chain: Callable[[Ask], Awaitable[Json]], session: str = "s") -> Stay:
+    stay = Stay(session)
+
+    async def ask(method: str, params: Json) -> Json:
+        answer: Json = await parking.ask(stay, method, params)
+        return answer
+
+    parking.start(stay, lambda: chain(ask))
+    return stay
+
+
+async def asking(ask: Ask) -> Json:
     return {"told": await ask("elicitation/create", {"message": "sure?"})}
 
 
 async def parked(parking: Parking, session: str = "s") -> tuple[Stay, str]:
-    stay = parking.start(session, asking)
+    stay = started(parking, asking, session)
     with anyio.fail_after(5):
-        questions = await stay.until_asked(None)
+        questions = await stay.until_asked(SILENT)
     assert [q.params for q in questions.values()] == [{"message": "sure?"}]
     return stay, parking.park(stay)
 
@@ -42,7 +57,8 @@ async def test_the_answer_reaches_the_chain_that_asked(parking: Parking) -> None
     stay = parking.take_up(token, "s")
     assert stay is not None
     stay.give({"q1": {"action": "accept"}})
-    assert await stay.until_asked(None) == {"told": {"action": "accept"}}
+    assert await stay.until_asked(SILENT) == {}
+    assert stay.result == {"told": {"action": "accept"}}
     assert parking.waiting == 0
 
 
@@ -59,7 +75,24 @@ async def test_a_question_without_an_answer_is_put_again(parking: Parking) -> No
     stay = parking.take_up(token, "s")
     assert stay is not None
     stay.give({"another": {}})
-    assert list(await stay.until_asked(None)) == ["q1"]
+    assert list(await stay.until_asked(SILENT)) == ["q1"]
+
+
+async def test_a_chain_that_ends_without_the_answer_is_not_lost(parking: Parking) -> None:
+    async def impatient(ask: Ask) -> Json:
+        with anyio.move_on_after(0.01):
+            await ask("roots/list", {})
+        return {"went": "on"}
+
+    stay = started(parking, impatient)
+    assert list(await stay.until_asked(SILENT)) == ["q1"]
+    token = parking.park(stay)
+    with anyio.fail_after(5):
+        await stay.finished.wait()
+    taken = parking.take_up(token, "s")
+    assert taken is stay
+    assert await taken.until_asked(SILENT) == {}
+    assert taken.result == {"went": "on"}
 
 
 async def test_nobody_answering_in_time_cancels_the_chain(
@@ -75,17 +108,17 @@ async def test_nobody_answering_in_time_cancels_the_chain(
 
 
 async def test_a_call_that_is_cancelled_takes_its_chain_along(parking: Parking) -> None:
-    started = anyio.Event()
+    begun = anyio.Event()
 
-    async def endless(_ask: Ask, _done: OnCallDone) -> Json:
-        started.set()
+    async def endless(_ask: Ask) -> Json:
+        begun.set()
         await anyio.sleep_forever()
         return {}
 
-    stay = parking.start("s", endless)
+    stay = started(parking, endless)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(stay.until_asked, None)
-        await started.wait()
+        tasks.start_soon(stay.until_asked, SILENT)
+        await begun.wait()
         tasks.cancel_scope.cancel()
     assert stay.finished.is_set()
 
@@ -96,14 +129,16 @@ async def test_one_question_too_many_is_refused(parking: Parking, monkeypatch: p
         await parked(parking)
     refused: list[str] = []
 
-    async def chain(ask: Ask, _done: OnCallDone) -> Json:
+    async def chain(ask: Ask) -> Json:
         try:
             return await ask("elicitation/create", {})
         except RpcError as exc:
             refused.append(exc.message)
             return {"refused": True}
 
-    assert await parking.start("s", chain).until_asked(None) == {"refused": True}
+    stay = started(parking, chain)
+    assert await stay.until_asked(SILENT) == {}
+    assert stay.result == {"refused": True}
     assert refused == ["2 chains wait for their users already"]
 
 

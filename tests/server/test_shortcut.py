@@ -45,6 +45,9 @@ class Client:
     def send(self, message: dict[str, Any]) -> None:
         os.write(self._write, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
+    def reply(self, ident: Any, result: dict[str, Any]) -> None:
+        self.send({"id": ident, "result": result})
+
     def ask(self, method: str, params: dict[str, Any], *, meta: dict[str, Any] | None = None) -> int:
         self._id += 1
         told = {**(self.meta or {}), **(meta or {})}
@@ -167,12 +170,25 @@ async def test_the_short_way_gives_the_answer_of_the_long_way(
     assert comparable(short) == comparable(long)
 
 
-@pytest.mark.parametrize("modern", [False, True], ids=["handshake era", "stateless era"])
-async def test_clients_that_may_be_asked_go_the_long_way(app: App, modern: bool) -> None:
-    async with connected(app, modern=modern, capabilities={"elicitation": {}}) as (client, shortcut):
+@pytest.mark.parametrize("capability", ["elicitation", "sampling", "roots"])
+async def test_clients_whose_calls_may_be_answered_in_rounds_go_the_long_way(
+    app: App, capability: str
+) -> None:
+    async with connected(app, modern=True, capabilities={capability: {}}) as (client, shortcut):
         for _ in range(2):
             await client.chain("return 1")
         assert shortcut.taken == 0
+
+
+async def test_a_client_of_the_handshake_era_is_asked_on_the_short_way_too(app: App) -> None:
+    async with connected(app, capabilities={"elicitation": {}}) as (client, shortcut):
+        await client.chain("return 1")
+        ident = client.start("return (await demo.confirm({ q: 'sure?' })).ok")
+        question = await client.message()
+        assert (question["method"], question["params"]["message"]) == ("elicitation/create", "sure?")
+        client.reply(question["id"], {"action": "accept", "content": {"ok": True}})
+        assert (await client.answer(ident))["result"]["content"][0]["text"] == "true"
+        assert shortcut.taken == 1
 
 
 async def test_a_request_that_says_something_else_of_its_client_goes_the_long_way(app: App) -> None:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
 
 from gatemini.backends.base import (
+    NOBODY,
     SILENT,
-    AskFn,
     BackendStatus,
+    Caller,
+    Clients,
     Era,
     Events,
     Link,
@@ -26,16 +29,15 @@ from gatemini.backends.base import (
     ServerFacts,
     State,
 )
+from gatemini.backends.endings import only_backend_error, send_again_after, worth_starting_again
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
 from gatemini.backends.limits import CallLimits
 from gatemini.backends.session import McpSession
 from gatemini.backends.stdio import SHOWN_STDERR_LINES, stderr_text
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
-    BackendBusy,
     BackendCrashed,
     BackendError,
-    BackendProtocol,
     BackendStarting,
     BackendStopped,
     BackendTimeout,
@@ -63,10 +65,11 @@ class Backend:
         open_link: OpenLink,
         events: Events,
         client_info: Json,
-        can_ask: Json,
+        clients: Clients,
         health: HealthConfig,
         dynamic: bool = False,
         era: Era | None = None,
+        log_level: str | None = None,
     ) -> None:
         self.config = config
         self.dynamic = dynamic
@@ -81,7 +84,8 @@ class Backend:
         self._open_link = open_link
         self._events = events
         self._client_info = client_info
-        self._can_ask = can_ask
+        self._clients = clients
+        self._log_level = log_level
         self._health = health
         self._limits = CallLimits(config)
         self._restarts = Restarts(health)
@@ -141,7 +145,7 @@ class Backend:
         if self._restart_reason is not None:
             self._restart_reason = None
             delay = 0.0
-        elif not first and self._worth_retrying():
+        elif not first and worth_starting_again(self.error, connected=self.facts is not None):
             delay = self._restarts.automatic(anyio.current_time())
         if delay != 0.0:
             with anyio.move_on_after(delay):
@@ -149,15 +153,6 @@ class Backend:
         if not first:
             by_itself = not self._demanded.is_set()
             self._restarts.restarted(anyio.current_time(), by_itself=by_itself)
-
-    def _worth_retrying(self) -> bool:
-        """Not after a tidy exit, and not when starting again cannot help (no such command …)."""
-        error = self.error
-        if isinstance(error, BackendCrashed):
-            return error.details.get("exit_code") != 0 or self.facts is None
-        if isinstance(error, BackendProtocol):
-            return int(error.details.get("http_status", 0)) >= 500
-        return isinstance(error, BackendTimeout | BackendUnreachable | BackendBusy)
 
     async def _one_life(self) -> None:
         """From start to stop, once; a backend that went away on the probe is tried the old way."""
@@ -183,7 +178,7 @@ class Backend:
     async def _connected(self, era: Era | None) -> BackendError | None:
         """Open a connection and live on it; what ended it, None for a restart that was asked for."""
         session = McpSession(
-            self.config, client_info=self._client_info, can_ask=self._can_ask, on_log=self._events.log
+            self.config, client_info=self._client_info, clients=self._clients, on_log=self._events.log
         )
         self._over = anyio.Event()
         error: BackendError | None = None
@@ -202,7 +197,7 @@ class Backend:
         except BackendError as failed:
             error = failed
         except Exception as fault:  # one backend's trouble, even a fault of ours, must stay its own
-            error = _only_backend_error(fault)
+            error = only_backend_error(fault)
             if error is None:
                 logger.exception("backend %s ended by an internal fault", self.config.name)
                 error = BackendCrashed(f"{self.config.name} ended by an internal fault: {fault!r}", sent=True)
@@ -241,6 +236,8 @@ class Backend:
         tasks.start_soon(self._follow_changes, session, link)
         tasks.start_soon(self._follow_health, session)
         tasks.start_soon(self._follow_link, link)
+        if self._log_level is not None:
+            tasks.start_soon(self.set_log_level, self._log_level)
         await self._over.wait()
         if link.closed.is_set():
             failure = link.failure or BackendCrashed(f"{self.config.name} closed the connection", sent=True)
@@ -331,7 +328,7 @@ class Backend:
         *,
         timeout: float,
         on_progress: ProgressFn | None = None,
-        on_ask: AskFn | None = None,
+        caller: Caller = NOBODY,
     ) -> CallOutcome:
         """Call a tool within `timeout` seconds, start and waiting included.
 
@@ -342,9 +339,9 @@ class Backend:
         delay = self.config.retry.initial_delay
         for attempt in range(self.config.retry.max_retries + 1):
             try:
-                return await self._call_once(name, arguments, deadline, on_progress, on_ask)
+                return await self._call_once(name, arguments, deadline, on_progress, caller)
             except BackendError as error:
-                wait = self._retry_wait(error, delay, repeatable=repeatable)
+                wait = send_again_after(error, delay, repeatable=repeatable)
                 last = attempt == self.config.retry.max_retries
                 if wait is None or last or anyio.current_time() + wait >= deadline:
                     raise
@@ -352,14 +349,28 @@ class Backend:
             delay = min(delay * self.config.retry.multiplier, self.config.retry.max_delay)
         raise AssertionError("the loop returns or raises")
 
-    async def read_resource(self, uri: str, *, timeout: float) -> Json:
+    async def read_resource(self, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
         deadline = anyio.current_time() + timeout
         session = await self.ready(deadline)
         await self._limits.enter(deadline)
         try:
-            return await session.read_resource(uri, timeout=max(0.001, deadline - anyio.current_time()))
+            left = max(0.001, deadline - anyio.current_time())
+            return await session.read_resource(uri, timeout=left, caller=caller)
         finally:
             self._limits.leave()
+
+    async def set_log_level(self, level: str) -> None:
+        """What the backend is to log from now on, and after each start; it may refuse."""
+        self._log_level = level
+        if self._session is not None:
+            with suppress(BackendError):
+                await self._session.set_log_level(level, timeout=self._health.timeout)
+
+    async def roots_changed(self) -> None:
+        """The client's roots are others now; a backend that is not there asks for them when it is."""
+        if self._session is not None:
+            with suppress(BackendError):
+                await self._session.roots_changed()
 
     async def ping(self, *, timeout: float) -> None:
         session = await self.ready(anyio.current_time() + timeout)
@@ -396,14 +407,14 @@ class Backend:
         arguments: Json,
         deadline: float,
         on_progress: ProgressFn | None,
-        on_ask: AskFn | None,
+        caller: Caller,
     ) -> CallOutcome:
         session = await self.ready(deadline)
         await self._limits.enter(deadline)
         left = max(0.001, deadline - anyio.current_time())
         try:
             return await session.call_tool(
-                name, arguments, timeout=left, on_progress=on_progress, on_ask=on_ask
+                name, arguments, timeout=left, on_progress=on_progress, caller=caller
             )
         except BackendTimeout as slow:
             if anyio.current_time() < deadline:
@@ -416,14 +427,6 @@ class Backend:
             ) from slow
         finally:
             self._limits.leave()
-
-    def _retry_wait(self, error: BackendError, delay: float, *, repeatable: bool) -> float | None:
-        """Seconds to wait before sending again; None: the call may have run, or sending cannot help."""
-        if isinstance(error, BackendBusy) and "retry_after" in error.details and error.details.get("remote"):
-            return float(error.details["retry_after"])
-        if not isinstance(error, BackendCrashed | BackendUnreachable):
-            return None
-        return delay if repeatable or not error.sent else None
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until the backend's state changes."""
@@ -531,16 +534,3 @@ class Backend:
         previous.set()
         if changed:
             self._events.state(self.config.name, state)
-
-
-def _only_backend_error(fault: Exception) -> BackendError | None:
-    """The first backend error of a group that holds nothing else: task groups wrap what a transport raises."""
-    if not isinstance(fault, ExceptionGroup):
-        return None
-    ours, others = fault.split(BackendError)
-    while others is None and isinstance(ours, ExceptionGroup):
-        first = ours.exceptions[0]
-        if isinstance(first, BackendError):
-            return first
-        ours = first if isinstance(first, ExceptionGroup) else None
-    return None

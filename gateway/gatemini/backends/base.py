@@ -22,6 +22,10 @@ from gatemini.model import Json, Tool
 
 logger = logging.getLogger(__name__)
 
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
 Era = Literal["modern", "legacy"]
 """Which handshake a backend speaks: `server/discover` (2026-07-28) or `initialize` (until 2025-11-25)."""
 
@@ -31,6 +35,9 @@ ProgressFn = Callable[[float, float | None, str | None], None]
 
 AskFn = Callable[[str, Json], Awaitable[Json]]
 """Answers what a backend asks of the client (method, params → result); raises `RpcError` to refuse."""
+
+TellFn = Callable[[str, str, Json], None]
+"""Called with a backend's name and a notification of it (method, params) that is meant for the client."""
 
 LogFn = Callable[[str, str, object], None]
 """Called with a backend's name, a level and what it logged."""
@@ -43,6 +50,51 @@ class RpcError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Caller:
+    """On whose behalf calls are made. One object for all calls of a chain: backends tell by it whom to ask."""
+
+    session: str | None = None
+    """Whose instance of a dedicated backend serves, and who is meant when several chains are at work."""
+    can: Json = field(default_factory=dict)
+    """What the client can be asked, as MCP's client capabilities; empty where nobody can be."""
+    ask: AskFn | None = None
+    tell: TellFn | None = None
+    log_level: str | None = None
+    """From which level on the client wants to see what backends log."""
+
+    @property
+    def owner(self) -> object:
+        """Calls with the same owner have the same client behind them."""
+        return self if self.session is None else self.session
+
+
+NOBODY = Caller()
+
+
+class Clients(Protocol):
+    """The gateway's clients as backends meet them outside of any call."""
+
+    async def can(self) -> Json:
+        """The client capabilities to announce in a handshake; may wait a bounded time for a client to speak."""
+        ...
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Answer what a backend asks while no call is open; raises `RpcError` to refuse."""
+        ...
+
+
+class NoClients:
+    """For a gateway that nobody can be asked through."""
+
+    async def can(self) -> Json:
+        return {}
+
+    async def ask(self, method: str, params: Json) -> Json:
+        del params
+        raise RpcError(METHOD_NOT_FOUND, f"no client is there that could answer {method}")
 
 
 class State(StrEnum):
@@ -116,7 +168,8 @@ class ServerFacts:
 class Receiver(Protocol):
     """The side of the peer that a link feeds."""
 
-    def receive(self, piece: Piece) -> None: ...
+    def receive(self, piece: Piece, during: int | None = None) -> None:
+        """Take one message; `during` is the request it came along with, where the transport tells."""
 
     def fail(self, error: BackendError) -> None:
         """The connection is gone: every open request ends with `error`."""

@@ -237,7 +237,7 @@ class StreamableLink(HttpLink):
             pieces = [piece for event in events for piece in decode(event.data or b"")]
         if not pieces and ident is not None:
             raise content_error(self._name, response, body)
-        self._deliver(pieces)
+        self._deliver(pieces, ident)
 
     async def _read_events(self, response: httpx2.Response, ident: int | None) -> None:
         """A stream of events until the answer; one that broke off is resumed where it can be."""
@@ -261,7 +261,8 @@ class StreamableLink(HttpLink):
     async def _events_of(self, response: httpx2.Response, reader: EventReader, ident: int | None) -> None:
         async for chunk in response.aiter_bytes():
             for event in reader.feed(chunk):
-                self._deliver([self._too_large(ident)] if event.data is None else decode(event.data))
+                pieces = [self._too_large(ident)] if event.data is None else decode(event.data)
+                self._deliver(pieces, ident)
             if ident is not None and not self._receiver.waiting(ident):
                 with anyio.move_on_after(DRAIN_SECONDS):
                     async for _ in response.aiter_bytes():
@@ -286,14 +287,15 @@ class StreamableLink(HttpLink):
             raise lost
         raise status_error(self._name, response, body)
 
-    def _deliver(self, pieces: Sequence[Piece]) -> None:
+    def _deliver(self, pieces: Sequence[Piece], during: int | None = None) -> None:
+        """Hand on what came; `during` is the request in whose response it did."""
         for piece in pieces:
             if isinstance(piece, Frame):
                 result = piece.message.get("result")
                 version = result.get("protocolVersion") if isinstance(result, dict) else None
                 if isinstance(version, str) and self._version is None:
                     self._version = version
-            self._receiver.receive(piece)
+            self._receiver.receive(piece, during)
 
     def _waiting(self, ident: int | None) -> bool:
         return ident is not None and self._receiver.waiting(ident)

@@ -23,13 +23,16 @@ from anyio.abc import TaskStatus
 
 from gatemini.backends.actor import Backend
 from gatemini.backends.base import (
+    NOBODY,
     SILENT,
-    AskFn,
     BackendStatus,
+    Caller,
+    Clients,
     Era,
     Events,
     Link,
     LogFn,
+    NoClients,
     OpenLink,
     ProgressFn,
     Receiver,
@@ -60,8 +63,8 @@ class Manager:
 
     `on_tools(name, tools)` is called when a backend has listed, `on_tools(name, None)` when it was removed;
     `on_state` on every change of state; `on_era` when a backend's handshake became known; `on_log` with what
-    backends log by MCP. All of them are plain functions called on the event loop. `can_ask` is what backends
-    are told of the client (`{"elicitation": {}, …}`), if calls will come with an `on_ask`.
+    backends log by MCP. All of them are plain functions called on the event loop. `clients` is
+    what backends are told of those behind the gateway, and whom they may ask outside of a call.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Manager:
         on_era: Callable[[str, Era], None] | None = None,
         on_log: LogFn | None = None,
         client_info: Json | None = None,
-        can_ask: Json | None = None,
+        clients: Clients | None = None,
         health: HealthConfig | None = None,
         record_dir: Path | None = None,
     ) -> None:
@@ -81,7 +84,8 @@ class Manager:
             tools=on_tools, state=on_state or SILENT.state, era=on_era or SILENT.era, log=on_log or SILENT.log
         )
         self._client_info = client_info or {"name": "gatemini", "version": _own_version()}
-        self._can_ask = can_ask or {}
+        self._clients = clients or NoClients()
+        self._log_level: str | None = None
         self._health = health or HealthConfig()
         self._children = Children(record_dir)
         self._backends: dict[str, Backend] = {}
@@ -178,21 +182,20 @@ class Manager:
         *,
         timeout: float,
         on_progress: ProgressFn | None = None,
-        on_ask: AskFn | None = None,
-        session: str | None = None,
+        caller: Caller = NOBODY,
     ) -> CallOutcome:
         """Call one tool, waiting for a starting backend; raises the `BackendError` that says what failed.
 
-        `session` names the instance of a dedicated backend; `on_ask` answers what the backend asks of the
-        client meanwhile. Where the call certainly did not run (or may run twice), the backends of
+        `caller` is whose call it is: whose instance of a dedicated backend serves, and who is asked and told
+        what the backend wants to know and say meanwhile. Where the call certainly did not run (or may run twice), the backends of
         `fallback_chain` that have the tool are tried; then the outcome's notes and `_meta` name who answered.
         """
         deadline = anyio.current_time() + timeout
         first = self._find(backend)
         try:
-            seat = await self._seat(first, session, deadline)
+            seat = await self._seat(first, caller, deadline)
             return await seat.call_tool(
-                tool, arguments, timeout=timeout, on_progress=on_progress, on_ask=on_ask
+                tool, arguments, timeout=timeout, on_progress=on_progress, caller=caller
             )
         except BackendError as error:
             for name in self._fallbacks(first, tool, error):
@@ -200,9 +203,9 @@ class Manager:
                 if left <= 0:
                     break
                 try:
-                    seat = await self._seat(self._backends[name], session, deadline)
+                    seat = await self._seat(self._backends[name], caller, deadline)
                     outcome = await seat.call_tool(
-                        tool, arguments, timeout=left, on_progress=on_progress, on_ask=on_ask
+                        tool, arguments, timeout=left, on_progress=on_progress, caller=caller
                     )
                 except BackendError as another:
                     logger.info("fallback %s of %s failed too: %s", name, backend, another.message)
@@ -212,18 +215,30 @@ class Manager:
                 return _answered_by(outcome, name, error)
             raise
 
-    async def read_resource(
-        self, backend: str, uri: str, *, timeout: float, session: str | None = None
-    ) -> Json:
+    async def read_resource(self, backend: str, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
         """A backend's `resources/read` result; `contents` is always a list of objects."""
         deadline = anyio.current_time() + timeout
-        seat = await self._seat(self._find(backend), session, deadline)
-        return await seat.read_resource(uri, timeout=timeout)
+        seat = await self._seat(self._find(backend), caller, deadline)
+        left = max(0.001, deadline - anyio.current_time())
+        return await seat.read_resource(uri, timeout=left, caller=caller)
 
     def end_session(self, session: str) -> None:
         """A client's stay is over: its instances of dedicated backends are stopped."""
         for pool in self._pools.values():
             pool.release(session)
+
+    def roots_changed(self) -> None:
+        """The client's roots are others now: those backends hear of it that were promised to."""
+        for backend in self._running():
+            if self._tasks is not None:
+                self._tasks.start_soon(backend.roots_changed)
+
+    def set_log_level(self, level: str) -> None:
+        """From which level on backends of the handshake era are to log."""
+        self._log_level = level
+        for backend in self._running():
+            if self._tasks is not None:
+                self._tasks.start_soon(backend.set_log_level, level)
 
     async def ping(self, backend: str, *, timeout: float) -> None:
         """Ask for a sign of life; raises `BackendError` without one."""
@@ -268,6 +283,10 @@ class Manager:
 
     # -- inside ------------------------------------------------------------------------------------
 
+    def _running(self) -> list[Backend]:
+        """All backends and all instances of dedicated ones."""
+        return [*self._backends.values(), *(b for p in self._pools.values() for b in p.instances)]
+
     def _find(self, name: str) -> Backend:
         backend = self._backends.get(name)
         if backend is None:
@@ -286,10 +305,11 @@ class Manager:
             open_link=self._opener(config),
             events=events,
             client_info=self._client_info,
-            can_ask=self._can_ask,
+            clients=self._clients,
             health=self._health,
             dynamic=dynamic,
             era=era,
+            log_level=self._log_level,
         )
 
     def _build(self, config: BackendConfig, *, dynamic: bool, era: Era | None) -> list[Backend | Pool]:
@@ -330,12 +350,12 @@ class Manager:
         else:
             self._tasks.start_soon(runner.run)
 
-    async def _seat(self, backend: Backend, session: str | None, deadline: float) -> Backend:
+    async def _seat(self, backend: Backend, caller: Caller, deadline: float) -> Backend:
         """The instance that serves a session; backends without a pool serve everybody."""
         pool = self._pools.get(backend.config.name)
-        if pool is None or session is None:
+        if pool is None or caller.session is None:
             return backend
-        return await pool.instance(session, deadline)
+        return await pool.instance(caller.session, deadline)
 
     def _fallbacks(self, first: Backend, tool: str, error: BackendError) -> list[str]:
         """Who may answer instead: nobody, where the call may have run and is not repeatable."""
@@ -371,8 +391,7 @@ class Manager:
 
     async def measure_memory(self) -> None:
         """Measure all children in one pass, off the event loop; the results are in their status."""
-        running = [*self._backends.values(), *(b for p in self._pools.values() for b in p.instances)]
-        pids = {b.pid: b for b in running if b.pid is not None}
+        pids = {b.pid: b for b in self._running() if b.pid is not None}
         if pids:
             sizes = await anyio.to_thread.run_sync(resident_sizes, list(pids))
             for pid, backend in pids.items():

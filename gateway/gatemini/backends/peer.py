@@ -8,6 +8,7 @@ Below: `wire.py`'s pieces, and a link.
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,10 +17,20 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from gatemini.backends.base import AskFn, Link, ProgressFn, RpcError
+from gatemini.backends.base import (
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    AskFn,
+    Caller,
+    Link,
+    ProgressFn,
+    RpcError,
+)
 from gatemini.backends.wire import Broken, Piece
 from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, ResultTooLarge
 from gatemini.model import Json
+
+logger = logging.getLogger(__name__)
 
 CANCEL_WRITE_SECONDS = 0.2
 """How long a caller that gave up waits for its "cancelled" to be written; then others see to it."""
@@ -33,8 +44,6 @@ MAX_QUEUED = 1000
 ASK_SECONDS = 600.0
 """How long the client may take over one question of a backend."""
 
-METHOD_NOT_FOUND = -32601
-INTERNAL_ERROR = -32603
 CANCELLED = "notifications/cancelled"
 LISTEN = "subscriptions/listen"
 """The one request that is meant to stay open."""
@@ -42,7 +51,8 @@ LISTEN = "subscriptions/listen"
 UNCANCELLABLE = frozenset({"initialize", "server/discover"})
 """Requests the protocol forbids to cancel."""
 
-Notify = Callable[[str, Json], None]
+Notify = Callable[[str, Json, Caller | None], None]
+"""Takes a notification: method, params, and whose it must be (None where that cannot be told)."""
 
 
 @dataclass(slots=True)
@@ -56,7 +66,7 @@ class _Waiter:
     size: int = 0
     error: BackendError | None = None
     on_progress: ProgressFn | None = None
-    on_ask: AskFn | None = None
+    caller: Caller | None = None
     sent: bool = False
     scope: anyio.CancelScope | None = None
     left: float = 0.0
@@ -87,9 +97,10 @@ class Reply:
 class Peer:
     """One conversation over one link; made before the link, which needs somebody to feed."""
 
-    def __init__(self, name: str, *, on_notification: Notify) -> None:
+    def __init__(self, name: str, *, on_notification: Notify, on_ask_outside: AskFn) -> None:
         self._name = name
         self._on_notification = on_notification
+        self._on_ask_outside = on_ask_outside
         self._ids = itertools.count(1)
         self._open: dict[int, _Waiter] = {}
         self._link: Link | None = None
@@ -120,18 +131,18 @@ class Peer:
         *,
         timeout: float,
         on_progress: ProgressFn | None = None,
-        on_ask: AskFn | None = None,
+        caller: Caller | None = None,
     ) -> Reply:
         """Send a request and wait for its reply, at most `timeout` seconds.
 
-        What the backend asks meanwhile goes to `on_ask`, while the time stands still. Raises `BackendTimeout`,
+        What the backend asks meanwhile goes to the `caller`, while the time stands still. Raises `BackendTimeout`,
         `BackendProtocol` (a JSON-RPC error), `ResultTooLarge`, or whatever the link failed with. Timeout and cancellation tell the backend.
         """
         if self._gone is not None:
             raise _copy(self._gone, sent=False)
         link = self._require_link()
         ident = next(self._ids)
-        waiter = _Waiter(method, on_progress=on_progress, on_ask=on_ask)
+        waiter = _Waiter(method, on_progress=on_progress, caller=caller)
         self._open[ident] = waiter
         if on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": ident}}
@@ -179,8 +190,8 @@ class Peer:
                         except BackendError:
                             break  # the connection is gone; its owner has been told
 
-    def receive(self, piece: Piece) -> None:
-        """Take one message off the wire."""
+    def receive(self, piece: Piece, during: int | None = None) -> None:
+        """Take one message off the wire; `during` is the request it came along with, where that is known."""
         if isinstance(piece, Broken):
             self._broken(piece)
             return
@@ -190,9 +201,9 @@ class Peer:
             params = message.get("params")
             params = params if isinstance(params, dict) else {}
             if message.get("id") is None:
-                self._notification(method, params)
+                self._notification(method, params, during)
             else:
-                self._answer(message["id"], method, params)
+                self._answer(message["id"], method, params, during)
             return
         waiter = self._waiter(message.get("id"))
         if waiter is None:
@@ -269,7 +280,7 @@ class Peer:
         waiter.error = kind(f"{self._name}: {piece.reason}", sent=True)
         waiter.done.set()
 
-    def _notification(self, method: str, params: Json) -> None:
+    def _notification(self, method: str, params: Json, during: int | None) -> None:
         if method == "notifications/progress":
             waiter = self._waiter(params.get("progressToken"))
             progress, total, text = params.get("progress"), params.get("total"), params.get("message")
@@ -280,43 +291,70 @@ class Peer:
                     text if isinstance(text, str) else None,
                 )
             return
-        self._on_notification(method, params)
+        callers = self._callers(during)
+        alone = len({caller.owner for caller in callers}) == 1
+        self._on_notification(method, params, callers[-1] if alone else None)
 
-    def _answer(self, ident: Any, method: str, params: Json) -> None:
-        """A request of the backend: pinged at once, passed on to whoever has a call open, or refused."""
+    def _callers(self, during: int | None) -> list[Caller]:
+        """Whose calls are open, the latest last; only the one a message came along with, where that is known."""
+        waiter = self._open.get(during) if during is not None else None
+        if waiter is not None:
+            return [] if waiter.caller is None else [waiter.caller]
+        open_now = (w for w in self._open.values() if not w.done.is_set())
+        return [waiter.caller for waiter in open_now if waiter.caller is not None]
+
+    def _answer(self, ident: Any, method: str, params: Json, during: int | None) -> None:
+        """A request of the backend: pinged at once, passed on to the client it can only be for, or refused."""
         if method == "ping":
             self._reply(ident, result={})
             return
-        askable = {waiter.on_ask for waiter in self._open.values() if waiter.on_ask is not None}
-        if len(askable) == 1 and self._tasks is not None:
-            self._tasks.start_soon(self._ask, ident, method, params, askable.pop())
-        elif askable:
+        callers = self._callers(during)
+        if self._tasks is None:
+            self._refuse(ident, INTERNAL_ERROR, "the connection is only being made")
+        elif not callers:
+            self._tasks.start_soon(self._ask, ident, method, params, None)
+        elif len({caller.owner for caller in callers}) > 1:
             text = f"several clients have calls open here, so nobody can be asked {method}"
-            self._reply(ident, error={"code": INTERNAL_ERROR, "message": text})
+            self._refuse(ident, INTERNAL_ERROR, text)
+        elif callers[-1].ask is None:
+            self._refuse(ident, METHOD_NOT_FOUND, f"the gateway's client does not answer {method}")
         else:
-            text = f"the gateway's client does not answer {method}"
-            self._reply(ident, error={"code": METHOD_NOT_FOUND, "message": text})
+            self._tasks.start_soon(self._ask, ident, method, params, callers[-1])
 
-    async def _ask(self, ident: Any, method: str, params: Json, on_ask: AskFn) -> None:
+    async def _ask(self, ident: Any, method: str, params: Json, caller: Caller | None) -> None:
         """Ask the client for the backend; the calls it has open wait without their time running."""
-        waiters = [waiter for waiter in self._open.values() if waiter.on_ask is on_ask]
+        waiters = [w for w in self._open.values() if caller is not None and w.caller is caller]
         with anyio.move_on_after(ASK_SECONDS) as scope:
             for waiter in waiters:
                 waiter.pause(scope)
-            try:
-                self._reply(ident, result=await on_ask(method, params))
-            except RpcError as error:
-                self._reply(ident, error={"code": error.code, "message": error.message})
-        if scope.cancelled_caught:
-            self._reply(ident, error={"code": INTERNAL_ERROR, "message": f"nobody answered {method}"})
+            on_ask = self._on_ask_outside if caller is None or caller.ask is None else caller.ask
+            await self._asked(ident, method, params, on_ask)
         for waiter in waiters:
             waiter.resume(scope)
+        if not scope.cancelled_caught:
+            return
+        with anyio.move_on_after(ASK_SECONDS) as scope:  # the call is over; some things are known without one
+            await self._asked(ident, method, params, self._on_ask_outside)
+        if scope.cancelled_caught:
+            self._refuse(ident, INTERNAL_ERROR, f"nobody answered {method}")
+
+    async def _asked(self, ident: Any, method: str, params: Json, on_ask: AskFn) -> None:
+        try:
+            self._reply(ident, result=await on_ask(method, params))
+        except RpcError as error:
+            self._refuse(ident, error.code, error.message)
+        except Exception:  # a client's trouble is not the backend's
+            logger.exception("%s asked %s, which failed", self._name, method)
+            self._refuse(ident, INTERNAL_ERROR, f"{method} could not be passed on")
 
     def _stop_asking(self, waiter: _Waiter) -> None:
         """The call is over; what was asked only for it need not be answered any more."""
-        if not any(other.on_ask is waiter.on_ask for other in self._open.values()):
+        if not any(other.caller is waiter.caller for other in self._open.values()):
             for scope in waiter.asking:
                 scope.cancel()
+
+    def _refuse(self, ident: Any, code: int, message: str) -> None:
+        self._reply(ident, error={"code": code, "message": message})
 
     def _reply(self, ident: Any, **body: Any) -> None:
         self._enqueue({"jsonrpc": "2.0", "id": ident, **body})

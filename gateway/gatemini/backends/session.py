@@ -13,8 +13,18 @@ from typing import Any
 
 import anyio
 
-from gatemini.backends.base import AskFn, Era, LogFn, ProgressFn, RpcError, ServerFacts
-from gatemini.backends.peer import ASK_SECONDS, LISTEN, METHOD_NOT_FOUND, Peer, Reply
+from gatemini.backends.base import (
+    METHOD_NOT_FOUND,
+    NOBODY,
+    Caller,
+    Clients,
+    Era,
+    LogFn,
+    ProgressFn,
+    RpcError,
+    ServerFacts,
+)
+from gatemini.backends.peer import ASK_SECONDS, LISTEN, Peer, Reply
 from gatemini.backends.repair import repair_result, repair_tools
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendTimeout
@@ -43,19 +53,25 @@ _META_CLIENT = "io.modelcontextprotocol/clientInfo"
 _META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 _META_SERVER = "io.modelcontextprotocol/serverInfo"
 
+_META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
 _CHANGED = "notifications/tools/list_changed"
+_LOGGED = "notifications/message"
+_FOR_CLIENTS = frozenset({_LOGGED, "notifications/elicitation/complete"})
+ROOTS_CHANGED = "notifications/roots/list_changed"
 
 
 class McpSession:
     """One connection's MCP side. `changed` is set when the backend says that its tools did."""
 
-    def __init__(self, config: BackendConfig, *, client_info: Json, can_ask: Json, on_log: LogFn) -> None:
-        self.peer = Peer(config.name, on_notification=self._notification)
+    def __init__(self, config: BackendConfig, *, client_info: Json, clients: Clients, on_log: LogFn) -> None:
+        self.peer = Peer(config.name, on_notification=self._notification, on_ask_outside=clients.ask)
         self.facts: ServerFacts | None = None
         self.changed = anyio.Event()
         self._config = config
         self._client_info = client_info
-        self._can_ask = can_ask
+        self._clients = clients
+        self._announced: Json = {}
         self._on_log = on_log
 
     # -- handshake ---------------------------------------------------------------------------------
@@ -155,9 +171,10 @@ class McpSession:
         )
 
     async def _send_initialize(self, version: str, timeout: float) -> Reply:
+        self._announced = await self._clients.can()
         params: Json = {
             "protocolVersion": version,
-            "capabilities": self._can_ask,
+            "capabilities": self._announced,
             "clientInfo": self._client_info,
         }
         return await self.peer.request("initialize", params, timeout=timeout)
@@ -171,14 +188,16 @@ class McpSession:
         *,
         timeout: float,
         on_progress: ProgressFn | None = None,
-        on_ask: AskFn | None = None,
+        caller: Caller | None = None,
     ) -> Reply:
         """A request in the era's form: the stateless revision carries its envelope in every one."""
         if self.facts is not None and self.facts.era == "modern":
-            stamp = self._stamp(self._can_ask if on_ask is not None else {})
+            stamp = self._stamp({} if caller is None else caller.can)
+            if caller is not None and caller.log_level is not None:
+                stamp[_META_LOG_LEVEL] = caller.log_level
             params = {**params, "_meta": {**_object(params.get("_meta")), **stamp}}
         return await self.peer.request(
-            method, params, timeout=timeout, on_progress=on_progress, on_ask=on_ask
+            method, params, timeout=timeout, on_progress=on_progress, caller=caller
         )
 
     async def call_tool(
@@ -188,9 +207,9 @@ class McpSession:
         *,
         timeout: float,
         on_progress: ProgressFn | None,
-        on_ask: AskFn | None = None,
+        caller: Caller = NOBODY,
     ) -> CallOutcome:
-        """One tool call; what the backend asks of the client on the way goes to `on_ask`.
+        """One tool call; what the backend asks or tells the client on the way goes to the `caller`.
 
         The time that asking takes is not counted: somebody may have to think.
         """
@@ -201,7 +220,7 @@ class McpSession:
         for _ in range(MAX_ASK_ROUNDS):
             left = max(0.001, deadline - anyio.current_time())
             reply = await self.request(
-                "tools/call", params, timeout=left, on_progress=on_progress, on_ask=on_ask
+                "tools/call", params, timeout=left, on_progress=on_progress, caller=caller
             )
             size += reply.size
             if not _asks(reply.result):
@@ -209,20 +228,20 @@ class McpSession:
                 ms = (time.perf_counter() - started) * 1000
                 return CallOutcome(result=result, ms=ms, notes=(*reply.notes, *notes), bytes=size)
             asked = anyio.current_time()
-            answers = await self._ask(reply.result, on_ask)
+            answers = await self._ask(reply.result, caller)
             deadline += anyio.current_time() - asked
             params = {"name": name, "arguments": arguments, "inputResponses": answers}
             if reply.result.get("requestState") is not None:
                 params["requestState"] = reply.result["requestState"]
         raise BackendProtocol(f"{self._config.name} asked for input {MAX_ASK_ROUNDS} times", sent=True)
 
-    async def _ask(self, result: Json, on_ask: AskFn | None) -> Json:
+    async def _ask(self, result: Json, caller: Caller) -> Json:
         """The answers to what an `input_required` result asks; raises `BackendProtocol` where there are none."""
         requests = _object(result.get("inputRequests"))
         if not requests:
             await anyio.sleep(STATE_ONLY_SECONDS)
             return {}
-        if on_ask is None:
+        if caller.ask is None:
             raise BackendProtocol(
                 f"{self._config.name} asks for input before it goes on, which cannot be given here",
                 rpc_data=requests,
@@ -233,7 +252,7 @@ class McpSession:
             method, params = _object(asked).get("method"), _object(_object(asked).get("params"))
             try:
                 with anyio.fail_after(ASK_SECONDS):
-                    answers[key] = await on_ask(str(method), params)
+                    answers[key] = await caller.ask(str(method), params)
             except (RpcError, TimeoutError) as refused:
                 text = refused.message if isinstance(refused, RpcError) else "nobody answered in time"
                 raise BackendProtocol(
@@ -241,8 +260,8 @@ class McpSession:
                 ) from refused
         return answers
 
-    async def read_resource(self, uri: str, *, timeout: float) -> Json:
-        reply = await self.request("resources/read", {"uri": uri}, timeout=timeout)
+    async def read_resource(self, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
+        reply = await self.request("resources/read", {"uri": uri}, timeout=timeout, caller=caller)
         if _asks(reply.result):
             raise BackendProtocol(f"{self._config.name} asks for input to read a resource", sent=True)
         result = dict(_object(reply.result))
@@ -302,6 +321,16 @@ class McpSession:
         )
         return self._allowed(tools), notes + repairs
 
+    async def roots_changed(self) -> None:
+        """Tell a backend that was promised to hear of it that the client's roots are others now."""
+        if _object(self._announced.get("roots")).get("listChanged") is True:
+            await self.peer.notify(ROOTS_CHANGED)
+
+    async def set_log_level(self, level: str, *, timeout: float) -> None:
+        """Ask a backend of the handshake era that logs for this level and what is above it."""
+        if self.facts is not None and self.facts.era == "legacy" and "logging" in self.facts.capabilities:
+            await self.request("logging/setLevel", {"level": level}, timeout=timeout)
+
     async def listen_for_changes(self) -> None:
         """The stateless revision sends `list_changed` only on a stream that was asked for; returns at its end."""
         params: Json = {"notifications": {"toolsListChanged": True}}
@@ -314,11 +343,14 @@ class McpSession:
 
     # -- what the backend sends --------------------------------------------------------------------
 
-    def _notification(self, method: str, params: Json) -> None:
+    def _notification(self, method: str, params: Json, caller: Caller | None) -> None:
         if method == _CHANGED:
             self.changed.set()
-        elif method == "notifications/message":
-            self._on_log(self._config.name, str(params.get("level", "info")), params.get("data"))
+        elif method in _FOR_CLIENTS:
+            if method == _LOGGED:
+                self._on_log(self._config.name, str(params.get("level", "info")), params.get("data"))
+            if caller is not None and caller.tell is not None:
+                caller.tell(self._config.name, method, params)
 
     def _allowed(self, tools: Sequence[Tool]) -> list[Tool]:
         allow, deny = self._config.tools.allow, self._config.tools.deny

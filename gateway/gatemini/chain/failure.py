@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from gatemini.chain.client import CallRecord
 from gatemini.chain.hints import BackendState, ErrorFacts, HintContext, ProgramFacts, hint
-from gatemini.chain.invoke import CallRecord
 from gatemini.chain.outcome import Outcome
 from gatemini.chain.report import CallLine, ErrorReport, render_error
 from gatemini.chain.services import ChainServices

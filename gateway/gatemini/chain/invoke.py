@@ -8,18 +8,21 @@ Below: registry, arguments, backends, values, tracker.
 from __future__ import annotations
 
 import copy
+import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
 
+from gatemini.backends.base import Caller
 from gatemini.chain.arguments import check
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.dry_run import DryRun
 from gatemini.chain.outcome import Fate, Outcome
-from gatemini.chain.services import Ask, ChainServices
+from gatemini.chain.services import ChainServices, Progress
 from gatemini.chain.trace import Entry, Trace
 from gatemini.chain.values import Value, to_value, tool_error
 from gatemini.errors import (
@@ -37,6 +40,8 @@ from gatemini.output.results import ResultStore
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.types.typescript import signature
 
+LOGGED = "notifications/message"
+
 FROM_JOURNAL = "ok (from the journal)"
 """The outcome of a call that was answered by an earlier run of the chain."""
 
@@ -44,26 +49,16 @@ LAST_MOMENT_SECONDS = 0.005
 """With less than this left nothing is sent any more, so that what the end cut off is told from what came after."""
 
 
-@dataclass(slots=True)
-class CallRecord:
-    """One call a chain made: what, with which outcome, how long. `outcome` is None while it is open."""
+MOST_TOLD = 50
+"""Notifications of backends that a chain's `_meta` keeps; the first ones."""
 
-    id: int
-    backend: str
-    tool: str
-    started: float
-    outcome: str | None = None
-    ms: float = 0.0
-    bytes: int = 0
-
-    def told(self) -> str:
-        """The finished call as one line of progress."""
-        return f"{self.tool}: {self.outcome} ({self.ms:.0f} ms)"
+TOLD_CHARS = 1000
+"""Characters of one of them."""
 
 
 @dataclass(slots=True)
 class Invoker:
-    """The calls of one chain. `time` is the chain's; `on_call_done` advances the progress; `ask` reaches the user.
+    """The calls of one chain. `time` is the chain's; `client` is who sent it, is asked and told of its progress.
 
     Composite tools get one of their own that shares all but the trace and the `path` of composite names.
     """
@@ -73,19 +68,21 @@ class Invoker:
     time: ChainTime
     trace: Trace
     run_composite: Callable[[Tool, Json, Entry, Invoker], Awaitable[Outcome]]
-    on_call_done: Callable[[CallRecord], None] | None = None
-    ask: Ask | None = None
+    client: ChainClient = NO_CLIENT
     dry_run: DryRun | None = None
     path: tuple[str, ...] = ()
     records: list[CallRecord] = field(default_factory=list)
     guests: dict[int, anyio.Semaphore] = field(default_factory=dict)
     """By depth: how many composite tools of this chain run at once."""
-    on_ask: Ask | None = field(init=False)
+    said: list[Json] = field(default_factory=list)
+    """What backends logged for the client meanwhile."""
+    caller: Caller = field(init=False)
     """One object for all calls of a chain: backends tell by it whom to ask."""
     _in_flight: anyio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
-        self.on_ask = None if self.ask is None else self._asked
+        caller = self.client.caller
+        self.caller = replace(caller, ask=None if caller.ask is None else self._asked, tell=self._told)
         self._in_flight = anyio.Semaphore(self.services.config.max_calls_in_flight, fast_acquire=True)
 
     def nested(self, name: str, trace: Trace) -> Invoker:
@@ -153,7 +150,12 @@ class Invoker:
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
             outcome = await self.services.backends.call_tool(
-                tool.backend, tool.name, checked, timeout=timeout, on_ask=self.on_ask
+                tool.backend,
+                tool.name,
+                checked,
+                timeout=timeout,
+                on_progress=self._progress_of(record),
+                caller=self.caller,
             )
         record.bytes = outcome.bytes
         notes = (*notes, *outcome.notes)
@@ -168,7 +170,9 @@ class Invoker:
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = True  # reading changes nothing
-            result = await self.services.backends.read_resource(backend, uri, timeout=timeout)
+            result = await self.services.backends.read_resource(
+                backend, uri, timeout=timeout, caller=self.caller
+            )
         contents = [_resource_value(c, self.results) for c in result.get("contents") or []]
         return Outcome(True, contents[0] if len(contents) == 1 else contents)
 
@@ -191,10 +195,28 @@ class Invoker:
 
     async def _asked(self, method: str, params: Json) -> Json:
         """A backend's question on its way to the user; the chain's time stands still meanwhile."""
-        if self.ask is None:
+        ask = self.client.caller.ask
+        if ask is None:
             raise RuntimeError("nobody can be asked")
         with self.time.standing_still():
-            return await self.ask(method, params)
+            return await ask(method, params)
+
+    def _told(self, backend: str, method: str, params: Json) -> None:
+        """A backend's notification on its way to the client; log lines are kept for `_meta` as well."""
+        if method == LOGGED and len(self.said) < MOST_TOLD:
+            data = params.get("data")
+            text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+            line = {"backend": backend, "level": str(params.get("level", "info")), "data": text[:TOLD_CHARS]}
+            self.said.append(line)
+        if self.client.caller.tell is not None:
+            self.client.caller.tell(backend, method, params)
+
+    def _progress_of(self, record: CallRecord) -> Progress | None:
+        """What takes the progress of one call, where the client wants to know."""
+        on_progress = self.client.on_call_progress
+        if on_progress is None:
+            return None
+        return lambda done, total, message: on_progress(record, done, total, message)
 
     def _within_limit(self, record: CallRecord) -> None:
         most = self.services.config.max_calls
@@ -220,8 +242,8 @@ class Invoker:
         self.services.tracker.record_call(
             record.tool, record.backend, record.ms, outcome == "ok", record.bytes
         )
-        if self.on_call_done is not None:
-            self.on_call_done(record)
+        if self.client.on_call_done is not None:
+            self.client.on_call_done(record)
 
 
 def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:

@@ -7,13 +7,13 @@ Above: server/tools.py. Below: fences.py, parse.py, direct.py (tiers 1 and 2), s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
 
 from gatemini.chain.answer import ChainValue, compose
 from gatemini.chain.bounds import check_nesting, check_size
+from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.chain.composite import run_composite
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
@@ -21,11 +21,11 @@ from gatemini.chain.dry_run import DryRun
 from gatemini.chain.failure import Failure, explain, of_error, of_script, of_syntax
 from gatemini.chain.fences import Cleaned, clean
 from gatemini.chain.hints import ProgramFacts, nothing_returned
-from gatemini.chain.invoke import CallRecord, Invoker
+from gatemini.chain.invoke import Invoker
 from gatemini.chain.journal import Journal, SessionJournals
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
 from gatemini.chain.script import ScriptRun, run_script
-from gatemini.chain.services import Ask, ChainServices
+from gatemini.chain.services import ChainServices
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
@@ -44,9 +44,7 @@ class ChainRequest:
     results: ResultStore
     journals: SessionJournals
     error_chars: int = 10_000
-    on_call_done: Callable[[CallRecord], None] | None = None
-    ask: Ask | None = None
-    """How the user is asked what a backend wants to know, if the client can."""
+    client: ChainClient = NO_CLIENT
 
 
 @dataclass(slots=True)
@@ -69,7 +67,10 @@ class _Chain:
     def meta(self) -> Json:
         calls = [{"tool": r.tool, "ms": round(r.ms, 2), "outcome": r.outcome} for r in self.invoker.records]
         ms = round((time.monotonic() - self.started) * 1000, 2)
-        return {"gatemini/chain": {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}}
+        told: Json = {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}
+        if self.invoker.said:
+            told["logged"] = self.invoker.said
+        return {"gatemini/chain": told}
 
 
 NO_META: Json = {"gatemini/chain": {"id": None, "tier": 0, "ms": 0, "calls": []}}
@@ -115,8 +116,7 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
         ChainTime(request.timeout),
         journal.trace,
         run_composite,
-        request.on_call_done,
-        request.ask,
+        request.client,
         DryRun() if dry else None,
     )
     return _Chain(invoker, journal)

@@ -103,7 +103,8 @@ async def run_script(
     guest = services.sandbox.session(
         program,
         replace(trace.start, clock=trace.readings),
-        wall_seconds=max(MINIMUM_SECONDS, invoker.time.left()) + (ASKING_SECONDS if invoker.on_ask else 0),
+        wall_seconds=max(MINIMUM_SECONDS, invoker.time.left())
+        + (ASKING_SECONDS if invoker.caller.ask else 0),
     )
     try:
         with refusals(), invoker.time.bound(GRACE_SECONDS):

@@ -6,12 +6,13 @@ protocol here, so that tests may hand in any object that keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
 
+from gatemini.backends.base import NOBODY, Caller
 from gatemini.config.schema import CompositeTool, SandboxConfig
 from gatemini.model import CallOutcome, Json
 from gatemini.registry import Registry
@@ -21,9 +22,6 @@ from gatemini_sandbox import Sandbox
 
 Progress = Callable[[float, float | None, str | None], None]
 """`(done, total, message)` of one backend call."""
-
-Ask = Callable[[str, Json], Awaitable[Json]]
-"""Puts a question of a backend to the user's client: method and params → its result; raises to refuse."""
 
 Discovery = Callable[[str, Json], object]
 """A discovery meta-tool by name, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
@@ -52,10 +50,12 @@ class Backends(Protocol):
         *,
         timeout: float,
         on_progress: Progress | None = None,
-        on_ask: Ask | None = None,
+        caller: Caller = NOBODY,
     ) -> CallOutcome: ...
 
-    async def read_resource(self, backend: str, uri: str, *, timeout: float) -> Json: ...
+    async def read_resource(
+        self, backend: str, uri: str, *, timeout: float, caller: Caller = NOBODY
+    ) -> Json: ...
 
 
 @dataclass(slots=True)

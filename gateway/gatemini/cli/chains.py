@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from gatemini.app import App
-from gatemini.chain.invoke import CallRecord
+from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.cli import shell
 from gatemini.cli.gateway import parsed, redactor, texts, with_app
 from gatemini.config.backend import parse_duration
@@ -107,7 +107,8 @@ def _chain(
                 shell.note(f"{mark} {record.tool}  {record.ms:.0f} ms{tail}")
 
         session = gateway.new_session()
-        answer = await gateway.surface(session).call_tool("call_tool_chain", arguments, on_call_done=done)
+        client = ChainClient(on_call_done=done)
+        answer = await gateway.surface(session).call_tool("call_tool_chain", arguments, client)
         meta = hide.value(answer.get("_meta", {}))
         return {**answer, "_meta": meta}, [hide.redact(text) for text in texts(answer)]
 

@@ -1,7 +1,8 @@
-"""Questions of backends to the user, in the form of the client's era (elicitation; spec 2.6).
+"""Questions of backends to the client, in the form of its era: elicitation, sampling, roots (spec 2.6, 5.6).
 
 Until 2025-11-25 the client is sent a request of ours while its call is open. On 2026-07-28 its call is answered
-`input_required` and it calls again; the chain is parked meanwhile. Above: gateway.py. Below: parking.py, the SDK.
+`input_required` and it calls again; the chain is parked meanwhile. Above: gateway.py, shortcut.py. Below:
+questions.py, parking.py, the SDK.
 """
 
 from __future__ import annotations
@@ -9,28 +10,28 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from gatemini.backends.base import RpcError
-from gatemini.chain.services import Ask
+from gatemini.backends.base import INTERNAL_ERROR, INVALID_PARAMS, AskFn, RpcError
+from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.model import Json
 from gatemini.server.definitions import CALL_TOOL_CHAIN
-from gatemini.server.parking import PARKED_SECONDS, OnCallDone, Parking, Question, Stay
+from gatemini.server.parking import PARKED_SECONDS, Parking, Question, Stay
+from gatemini.server.questions import answer, answer_type, as_json, can_be_asked, question
+from gatemini.server.relay import Relay
 from gatemini.server.surface import Surface
 
-ELICIT = "elicitation/create"
-NO_MESSAGE = "A backend asks for your confirmation and does not say of what."
-NO_FIELDS: Json = {"type": "object", "properties": {}}
-
 Context = ServerRequestContext[Any, Any]
-WithProgress = Callable[[Callable[[OnCallDone | None], Awaitable[Any]]], Awaitable[Any]]
-"""Runs something that tells of finished calls, with progress to the client if it wants that."""
+WithRelay = Callable[[Callable[[Relay], Awaitable[Any]]], Awaitable[Any]]
+"""Runs something that tells the client of its progress."""
 
 
 def state_boundary(parking: Parking, session: str) -> RequestStateBoundary:
@@ -42,9 +43,9 @@ def state_boundary(parking: Parking, session: str) -> RequestStateBoundary:
 
 
 async def call_and_ask(
-    surface: Surface, context: Context, params: types.CallToolRequestParams, with_progress: WithProgress
+    surface: Surface, context: Context, params: types.CallToolRequestParams, with_relay: WithRelay
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """One call of a meta-tool by a client that may be asked, or the continuation of one that was."""
+    """One call of a meta-tool, or the continuation of one whose client was asked something."""
     if params.request_state is not None:
         stay = surface.parking.take_up(params.request_state, surface.session.id)
         if stay is None:
@@ -52,47 +53,58 @@ async def call_and_ask(
                 code=types.INVALID_PARAMS,
                 message="the chain this answers is no longer waiting: it has gone on, was cancelled or its time is over",
             )
-        stay.give(_answers(params))
-        return await _round(surface, stay, with_progress)
-    if params.name != CALL_TOOL_CHAIN or not _can_be_asked(context):
-        return await _plain(surface, params, with_progress, None)
-    if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return await _plain(surface, params, with_progress, asks_now(context))
+        given = (context.params or {}).get("inputResponses")
+        stay.give(given if isinstance(given, dict) else {})
+        return await _round(surface, stay, with_relay)
+    version = context.protocol_version
+    can = can_be_asked(context.session.client_capabilities, version)
+    if params.name != CALL_TOOL_CHAIN:
+        return await _plain(surface, params, with_relay, lambda _: NO_CLIENT)
+    if not can:
+        return await _plain(surface, params, with_relay, lambda relay: relay.client())
+    if version not in MODERN_PROTOCOL_VERSIONS:
+        ask = surface.redacted(asks_now(context.session, can, version, context.request_id))
+        return await _plain(surface, params, with_relay, lambda relay: relay.client(can, ask))
 
-    async def chain(park: Ask, on_call_done: OnCallDone) -> Json:
-        async def ask(method: str, question: Json) -> Json:
-            request = readable(
-                method, question
-            )  # what the client could not read is refused before anybody waits
-            return await park(
-                method, request.params.model_dump(by_alias=True, mode="json", exclude_none=True)
-            )
+    async def chain(stay: Stay, relay: Relay) -> Json:
+        ask = surface.redacted(_asks_by_parking(stay, surface.parking, can, version))
+        return await surface.call_tool(params.name, params.arguments, stay.client(relay, can, ask))
 
-        return await surface.call_tool(params.name, params.arguments, on_call_done=on_call_done, ask=ask)
-
-    return await _round(surface, surface.parking.start(surface.session.id, chain), with_progress)
+    stay = Stay(surface.session.id)
+    return await _round(surface, stay, with_relay, chain)
 
 
 async def _plain(
-    surface: Surface, params: types.CallToolRequestParams, with_progress: WithProgress, ask: Ask | None
+    surface: Surface,
+    params: types.CallToolRequestParams,
+    with_relay: WithRelay,
+    client: Callable[[Relay], ChainClient],
 ) -> types.CallToolResult:
-    result = await with_progress(
-        lambda done: surface.call_tool(params.name, params.arguments, on_call_done=done, ask=ask)
-    )
+    result = await with_relay(lambda relay: surface.call_tool(params.name, params.arguments, client(relay)))
     return types.CallToolResult.model_validate(result)
 
 
 async def _round(
-    surface: Surface, stay: Stay, with_progress: WithProgress
+    surface: Surface,
+    stay: Stay,
+    with_relay: WithRelay,
+    chain: Callable[[Stay, Relay], Awaitable[Json]] | None = None,
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """Wait for the chain's end or its next questions; with those it is parked."""
+    """Wait for the chain's end or its next questions; with those it is parked. `chain` is what to start first."""
+
+    async def wait(relay: Relay) -> dict[str, Question]:
+        if chain is not None:
+            surface.parking.start(stay, lambda: chain(stay, relay))
+        return await stay.until_asked(relay)
+
     try:
-        outcome = await with_progress(stay.until_asked)
+        questions: dict[str, Question] = await with_relay(wait)
     except RpcError as exc:
         raise MCPError(code=exc.code, message=exc.message) from exc
-    if stay.result is not None:
-        return types.CallToolResult.model_validate(outcome)
-    questions: dict[str, Question] = outcome
+    if stay.result is not None:  # it may have come while the questions were on their way here
+        return types.CallToolResult.model_validate(stay.result)
+    if stay.finished.is_set():
+        raise MCPError(code=types.INTERNAL_ERROR, message="the chain was stopped")
     requests = {key: {"method": q.method, "params": q.params} for key, q in questions.items()}
     return types.InputRequiredResult.model_validate(
         {
@@ -103,45 +115,34 @@ async def _round(
     )
 
 
-def _can_be_asked(context: Context) -> bool:
-    capabilities = context.session.client_capabilities
-    return capabilities is not None and capabilities.elicitation is not None
-
-
-def _answers(params: types.CallToolRequestParams) -> dict[str, Json]:
-    given = params.input_responses or {}
-    return {
-        key: answer.model_dump(by_alias=True, mode="json", exclude_none=True) for key, answer in given.items()
-    }
-
-
-def asks_now(context: Context) -> Ask:
-    """How a client of the handshake era is asked: by a request of ours, beside its open call."""
+def _asks_by_parking(stay: Stay, parking: Parking, can: Json, version: str) -> AskFn:
+    """How a client of 2026-07-28 is asked: when its call is answered, for which the chain is parked."""
 
     async def ask(method: str, params: Json) -> Json:
-        request = readable(method, params)
-        try:
-            answer = await context.session.send_request(
-                request,
-                types.ElicitResult,
-                metadata=ServerMessageMetadata(related_request_id=context.request_id),
-            )
-        except MCPError as exc:
-            raise RpcError(exc.error.code, exc.error.message) from exc
-        except ValidationError as exc:
-            raise RpcError(types.INVALID_PARAMS, f"the client's answer is none: {exc}") from exc
-        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+        request = question(method, params, can, version)
+        return answer(request, await parking.ask(stay, method, as_json(request)))
 
     return ask
 
 
-def readable(method: str, params: Json) -> types.ElicitRequest:
-    """The question as the SDK's request. Raises RpcError for one that is not passed on."""
-    if method != ELICIT:
-        raise RpcError(types.METHOD_NOT_FOUND, f"the gateway passes {ELICIT} on to its client, not {method}")
-    if params.get("mode") != "url":  # some servers want no more than a yes, and say little
-        params = {"message": NO_MESSAGE, "requestedSchema": NO_FIELDS, **params}
-    try:
-        return types.ElicitRequest.model_validate({"method": method, "params": params})
-    except ValidationError as exc:
-        raise RpcError(types.INVALID_PARAMS, f"the question cannot be read: {exc}") from exc
+def asks_now(
+    session: ServerSession, can: Json, version: str, related: types.RequestId | None = None
+) -> AskFn:
+    """How a client of the handshake era is asked: by a request of ours, beside its open call if it is for one."""
+
+    async def ask(method: str, params: Json) -> Json:
+        request = question(method, params, can, version)
+        beside = None if related is None else ServerMessageMetadata(related_request_id=related)
+        given: Any = None
+        with anyio.move_on_after(PARKED_SECONDS) as wait:
+            try:
+                given = await session.send_request(request, answer_type(request), metadata=beside)
+            except MCPError as exc:
+                raise RpcError(exc.error.code, exc.error.message) from exc
+            except ValidationError as exc:
+                raise RpcError(INVALID_PARAMS, f"the client's answer is none: {exc}") from exc
+        if wait.cancelled_caught:
+            raise RpcError(INTERNAL_ERROR, f"nobody answered within {PARKED_SECONDS:.0f} s")
+        return answer(request, given.model_dump(by_alias=True, mode="json", exclude_none=True))
+
+    return ask

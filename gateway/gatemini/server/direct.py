@@ -47,7 +47,8 @@ def main(config_path: Path | None, wire: Wire | None = None) -> int:
 
 
 async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor) -> None:
-    async with App.open(config_path, redactor=redactor) as app, anyio.create_task_group() as group:
+    opened = App.open(config_path, redactor=redactor, serving=True)
+    async with opened as app, anyio.create_task_group() as group:
         logging.getLogger().setLevel(app.loaded.config.log_level.upper())
         for problem in app.problems():
             logging.getLogger("gatemini.config").warning("%s", problem)
@@ -60,7 +61,7 @@ async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor) -> No
             async with serve_wire(wire, shortcut) as (read_stream, write_stream):
                 await server.run(read_stream, write_stream, server.create_initialization_options())
         finally:
-            session.close()
+            app.end_session(session)
         group.cancel_scope.cancel()
 
 

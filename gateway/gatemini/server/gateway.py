@@ -17,35 +17,38 @@ import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from gatemini import __version__
-from gatemini.chain.invoke import CallRecord
 from gatemini.errors import GateminiError
+from gatemini.model import Json
+from gatemini.server.acquaintance import Acquaintance
 from gatemini.server.asking import call_and_ask, state_boundary
+from gatemini.server.relay import Relay, progress_token, wanted_level
 from gatemini.server.shortcut import Shortcut
 from gatemini.server.subscriptions import Feed
 from gatemini.server.surface import Surface
-from gatemini.server.tools import OnCallDone
 
 logger = logging.getLogger(__name__)
 
-PROGRESS_BUFFER = 64
-"""Progress messages waiting to be sent; older ones give way, since only the newest matters."""
+TOLD_BUFFER = 64
+"""Notifications waiting to be sent during one call; more are left out."""
+
+_NOTIFICATIONS: dict[str, type[types.ServerNotification]] = {
+    "notifications/progress": types.ProgressNotification,
+    "notifications/message": types.LoggingMessageNotification,
+    "notifications/elicitation/complete": types.ElicitCompleteNotification,
+}
 
 Context = ServerRequestContext[Any, Any]
 
 
 def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
     """An SDK server for one client session. `surface` answers; this only translates, and teaches the `shortcut`."""
-    session = surface.session
     feed = Feed(surface)
 
-    def note_client(context: Context) -> None:
-        if session.client is None:
-            session.client = _client_name(context)
-
     async def list_tools(context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        note_client(context)
         return types.ListToolsResult.model_validate({"tools": surface.tool_definitions()})
 
     async def list_resources(context: Context, _: types.PaginatedRequestParams | None) -> Any:
@@ -74,9 +77,15 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         return types.CompleteResult.model_validate({"completion": completion})
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
-        note_client(context)
         shortcut.learn(context, server.server_info_stamp)
-        return await call_and_ask(surface, context, params, lambda run: _with_progress(context, run))
+        return await call_and_ask(surface, context, params, lambda run: _with_relay(surface, context, run))
+
+    async def set_log_level(context: Context, params: types.SetLevelRequestParams) -> Any:
+        surface.set_log_level(params.level)
+        return types.EmptyResult()
+
+    async def roots_changed(context: Context, _: types.NotificationParams | None) -> None:
+        surface.roots_changed()
 
     async def subscribe(context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         _or_invalid(lambda: feed.subscribe(str(params.uri)))
@@ -124,11 +133,7 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         if ctx.method == "tools/call" and isinstance(params, dict):
             arguments = params.get("arguments")
             if isinstance(params.get("name"), str) and not isinstance(arguments, dict | None):
-                note_client(ctx)
-                name = params["name"]
-                result = await _with_progress(
-                    ctx, lambda done: surface.call_tool(name, arguments, on_call_done=done)
-                )
+                result = await surface.call_tool(params["name"], arguments)
                 modern = {"resultType": "complete"} if ctx.protocol_version >= "2026" else {}
                 return {**result, **modern}
         return await call_next(ctx)
@@ -140,8 +145,14 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
             feed.greet(ctx.session)
         return result
 
+    # Not as arguments, for which the SDK would warn that newer revisions lack them: older clients use them.
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
+    server.add_notification_handler(
+        "notifications/roots/list_changed", types.NotificationParams, roots_changed
+    )
     server.middleware.clear()  # the SDK's own traces for OpenTelemetry, of which there is no exporter here
-    server.middleware.append(state_boundary(surface.parking, session.id))
+    server.middleware.append(Acquaintance(surface))
+    server.middleware.append(state_boundary(surface.parking, surface.session.id))
     server.middleware.append(lenient_arguments)
     server.middleware.append(greet)
     return server
@@ -173,13 +184,6 @@ class _Server(Server[Any]):
         )
 
 
-def _client_name(context: Context) -> str | None:
-    params = context.session.client_params
-    if params is None:
-        return None
-    return params.client_info.name
-
-
 def _or_invalid(answer: Callable[[], Any]) -> Any:
     """Resources and prompts have no `isError`: what cannot be answered is an invalid-params error."""
     try:
@@ -188,29 +192,34 @@ def _or_invalid(answer: Callable[[], Any]) -> Any:
         raise MCPError(code=types.INVALID_PARAMS, message=exc.text()) from exc
 
 
-async def _with_progress(context: Context, run: Callable[[OnCallDone | None], Awaitable[Any]]) -> Any:
-    """A meta-tool's run, with progress for each finished backend call when the client asked for it."""
-    meta = context.meta or {}
-    if meta.get("progress_token", meta.get("progressToken")) is None:  # 0 is a token like any other
-        return await run(None)
-    send, receive = anyio.create_memory_object_stream[tuple[int, str]](PROGRESS_BUFFER)
-    done = 0
+async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay], Awaitable[Any]]) -> Any:
+    """A meta-tool's run, whose client is told meanwhile of its progress and of what backends log."""
+    modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    send, receive = anyio.create_memory_object_stream[types.ServerNotification](TOLD_BUFFER)
 
-    def on_call_done(record: CallRecord) -> None:
-        nonlocal done
-        done += 1
+    def tell(method: str, params: Json) -> None:
         try:
-            send.send_nowait((done, record.told()))
+            send.send_nowait(_NOTIFICATIONS[method].model_validate({"method": method, "params": params}))
         except anyio.WouldBlock:
-            logger.debug("progress dropped: the client reads slower than calls finish")
+            logger.debug("%s left out: the client reads slower than it is told", method)
+        except (KeyError, ValidationError):
+            logger.debug("%s left out: no client could read it", method)
+
+    relay = Relay(
+        tell,
+        surface.redactor,
+        token=progress_token(context.meta),
+        log_level=wanted_level(surface.session, (context.params or {}).get("_meta"), modern=modern),
+        modern=modern,
+    )
 
     async def forward() -> None:
-        async for count, message in receive:
-            await context.session.report_progress(float(count), None, message)
+        async for notification in receive:
+            await context.session.send_notification(notification, context.request_id)
 
     with send, receive:
         async with anyio.create_task_group() as group:
             group.start_soon(forward)
-            result = await run(on_call_done)
+            result = await run(relay)
             send.close()
     return result

@@ -11,15 +11,17 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import anyio.abc
 from anyio.abc import TaskStatus
 from mcp.server.request_state import AESGCMRequestStateCodec
 
-from gatemini.backends.base import RpcError
-from gatemini.chain.invoke import CallRecord
+from gatemini.backends.base import INTERNAL_ERROR, AskFn, Caller, RpcError
+from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.model import Json
+from gatemini.server.relay import Relay
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +34,8 @@ MOST_PARKED = 16
 STOP_SECONDS = 5.0
 """How long a cancelled chain may take to close its journal and let go of its calls."""
 
-INTERNAL_ERROR = -32603
-
-OnCallDone = Callable[[CallRecord], None]
-Ask = Callable[[str, Json], Awaitable[Json]]
-RunChain = Callable[[Ask, OnCallDone], Awaitable[Json]]
-"""Runs one chain to its MCP result, given how to ask the user and whom to tell of finished calls."""
+RunChain = Callable[[], Awaitable[Json]]
+"""Runs one chain to its MCP result."""
 
 
 @dataclass(slots=True)
@@ -47,7 +45,7 @@ class Question:
     method: str
     params: Json
     answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: Json | None = None
+    answer: Any = None
 
 
 @dataclass(slots=True)
@@ -57,18 +55,37 @@ class Stay:
     session: str
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     questions: dict[str, Question] = field(default_factory=dict)
-    listener: OnCallDone | None = None
+    listener: Relay | None = None
+    """Whoever is told: whichever call of the client is open now."""
     result: Json | None = None
     finished: anyio.Event = field(default_factory=anyio.Event)
     changed: anyio.Event = field(default_factory=anyio.Event)
+    taken_up: anyio.Event = field(default_factory=anyio.Event)
+    """Whether somebody waits for it; not while it is parked."""
     asked: int = 0
 
-    def on_call_done(self, record: CallRecord) -> None:
-        """Progress goes to whichever call of the client is open now."""
-        if self.listener is not None:
-            self.listener(record)
+    def client(self, first: Relay, can: Json, ask: AskFn) -> ChainClient:
+        """The client as its chain meets it, `first` through the call that starts it."""
+        caller = Caller(can=can, ask=ask, tell=self.tell, log_level=first.log_level)
+        if not first.shows_progress:
+            return ChainClient(caller)
+        return ChainClient(caller, self.call_done, self.call_progress)
 
-    def give(self, answers: Mapping[str, Json]) -> None:
+    def call_done(self, record: CallRecord) -> None:
+        if self.listener is not None:
+            self.listener.call_done(record)
+
+    def call_progress(
+        self, record: CallRecord, progress: float, total: float | None, message: str | None
+    ) -> None:
+        if self.listener is not None:
+            self.listener.call_progress(record, progress, total, message)
+
+    def tell(self, backend: str, method: str, params: Json) -> None:
+        if self.listener is not None:
+            self.listener.tell(backend, method, params)
+
+    def give(self, answers: Mapping[str, Any]) -> None:
         """The user's answers by question; what is not among them stays open."""
         for key, answer in answers.items():
             question = self.questions.pop(key, None)
@@ -76,8 +93,8 @@ class Stay:
                 question.answer = answer
                 question.answered.set()
 
-    async def until_asked(self, listener: OnCallDone | None) -> Json | dict[str, Question]:
-        """The chain's result, or what it wants to know. Cancelling this cancels the chain."""
+    async def until_asked(self, listener: Relay) -> dict[str, Question]:
+        """What the chain wants to know; nothing once it has its `result`. Cancelling this cancels the chain."""
         self.listener = listener
         try:
             while self.result is None and not self.questions and not self.finished.is_set():
@@ -91,7 +108,7 @@ class Stay:
         finally:
             self.listener = None
         if self.result is not None:
-            return self.result
+            return {}
         if self.finished.is_set():
             raise RpcError(INTERNAL_ERROR, "the chain was stopped")
         return dict(self.questions)
@@ -122,17 +139,17 @@ class Parking:
         """Chains that wait for their user now."""
         return len(self._waiting)
 
-    def start(self, session: str, chain: RunChain) -> Stay:
+    def start(self, stay: Stay, chain: RunChain) -> None:
         """Run a chain beside the call that asked for it."""
         if self._tasks is None:
             raise RpcError(INTERNAL_ERROR, "the gateway is stopping")
-        stay = Stay(session)
+        stay.taken_up.set()
         self._tasks.start_soon(self._live, stay, chain)
-        return stay
 
     def park(self, stay: Stay) -> str:
-        """Keep it until its client calls again; what the call must bring along."""
+        """Keep it until its client calls again; what the call must bring along. Not for one that has ended."""
         token = secrets.token_urlsafe(16)
+        stay.taken_up = anyio.Event()
         self._parked[token] = stay
         return token
 
@@ -142,25 +159,33 @@ class Parking:
         if stay is None or stay.session != session:
             return None
         del self._parked[token]
-        return None if stay.finished.is_set() else stay
+        stay.taken_up.set()
+        return stay
 
     async def _live(self, stay: Stay, chain: RunChain) -> None:
-        async def ask(method: str, params: Json) -> Json:
-            return await self._ask(stay, method, params)
-
         try:
             with stay.scope:
-                stay.result = await chain(ask, stay.on_call_done)
+                stay.result = await chain()
         except Exception:  # one chain must not take the others along
             logger.exception("a chain that may be parked failed")
         finally:
             stay.finished.set()
             stay.changed.set()
             self._waiting.discard(id(stay))
-            for token in [token for token, parked in self._parked.items() if parked is stay]:
-                del self._parked[token]
+            if stay.result is None:
+                self._forget(stay)
+        # It may go on without its answer, as when a backend asks what its call does not wait for.
+        if not stay.taken_up.is_set():
+            with anyio.move_on_after(PARKED_SECONDS):
+                await stay.taken_up.wait()
+            self._forget(stay)
 
-    async def _ask(self, stay: Stay, method: str, params: Json) -> Json:
+    def _forget(self, stay: Stay) -> None:
+        for token in [token for token, parked in self._parked.items() if parked is stay]:
+            del self._parked[token]
+
+    async def ask(self, stay: Stay, method: str, params: Json) -> Any:
+        """Put a question to the client with the answer to its call; what it says when it calls again."""
         if id(stay) not in self._waiting and len(self._waiting) >= MOST_PARKED:
             raise RpcError(INTERNAL_ERROR, f"{MOST_PARKED} chains wait for their users already")
         stay.asked += 1

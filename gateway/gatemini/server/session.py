@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from gatemini.chain.journal import JournalBook, SessionJournals
 from gatemini.output.results import ResultStore
 
+DEFAULT_LOG_LEVEL = "info"
+"""Until a client sets another one."""
+
 
 @dataclass(slots=True)
 class Session:
@@ -21,6 +24,8 @@ class Session:
     journals: SessionJournals = field(default_factory=lambda: JournalBook().session())
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     client: str | None = None
+    log_level: str = DEFAULT_LOG_LEVEL
+    """From which level on a client of the handshake era wants to see what backends log."""
 
     def close(self) -> None:
         self.journals.close()

@@ -3,8 +3,8 @@
 Nearly everything an agent sends is `tools/call`. The SDK checks the client's era, capabilities and identity anew
 for each of them, and validates each answer twice; that costs more than most calls. A request that says of its
 client exactly what an earlier one said, which the SDK has accepted, is therefore answered from here: parsed once,
-run, written once. Everything else goes the SDK's way, and so do all calls of clients that may be asked
-(elicitation). Above: gateway.py (teaches it), stdio.py (shows it each line). Below: surface.py.
+run, written once. Everything else goes the SDK's way, and so do all calls of clients of 2026-07-28 that may be
+asked (elicitation, sampling, roots), whose calls are answered in rounds. Above: gateway.py (teaches it), stdio.py (shows it each line). Below: surface.py.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gatemini.chain.invoke import CallRecord
+from gatemini.backends.base import AskFn
 from gatemini.model import Json
+from gatemini.server.asking import asks_now
+from gatemini.server.questions import can_be_asked
+from gatemini.server.relay import Relay, wanted_level
 from gatemini.server.surface import Surface
-from gatemini.server.tools import OnCallDone
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +67,7 @@ class _Call:
     name: str
     arguments: Json | None
     progress: Ident | None
+    log_level: str | None
     scope: anyio.CancelScope
 
 
@@ -77,6 +80,9 @@ class Shortcut:
         self._lines: Lines | None = None
         self._client: list[Any] | None = None
         self._stamp: Json = {}
+        self._modern = False
+        self._can: Json = {}
+        self._ask: AskFn | None = None
         self._open: dict[Ident, _Call] = {}
 
     def attach(self, tasks: anyio.abc.TaskGroup, lines: Lines) -> None:
@@ -85,12 +91,18 @@ class Shortcut:
 
     def learn(self, context: ServerRequestContext[Any, Any], server_info: Json) -> None:
         """The SDK is serving this `tools/call`: others that say the same of their client may come here."""
-        capabilities = context.session.client_capabilities
-        if capabilities is None or capabilities.elicitation is not None:
+        version, capabilities = context.protocol_version, context.session.client_capabilities
+        modern, can = version in MODERN_PROTOCOL_VERSIONS, can_be_asked(capabilities, version)
+        if capabilities is None or (modern and can):
             return
-        self._client = _envelope((context.params or {}).get("_meta"))
-        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        envelope = _envelope((context.params or {}).get("_meta"))
+        if envelope == self._client and (modern, can) == (self._modern, self._can):
+            return
+        self._client = envelope
         self._stamp = {SERVER_INFO_META_KEY: server_info} if modern else {}
+        self._modern, self._can = modern, can
+        # Not beside the call that taught us, which ends: on one pair of pipes it is the same.
+        self._ask = self._surface.redacted(asks_now(context.session, can, version)) if can else None
 
     def takes(self, line: bytes) -> bool:
         """Look at a line from the client; True when it is served from here."""
@@ -128,7 +140,8 @@ class Shortcut:
         progress = meta.get("progressToken") if meta else None
         if _envelope(meta) != self._client or not (progress is None or _is_ident(progress)):
             return None
-        return _Call(ident, name, arguments, progress, anyio.CancelScope())
+        level = wanted_level(self._surface.session, meta, modern=self._modern)
+        return _Call(ident, name, arguments, progress, level, anyio.CancelScope())
 
     def _cancel(self, ident: Any) -> bool:
         call = self._open.get(_key(ident)) if _is_ident(ident) else None
@@ -152,9 +165,16 @@ class Shortcut:
             await self._lines.send(_line(answer))
 
     async def _answer(self, call: _Call) -> Json:
-        on_call_done = None if call.progress is None else self._progress(call.progress)
+        relay = Relay(
+            self._tell,
+            self._surface.redactor,
+            token=call.progress,
+            log_level=call.log_level,
+            modern=self._modern,
+        )
         try:
-            result = await self._surface.call_tool(call.name, call.arguments, on_call_done=on_call_done)
+            client = relay.client(self._can, self._ask)
+            result = await self._surface.call_tool(call.name, call.arguments, client)
         except Exception:
             logger.exception("%s failed", call.name)
             return _failure(call.ident, INTERNAL_ERROR, "Internal server error")
@@ -166,21 +186,9 @@ class Shortcut:
             }
         return {"jsonrpc": "2.0", "id": call.ident, "result": result}
 
-    def _progress(self, token: Ident) -> OnCallDone:
-        """Tells the client of each finished call; left out where that would have to wait: only the newest matters."""
-        done = 0
-
-        def on_call_done(record: CallRecord) -> None:
-            nonlocal done
-            done += 1
-            params = {
-                "progressToken": token,
-                "progress": float(done),
-                "message": record.told(),
-            }
-            self._send_now({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-
-        return on_call_done
+    def _tell(self, method: str, params: Json) -> None:
+        """Left out where it would have to wait."""
+        self._send_now({"jsonrpc": "2.0", "method": method, "params": params})
 
     def _send_now(self, message: Json) -> None:
         if self._lines is not None and not self._lines.send_now(_line(message)):

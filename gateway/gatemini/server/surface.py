@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gatemini.chain.services import Ask
+from gatemini.backends.base import AskFn
+from gatemini.backends.manager import Manager
+from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.changes import Changes
 from gatemini.model import Json
 from gatemini.search.index import SearchIndex
+from gatemini.server.clients import ConnectedClients
 from gatemini.server.instructions import instructions
 from gatemini.server.parking import Parking
 from gatemini.server.prompts import PROMPTS, get_prompt
@@ -27,7 +30,7 @@ from gatemini.server.resources import (
     split_address,
 )
 from gatemini.server.session import Session
-from gatemini.server.tools import MetaTools, OnCallDone
+from gatemini.server.tools import MetaTools
 
 
 class Surface:
@@ -41,14 +44,18 @@ class Surface:
         session: Session,
         parking: Parking,
         changes: Changes,
+        clients: ConnectedClients,
+        manager: Manager,
     ) -> None:
         self._tools = tools
         self._view = view
         self._index = index
-        self._redactor = tools.redactor
+        self.redactor = tools.redactor
         self.session = session
         self.parking = parking
         self.changes = changes
+        self._clients = clients
+        self._manager = manager
         self._definitions: list[Json] | None = None
 
     def tool_definitions(self) -> list[Json]:
@@ -60,11 +67,29 @@ class Surface:
     def instructions(self) -> str:
         return instructions(self._tools.catalog.inventory())
 
-    async def call_tool(
-        self, name: str, arguments: Any, *, on_call_done: OnCallDone | None = None, ask: Ask | None = None
-    ) -> Json:
-        """The MCP result of a meta-tool; failures have `isError`. `ask` puts a backend's question to the user."""
-        return await self._tools.call(name, arguments, self.session, on_call_done=on_call_done, ask=ask)
+    async def call_tool(self, name: str, arguments: Any, client: ChainClient = NO_CLIENT) -> Json:
+        """The MCP result of a meta-tool; failures have `isError`. `client` is asked and told on the way."""
+        return await self._tools.call(name, arguments, self.session, client)
+
+    def learn_client(self, can: Json, ask: AskFn | None) -> None:
+        """The client said what it can be asked, and `ask` is how outside of its calls (None: not at all)."""
+        self._clients.learn(self.session.id, can, ask)
+
+    def set_log_level(self, level: str) -> None:
+        """From which level on the client wants to see what backends log."""
+        self.session.log_level = level
+        self._manager.set_log_level(level)
+
+    def roots_changed(self) -> None:
+        self._manager.roots_changed()
+
+    def redacted(self, ask: AskFn) -> AskFn:
+        """Asks the same without the secrets of the configuration."""
+
+        async def asks(method: str, params: Json) -> Json:
+            return await ask(method, self.redactor.value(params))
+
+        return asks
 
     def list_resources(self) -> list[Json]:
         return list_resources(self._view(self.session))
@@ -75,16 +100,14 @@ class Surface:
     def read_resource(self, uri: str) -> tuple[str, str]:
         """(MIME type, text); raises ResourceNotFound or ResultGone."""
         mime, text = read_resource(self._view(self.session), uri)
-        return mime, self._redactor.redact(text)
+        return mime, self.redactor.redact(text)
 
     def list_prompts(self) -> list[Json]:
         return PROMPTS
 
     def get_prompt(self, name: str, arguments: dict[str, str]) -> Json:
         """The prompt's messages; raises ResourceNotFound or InvalidRequest."""
-        prompt: Json = self._redactor.value(
-            get_prompt(self._view(self.session), self._index, name, arguments)
-        )
+        prompt: Json = self.redactor.value(get_prompt(self._view(self.session), self._index, name, arguments))
         return prompt
 
     def complete(self, argument: str, value: str) -> tuple[list[str], int]:

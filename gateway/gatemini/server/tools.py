@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from gatemini.chain.answer import well_formed
-from gatemini.chain.invoke import CallRecord
+from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.chain.run import ChainRequest, run_chain
-from gatemini.chain.services import Ask, ChainServices
+from gatemini.chain.services import ChainServices
 from gatemini.config.schema import SandboxConfig
 from gatemini.config.secrets import Redactor
 from gatemini.errors import GateminiError, InvalidRequest
@@ -42,8 +42,6 @@ FIRST_LISTING_SECONDS = 2.0
 """How long discovery waits for backends that have never listed their tools (no cache, still starting): an
 answer without them would send the agent the wrong way. What is not there by then is named in a note."""
 
-OnCallDone = Callable[[CallRecord], None]
-
 
 @dataclass(slots=True)
 class MetaTools:
@@ -60,17 +58,11 @@ class MetaTools:
     """Knows every resolved secret: none leaves in an answer, whoever put it there."""
 
     async def call(
-        self,
-        name: str,
-        arguments: Any,
-        session: Session,
-        *,
-        on_call_done: OnCallDone | None = None,
-        ask: Ask | None = None,
+        self, name: str, arguments: Any, session: Session, client: ChainClient = NO_CLIENT
     ) -> Json:
-        """The MCP result of one meta-tool as a dict; failures have `isError: true`. `ask` reaches the user."""
+        """The MCP result of one meta-tool as a dict; failures have `isError: true`."""
         try:
-            result, processed = await self._dispatch(name, arguments, session, on_call_done, ask)
+            result, processed = await self._dispatch(name, arguments, session, client)
         except GateminiError as exc:
             result, processed = error_result(exc.text(), session), 0
         except Exception as exc:
@@ -95,18 +87,13 @@ class MetaTools:
         return {**result, "content": content, **told}
 
     async def _dispatch(
-        self,
-        name: str,
-        arguments: Any,
-        session: Session,
-        on_call_done: OnCallDone | None,
-        ask: Ask | None,
+        self, name: str, arguments: Any, session: Session, client: ChainClient
     ) -> tuple[Json, int]:
         if name in DISCOVERY_TOOLS:
             unlisted = await self.listed(FIRST_LISTING_SECONDS)
             return _json_result(_with_note(self.catalog.call(name, arguments), unlisted)), 0
         if name == CALL_TOOL_CHAIN:
-            answer = await run_chain(self._chain_request(arguments, session, on_call_done, ask), self.chain)
+            answer = await run_chain(self._chain_request(arguments, session, client), self.chain)
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
             return _json_result(await self.registration.register(arguments)), 0
@@ -118,9 +105,7 @@ class MetaTools:
             hint=f"the tools are {', '.join(known)}; backend tools are called inside call_tool_chain",
         )
 
-    def _chain_request(
-        self, arguments: Any, session: Session, on_call_done: OnCallDone | None, ask: Ask | None
-    ) -> ChainRequest:
+    def _chain_request(self, arguments: Any, session: Session, client: ChainClient) -> ChainRequest:
         asked, _ = read_arguments(CALL_TOOL_CHAIN, arguments)
         budget = budget_for(session.client)
         # The schema's defaults stand for "not given": then the configuration decides.
@@ -139,8 +124,7 @@ class MetaTools:
             session.results,
             session.journals,
             budget.error_chars,
-            on_call_done,
-            ask,
+            replace(client, caller=replace(client.caller, session=session.id)),
         )
 
 

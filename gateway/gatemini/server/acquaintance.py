@@ -1,0 +1,73 @@
+"""Learns from what a client sends who it is and what it can be asked, before anything is answered.
+
+The one middleware that sees every message of a client. Above: gateway.py. Below: asking.py, questions.py, surface.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from gatemini.backends.base import INTERNAL_ERROR, AskFn, RpcError
+from gatemini.model import Json
+from gatemini.server.asking import asks_now
+from gatemini.server.questions import can_be_asked
+from gatemini.server.surface import Surface
+
+INITIALIZED_SECONDS = 10.0
+"""How long a question outside of any call waits for the client to finish its handshake."""
+
+Context = ServerRequestContext[Any, Any]
+
+
+class Acquaintance:
+    """One connection's middleware of the SDK."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+        self._initialized = anyio.Event()
+        self._seen: types.ClientCapabilities | None = None
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        if ctx.method == "initialize":
+            result = await call_next(ctx)
+            # Read as the SDK did, which takes note of it only after this.
+            told = types.InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
+            self._initialized = anyio.Event()
+            self._know(ctx, told.capabilities, told.client_info.name)
+            return result
+        if ctx.method == "notifications/initialized":
+            self._initialized.set()
+        elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            info = ctx.session.client_params
+            self._know(ctx, ctx.session.client_capabilities, None if info is None else info.client_info.name)
+        return await call_next(ctx)
+
+    def _know(self, ctx: Context, capabilities: types.ClientCapabilities | None, name: str | None) -> None:
+        session = self._surface.session
+        if session.client is None:
+            session.client = name
+        if capabilities is None or capabilities == self._seen:
+            return
+        self._seen = capabilities
+        version = ctx.protocol_version
+        can = can_be_asked(capabilities, version)
+        modern = version in MODERN_PROTOCOL_VERSIONS
+        self._surface.learn_client(can, None if modern else self._asks(ctx, can, version))
+
+    def _asks(self, ctx: Context, can: Json, version: str) -> AskFn:
+        ask = self._surface.redacted(asks_now(ctx.session, can, version))
+        initialized = self._initialized
+
+        async def once_initialized(method: str, params: Json) -> Json:
+            with anyio.move_on_after(INITIALIZED_SECONDS):
+                await initialized.wait()
+            if not initialized.is_set():
+                raise RpcError(INTERNAL_ERROR, "the client has not finished its handshake")
+            return await ask(method, params)
+
+        return once_initialized

@@ -1,0 +1,113 @@
+"""What backends ask of a client, in the form the client reads: questions out, answers back (spec 5.6).
+
+Pure. A question that this client could not read or never said it can answer is refused before anybody waits, by a
+JSON-RPC error that says why. Above: asking.py. Below: the SDK's types.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import mcp_types as types
+from mcp_types import methods
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from gatemini.backends.base import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from gatemini.model import Json
+
+ELICIT = "elicitation/create"
+SAMPLE = "sampling/createMessage"
+ROOTS = "roots/list"
+
+CAPABILITY = {ELICIT: "elicitation", SAMPLE: "sampling", ROOTS: "roots"}
+"""What may be asked, and the client capability that stands for it."""
+
+NO_MESSAGE = "A backend asks for your confirmation and does not say of what."
+NO_FIELDS: Json = {"type": "object", "properties": {}}
+
+Request = types.ElicitRequest | types.CreateMessageRequest | types.ListRootsRequest
+_REQUESTS: dict[str, type[BaseModel]] = {
+    ELICIT: types.ElicitRequest,
+    SAMPLE: types.CreateMessageRequest,
+    ROOTS: types.ListRootsRequest,
+}
+
+
+def can_be_asked(capabilities: types.ClientCapabilities | None, version: str) -> Json:
+    """What backends may ask of a client, of all it announced; {} for nothing."""
+    if capabilities is None:
+        return {}
+    said = capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
+    can = {name: said[name] for name in CAPABILITY.values() if name in said}
+    if "roots" in can and version in MODERN_PROTOCOL_VERSIONS:
+        can["roots"] = {}  # that revision has no notification of changed roots
+    return can
+
+
+def question(method: str, params: Json, can: Json, version: str) -> Request:
+    """The question as the SDK's request, as a client of that revision reads it. Raises RpcError to refuse."""
+    capability = CAPABILITY.get(method)
+    if capability is None:
+        passed_on = ", ".join(CAPABILITY)
+        raise RpcError(METHOD_NOT_FOUND, f"the gateway passes {passed_on} on to its client, not {method}")
+    if capability not in can:
+        raise RpcError(METHOD_NOT_FOUND, f"the client cannot be asked {method}: it announced no {capability}")
+    # Progress and tasks are between the two ends of one connection.
+    params = {key: value for key, value in params.items() if key not in ("_meta", "task")}
+    modern = version in MODERN_PROTOCOL_VERSIONS
+    if method == ELICIT:
+        params = _elicitation(params, can[capability], modern=modern)
+    elif method == SAMPLE and ("tools" in params or "toolChoice" in params):
+        _require("tools" in can[capability], "the client's sampling takes no tools")
+    request: dict[str, Any] = {"method": method, "params": params} if params else {"method": method}
+    try:
+        if modern:
+            asked = {"resultType": "input_required", "inputRequests": {"q": request}}
+            methods.serialize_server_result("tools/call", version, asked)
+        return _REQUESTS[method].model_validate(request)  # type: ignore[return-value]
+    except ValidationError as exc:
+        raise RpcError(INVALID_PARAMS, f"the question cannot be read: {exc}") from exc
+
+
+def as_json(request: Request) -> Json:
+    """The request's params on the wire."""
+    params: Json = request.model_dump(by_alias=True, mode="json", exclude_none=True).get("params") or {}
+    return params
+
+
+def answer(request: Request, given: Any) -> Json:
+    """The client's answer to that question as the backend gets it. Raises RpcError where it is none."""
+    try:
+        read = answer_type(request).model_validate(given)
+    except ValidationError as exc:
+        raise RpcError(INVALID_PARAMS, f"the client's answer is none: {exc}") from exc
+    told = read.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return {key: value for key, value in told.items() if key not in ("_meta", "resultType")}
+
+
+def answer_type(request: Request) -> type[BaseModel]:
+    """What the SDK reads the answer to that question as."""
+    if isinstance(request, types.ElicitRequest):
+        return types.ElicitResult
+    if isinstance(request, types.ListRootsRequest):
+        return types.ListRootsResult
+    tools = request.params.tools is not None or request.params.tool_choice is not None
+    return types.CreateMessageResultWithTools if tools else types.CreateMessageResult
+
+
+def _elicitation(params: Json, can: Json, *, modern: bool) -> Json:
+    if params.get("mode") == "url":
+        _require("url" in can, "the client takes no elicitation by URL")
+        own = {} if modern else {"elicitationId": secrets.token_urlsafe(16)}
+        given = {key: value for key, value in params.items() if not (modern and key == "elicitationId")}
+        return {**own, "message": NO_MESSAGE, **given}
+    _require("form" in can or "url" not in can, "the client takes no elicitation by a form, only by URL")
+    # Some servers want no more than a yes, and say little.
+    return {"message": NO_MESSAGE, "requestedSchema": NO_FIELDS, **params}
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise RpcError(INVALID_PARAMS, otherwise)
