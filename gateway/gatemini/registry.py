@@ -16,16 +16,20 @@ from rapidfuzz import fuzz, process, utils
 from gatemini.errors import AmbiguousTool, BackendNotFound, ToolNotFound
 from gatemini.model import Tool
 from gatemini.types.identifiers import (
+    LONGEST_SHOWN,
     backend_expressions,
     backend_identifier,
     backend_identifiers,
     identifier,
+    short_name,
 )
 from gatemini.types.wording import visible
 
 Listener = Callable[[str, Sequence[Tool] | None], None]
 """Told after each change: the backend and its tools now, or None when the backend is gone."""
 
+_OWNERS = 20
+"""Owners of an ambiguous name that an error lists."""
 CLOSEST = 3
 """How many close names an error offers."""
 _CLOSE_ENOUGH = 55.0  # rapidfuzz ratio, 0-100: below this a suggestion only misleads
@@ -180,7 +184,7 @@ class Registry:
         same = [
             t
             for t in map(_owner, tools.values())
-            if identifier(t.name) == spelled or visible(t.name) == spelled
+            if spelled in (identifier(t.name), visible(t.name), short_name(t.name))
         ]
         if len(same) > 1:
             raise _ambiguous(f"{space}.{spelled}", same)
@@ -195,7 +199,7 @@ class Registry:
         hint = f"Did you mean {_listed(close)}?" if close else None
         if hint is None and known:
             hint = f"Backends: {_listed(known[:20])}{' …' if len(known) > 20 else ''}"
-        return BackendNotFound(f"there is no backend '{visible(name)}'", hint=hint)
+        return BackendNotFound(f"there is no backend '{short_name(name)}'", hint=hint)
 
     # ---- inside --------------------------------------------------------------------------------------
 
@@ -211,7 +215,7 @@ class Registry:
             return owners[backend]
         if backend in ambiguous:
             raise AmbiguousTool(
-                f"'{backend}' could mean several backends: {_listed(ambiguous[backend])}",
+                f"'{short_name(backend)}' could mean several backends: {_listed(ambiguous[backend])}",
                 hint=f'Write __backends["{visible(ambiguous[backend][0])}"], the name as it is configured.',
             )
         raise self.backend_missing(backend)
@@ -269,7 +273,7 @@ class Registry:
             listener(backend, tools)
 
     def _not_found(self, name: str) -> ToolNotFound:
-        shown = visible(name)
+        shown = short_name(name)
         backend, _, bare = name.partition(".")
         known_backend = bool(bare) and (backend in self._members or backend in self._backends)
         if name in self._removed:
@@ -290,7 +294,7 @@ class Registry:
             )
         close = self._close_tools(name, backend if known_backend else None)
         hint = f"Did you mean {_listed(close)}?" if close else "Call search_tools with what you want to do."
-        place = f"backend '{visible(backend)}' has no tool '{visible(bare)}'"
+        place = f"backend '{short_name(backend)}' has no tool '{short_name(bare)}'"
         return ToolNotFound(place if known_backend else f"there is no tool '{shown}'", hint=hint)
 
     def _close_tools(self, name: str, backend: str | None) -> list[str]:
@@ -325,6 +329,9 @@ def _spellings(tool: Tool) -> set[str]:
     space, name = _space_of(tool), identifier(tool.name)
     in_chain = backend_identifier(space)
     ways = {f"{in_chain}.{name}", f"{space}.{name}", f"{in_chain}.{tool.name}", visible(tool.qualified)}
+    if len(tool.qualified) > LONGEST_SHOWN:
+        short = short_name(tool.name)
+        ways |= {short_name(tool.qualified), f"{space}.{short}", f"{in_chain}.{short}"}
     return ways - {tool.qualified}
 
 
@@ -339,7 +346,7 @@ def _take(index: dict[str, list[Tool]], key: str, tool: Tool) -> None:
 def _ambiguous(name: str, owners: Iterable[Tool]) -> AmbiguousTool:
     names = sorted(t.qualified for t in owners)
     return AmbiguousTool(
-        f"'{visible(name)}' could mean several tools: {_listed(names)}",
+        f"'{short_name(name)}' could mean several tools: {_listed(names[:_OWNERS])}{_more(len(names) - _OWNERS)}",
         hint="Use one of these full names"
         + ("." if "." not in name else ' (in code: backend["exact name"]).'),
     )
@@ -359,4 +366,8 @@ def _closest(name: str, names: Mapping[str, str] | Sequence[str]) -> list[str]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(visible(n) for n in names)
+    return ", ".join(short_name(n) for n in names)
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -12,9 +14,11 @@ from hypothesis import strategies as st
 
 from fixtures.catalog import EXA, catalog, schema
 from gatemini.config.schema import BackendConfig
-from gatemini.errors import InvalidRequest, ToolNotFound
+from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.model import Tool
 from gatemini.registry import Registry
+from gatemini.search.index import SearchIndex
+from gatemini.server.catalog import Catalog
 from gatemini.server.discovery import (
     definition_bytes,
     get_required_keys_for_tool,
@@ -23,6 +27,7 @@ from gatemini.server.discovery import (
     search_tools,
     tool_info,
 )
+from gatemini.tracker import Tracker
 
 
 def search(arguments: Any, **more: Any) -> dict[str, Any]:
@@ -301,8 +306,93 @@ def test_huge_descriptions_and_schemas_stay_within_what_clients_take() -> None:
     full = tool_info(registry, {"tool_name": "big.huge_1", "detail": "full"})
     assert len(json.dumps(full)) < 100_000
     assert "input_schema" not in full
-    assert "the declaration stands for it" in full["note"]
-    assert "is cut" in full["note"]
+    assert "input_schema; whole in a chain: return await gatemini.tool_info(" in full["note"]
+
+
+def odd_catalog() -> tuple[Registry, SearchIndex]:
+    """Tools that are too much in every way: names, descriptions, parameters, tags."""
+    registry, index = Registry(), SearchIndex()
+    registry.listen(index.follow)
+    many = {f"parameter_{j}": {"type": "string"} for j in range(3_000)}
+    registry.replace(
+        "odd",
+        [
+            Tool("odd", "n" * 10_000, "many words"),
+            Tool("odd", "n" * 9_999 + "m", "many words"),
+            Tool("odd", "\u200b" * 300, "many words"),
+            Tool("odd", "all", 'many "words" \n' * 5_000, {"properties": many, "required": list(many)}),
+            Tool("odd", "long", "many words", {"properties": {"p" * 10_000: {}}, "required": ["p" * 10_000]}),
+            Tool(
+                "odd", "noted", "many", {}, many, many, tags=tuple(f"tag {i} " + "x" * 500 for i in range(90))
+            ),
+            *(Tool("odd", f"{i}" + "日本" * 120, "many words " * 900) for i in range(60)),
+        ],
+    )
+    return registry, index
+
+
+@pytest.mark.parametrize("room", [2_000, 8_191, 24_999, 39_999, 99_999])
+def test_every_answer_fits_its_client_whatever_the_tools_are(room: int) -> None:
+    registry, index = odd_catalog()
+    for brief in (True, False):
+        asked = {"query": "many words", "limit": 50, "brief": brief}
+        answer = search_tools(registry, index, asked, room=room)
+        assert len(orjson.dumps(answer)) <= room
+        assert answer["results"]
+        if len(answer["results"]) < 50:
+            assert "fit in one answer" in answer["note"]
+    for tool in registry.tools():
+        for detail in ("brief", "full"):
+            info = tool_info(registry, {"tool_name": tool.qualified, "detail": detail}, room=room)
+            assert len(orjson.dumps(info)) <= room
+    names: list[str] = []
+    cursor = None
+    while True:
+        page = list_tools_meta(registry, {"cursor": cursor, "page_size": 500}, room=room)
+        assert len(orjson.dumps(page)) <= room
+        names += page["tools"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert len(names) == len(set(names)) == len(registry)
+
+
+def test_a_name_shown_short_is_taken_back_and_reaches_the_same_tool() -> None:
+    registry, _ = odd_catalog()
+    for tool in registry.tools():
+        shown = tool_info(registry, {"tool_name": tool.qualified}, room=8_000)
+        assert len(shown["name"]) <= 256
+        assert registry.resolve(shown["name"]) is tool
+        member = re.fullmatch(r'await odd(?:\.(\w+)|\["(.*)"\])\(.*\)', shown["call"])
+        assert member is not None, shown["call"]
+        assert registry.find("odd", json.loads(f'"{member[1] or member[2]}"')) is tool
+
+
+def test_a_chain_gets_what_an_answer_had_to_leave_out() -> None:
+    registry, index = odd_catalog()
+    catalog = Catalog(registry, index, Tracker(), lambda backend: ((), ()), registry.backends)
+    cut = catalog.call("tool_info", {"tool_name": "odd.all", "detail": "full"}, 8_000)
+    assert "input_schema" not in cut
+    assert "input_schema" in cut["note"]
+    whole = catalog.call_inside("tool_info", {"tool_name": "odd.all", "detail": "full"})
+    assert len(whole["input_schema"]["properties"]) == 3_000
+    assert len(whole["description"]) > 60_000
+    assert "note" not in whole or "cut" not in whole["note"]
+
+
+def test_errors_name_a_long_name_by_its_beginning() -> None:
+    registry, index = odd_catalog()
+    asks: list[Callable[[], object]] = [
+        lambda: tool_info(registry, {"tool_name": "x" * 10_000}),
+        lambda: tool_info(registry, {"tool_name": "odd." + "n" * 5_000}),
+        lambda: search_tools(registry, index, {"query": "x", "tag": "t" * 10_000}),
+        lambda: search_tools(registry, index, {"k" * 10_000: 1}),
+        lambda: search_tools(registry, index, {"query": "x", "limit": "l" * 10_000}),
+    ]
+    for ask in asks:
+        with pytest.raises(GateminiError) as caught:
+            ask()
+        assert len(caught.value.text()) < 3_000
 
 
 def test_any_json_writer_takes_an_answer() -> None:

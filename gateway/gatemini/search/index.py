@@ -36,6 +36,8 @@ DISTINCTIVE = 3
 """Terms per backend in `try_also`."""
 _TELLING = 24
 """Terms ranked per backend: more than a query can use up."""
+_LONGEST_TERM = 30
+"""Letters of a term in `try_also`; what is longer is no word that anybody would search with."""
 _MIN_PREFIX = 3
 _EXACT, _SQUASHED, _PREFIX = 3, 2, 1
 
@@ -341,5 +343,5 @@ def _distinctive_words(tool: Tool) -> list[str]:
     return [
         w
         for w in plain_tokens(tool.name + " " + tool.description[:200])
-        if len(w) > 3 and w.isalpha() and w not in STOP_WORDS and w not in own
+        if 3 < len(w) <= _LONGEST_TERM and w.isalpha() and w not in STOP_WORDS and w not in own
     ]

@@ -48,7 +48,9 @@ def read_arguments(tool: str, arguments: Any) -> tuple[Json, list[str]]:
         if name is None:
             raise _unknown(tool, key, properties)
         if name in taken:
-            raise InvalidRequest(f"{tool}: '{name}' and '{visible(key)}' say the same; send one of them")
+            raise InvalidRequest(
+                f"{tool}: '{name}' and '{visible(shorten(str(key), _SHOWN))}' say the same; send one of them"
+            )
         if value is None and name not in schema.get("required", ()):
             continue  # null for "not given", as many clients send it
         taken[name] = _value(tool, name, value, properties[name], notes)

@@ -20,14 +20,36 @@ class Budget:
     """Most that a client takes of each kind of text."""
 
     result_chars: int = RESULT_TOKENS * BYTES_PER_TOKEN - 1
+    """Most characters of a result's text."""
     error_chars: int = ERROR_CHARS - 1
 
 
 UNKNOWN = Budget()
 
-# Keyed by the beginning of the announced name, lower case. A client stands here only where its limit is known
-# to differ from the default; a name nobody measured gets the default.
+INLINE_META = "anthropic/maxResultSizeChars"
+"""Key of a tool's `_meta`: Claude Code takes so many characters of its results in place of 50,000, beyond which
+it saves a result to a file (code.claude.com/docs/en/mcp). Our tools declare their own limit there."""
+
+# Keyed by the beginning of the announced name, lower case. A client stands here only where its limit is publicly
+# documented, with the source; a name nobody measured gets the default. All of these clients let their users
+# change the limit, which the server is not told.
 _BUDGETS: dict[str, Budget] = {
+    # 25,000 tokens (MAX_MCP_OUTPUT_TOKENS), error text cut at about 11,000 characters: code.claude.com/docs/en/mcp.
+    # Descriptions and instructions are cut at 2,048 characters: github.com/anthropics/claude-code/issues/81268.
+    "claude-code": UNKNOWN,
+    # 10,000 tokens: the `truncation_policy` of its models, github.com/openai/codex/pull/20260; the middle is cut.
+    "codex-mcp-client": Budget(result_chars=10_000 * BYTES_PER_TOKEN - 1),
+    # 40,000 characters (`tools.truncateToolOutputThreshold`): github.com/google-gemini/gemini-cli/pull/19365.
+    "gemini-cli-mcp-client": Budget(result_chars=39_999),
+    # 25,000 characters (the same setting): github.com/QwenLM/qwen-code/pull/2446. The first is its older name.
+    "qwen-code-mcp-client": Budget(result_chars=24_999),
+    "qwen-cli-mcp-client": Budget(result_chars=24_999),
+    # 50 KB or 2,000 lines (`tool_output.max_bytes`): github.com/anomalyco/opencode/pull/23770.
+    "opencode": Budget(result_chars=50 * 1024 - 1),
+    # 8 KB (`chat.agent.largeToolResultsToDisk.thresholdBytes`), beyond which the model is given a file's name; the
+    # same for Copilot's agent: github.com/microsoft/vscode/pull/329276.
+    "visual studio code": Budget(result_chars=8 * 1024 - 1),
+    "github-copilot-developer": Budget(result_chars=8 * 1024 - 1),
     "gatemini": Budget(result_chars=10_000_000, error_chars=1_000_000),
 }
 

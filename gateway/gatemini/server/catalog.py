@@ -21,6 +21,7 @@ from gatemini.server.discovery import (
     search_tools,
     tool_info,
 )
+from gatemini.server.fitting import DEFAULT_ROOM, WHOLE
 from gatemini.tracker import Tracker
 
 DISCOVERY_TOOLS = ("search_tools", "list_tools_meta", "tool_info", "get_required_keys_for_tool")
@@ -50,15 +51,17 @@ class Catalog:
         self._sizes: dict[str, int] = {}
         registry.listen(self._measure)
 
-    def call(self, name: str, arguments: Any) -> Json:
-        """The answer of a discovery tool; raises GateminiError."""
+    def call(self, name: str, arguments: Any, room: int = DEFAULT_ROOM) -> Json:
+        """The answer of a discovery tool, at most `room` bytes; raises GateminiError."""
         match name:
             case "search_tools":
-                return search_tools(self._registry, self._index, arguments, usage=self._tracker.usage)
+                return search_tools(
+                    self._registry, self._index, arguments, usage=self._tracker.usage, room=room
+                )
             case "list_tools_meta":
-                return list_tools_meta(self._registry, arguments)
+                return list_tools_meta(self._registry, arguments, room=room)
             case "tool_info":
-                return tool_info(self._registry, arguments)
+                return tool_info(self._registry, arguments, room=room)
             case "get_required_keys_for_tool":
                 return get_required_keys_for_tool(self._registry, arguments, keys=self._keys)
         raise InvalidRequest(
@@ -66,13 +69,13 @@ class Catalog:
         )
 
     def call_inside(self, name: str, arguments: Json) -> Json:
-        """The same for a chain: registration and chains are not reachable from inside."""
+        """The same for a chain, never cut; registration and chains are not reachable from inside."""
         if name not in INSIDE_CHAINS:
             raise InvalidRequest(
                 f"gatemini.{name} does not exist inside a chain",
                 hint=f"gatemini has: {', '.join(INSIDE_CHAINS)}",
             )
-        return self.call(name, arguments)
+        return self.call(name, arguments, WHOLE)
 
     def definitions(self) -> list[Json]:
         """The seven meta-tools with the inventory as it is now."""

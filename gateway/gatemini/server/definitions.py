@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatemini.model import Json
+from gatemini.server.budgets import INLINE_META, UNKNOWN
 from gatemini.types.wording import one_line, shorten
 
 MAX_DESCRIPTION = 2_048
@@ -29,6 +30,8 @@ REQUIRED_KEYS = "get_required_keys_for_tool"
 CALL_TOOL_CHAIN = "call_tool_chain"
 REGISTER_MANUAL = "register_manual"
 DEREGISTER_MANUAL = "deregister_manual"
+
+_LONG_ANSWERS = (SEARCH_TOOLS, TOOL_INFO, CALL_TOOL_CHAIN)
 
 _READ = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 _ACT = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
@@ -147,6 +150,7 @@ def _tool(name: str, description: str, properties: Json, required: list[str], an
         "description": shorten(description, MAX_DESCRIPTION),
         "inputSchema": schema,
         "annotations": annotations,
+        **({"_meta": {INLINE_META: UNKNOWN.result_chars}} if name in _LONG_ANSWERS else {}),
     }
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import orjson
+from rapidfuzz import fuzz, process
 
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import InvalidRequest, ToolNotFound
@@ -23,10 +22,11 @@ from gatemini.search.index import Hit, SearchIndex
 from gatemini.search.postings import Floats
 from gatemini.server.arguments import read_arguments
 from gatemini.server.definitions import MAX_LIMIT, tool_definitions
-from gatemini.types.identifiers import call_expression
+from gatemini.server.fitting import DEFAULT_ROOM, LEAST_ROOM, fit_names, fit_parts, fit_rows, shown, size_of
+from gatemini.types.identifiers import LONGEST_NAME, call_expression, short_name
 from gatemini.types.schema import parameters, required_parameters
 from gatemini.types.typescript import declaration, signature
-from gatemini.types.wording import first_sentence, shorten, visible
+from gatemini.types.wording import BRIEF_CHARS, first_sentence, shorten, visible
 
 __all__ = [
     "call_of",
@@ -39,11 +39,15 @@ __all__ = [
     "tool_info",
 ]
 
-ANSWER_CHARS = 60_000
-"""Characters of descriptions in one answer: with all else it stays below what an unknown client cuts."""
-PART_CHARS = 24_000
-"""Longest part of a full `tool_info`; four such parts stay below what an unknown client cuts."""
-_WHOLE_BITS = 63
+BRIEF_PARTS = ("parameters", "signature", "call")
+FULL_PARTS = ("description", "input_schema", "output_schema", "annotations", "declaration", "call")
+"""What of a `tool_info` answer may be cut where the whole would not fit."""
+PARAMETERS_CHARS = 2_000
+"""Bytes of the parameter names in a brief `tool_info`; it is no brief beyond."""
+_CURSOR_ROOM = 4 * LONGEST_NAME * 4 // 3
+"""Bytes of the longest cursor: a name's UTF-8 in base64."""
+_TAG_CHARS = 60
+_TAGS_SHOWN = 20
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
 _OPTIONAL_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*):-[^}]*\}")
 
@@ -55,14 +59,7 @@ def definition_bytes(tool: Tool) -> int:
         entry["outputSchema"] = tool.output_schema
     if tool.annotations:
         entry["annotations"] = tool.annotations
-    return _json_size(entry)
-
-
-def _json_size(value: Any) -> int:
-    try:
-        return len(orjson.dumps(value))
-    except (TypeError, ValueError, RecursionError):
-        return len(repr(value))  # huge integers, lone surrogates: near enough
+    return size_of(entry)
 
 
 def call_of(registry: Registry, tool: Tool) -> str:
@@ -82,8 +79,12 @@ def search_tools(
     *,
     usage: Mapping[str, int] | None = None,
     query_vector: Floats | None = None,
+    room: int = DEFAULT_ROOM,
 ) -> Json:
-    """Answer of `search_tools`. `usage` is uses by qualified name; `query_vector` spares encoding the query."""
+    """Answer of `search_tools`, at most `room` bytes.
+
+    `usage` is uses by qualified name; `query_vector` spares encoding the query.
+    """
     asked, notes = read_arguments("search_tools", arguments)
     text: str = asked["task_description"]
     if not text.strip():
@@ -92,69 +93,65 @@ def search_tools(
         )
     tag = asked["tag"] or None
     if tag is not None and tag not in index.tags():
-        known = ", ".join(visible(t) for t in islice(index.tags(), 20))
-        raise InvalidRequest(
-            f"no tool has the tag '{visible(tag)}'", hint=f"Tags: {known}." if known else "No tool has a tag."
-        )
+        raise _unknown_tag(tag, index.tags())
     found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, query_vector=query_vector)
-    answer: Json = {
-        "results": [_row(registry, hit, brief=asked["brief"]) for hit in found.hits],
-        "total": found.total,
-    }
-    if _cut_evenly(answer["results"]):
-        notes.append("long descriptions are cut; tool_info with detail full shows one whole")
+    told: Json = {"total": found.total}
     if found.try_also:
-        answer["try_also"] = {visible(b): [visible(w) for w in words] for b, words in found.try_also.items()}
+        terms = {short_name(b): [visible(w) for w in words] for b, words in found.try_also.items()}
+        kept = len(fit_names([f"{b}{words}" for b, words in terms.items()], room // 4))
+        told["try_also"] = dict(list(terms.items())[:kept])
     if found.did_you_mean:
-        answer["did_you_mean"] = visible(found.did_you_mean)
+        told["did_you_mean"] = shorten(visible(found.did_you_mean), BRIEF_CHARS)
+    rows = [_row(registry, hit, brief=asked["brief"]) for hit in found.hits]
+    fitting, cut = fit_rows(rows, room - size_of(told))
+    if cut and not asked["brief"]:
+        notes.append("long descriptions are cut; tool_info with detail full shows one whole")
+    if len(fitting) < len(rows):
+        notes.append(f"only {len(fitting)} of {len(rows)} fit in one answer; search with narrower words")
     if found.total > len(found.hits) and asked["limit"] < MAX_LIMIT:
         notes.append(f"more with limit up to {MAX_LIMIT}")
     if not found.hits:
         notes.append("nothing matches; use other words, or list_tools_meta for all names")
     if notes:
-        answer["note"] = "; ".join(notes)
-    return answer
+        told["note"] = "; ".join(notes)
+    return {"results": fitting, **told}
+
+
+def _unknown_tag(tag: str, tags: Sequence[str]) -> InvalidRequest:
+    """Which tags there are, the closest ones first."""
+    close = [t for t, _, _ in process.extract(tag[:200], tags, scorer=fuzz.ratio, limit=_TAGS_SHOWN)]
+    known = ", ".join(shorten(visible(t), _TAG_CHARS) for t in sorted(close))
+    more = f" and {len(tags) - len(close)} more" if len(tags) > len(close) else ""
+    return InvalidRequest(
+        f"no tool has the tag '{shorten(visible(tag), _TAG_CHARS)}'",
+        hint=f"Tags: {known}{more}." if known else "No tool has a tag.",
+    )
 
 
 def _row(registry: Registry, hit: Hit, *, brief: bool) -> Json:
     tool = hit.tool
-    row: Json = {"name": visible(tool.qualified), "backend": visible(tool.backend)}
+    row: Json = {"name": short_name(tool.qualified), "backend": short_name(tool.backend)}
     if brief:
         row["description"] = first_sentence(tool.description)
     else:
         row["description"] = visible(tool.description, lines=True)
-        row["tags"] = [visible(tag) for tag in tool.tags]
+        row["tags"] = [shorten(visible(tag), _TAG_CHARS) for tag in tool.tags[:_TAGS_SHOWN]]
     row["call"] = call_of(registry, tool)
     return row
 
 
-def _cut_evenly(rows: list[Json]) -> bool:
-    """Bring the descriptions of an answer within `ANSWER_CHARS` by cutting the longest; whether any was cut."""
-    lengths = sorted(len(row["description"]) for row in rows)
-    room, longest = ANSWER_CHARS, 0
-    for position, length in enumerate(lengths):
-        longest = room // (len(lengths) - position)
-        if length > longest:
-            break
-        room -= length
-    else:
-        return False
-    for row in rows:
-        row["description"] = shorten(row["description"], longest)
-    return True
+def list_tools_meta(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -> Json:
+    """Answer of `list_tools_meta`, at most `room` bytes: a page ends early where its names are long.
 
-
-def list_tools_meta(registry: Registry, arguments: Any) -> Json:
-    """Answer of `list_tools_meta`. The cursor holds the last name shown, so pages stay right as tools change."""
+    The cursor holds the last name shown, so pages stay right as tools change.
+    """
     asked, notes = read_arguments("list_tools_meta", arguments)
     after = _cursor_name(asked["cursor"]) if asked["cursor"] else None
-    names = [t.qualified for t in registry.tools() if after is None or t.qualified > after]
-    page = names[: asked["page_size"]]
-    more = len(names) > len(page)
-    answer: Json = {
-        "tools": [visible(name) for name in page],
-        "next_cursor": _cursor(page[-1]) if more and page else None,
-    }
+    # Sorted as shown: what a cursor holds is then short, whatever the name is.
+    names = sorted(short_name(t.qualified) for t in registry.tools())
+    names = [name for name in names if after is None or name > after]
+    page = fit_names(names[: asked["page_size"]], max(room, LEAST_ROOM) - _CURSOR_ROOM)
+    answer: Json = {"tools": page, "next_cursor": _cursor(page[-1]) if len(names) > len(page) else None}
     if notes:
         answer["note"] = "; ".join(notes)
     return answer
@@ -174,20 +171,27 @@ def _cursor_name(cursor: str) -> str:
         ) from error
 
 
-def tool_info(registry: Registry, arguments: Any) -> Json:
-    """Answer of `tool_info`, brief or full."""
+def tool_info(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -> Json:
+    """Answer of `tool_info`, brief or full, at most `room` bytes."""
     asked, _ = read_arguments("tool_info", arguments)
     tool = _named(registry, asked["tool_name"])
-    answer: Json = {"name": visible(tool.qualified), "backend": visible(tool.backend)}
+    answer: Json = {"name": short_name(tool.qualified), "backend": short_name(tool.backend)}
     notes: list[str] = []
     if asked["detail"] == "brief":
         answer["description"] = first_sentence(tool.description)
-        answer["parameters"] = [visible(name) for name in parameters(tool.input_schema)]
+        names = [short_name(name) for name in parameters(tool.input_schema)]
+        answer["parameters"] = fit_names(names, PARAMETERS_CHARS)
+        if len(names) > len(answer["parameters"]):
+            notes.append(f"{len(names) - len(answer['parameters'])} more parameters; detail full has them")
         answer["signature"] = signature(tool)
         answer["call"] = call_of(registry, tool)
     else:
-        notes += _fill(answer, tool)
+        _fill(answer, tool)
         answer["call"] = call_of(registry, tool)
+    cut = fit_parts(answer, BRIEF_PARTS if asked["detail"] == "brief" else FULL_PARTS, room)
+    if cut:
+        whole = "return await gatemini.tool_info({tool_name, detail: 'full'})"
+        notes.append(f"too long for one answer, cut or left out: {', '.join(cut)}; whole in a chain: {whole}")
     notes += _notes(registry, tool)
     if notes:
         answer["note"] = "; ".join(notes)
@@ -204,25 +208,14 @@ def _named(registry: Registry, name: str) -> Tool:
     return registry.resolve(name.strip())
 
 
-def _fill(answer: Json, tool: Tool) -> list[str]:
-    """Everything about a tool, but no part so long that a client would cut the answer; notes on what was cut."""
-    notes: list[str] = []
+def _fill(answer: Json, tool: Tool) -> None:
+    """Everything about a tool."""
     answer["description"] = visible(tool.description, lines=True)
-    if len(answer["description"]) > PART_CHARS:
-        notes.append(f"the description has {len(answer['description'])} characters and is cut")
-        answer["description"] = shorten(answer["description"], PART_CHARS)
-    schemas = (("input_schema", tool.input_schema), ("output_schema", tool.output_schema))
-    for name, schema in schemas:
-        if schema is None:
-            continue
-        size = _json_size(schema)
-        if size > PART_CHARS:
-            notes.append(f"{name} has {size} characters and is left out; the declaration stands for it")
-        else:
-            answer[name] = shown(schema)
+    answer["input_schema"] = shown(tool.input_schema)
+    if tool.output_schema is not None:
+        answer["output_schema"] = shown(tool.output_schema)
     answer["annotations"] = shown(tool.annotations)
     answer["declaration"] = declaration(tool)
-    return notes
 
 
 def _notes(registry: Registry, tool: Tool) -> list[str]:
@@ -233,23 +226,8 @@ def _notes(registry: Registry, tool: Tool) -> list[str]:
     if changed is not None:
         notes.append(f"its schema changed at {changed:%H:%M}")
     if tool.repairs:
-        notes.append("repaired: " + ", ".join(visible(r) for r in tool.repairs[:5]))
+        notes.append("repaired: " + ", ".join(shorten(visible(r), _TAG_CHARS) for r in tool.repairs[:5]))
     return notes
-
-
-def shown(value: Any, depth: int = 0) -> Any:
-    """A JSON value with every hidden character in its strings and keys escaped; any JSON writer takes it."""
-    if isinstance(value, str):
-        return visible(value, lines=True)
-    if isinstance(value, int) and value.bit_length() > _WHOLE_BITS:
-        return str(value)
-    if depth > 200:
-        return None
-    if isinstance(value, Mapping):
-        return {visible(str(k)): shown(v, depth + 1) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [shown(v, depth + 1) for v in value]
-    return value
 
 
 def get_required_keys_for_tool(
@@ -260,8 +238,8 @@ def get_required_keys_for_tool(
     tool = _named(registry, asked["tool_name"])
     names, missing = keys(tool.backend)
     return {
-        "tool": visible(tool.qualified),
-        "backend": visible(tool.backend),
+        "tool": short_name(tool.qualified),
+        "backend": short_name(tool.backend),
         "keys": [visible(k) for k in names],
         "missing": [visible(k) for k in missing],
     }

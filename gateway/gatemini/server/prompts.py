@@ -6,6 +6,7 @@ Pure functions of a `View` and the index. Above: `surface.py`. Below: `resources
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from gatemini.errors import InvalidRequest, ResourceNotFound
 from gatemini.model import Json, Tool
@@ -13,11 +14,14 @@ from gatemini.search.index import SearchIndex
 from gatemini.server.discovery import call_of
 from gatemini.server.guides import STEPS
 from gatemini.server.resources import View, backend_rows
+from gatemini.types.identifiers import short_name
 from gatemini.types.schema import required_parameters
-from gatemini.types.typescript import declaration
-from gatemini.types.wording import counted, first_sentence, visible
+from gatemini.types.typescript import declaration, signature
+from gatemini.types.wording import counted, first_sentence, shorten, visible
 
 _MATCHES = 5
+_DESCRIPTION_CHARS = 2_000
+_DECLARATION_CHARS = 24_000
 
 PROMPTS: list[Json] = [
     {
@@ -51,7 +55,7 @@ def get_prompt(view: View, index: SearchIndex, name: str, arguments: Mapping[str
     if name == "backend_status":
         return _message("Backends now", _backend_status(view))
     known = ", ".join(prompt["name"] for prompt in PROMPTS)
-    raise ResourceNotFound(f"there is no prompt '{visible(name)}'; there are {known}")
+    raise ResourceNotFound(f"there is no prompt '{shorten(visible(name), 80)}'; there are {known}")
 
 
 def _discover(view: View, index: SearchIndex) -> str:
@@ -64,11 +68,11 @@ def _discover(view: View, index: SearchIndex) -> str:
     asked = first_sentence(first.description, 60) or first.name
     found = index.search(asked, limit=3).hits
     lines = "\n".join(
-        f"- {visible(h.tool.qualified)}: {first_sentence(h.tool.description, 100)}" for h in found
+        f"- {short_name(h.tool.qualified)}: {first_sentence(h.tool.description, 100)}" for h in found
     )
     return (
         f"{text}\nOn what is here now:\n\nStep 1: search_tools with task_description {asked!r} finds\n{lines}\n\n"
-        f"Step 2: tool_info with tool_name '{visible(first.qualified)}' shows its parameters.\n\n"
+        f"Step 2: tool_info with tool_name '{short_name(first.qualified)}' shows its parameters.\n\n"
         f"Step 3 only if needed. Step 4: call_tool_chain with\n\n{_example(view, first)}"
     )
 
@@ -83,18 +87,28 @@ def _largest(view: View) -> Tool:
 def _find_tool(view: View, index: SearchIndex, task: str) -> str:
     found = index.search(task, limit=_MATCHES)
     if not found.hits:
-        return f"No tool matches {task!r}. Try other words with search_tools, or read gatemini://tools.\n"
+        return f"No tool matches {first_sentence(task)!r}. Try other words with search_tools, or read gatemini://tools.\n"
     rows = "\n".join(
-        f"| {i} | {_cell(h.tool.qualified)} | {_cell(first_sentence(h.tool.description, 120))} |"
+        f"| {i} | {_cell(short_name(h.tool.qualified))} | {_cell(first_sentence(h.tool.description, 120))} |"
         for i, h in enumerate(found.hits, 1)
     )
     first = found.hits[0].tool
     return (
         f"| | tool | what it does |\n|---|---|---|\n{rows}\n\n"
-        f"The first one, {visible(first.qualified)}:\n\n```ts\n{_fenced(declaration(first))}```\n\n"
-        f"{visible(first.description, lines=True)[:2000]}\n\nReady to adapt for call_tool_chain:\n\n"
+        f"The first one, {short_name(first.qualified)}:\n\n```ts\n{_schema(first)}```\n\n"
+        f"{shorten(visible(first.description, lines=True), _DESCRIPTION_CHARS)}\n\nReady to adapt for call_tool_chain:\n\n"
         f"{_example(view, first)}"
     )
+
+
+def _schema(tool: Tool) -> str:
+    """The declaration; where it would fill the context, the signature and where the rest is."""
+    whole = declaration(tool)
+    if len(whole) > _DECLARATION_CHARS:
+        return (
+            f"{_fenced(signature(tool))}\n// the whole declaration: gatemini://types/{quote(tool.backend)}\n"
+        )
+    return _fenced(whole)
 
 
 def _example(view: View, tool: Tool) -> str:

@@ -17,8 +17,10 @@ import orjson
 from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
 from gatemini.model import Json, Tool
 from gatemini.registry import Registry
-from gatemini.server.discovery import call_of, shown, tool_info
+from gatemini.server.discovery import call_of, tool_info
+from gatemini.server.fitting import shown
 from gatemini.server.guides import CALL_TOOL_CHAIN, GUIDES, NAMES, STEPS
+from gatemini.types.identifiers import short_name
 from gatemini.types.typescript import backend_declarations
 from gatemini.types.wording import LINE_CHARS, counted, first_sentence, shorten, visible
 
@@ -288,7 +290,7 @@ def tool_index(tools: Sequence[Tool], full_bytes: int) -> Json:
     """The compact index: backend → {qualified name: line}, all lines cut evenly so that it fits its share."""
     budget = max(int(full_bytes * INDEX_SHARE), INDEX_FREE_BYTES)
     rows = [
-        (visible(tool.backend), visible(tool.qualified), first_sentence(tool.description, LINE_CHARS))
+        (visible(tool.backend), short_name(tool.qualified), first_sentence(tool.description, LINE_CHARS))
         for tool in tools
     ]
     fits, too_long = -1, LINE_CHARS + 1
@@ -341,10 +343,10 @@ def _llms(view: View) -> str:
     tools = view.registry.tools()
     head = f"# Gatemini: {counted(len(tools), 'tool')}\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
     room = max(_LLMS_TOKENS, 12 * len(tools)) * _BYTES_PER_TOKEN - len(head.encode())
-    names = sum(len(visible(tool.name).encode()) + 5 for tool in tools)
+    names = sum(len(short_name(tool.name).encode()) + 5 for tool in tools)
     chars = max(_SHORTEST_LINE, min(LINE_CHARS, (room - names) // max(1, len(tools))))
     return head + _grouped(
-        tools, lambda tool: f"- {visible(tool.name)}: {first_sentence(tool.description, chars)}"
+        tools, lambda tool: f"- {short_name(tool.name)}: {first_sentence(tool.description, chars)}"
     )
 
 
@@ -392,7 +394,7 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
     tools = view.registry.backend_tools(name)
     if part == "tools":
         rows = [
-            {"name": visible(t.qualified), "description": first_sentence(t.description, LINE_CHARS)}
+            {"name": short_name(t.qualified), "description": first_sentence(t.description, LINE_CHARS)}
             for t in tools
         ]
         return JSON_TYPE, _json({"backend": visible(name), "tools": rows})
@@ -400,7 +402,7 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
         raise _missing(f"{SCHEME}backend/{rest}", f"there is {SCHEME}backend/{quote(name)}/tools")
     status = next((s for s in view.statuses if s.name == name), None)
     row = _backend_row(view, name, status)
-    row["tool_names"] = [visible(tool.name) for tool in tools]
+    row["tool_names"] = [short_name(tool.name) for tool in tools]
     return JSON_TYPE, _json(row)
 
 

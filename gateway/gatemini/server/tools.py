@@ -35,12 +35,16 @@ from gatemini.server.definitions import (
 from gatemini.server.registration import Registration
 from gatemini.server.session import Session
 from gatemini.tracker import Tracker
+from gatemini.types.wording import shorten, visible
 
 logger = logging.getLogger(__name__)
 
 FIRST_LISTING_SECONDS = 2.0
 """How long discovery waits for backends that have never listed their tools (no cache, still starting): an
 answer without them would send the agent the wrong way. What is not there by then is named in a note."""
+
+UNLISTED_SHOWN = 8
+"""Backends still starting that a note names."""
 
 
 @dataclass(slots=True)
@@ -91,7 +95,8 @@ class MetaTools:
     ) -> tuple[Json, int]:
         if name in DISCOVERY_TOOLS:
             unlisted = await self.listed(FIRST_LISTING_SECONDS)
-            return _json_result(_with_note(self.catalog.call(name, arguments), unlisted)), 0
+            room = budget_for(session.client).result_chars
+            return _json_result(_with_note(self.catalog.call(name, arguments, room), unlisted)), 0
         if name == CALL_TOOL_CHAIN:
             answer = await run_chain(self._chain_request(arguments, session, client), self.chain)
             return answer.result, answer.bytes_in
@@ -101,7 +106,7 @@ class MetaTools:
             return _json_result(await self.registration.deregister(arguments)), 0
         known = (*DISCOVERY_TOOLS, CALL_TOOL_CHAIN, REGISTER_MANUAL, DEREGISTER_MANUAL)
         raise InvalidRequest(
-            f"there is no tool {name!r} here",
+            f"there is no tool '{shorten(visible(name), 80)}' here",
             hint=f"the tools are {', '.join(known)}; backend tools are called inside call_tool_chain",
         )
 
@@ -131,7 +136,9 @@ class MetaTools:
 def _with_note(answer: Json, unlisted: list[str]) -> Json:
     if not unlisted:
         return answer
-    note = f"still starting, tools not listed yet: {', '.join(unlisted)}"
+    names = ", ".join(shorten(visible(name), 40) for name in unlisted[:UNLISTED_SHOWN])
+    more = f" and {len(unlisted) - UNLISTED_SHOWN} more" if len(unlisted) > UNLISTED_SHOWN else ""
+    note = f"still starting, tools not listed yet: {names}{more}"
     return {**answer, "note": f"{answer['note']}; {note}" if answer.get("note") else note}
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 
-from gatemini.types.wording import js_string
+from gatemini.types.wording import js_string, visible
 
 COMPOSITE_BACKEND = "__composite"
 """Registry name of the configured composite tools; its global is `composite` (spec 2.5)."""
@@ -51,12 +52,33 @@ UNREACHABLE_MEMBERS: frozenset[str] = _words(
 )
 """Tool names a backend object must not answer to as a member: `__backends["x"].call("then", …)` reaches them."""
 
+LONGEST_NAME = 256
+"""Characters of a tool's name that are shown; a longer one gets a short spelling (`short_name`)."""
+LONGEST_SHOWN = LONGEST_NAME // 8
+"""Names up to this are shown whole even if each of their characters has to be escaped."""
+CALL_CHARS = 1_000
+"""Longest `call` that spells out its parameters."""
+
 _ASCII_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 
 
 def is_plain_name(name: str) -> bool:
     """An ASCII identifier, safe after a dot and as a property name (reserved words included)."""
     return _ASCII_NAME.match(name) is not None
+
+
+def short_name(name: str) -> str:
+    """`name` as it is shown: escaped, and a very long one as its beginning and a digest, which finds it again."""
+    shown = visible(name)
+    if len(shown) <= LONGEST_NAME:
+        return shown
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    return f"{shown[: LONGEST_NAME - len(digest) - 1]}~{digest}"
+
+
+def member_name(tool: str) -> str:
+    """The name that a chain's member of this tool has: its own, unless it is very long."""
+    return tool if len(tool) <= LONGEST_NAME else short_name(tool)
 
 
 @lru_cache(maxsize=16_384)
@@ -119,10 +141,13 @@ def call_expression(
 ) -> str:
     """`await exa.web_search_exa({query})`: ready to paste, with the required parameters.
 
-    `expressions` is `backend_expressions` of all backends there are; without it the backend is taken alone.
+    Where these would not fit in `CALL_CHARS`, the call takes one object called `args`. `expressions` is `backend_expressions` of all backends there are; without it the backend is taken alone.
     """
     backend = (expressions or {}).get(backend_name) or backend_identifier(backend_name)
     arguments = "{" + ", ".join(_argument(name) for name in dict.fromkeys(required)) + "}"
+    if len(arguments) > CALL_CHARS:
+        arguments = "args"
+    tool = member_name(tool)
     if tool in UNREACHABLE_MEMBERS:
         return f"await __backends[{js_string(backend_name)}].call({js_string(tool)}, {arguments})"
     return f"await {member_expression(backend, tool)}({arguments})"

@@ -20,6 +20,7 @@ from gatemini.types.identifiers import (
     backend_identifier,
     identifier,
     is_plain_name,
+    member_name,
 )
 from gatemini.types.schema import parameters, required_parameters
 from gatemini.types.schema_types import Layout, SchemaTypes, doc_comment
@@ -27,6 +28,8 @@ from gatemini.types.wording import js_string
 
 SIGNATURE_CHARS = 320
 """A signature is made shallower until it fits this, if it can."""
+LONGEST_SIGNATURE = 2_000
+"""Beyond this a signature says only that the tool takes an object: thousands of parameters are no brief."""
 _DOC_CHARS = 300
 _CACHED = 8_192
 """Declarations and signatures kept; about the tools of a very large catalog."""
@@ -85,12 +88,19 @@ def _signature(tool: Tool) -> str:
         text = _one_line(tool, layout)
         if len(text) <= SIGNATURE_CHARS:
             break
+    if len(text) > LONGEST_SIGNATURE:
+        return _method(tool, "args: Record<string, unknown>", "Promise<unknown>")
     return text
 
 
 def _one_line(tool: Tool, layout: Layout) -> str:
     arguments = _arguments(tool, SchemaTypes(tool.input_schema, "", layout, None), indent=None)
-    answer = _answer(tool, SchemaTypes(tool.output_schema or {}, "", layout, None), indent=None)
+    return _method(
+        tool, arguments, _answer(tool, SchemaTypes(tool.output_schema or {}, "", layout, None), indent=None)
+    )
+
+
+def _method(tool: Tool, arguments: str, answer: str) -> str:
     space = tool.namespace or tool.backend
     if tool.name in UNREACHABLE_MEMBERS:
         inside = f"{js_string(space)}: {{ call(tool: {js_string(tool.name)}, {arguments}): {answer} }}"
@@ -119,6 +129,7 @@ def _unwrapped(schema: Json) -> Any:
 
 
 def _member(name: str) -> str:
+    name = member_name(name)
     # `new(…)` would be a construct signature; other reserved words are fine as method names.
     return name if is_plain_name(name) and name != "new" else js_string(name)
 

@@ -1,0 +1,126 @@
+"""Brings a discovery answer within the room its client has for it, so that nobody cuts it a second time.
+
+Pure functions on JSON-able answers; what is cut is said, with how to get it whole. Sizes are bytes of compact
+JSON, which is never less than its characters. Above: `discovery.py`. Below: `budgets.py`, `types/wording.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from gatemini.model import Json
+from gatemini.server.budgets import UNKNOWN
+from gatemini.types.wording import shorten, visible
+
+DEFAULT_ROOM = UNKNOWN.result_chars
+"""Bytes of an answer where the client is not known."""
+WHOLE = 1 << 30
+"""Room in a chain: nothing is cut there, since the chain's own answer is reduced with a handle."""
+LEAST_ROOM = 2_000
+"""Below this nothing useful could be said."""
+_NOTES_ROOM = 700
+"""Kept free for what is said about cuts, and about backends still starting."""
+_SHORTEST = 80
+"""Characters of a description below which rows are left out instead."""
+_WHOLE_BITS = 63
+
+
+def size_of(value: Any) -> int:
+    """Bytes of a value as compact JSON."""
+    try:
+        return len(orjson.dumps(value))
+    except (TypeError, ValueError, RecursionError):
+        return len(repr(value).encode("utf-8", "replace"))  # huge integers, lone surrogates: near enough
+
+
+def shown(value: Any, depth: int = 0) -> Any:
+    """A JSON value with every hidden character in its strings and keys escaped; any JSON writer takes it."""
+    if isinstance(value, str):
+        return visible(value, lines=True)
+    if isinstance(value, int) and value.bit_length() > _WHOLE_BITS:
+        return str(value)
+    if depth > 200:
+        return None
+    if isinstance(value, Mapping):
+        return {visible(str(k)): shown(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown(v, depth + 1) for v in value]
+    return value
+
+
+def fit_rows(rows: list[Json], room: int) -> tuple[list[Json], bool]:
+    """(rows whose JSON fits, whether descriptions were cut): all cut evenly; the last ones go if that is not enough."""
+    room = _usable(room)
+    if size_of(rows) <= room:
+        return rows, False
+    fits, too_long = _SHORTEST, max(len(row["description"]) for row in rows)
+    if size_of(_cut(rows, fits)) <= room:
+        while too_long - fits > 1:
+            middle = (fits + too_long) // 2
+            if size_of(_cut(rows, middle)) <= room:
+                fits = middle
+            else:
+                too_long = middle
+        return _cut(rows, fits), True
+    kept: list[Json] = []
+    used = 2
+    for row in _cut(rows, fits):
+        used += size_of(row) + 1
+        if used > room and kept:
+            break
+        kept.append(row)
+    return kept, True
+
+
+def _cut(rows: Sequence[Json], longest: int) -> list[Json]:
+    return [{**row, "description": shorten(row["description"], longest)} for row in rows]
+
+
+def fit_names(names: Sequence[str], room: int) -> list[str]:
+    """The first names whose JSON fits; at least one, if there is one."""
+    used = 2
+    for count, name in enumerate(names):
+        used += size_of(name) + 1
+        if used > room and count:
+            return list(names[:count])
+    return list(names)
+
+
+def fit_parts(answer: Json, parts: Sequence[str], room: int) -> list[str]:
+    """Shorten or leave out `parts` of the answer, the largest first, until it fits; the names of those touched.
+
+    A text keeps its beginning, a list its first entries; anything else goes as a whole.
+    """
+    room = _usable(room)
+    share = room // max(1, len(parts))
+    touched: list[str] = []
+    for name in sorted(parts, key=lambda part: -size_of(answer.get(part))):
+        excess = size_of(answer) - room
+        if excess <= 0:
+            break
+        if name not in answer or size_of(answer[name]) <= share:
+            continue
+        touched.append(name)
+        value = answer[name]
+        if isinstance(value, list):
+            answer[name] = fit_names(value, share)
+        elif name == "description":
+            answer[name] = _shorter(value, max(share, size_of(value) - excess))
+        else:
+            del answer[name]
+    return touched
+
+
+def _shorter(text: str, room: int) -> str:
+    """The longest beginning of `text` whose JSON fits in `room`."""
+    made = shorten(text, room)
+    while size_of(made) > room and len(made) > _SHORTEST:
+        made = shorten(text, max(_SHORTEST, len(made) - max(16, size_of(made) - room)))
+    return made
+
+
+def _usable(room: int) -> int:
+    return max(room, LEAST_ROOM) - _NOTES_ROOM
