@@ -29,6 +29,7 @@ from gatemini.config.load import Loaded, load_config
 from gatemini.config.schema import BackendConfig, CompositeTool, SandboxConfig
 from gatemini.config.secrets import Redactor
 from gatemini.embedding import Embedding
+from gatemini.history import SearchHistory, history_path
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.registry import Registry
@@ -101,8 +102,14 @@ class App:
         self.journals = JournalBook()
         self.parking = Parking()
         self.catalog = Catalog(
-            self.registry, self.index, self.tracker, self.required_keys, self.backend_names
+            self.registry,
+            self.index,
+            self.tracker,
+            self.required_keys,
+            self.backend_names,
+            self.embedding.query_vector,
         )
+        self.history = SearchHistory(history_path(cache.path) if config.search.history else None)
         self.registration = Registration(
             self.manager,
             config.registration,
@@ -119,7 +126,14 @@ class App:
             discovery=self.catalog.call_inside,
         )
         self.tools = MetaTools(
-            self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self._listed, redactor
+            self.chain,
+            self.catalog,
+            self.registration,
+            self.tracker,
+            config.sandbox,
+            self._listed,
+            self.history,
+            redactor,
         )
 
     @classmethod
@@ -353,6 +367,8 @@ class App:
             self.cache.put_usage(self.tracker.dump_usage())
             if self.cache.due:
                 await anyio.to_thread.run_sync(self.cache.save)
+            if self.history.due:
+                await anyio.to_thread.run_sync(self.history.write)
             await self._write_account(ended=False)
 
     async def _write_account(self, *, ended: bool) -> None:
@@ -379,6 +395,8 @@ class App:
         for session in self._sessions:
             session.close()
         self.sandbox.close()
+        if self.history.due:
+            await anyio.to_thread.run_sync(self.history.write)
         if self.loaded.source is not None:
             self.cache.put_usage(self.tracker.dump_usage())
             await anyio.to_thread.run_sync(self.cache.save)

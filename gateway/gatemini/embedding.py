@@ -14,15 +14,22 @@ import anyio
 from gatemini.cache import Cache
 from gatemini.errors import ConfigError
 from gatemini.search.embeddings import BUNDLED, Embedder, as_bytes, as_vector, load_embedder
-from gatemini.search.index import SearchIndex
+from gatemini.search.index import MEANING_CHARS, SearchIndex
+from gatemini.search.postings import Floats
 
 logger = logging.getLogger(__name__)
 
 QUIET_START_SECONDS = 0.5
 """Loading a model takes a second or two of one core: it starts after backends and sandbox had theirs."""
 
-_load_once = functools.lru_cache(maxsize=2)(load_embedder)
-"""One model per process, however many gateways run in it."""
+
+@functools.lru_cache(maxsize=2)
+def _load_once(model: str) -> Embedder | None:
+    """One model per process, however many gateways run in it. It has encoded once: the first time takes a second."""
+    embedder = load_embedder(model)
+    if embedder is not None:
+        embedder.encode(["read a file"])
+    return embedder
 
 
 class Embedding:
@@ -32,6 +39,7 @@ class Embedding:
         self._index = index
         self._cache = cache
         self._model = model
+        self._embedder: Embedder | None = None
         self._wanted = anyio.Event()
         self._idle = anyio.Event()
         self.problem: str | None = None
@@ -46,6 +54,16 @@ class Embedding:
     async def ready(self) -> None:
         """Until every tool known now has its vector, or it is known that there will be none."""
         await self._idle.wait()
+
+    async def query_vector(self, text: str) -> Floats | None:
+        """The vector of a query, made in a worker thread; None while there is no model."""
+        if self._embedder is None:
+            return None
+        vectors = await anyio.to_thread.run_sync(
+            self._embedder.encode, [text[:MEANING_CHARS]], abandon_on_cancel=True
+        )
+        vector: Floats = vectors[0]
+        return vector
 
     async def run(self) -> None:
         """Until cancelled; returns at once where no model is to be had."""
@@ -67,6 +85,7 @@ class Embedding:
         if embedder is None:
             return
         self._index.set_embedder(embedder)
+        self._embedder = embedder
         self.loaded = embedder.name
         await self._supply_from_cache(embedder)
         while True:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.command_line import Run
+from fixtures.direct import write_config
+from gatemini.history import SearchHistory, history_path
 
 CHAIN = """\
 const zones: string[] = ["UTC", "Europe/Berlin"];
@@ -131,3 +133,21 @@ def test_search_is_measured_on_ones_own_catalog(run: Run, tmp_path: Path) -> Non
     assert shown.code == 0
     assert "shop.get_order" in shown.out
     assert run("eval", str(tmp_path / "none.json")).code == 1
+
+
+def test_search_is_measured_on_ones_own_history(run: Run, tmp_path: Path) -> None:
+    config = write_config(
+        tmp_path, {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
+    )
+    nothing = run("eval", "-c", str(config))
+    assert nothing.code == 1
+    assert "gatemini eval QUERIES.json" in nothing.err
+    history = SearchHistory(history_path(tmp_path / "cache.json"))
+    for query, tool in (("add", "demo.add"), ("zzzz", "demo.echo"), ("gone", "demo.long_gone")):
+        history.searched("s", query)
+        history.called("s", tool)
+    history.write()
+    report = run("eval", "-c", str(config), "--json").json
+    assert report["all"]["queries"] == 2
+    assert report["all"]["recall"]["1"] == 0.5
+    assert [miss["query"]["text"] for miss in report["misses"]] == ["zzzz"]

@@ -1,7 +1,8 @@
-"""`gatemini eval QUERIES`: does search find the right tools of *this* catalog?
+"""`gatemini eval [QUERIES]`: does search find the right tools of *this* catalog?
 
-The file holds queries with the tools that would be right; the answer is recall@k, MRR and the misses. Above:
-main. Below: search/evaluate.py.
+The queries, with the tools that would be right, come from a file or from what was searched and then called
+through this gateway; the answer is recall@k, MRR and the misses. Above: main. Below: search/evaluate.py,
+history.py.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from gatemini.app import App
 from gatemini.cli import shell
 from gatemini.cli.gateway import settle, with_app
 from gatemini.errors import InvalidRequest
-from gatemini.search.evaluate import Query, Report, Scores, evaluate, parse_queries
+from gatemini.history import history_path, read_history
+from gatemini.search.evaluate import (
+    Query,
+    Report,
+    Scores,
+    evaluate,
+    parse_queries,
+    queries_from_history,
+)
 
 app = shell.application("Measure search on your own tools.")
 MISSES_SHOWN = 20
@@ -34,12 +43,17 @@ def start(words: Sequence[str]) -> int:
 
 @app.command("eval")
 def evaluation(
-    queries: Annotated[Path, typer.Argument(help="JSON: a list of {query, tools} or {query, needs}.")],
+    queries: Annotated[
+        Path | None,
+        typer.Argument(
+            help="JSON: a list of {query, tools} or {query, needs}. Without it: your own history."
+        ),
+    ] = None,
     config: shell.CONFIG = None,
     as_json: shell.JSON = False,
 ) -> None:
-    """Ask every query of a file and score what search finds."""
-    asked = read_queries(queries)
+    """Ask every query of a file, or of your own history, and score what search finds."""
+    given = None if queries is None else read_queries(queries)
 
     async def action(gateway: App) -> Report:
         await settle(gateway)
@@ -49,13 +63,31 @@ def evaluation(
         def search(text: str, limit: int) -> list[str]:
             return [hit.tool.qualified for hit in gateway.index.search(text, limit=limit).hits]
 
-        return evaluate(search, asked)
+        return evaluate(search, own_queries(gateway) if given is None else given)
 
     report = with_app(config, action)
     if as_json:
         shell.emit(dataclasses.asdict(report))
     else:
         show(report)
+
+
+def own_queries(gateway: App) -> list[Query]:
+    """What was searched and then called, as far as the tools are still there. Raises InvalidRequest for nothing."""
+    path = history_path(gateway.cache.path)
+    there = {tool.qualified for tool in gateway.registry.tools()}
+    found: list[Query] = []
+    for query in queries_from_history(read_history(path)):
+        needs = tuple(need for need in query.needs if set(need) & there)
+        if needs:
+            found.append(dataclasses.replace(query, needs=needs))
+    if not found:
+        switch = "" if gateway.loaded.config.search.history else " (search.history is off)"
+        raise InvalidRequest(
+            f"no search of this gateway was followed by a call yet{switch}",
+            hint="use it for a while, or give a file of queries: gatemini eval QUERIES.json",
+        )
+    return found
 
 
 def read_queries(path: Path) -> list[Query]:

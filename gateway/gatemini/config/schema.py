@@ -163,6 +163,8 @@ class SearchConfig(Strict):
     """BM25's length normalisation."""
     name_weight: int = Field(default=2, ge=1, le=20)
     """How often a word of the name counts."""
+    history: bool = True
+    """Keep what was searched and then called in a private file, for `gatemini eval`."""
 
 
 class SemanticConfig(Strict):

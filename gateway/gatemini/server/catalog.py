@@ -6,18 +6,20 @@ have. Above: tools.py, surface.py, chains (`gatemini.search_tools`). Below: disc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.search.index import SearchIndex
+from gatemini.search.postings import Floats
 from gatemini.server.definitions import tool_definitions
 from gatemini.server.discovery import (
     definition_bytes,
     get_required_keys_for_tool,
     list_tools_meta,
+    search_text,
     search_tools,
     tool_info,
 )
@@ -32,6 +34,10 @@ Keys = Callable[[str], tuple[Iterable[str], Iterable[str]]]
 """Backend → (names of the keys it needs, those without a value)."""
 
 
+Encode = Callable[[str], Awaitable[Floats | None]]
+"""Query → its vector, computed off the event loop; None where there is no model."""
+
+
 class Catalog:
     """Answers the four discovery tools."""
 
@@ -42,21 +48,37 @@ class Catalog:
         tracker: Tracker,
         keys: Keys,
         names: Callable[[], list[str]],
+        encode: Encode | None = None,
     ) -> None:
         self._registry = registry
         self._index = index
         self._tracker = tracker
         self._keys = keys
         self._names = names
+        self._encode = encode
         self._sizes: dict[str, int] = {}
         registry.listen(self._measure)
 
-    def call(self, name: str, arguments: Any, room: int = DEFAULT_ROOM) -> Json:
+    async def answer(self, name: str, arguments: Any, room: int = DEFAULT_ROOM) -> Json:
+        """The same as `call`, with the query's meaning computed where it delays nobody else."""
+        vector = None
+        if name == "search_tools" and self._encode is not None:
+            vector = await self._encode(search_text(arguments))
+        return self.call(name, arguments, room, vector)
+
+    def call(
+        self, name: str, arguments: Any, room: int = DEFAULT_ROOM, query_vector: Floats | None = None
+    ) -> Json:
         """The answer of a discovery tool, at most `room` bytes; raises GateminiError."""
         match name:
             case "search_tools":
                 return search_tools(
-                    self._registry, self._index, arguments, usage=self._tracker.usage, room=room
+                    self._registry,
+                    self._index,
+                    arguments,
+                    usage=self._tracker.usage,
+                    query_vector=query_vector,
+                    room=room,
                 )
             case "list_tools_meta":
                 return list_tools_meta(self._registry, arguments, room=room)

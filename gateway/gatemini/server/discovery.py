@@ -117,6 +117,12 @@ def search_tools(
     return {"results": fitting, **told}
 
 
+def search_text(arguments: Any) -> str:
+    """The query of a `search_tools` call. Raises InvalidRequest."""
+    text: str = read_arguments("search_tools", arguments)[0]["task_description"]
+    return text
+
+
 def _unknown_tag(tag: str, tags: Sequence[str]) -> InvalidRequest:
     """Which tags there are, the closest ones first."""
     close = [t for t, _, _ in process.extract(tag[:200], tags, scorer=fuzz.ratio, limit=_TAGS_SHOWN)]

@@ -20,6 +20,7 @@ from gatemini.chain.services import ChainServices
 from gatemini.config.schema import SandboxConfig
 from gatemini.config.secrets import Redactor
 from gatemini.errors import GateminiError, InvalidRequest
+from gatemini.history import SearchHistory
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
 from gatemini.server.arguments import read_arguments
@@ -31,7 +32,9 @@ from gatemini.server.definitions import (
     DEFAULT_TIMEOUT_MS,
     DEREGISTER_MANUAL,
     REGISTER_MANUAL,
+    SEARCH_TOOLS,
 )
+from gatemini.server.discovery import search_text
 from gatemini.server.registration import Registration
 from gatemini.server.session import Session
 from gatemini.tracker import Tracker
@@ -58,6 +61,7 @@ class MetaTools:
     config: SandboxConfig
     listed: Callable[[float], Awaitable[list[str]]]
     """Waits up to so many seconds; the names of backends still starting that nothing is known of."""
+    history: SearchHistory
     redactor: Redactor
     """Knows every resolved secret: none leaves in an answer, whoever put it there."""
 
@@ -96,9 +100,15 @@ class MetaTools:
         if name in DISCOVERY_TOOLS:
             unlisted = await self.listed(FIRST_LISTING_SECONDS)
             room = budget_for(session.client).result_chars
-            return _json_result(_with_note(self.catalog.call(name, arguments, room), unlisted)), 0
+            found = await self.catalog.answer(name, arguments, room)
+            if name == SEARCH_TOOLS:
+                self.history.searched(session.id, self.redactor.redact(search_text(arguments)))
+            return _json_result(_with_note(found, unlisted)), 0
         if name == CALL_TOOL_CHAIN:
             answer = await run_chain(self._chain_request(arguments, session, client), self.chain)
+            for made in answer.result["_meta"]["gatemini/chain"]["calls"]:
+                if made["outcome"] == "ok":
+                    self.history.called(session.id, made["tool"])
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
             return _json_result(await self.registration.register(arguments)), 0
