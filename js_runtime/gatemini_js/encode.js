@@ -1,14 +1,15 @@
 // JSON text of any value at all, without recursion and without trusting the value.
 //
-// `encode` gives the text, what had to be converted on the way, and the promises it met: the caller waits for those
-// and encodes again. A plain tree goes through the engine's own JSON.stringify; everything else is walked by hand.
+// `encode` gives the text, what had to be converted on the way, the promises it met and the long typed arrays: the caller
+// waits for the former, keeps the latter, and encodes again. A plain tree goes through the engine's own JSON.stringify; everything else is walked by hand.
 // Above: prelude.js. Below: values.js (and its rules).
 (function (values) {
   "use strict";
   const {
-    own, list, backendNames, limitCodes, limitError, kindOf, quote, safeText, safeGet, thrownText,
+    own, list, backendNames, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet, thrownText,
   } = values;
   const NO_ITEMS = own.freeze(list());
+  const MOST_DRAWN = 10000; // items taken from an iterator that is returned: it may never end
 
   // --- conversions, remembered for the one note that lists them ---------------------------------------
 
@@ -20,13 +21,20 @@
     set: "Set became an array",
     error: "Error became {name, message}",
     typed: "typed array became an array",
-    longTyped: "typed array over the item limit became {type, length}",
-    buffer: "ArrayBuffer became {type, length}",
+    longTyped: "typed array over the item limit became {type, length, ref}: results.load(ref) gives the items, results.base64(ref) the bytes",
+    lostTyped: "typed array over the item limit became {type, length}",
+    buffer: "ArrayBuffer or DataView became an array of its bytes",
+    badDate: "invalid Date became null",
+    regexp: "RegExp became its text",
+    iterator: "iterator became an array of what it gave",
+    endless: "iterator became an array of its first " + MOST_DRAWN + " items",
+    asyncIterator: "async iterator became its name: collect what it gives with `for await`",
     nan: "NaN or Infinity became null",
     function: "function was dropped",
     symbol: "symbol was dropped",
     hole: "undefined in an array became null",
     circular: 'a cycle became "[Circular]"',
+    symbolObject: "symbol became its text",
     throws: 'a getter, toJSON or Proxy that threw became "[Throws: …]"',
     deep: 'nesting beyond the depth limit became "[Too deep]"',
     backend: "backend object became its name",
@@ -59,7 +67,7 @@
     for (let i = 0; i < kinds.length; i++) {
       const { count, first } = converted[kinds[i]];
       const where = first === "" ? "" : count > 1 ? (" (" + first + " and " + (count - 1) + " more)") : " (" + first + ")";
-      text += (text === "" ? "" : "; ") + CONVERTED[kinds[i]] + where;
+      text += (text === "" ? "" : "; ") + (CONVERTED[kinds[i]] ?? kinds[i]) + where;
     }
     return text;
   }
@@ -132,16 +140,46 @@
     asFrame(push(state, frame, value, keys, values, key));
   }
 
-  function openTyped(state, frame, value, key) {
-    const length = own.typedLength(value);
-    if (length > state.typedItems) {
-      remember(state, "longTyped", frame, key);
-      return asText('{"type":' + quote(own.typedTag(value)) + ',"length":' + length + "}");
-    }
+  function openTyped(state, frame, value, key, kind) {
+    // Buffers and views are met as the bytes they hold.
+    const items = kind === "typed" ? value : bytesOf(value, kind);
+    const length = own.typedLength(items);
+    if (length > state.typedItems) return openLong(state, frame, value, key, kind, length);
     const values = list();
-    for (let i = 0; i < length; i++) values[i] = value[i];
-    remember(state, "typed", frame, key);
+    for (let i = 0; i < length; i++) values[i] = items[i];
+    remember(state, kind === "typed" ? kind : "buffer", frame, key);
     asFrame(push(state, frame, value, null, values, key));
+  }
+
+  function openLong(state, frame, value, key, kind, length) {
+    // Its data goes to the host, which gives a handle; the caller sees to that, then encodes again.
+    const kept = own.mapGet(state.settled, value);
+    if (kept === undefined) state.long[state.long.length] = { __proto__: null, value, kind };
+    const ref = kept === undefined ? undefined : kept.value;
+    remember(state, ref === undefined ? "lostTyped" : "longTyped", frame, key);
+    if (ref !== undefined) state.refs[state.refs.length] = ref;
+    const type = kind === "typed" ? own.typedTag(value) : kind === "view" ? "DataView" : "ArrayBuffer";
+    asText('{"type":' + quote(type) + ',"length":' + length + (ref === undefined ? "}" : ',"ref":' + quote(ref) + "}"));
+  }
+
+  const drawn = new own.WeakMap(); // iterator -> what it gave: a value may be encoded more than once
+  function openIterator(state, frame, value, key) {
+    let found = own.weakGet(drawn, value);
+    if (found === undefined) {
+      found = { __proto__: null, items: list(), ended: false };
+      own.weakSet(drawn, value, found);
+      const next = value.next;
+      while (found.items.length < MOST_DRAWN) {
+        const step = own.apply(next, value, []);
+        if (step.done) {
+          found.ended = true;
+          break;
+        }
+        found.items[found.items.length] = step.value;
+      }
+    }
+    remember(state, found.ended ? "iterator" : "endless", frame, key);
+    asFrame(push(state, frame, value, null, found.items, key));
   }
 
   function openPromise(state, frame, value, key) {
@@ -158,7 +196,13 @@
       own.setAdd(state.viaToJSON, value);
       return openAny(state, frame, own.apply(toJSON, value, [own.String(key ?? "")]), key);
     }
-    asFrame(push(state, frame, value, own.keys(value), null, key));
+    const keys = own.keys(value);
+    if (kind === "instance" && keys.length === 0) {
+      // A class with private state only, a WeakMap: say what it was, or the reader takes it for an empty object.
+      const name = classOf(value);
+      remember(state, (name === "object" ? "an object" : "an object of class " + name) + " has no readable fields and became {}", frame, key);
+    }
+    asFrame(push(state, frame, value, keys, null, key));
   }
 
   function openObject(state, frame, value, key) {
@@ -183,14 +227,23 @@
       case "map": return openMap(state, frame, value, key);
       case "set": return openSet(state, frame, value, key);
       case "error": return openError(state, frame, value, key);
-      case "typed": return openTyped(state, frame, value, key);
+      case "typed": case "buffer": case "view": return openTyped(state, frame, value, key, kind);
+      case "iterator": return openIterator(state, frame, value, key);
+      case "asyncIterator":
+        remember(state, kind, frame, key);
+        return asText(quote("[" + safeText(safeGet(value, own.toStringTag), 80) + "]"));
+      case "regexp":
+        remember(state, kind, frame, key);
+        return asText(quote(own.regexpToString(value)));
       case "date": {
-        remember(state, "date", frame, key);
-        return asText(own.isFiniteNumber(own.time(value)) ? quote(own.iso(value)) : "null");
+        const valid = own.isFiniteNumber(own.time(value));
+        remember(state, valid ? kind : "badDate", frame, key);
+        return asText(valid ? quote(own.iso(value)) : "null");
       }
-      case "buffer":
-        remember(state, "buffer", frame, key);
-        return asText('{"type":"ArrayBuffer","length":' + own.bufferLength(value) + "}");
+      case "bigint": return openAny(state, frame, own.bigValue(value), key);
+      case "symbol":
+        remember(state, "symbolObject", frame, key);
+        return asText(quote(own.symbolToString(own.symbolValue(value))));
       case "number": return openAny(state, frame, own.numberValue(value), key);
       case "string": return openAny(state, frame, own.stringValue(value), key);
       default: return asText(own.booleanValue(value) ? "true" : "false");
@@ -296,7 +349,7 @@
   function newState(options, settled) {
     return {
       __proto__: null, depth: 0, open: new own.Set(), viaToJSON: new own.Set(), promises: list(),
-      converted: own.create(null), refs: list(), settled, maxDepth: options.depth,
+      long: list(), converted: own.create(null), refs: list(), settled, maxDepth: options.depth,
       typedItems: options.typedItems, maxText: options.bytes,
     };
   }
@@ -309,13 +362,13 @@
       const text = tryPlainText(root, options, options.wantsRefs ? refs : null);
       if (text !== undefined) {
         if (text.length > options.bytes) throw limitError(options.code, options.what + (name === "" ? "" : " " + name) + " is larger than " + options.bytes + " bytes");
-        return { __proto__: null, text, converted: null, promises: NO_ITEMS, refs };
+        return { __proto__: null, text, converted: null, promises: NO_ITEMS, long: NO_ITEMS, refs };
       }
     }
     const state = newState(options, settled);
     let parts = list(), n = 0, chars = 0, frame = null;
     openSafely(state, frame, root, undefined);
-    const result = { __proto__: null, text: opened.text, converted: state.converted, promises: state.promises, refs: state.refs };
+    const result = { __proto__: null, text: opened.text, converted: state.converted, promises: state.promises, long: state.long, refs: state.refs };
     if (opened.frame === null) return result;
     parts[n++] = opened.text;
     frame = opened.frame;

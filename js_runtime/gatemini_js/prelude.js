@@ -7,7 +7,7 @@
 // console.js, shims.js.
 (function (values, encoding, backends, terminal, shims, protocol) {
   "use strict";
-  const { own, list, calls, limitCodes, limitError, kindOf, quote, safeText, safeGet } = values;
+  const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet } = values;
   const { encode, conversionNote } = encoding;
   const { define, apply } = own;
   const LIMIT = protocol.limits;
@@ -233,6 +233,36 @@
     }
   }
 
+  const KEEP = ',"results","","keep",false,';
+  function keep(type, data) {
+    // The host keeps the bytes of a returned typed array among the session's results and answers with the handle.
+    const entry = { __proto__: null, id: 0, name: "results.keep", stack: "", awaited: true, resolve: null, reject: null };
+    const promise = new own.Promise((resolve, reject) => {
+      entry.resolve = resolve;
+      entry.reject = reject;
+    });
+    entry.id = claim("results", "the returned value");
+    own.mapSet(pending, entry.id, entry);
+    outbox[outbox.length] = "[" + entry.id + KEEP + "[" + quote(type) + "," + quote(data) + "]]";
+    return promise;
+  }
+
+  async function keepAll(long, settled) {
+    let left = limits.value_bytes;
+    for (let i = 0; i < long.length; i++) {
+      const { value, kind } = long[i];
+      let ref;
+      try {
+        const data = own.toBase64(bytesOf(value, kind));
+        if ((left -= data.length) >= 0) ref = await keep(kind === "typed" ? own.typedTag(value) : "Uint8Array", data);
+        else note("typed arrays of more than " + limits.value_bytes + " bytes in all are not kept");
+      } catch (error) {
+        note("a typed array could not be kept: " + thrownLine(error));
+      }
+      own.mapSet(settled, value, { __proto__: null, value: ref, kept: true });
+    }
+  }
+
   function placeStack(error, stack) {
     if (stack !== "") define(error, "stack", { __proto__: null, value: stack, writable: true, configurable: true });
   }
@@ -365,12 +395,13 @@
       }
       const settled = new own.Map();
       let encoded = encode(value, valueOptions, settled, "");
-      for (let round = 0; encoded.promises.length > 0; round++) {
+      for (let round = 0; encoded.promises.length + encoded.long.length > 0; round++) {
         await settleAll(encoded.promises, settled, round);
+        await keepAll(encoded.long, settled);
         encoded = encode(value, valueOptions, settled, "");
       }
-      if (typeof value === "object" && value !== null && own.mapGet(settled, value) !== undefined) value = own.mapGet(settled, value).value;
-      finish(value, encoded);
+      const awaited = own.mapGet(settled, value);
+      finish(awaited !== undefined && awaited.kept !== true ? awaited.value : value, encoded);
       status = protocol.state.done;
     } catch (error) {
       outcome = describe(error);
@@ -425,9 +456,31 @@
 
   function thrownLine(error) {
     if (typeof error !== "object" || error === null) return safeText(error, 500);
-    const name = safeGet(error, "name"), message = safeGet(error, "message");
+    const name = safeGet(error, "name"), message = safeGet(error, "message"), tool = safeGet(error, "tool");
     if (typeof message !== "string") return safeText(error, 500);
-    return (typeof name === "string" ? own.slice(name, 0, 100) : "Error") + ": " + own.slice(message, 0, 500);
+    const of = typeof tool === "string" && own.indexOf(message, tool) < 0 ? own.slice(tool, 0, 200) + ": " : "";
+    return (typeof name === "string" ? own.slice(name, 0, 100) : "Error") + ": " + of + own.slice(message, 0, 500);
+  }
+
+  const MOST_CAUSES = 8; // lines on what an error holds: enough to find the first cause, whatever made the chain
+  function causesOf(error) {
+    // What stands behind an error, one line each: the errors of an AggregateError and the chain of `cause`.
+    const lines = list(), seen = list();
+    let at = error;
+    while (typeof at === "object" && at !== null && lines.length < MOST_CAUSES) {
+      for (let i = 0; i < seen.length; i++) if (seen[i] === at) return own.join(lines, "\n");
+      seen[seen.length] = at;
+      const errors = safeGet(at, "errors");
+      const size = kindOfSafely(errors ?? 0) === "array" && kindOfSafely(at) === "error" ? errors.length : 0;
+      for (let i = 0; i < size && lines.length < MOST_CAUSES; i++) {
+        lines[lines.length] = "Error " + (i + 1) + " of " + size + ": " + thrownLine(safeGet(errors, i));
+      }
+      const cause = safeGet(at, "cause");
+      if (cause === undefined) break;
+      if (lines.length < MOST_CAUSES) lines[lines.length] = "Caused by: " + thrownLine(cause);
+      at = cause;
+    }
+    return own.join(lines, "\n");
   }
 
   function limitOf(error, name, message) {
@@ -464,8 +517,9 @@
       extra = fieldText("tool", safeGet(error, "tool")) + fieldText("backend", safeGet(error, "backend"))
         + fieldText("code", safeGet(error, "code")) + fieldText("structured", safeGet(error, "structured"))
         + fieldText("hint", safeGet(error, "hint") ?? shims.hintFor(name, message, world.names()));
-      const cause = safeGet(error, "cause");
-      if (cause !== undefined) extra += ',"cause":' + quote(thrownLine(cause));
+      const causes = causesOf(error);
+      if (causes !== "") extra += ',"cause":' + quote(causes);
+      if (message === "" && kindOfSafely(safeGet(error, "errors") ?? 0) === "array") message = "none of the promises was fulfilled";
     } else {
       message = safeText(error, 10000) + " (thrown as " + (error === null ? "null" : typeof error) + ", not as an Error)";
       if (typeof error === "object" && error !== null) extra = fieldText("structured", error);

@@ -56,6 +56,8 @@
     iterator: Symbol.iterator,
     ObjectPrototype: Object.prototype,
     ArrayPrototype: Array.prototype,
+    IteratorPrototype: Iterator.prototype,
+    AsyncIteratorPrototype: Reflect.getPrototypeOf(Reflect.getPrototypeOf((async function* () {}).prototype)),
     join: uncurry(Array.prototype.join),
     slice: uncurry(String.prototype.slice),
     indexOf: uncurry(String.prototype.indexOf),
@@ -67,6 +69,7 @@
     symbolToString: uncurry(Symbol.prototype.toString),
     functionToString: uncurry(Function.prototype.toString),
     regexpToString: uncurry(RegExp.prototype.toString),
+    regexpSource: getter(RegExp.prototype, "source"),
     now: Date.now,
     // Milliseconds of the monotonic clock, for the bridge's own timers: reading it leaves no trace in the journal.
     tick: uncurry(performance.now).bind(null, performance),
@@ -87,10 +90,19 @@
     weakHas: uncurry(WeakMap.prototype.has),
     typedTag: getter(TypedArrayPrototype, Symbol.toStringTag),
     typedLength: getter(TypedArrayPrototype, "length"),
+    typedBuffer: getter(TypedArrayPrototype, "buffer"),
+    typedStart: getter(TypedArrayPrototype, "byteOffset"),
+    typedBytes: getter(TypedArrayPrototype, "byteLength"),
     bufferLength: getter(ArrayBuffer.prototype, "byteLength"),
+    viewBuffer: getter(DataView.prototype, "buffer"),
+    viewStart: getter(DataView.prototype, "byteOffset"),
+    viewBytes: getter(DataView.prototype, "byteLength"),
+    toBase64: uncurry(Uint8Array.prototype.toBase64),
     numberValue: uncurry(Number.prototype.valueOf),
     stringValue: uncurry(String.prototype.valueOf),
     booleanValue: uncurry(Boolean.prototype.valueOf),
+    bigValue: uncurry(BigInt.prototype.valueOf),
+    symbolValue: uncurry(Symbol.prototype.valueOf),
     floor: Math.floor,
     max: Math.max,
     Uint8Array,
@@ -125,13 +137,13 @@
     }
   }
 
-  function isError(value) {
+  function descends(value, ancestor) {
     // Through the prototype chain, bounded: a Proxy may answer for ever.
     let proto = value;
     for (let i = 0; i < 64; i++) {
       proto = own.protoOf(proto);
       if (proto === null) return false;
-      if (proto === ErrorPrototype) return true;
+      if (proto === ancestor) return true;
     }
     return false;
   }
@@ -145,16 +157,22 @@
     if (proto === own.ObjectPrototype) return "object";
     if (proto === null) return own.weakHas(backendNames, value) ? "backend" : "object";
     if (proto === own.PromisePrototype || own.weakHas(calls, value)) return "promise";
-    if ((nativeIsError !== null && nativeIsError(value)) || isError(value)) return "error";
+    if ((nativeIsError !== null && nativeIsError(value)) || descends(value, ErrorPrototype)) return "error";
     if (brand(own.time, value)) return "date";
     if (brand(own.mapSize, value)) return "map";
     if (brand(own.setSize, value)) return "set";
     if (own.typedTag(value) !== undefined) return "typed";
     if (brand(own.bufferLength, value)) return "buffer";
+    if (brand(own.viewBytes, value)) return "view";
+    if (brand(own.regexpSource, value)) return "regexp";
     if (value instanceof NativePromise && isNativePromise(value)) return "promise";
     if (brand(own.numberValue, value)) return "number";
     if (brand(own.stringValue, value)) return "string";
     if (brand(own.booleanValue, value)) return "boolean";
+    if (brand(own.bigValue, value)) return "bigint";
+    if (brand(own.symbolValue, value)) return "symbol";
+    if (descends(value, own.IteratorPrototype)) return "iterator";
+    if (descends(value, own.AsyncIteratorPrototype)) return "asyncIterator";
     return "instance";
   }
   const NativePromise = Promise;
@@ -162,6 +180,23 @@
     // `then` on anything that is not a promise throws before it has an effect; on one that is, it marks it
     // as handled, which is right: the caller is about to wait for it.
     return brand((v) => own.then(v, undefined, () => {}), value);
+  }
+
+  function bytesOf(value, kind) {
+    // What a typed array, an ArrayBuffer or a DataView holds, as bytes over the same memory.
+    switch (kind) {
+      case "buffer": return new own.Uint8Array(value);
+      case "view": return new own.Uint8Array(own.viewBuffer(value), own.viewStart(value), own.viewBytes(value));
+      default: return new own.Uint8Array(own.typedBuffer(value), own.typedStart(value), own.typedBytes(value));
+    }
+  }
+
+  function classOf(value) {
+    // The name of an object's class, for people; never throws.
+    const maker = safeGet(value, "constructor");
+    const given = maker === undefined || maker === null ? undefined : safeGet(maker, "name");
+    const name = typeof given === "string" && given !== "" && given !== "Object" ? given : safeGet(value, own.toStringTag);
+    return typeof name === "string" && name !== "" ? own.slice(name, 0, 80) : "object";
   }
 
   function quote(text) {
@@ -242,8 +277,11 @@
         const name = safeText(safeGet(value, "name"), 200), message = safeText(safeGet(value, "message"), 2000);
         return message === "" ? name : name + ": " + message;
       }
-      case "number": case "string": case "boolean": return "[" + kind + " object]";
+      case "number": case "string": case "boolean": case "bigint": case "symbol": return "[" + kind + " object]";
       case "buffer": return "ArrayBuffer(" + own.bufferLength(value) + ")";
+      case "view": return "DataView(" + own.viewBytes(value) + ")";
+      case "regexp": return own.regexpToString(value);
+      case "iterator": case "asyncIterator": return "[" + safeText(safeGet(value, own.toStringTag), 80) + "]";
     }
     if (depth >= INSPECT_DEPTH) return kind === "array" ? "[Array]" : "[Object]";
     state.open[depth] = value;
@@ -269,11 +307,7 @@
       total = size;
     } else {
       const keys = own.keys(value);
-      if (kind === "instance") {
-        const maker = safeGet(value, "constructor");
-        const name = maker === undefined || maker === null ? "" : safeGet(maker, "name");
-        if (typeof name === "string" && name !== "") head = own.slice(name, 0, 80) + " ";
-      }
+      if (kind === "instance") head = classOf(value) + " ";
       for (let i = 0; i < keys.length && i < INSPECT_ITEMS; i++) {
         add(() => {
           const key = keys[i];
@@ -298,7 +332,7 @@
   }
 
   return own.freeze({
-    __proto__: null, own, list, backendNames, calls, limitCodes, limitError, kindOf, quote, safeText, safeGet, thrownText,
-    inspect,
+    __proto__: null, own, list, backendNames, calls, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet,
+    thrownText, inspect,
   });
 })

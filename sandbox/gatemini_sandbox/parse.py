@@ -84,6 +84,33 @@ _BETWEEN = re.compile(_TRIVIA)
 # What could continue the statement above it, had the type between them not ended that statement.
 _CONTINUING = frozenset(b"([`+-*/,.<>=&|^?%")
 
+# A line whose first token could begin a value and could as well go on with the line above. A sign with a space behind
+# it is meant as an operator.
+_GLUING_LINE = re.compile(rb"\n[ \t]*((?:[(\[`]|[+-](?![\s+=-])|/(?![\s/*=])))")
+_GLUED = ("call_expression", "subscript_expression", "binary_expression")
+# What may stand between such a token and its statement: expressions that end where the statement ends.
+_SPINE = frozenset(
+    [
+        *_GLUED,
+        "member_expression",
+        "variable_declarator",
+        "lexical_declaration",
+        "variable_declaration",
+        "assignment_expression",
+        "augmented_assignment_expression",
+        "await_expression",
+        "unary_expression",
+        "ternary_expression",
+        "arrow_function",
+        "as_expression",
+        "satisfies_expression",
+        "non_null_expression",
+        "expression_statement",
+        "return_statement",
+        "export_statement",
+    ]
+)
+
 # Tokens found by their text: a pattern with an inner token would keep one state per level of nesting in the cursor,
 # which is quadratic for `1+1+1+…`. (text, token, kind of its parent, what it is called here)
 _TOKENS = (
@@ -279,39 +306,42 @@ def _gap_in_query(data: bytes, query: Node) -> tuple[int, int] | None:
 
 
 def _glued_tail(data: bytes, root: Node) -> set[tuple[int, int]]:
-    """A last line that begins with `(` or `[` and would be a call or an index of the line above.
+    """The line that begins a value of its own but would be read as the next part of the statement above it.
 
-    JavaScript glues them; whoever writes the value on a line of its own, not indented, means a statement.
+    JavaScript glues `(`, `[`, a template, a regex or a sign to what stands before; whoever writes the value on a line
+    of its own, not indented, means a statement. Only the last statement gives a value, so only that is looked at.
     """
     last = last_statement(root)
     if last is None:
         return set()
-    found: set[tuple[int, int]] = set()
-    for node in _right_edge(last):
-        head = node.child(0)
-        group = node.child(1)
-        if head is None or group is None or group.type == "optional_chain":
-            continue
-        gap = data[head.end_byte : group.start_byte]
-        opens = data[group.start_byte : group.start_byte + 1] in (b"(", b"[")
-        if b"\n" in gap and opens and _column(data, group.start_byte) <= _column(data, last.start_byte):
-            found = {(head.end_byte, group.start_byte)}
-    return found
+    indent = _column(data, last.start_byte)
+    for line in _GLUING_LINE.finditer(data, last.start_byte, last.end_byte):
+        start = line.start(1)
+        head = _glued_to(root, last, start) if _column(data, start) <= indent else None
+        if head is not None:
+            return {(head.end_byte, start)}
+    return set()
 
 
-def _right_edge(node: Node) -> Iterator[Node]:
-    """Calls and indexes along the end of a statement, outermost first."""
-    current: Node | None = node
-    while current is not None:
-        if current.type in ("call_expression", "subscript_expression"):
-            yield current
-            current = current.child(0)
-        elif current.type == "member_expression":
-            current = current.child(0)
-        elif current.named_child_count:
-            current = current.named_child(current.named_child_count - 1)
-        else:
-            return
+def _glued_to(root: Node, last: Node, start: int) -> Node | None:
+    """What the token at `start` goes on with, if that is the last statement's own expression and not in brackets."""
+    token = root.descendant_for_byte_range(start, start + 1)
+    if token is None or token.start_byte != start:
+        return None
+    part = token
+    while part.parent is not None and part.parent.start_byte == start:
+        part = part.parent
+    whole = part.parent
+    if whole is None or whole.type not in _GLUED or whole.child_count < 2:
+        return None
+    if part.type == "optional_chain" or whole.children[1].type == "optional_chain":
+        return None
+    head, up = whole.children[0], whole
+    while up != last:
+        if up.parent is None or up.type not in _SPINE:
+            return None
+        up = up.parent
+    return head
 
 
 def _column(data: bytes, offset: int) -> int:

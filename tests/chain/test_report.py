@@ -19,7 +19,7 @@ def test_everything_there_is_to_say_comes_in_order():
         column=9,
         source=SOURCE,
         hint="look first",
-        cause="Error: inner",
+        cause="Caused by: Error: inner",
         calls=[
             CallLine("demo.write", "ok", 3.2),
             CallLine("demo.fail", "error: no such id", 1500),

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import math
+import struct
 import threading
 from pathlib import Path
 from typing import Any
@@ -265,3 +267,16 @@ def test_a_field_that_mixes_true_and_one_is_not_counted() -> None:
     store = ResultStore()
     rows = [{"id": n, "mixed": True if n % 2 else 1, "text": "1" if n % 2 else "2"} for n in range(50)]
     assert store.info(store.save(rows))["digest"]["counts"] == {"text": {"2": 25, "1": 25}}
+
+
+def test_a_typed_array_is_kept_as_bytes_and_read_as_items() -> None:
+    store = ResultStore()
+    floats = struct.pack("<3d", 1.5, math.nan, -2.0)
+    ref = store.save_array("Float64Array", base64.b64encode(floats).decode())
+    assert store.load(ref) == [1.5, None, -2.0]
+    assert store.json_text(ref) == b"[1.5,null,-2.0]"
+    assert base64.b64decode(store.base64(ref)) == floats
+    big = store.save_array("BigInt64Array", base64.b64encode(struct.pack("<q", -(2**60))).decode())
+    assert store.load(big) == [str(-(2**60))]
+    with pytest.raises(InvalidRequest):
+        store.save_array("Date", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fixtures.guest import Runner
-from gatemini_sandbox import Done, Limits, Sandbox
+from fixtures.guest import Refused, Runner
+from gatemini_sandbox import Call, Done, Limits, Sandbox
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +60,13 @@ async def test_values_json_cannot_hold_are_converted_and_named_in_one_note(run):
         ("return new Map([[{}, 1]])", "json", "[[{},1]]"),
         ("return new Map()", "json", "{}"),
         ("return new Set()", "json", "[]"),
-        ("return /a/g", "json", "{}"),
+        ("return /a\\/b/g", "json", '"/a\\\\/b/g"'),
+        ("return new Map([[1, 2]]).values()", "json", "[2]"),
+        ("return (function* () { yield 1; yield demo.echo({ n: 2 }) })()", "json", '[1,{"n":2}]'),
+        ("return (async function* () {})()", "json", '"[AsyncGenerator]"'),
+        ("return [Object(1n), Object(Symbol('x'))]", "json", '["1","Symbol(x)"]'),
+        ("return new DataView(new ArrayBuffer(3), 1)", "json", "[0,0]"),
+        ("return new (class P extends Promise {})((done) => done(4))", "json", "4"),
         ("return Object.create(null)", "json", "{}"),
         ("return Object.create({ inherited: 1 })", "json", "{}"),
         ("return new (class A { x = 1; #y = 2; get z() { return 3 } })", "json", '{"x":1}'),
@@ -77,7 +84,7 @@ async def test_values_json_cannot_hold_are_converted_and_named_in_one_note(run):
         ("return [Promise.resolve([Promise.resolve(4)])]", "json", "[[4]]"),
         ("return { rows: demo.echo({ n: 1 }) }", "json", '{"rows":{"n":1}}'),
         ("return new Map([['p', demo.echo({ n: 1 })]])", "json", '{"p":{"n":1}}'),
-        ("return new ArrayBuffer(3)", "json", '{"type":"ArrayBuffer","length":3}'),
+        ("return new ArrayBuffer(3)", "json", "[0,0,0]"),
         ("return new Float64Array([1.5, NaN])", "json", "[1.5,null]"),
         ("return demo", "json", '"[backend demo]"'),
         ("return { d: demo }", "json", '{"d":"[backend demo]"}'),
@@ -124,9 +131,68 @@ async def test_a_cycle_far_down_is_found_where_it_closes(run):
     assert value == {"n": "[Circular]"}
 
 
-async def test_a_long_typed_array_becomes_its_description(run):
-    assert await run.value("return new Uint16Array(1001)") == {"type": "Uint16Array", "length": 1001}
+@pytest.mark.parametrize(
+    ("made", "type_name", "length", "kept"),
+    [
+        ("new Uint16Array(1001).fill(258)", "Uint16Array", 1001, ["Uint16Array", b"\x02\x01" * 1001]),
+        ("new ArrayBuffer(1001)", "ArrayBuffer", 1001, ["Uint8Array", bytes(1001)]),
+        ("new DataView(new ArrayBuffer(1005), 4)", "DataView", 1001, ["Uint8Array", bytes(1001)]),
+    ],
+)
+async def test_a_long_typed_array_leaves_as_a_reference_to_its_bytes(run, made, type_name, length, kept):
+    told: list[Any] = []
+
+    def keep(call: Call) -> Any:
+        assert (call.kind, call.tool) == ("results", "keep")
+        told.append([call.arguments[0], base64.b64decode(call.arguments[1])])
+        return "res_1"
+
+    end = await run(f"Uint8Array.prototype.toBase64 = null; return {{ a: {made} }}", keep)
+    assert json.loads(end.text) == {"a": {"type": type_name, "length": length, "ref": "res_1"}}
+    assert (told, end.refs) == ([kept], ["res_1"])
+    assert "results.base64(ref)" in end.notes[0]
+
+
+async def test_a_long_typed_array_that_cannot_be_kept_leaves_as_its_description(run):
+    def refuse(call: Call) -> Any:
+        raise Refused({"name": "ResultNotKept", "message": "no room"})
+
+    end = await run("return new Uint16Array(1001)", refuse)
+    assert json.loads(end.text) == {"type": "Uint16Array", "length": 1001}
+    assert "no room" in end.notes[0]
     assert len(await run.value("return new Uint16Array(1000)")) == 1000
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("return { at: new Date(NaN) }", "invalid Date became null (at)"),
+        ("return [/a/]", "RegExp became its text (0)"),
+        ("return { w: new WeakMap() }", "class WeakMap has no readable fields and became {} (w)"),
+        ("return new (class Box { #x = 1 })", "class Box has no readable fields"),
+        ("return (function* () { for (;;) yield 1 })()", "first 10000 items"),
+    ],
+)
+async def test_what_could_not_be_read_is_named_in_a_note(run, code, words):
+    assert words in (await run(code)).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        (
+            "return Promise.any([Promise.reject(new Error('a')), demo.fail({ message: 'b' })])",
+            ["Error 1 of 2: Error: a", "Error 2 of 2: ToolError: demo.fail: b"],
+        ),
+        (
+            "throw new Error('o', { cause: new Error('m', { cause: 'deep' }) })",
+            ["Caused by: Error: m", "Caused by: deep"],
+        ),
+        ("const e = new Error('e'); e.cause = e; throw e", ["Caused by: Error: e"]),
+    ],
+)
+async def test_what_stands_behind_an_error_is_told_line_by_line(run, code, lines):
+    assert (await run.error(code)).error.cause.split("\n") == lines
 
 
 async def test_a_rejected_promise_inside_the_value_fails_the_chain(run):

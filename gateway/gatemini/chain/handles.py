@@ -14,6 +14,9 @@ from gatemini.errors import InvalidRequest
 from gatemini.output.compact import compact
 from gatemini.output.results import ResultStore
 
+KEEP = "keep"
+"""What the guest says by itself, for a long typed array in the returned value: its type and its bytes in base64."""
+
 METHODS = ("rows", "chunk", "load", "info", "list", "save", "drop", "compact", "base64")
 """What `results` offers; `chunks` is an async iterator in the guest over `chunk`."""
 
@@ -28,6 +31,8 @@ async def answer_results_call(method: str, arguments: Any, store: ResultStore) -
     if method == "load":
         text = await anyio.to_thread.run_sync(store.json_text, _handle(method, given))
         return Outcome(True, None, text=text.decode("utf-8", "replace"))
+    if method == KEEP:
+        return Outcome(True, await anyio.to_thread.run_sync(_keep, given, store))
     if method in READS_ALL:
         return Outcome(True, await anyio.to_thread.run_sync(_answer, method, given, store))
     return Outcome(True, _answer(method, given, store))
@@ -62,6 +67,13 @@ def _answer(method: str, given: list[Any], store: ResultStore) -> Any:
         case "base64":
             return store.base64(handle)
     raise InvalidRequest(f"results.{method} does not exist", hint=f"results has: {', '.join(METHODS)}")
+
+
+def _keep(given: list[Any], store: ResultStore) -> str:
+    match given:
+        case [str(name), str(data)]:
+            return store.save_array(name, data)
+    raise InvalidRequest("results.keep takes the type of an array and its bytes in base64")
 
 
 def _handle(method: str, given: list[Any]) -> str:

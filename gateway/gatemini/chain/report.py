@@ -35,7 +35,8 @@ class CallLine:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """Everything the text is made of. `source` is the text as submitted; `tool` the one that failed."""
+    """Everything the text is made of. `source` is the text as submitted; `tool` the one that failed; `cause` what
+    stands behind the error, a line each."""
 
     name: str
     message: str
@@ -77,7 +78,7 @@ def _first_lines(report: ErrorReport, budget: int) -> list[str]:
     if source_line is not None and source_line.strip():
         lines += [part.rstrip() for part in excerpt(source_line, report.column or 1)]
     if report.cause:
-        lines.append(f"Caused by: {_cut_middle(report.cause, int(budget * _SHARE_HINT))}")
+        lines.append(_cut_middle(report.cause, int(budget * _SHARE_HINT)))
     if report.hint:
         lines.append(f"HINT: {_cut_middle(report.hint, int(budget * _SHARE_HINT))}")
     return lines

@@ -3,7 +3,7 @@
 One store per session. A result is kept as the bytes of its text, exactly; rows are read out of it on
 demand. Reads and writes are synchronous and safe from several threads, since large outputs are reduced in
 one. Above: `pipeline.py`, the chain's `results.*`, `gatemini://result/…`. Below: `jsontext.py`,
-`digest.py`, `rows.py`, the file system.
+`digest.py`, `rows.py`, `arrays.py`, the file system.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
+from gatemini.output import arrays
 from gatemini.output.jsontext import decode, dump, encode, parse
 from gatemini.output.rows import RowIndex, index_rows
 
@@ -126,6 +127,19 @@ class ResultStore:
             raise InvalidRequest(f"not base64: {error}") from error
         return self._keep(data, "blob", mime, label, None)
 
+    def save_array(self, name: str, data_b64: str) -> str:
+        """Keeps the bytes of a JavaScript typed array; `load` gives its items. Raises InvalidRequest for other names."""
+        if not arrays.is_array(name):
+            raise InvalidRequest(f"{name[:40]!r} is no typed array")
+        return self.save_blob(data_b64, f"{arrays.MIME}{name}", label=name)
+
+    def _items(self, entry: _Entry) -> _Rows:
+        """What is in a typed array; raises InvalidRequest for other binary data."""
+        found = arrays.items(entry.mime, self._bytes(entry))
+        if found is None:
+            raise InvalidRequest(f"{entry.handle} is {entry.mime} data: use results.base64(handle)")
+        return found
+
     def _keep(self, data: bytes, kind: Kind, mime: str, label: str | None, index: RowIndex | None) -> str:
         with self._lock:
             if self._closed:
@@ -209,7 +223,7 @@ class ResultStore:
         with self._lock:
             entry = self._get(handle)
             if entry.kind == "blob":
-                raise InvalidRequest(f"{handle} is {entry.mime} data: use results.base64(handle)")
+                return encode(dump(self._items(entry)))
             if entry.kind == "json":
                 self._index(entry)  # finds out whether it really is JSON
             data = self._bytes(entry)
@@ -220,7 +234,7 @@ class ResultStore:
         with self._lock:
             entry = self._get(handle)
             if entry.kind == "blob":
-                raise InvalidRequest(f"{handle} is {entry.mime} data: use results.base64(handle)")
+                return self._items(entry)
             data = self._bytes(entry)
         parsed = parse(data) if entry.kind == "json" else None
         return decode(data) if parsed is None else parsed.value
