@@ -307,3 +307,51 @@ def test_a_progress_token_of_zero_is_a_token(tmp_path: Path) -> None:
             told = [json.loads(line) for line in raw.lines[before:]]
             progress = [m["params"] for m in told if m.get("method") == "notifications/progress"]
             assert [(p["progressToken"], p["progress"]) for p in progress] == [(0, 1), (0, 2)]
+
+
+def test_a_batch_is_taken_message_by_message(tmp_path: Path) -> None:
+    with direct(write_config(tmp_path, {})) as raw:
+        raw.initialize()
+        ping = {"jsonrpc": "2.0", "method": "ping"}
+        for _ in range(2):  # before and after the short way is known
+            raw.send(json.dumps([{**ping, "id": 501}, 5, {**ping, "id": "b"}]).encode())
+            raw.send(b"[]")
+            assert raw.chain("return 1")["content"][0]["text"] == "1"
+        answered = [json.loads(line).get("id") for line in raw.lines]
+        assert (answered.count(501), answered.count("b")) == (2, 2)
+
+
+@pytest.mark.parametrize(("given", "told"), [("1.5", 1.5), ("null", None), ("true", None), ("[1]", None)])
+def test_a_request_with_an_impossible_id_is_refused_by_name(tmp_path: Path, given: str, told: Any) -> None:
+    with direct(write_config(tmp_path, {})) as raw:
+        raw.send(b'{"jsonrpc":"2.0","id":' + given.encode() + b',"method":"ping"}')
+        raw.initialize()
+        answer = json.loads(raw.lines[0])
+        assert answer["id"] == told
+        assert "string or an integer" in answer["error"]["message"]
+
+
+def test_what_comes_before_the_handshake_is_told_so(tmp_path: Path) -> None:
+    with direct(write_config(tmp_path, {})) as raw:
+        assert raw.request("ping")["result"] == {}
+        assert "before `initialize`" in raw.request("tools/list")["error"]["message"]
+        assert raw.request("no/such")["error"]["code"] == -32601
+        raw.initialize()
+        raw.initialize()
+        assert len(raw.request("tools/list")["result"]["tools"]) == 7
+
+
+def test_a_client_that_reads_no_more_ends_the_gateway(tmp_path: Path) -> None:
+    """Its stdin may be held open by somebody else."""
+    config = write_config(tmp_path, {"demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}})
+    with direct(config) as raw:
+        raw.initialize()
+        raw.chain("return await demo.echo({});")
+        family = [p.pid for p in psutil.Process(raw.process.pid).children(recursive=True)]
+        assert raw.process.stdout is not None
+        raw.process.stdout.close()
+        code = {"name": "call_tool_chain", "arguments": {"code": "return 1"}}
+        raw.send({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": code})
+        assert raw.process.wait(WAIT_SECONDS) == 0
+        assert gone(family)
+        raw.process.stdout = None

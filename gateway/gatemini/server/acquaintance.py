@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gatemini.backends.base import INTERNAL_ERROR, AskFn, RpcError
@@ -45,6 +46,8 @@ class Acquaintance:
         elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             info = ctx.session.client_params
             self._know(ctx, ctx.session.client_capabilities, None if info is None else info.client_info.name)
+        elif ctx.session.client_params is None:
+            return await _too_early(ctx, call_next)
         return await call_next(ctx)
 
     def _know(self, ctx: Context, capabilities: types.ClientCapabilities | None, name: str | None) -> None:
@@ -71,3 +74,14 @@ class Acquaintance:
             return await ask(method, params)
 
         return once_initialized
+
+
+async def _too_early(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Before a handshake the SDK serves hardly anything, and does not say why."""
+    try:
+        return await call_next(ctx)
+    except MCPError as exc:
+        if exc.error.code != types.INVALID_PARAMS:
+            raise
+        text = f"{ctx.method} came before `initialize`: shake hands first, or send the envelope of 2026-07-28"
+        raise MCPError(code=types.INVALID_REQUEST, message=text) from exc

@@ -22,7 +22,7 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, jsonrpc_message_adapter
+from mcp_types import INVALID_REQUEST, JSONRPCNotification, jsonrpc_message_adapter
 
 from gatemini.server.descriptors import Wire
 from gatemini.server.shortcut import Shortcut
@@ -40,6 +40,9 @@ REFUSED_LOOK = 64 * 1024
 
 _ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,15}(?![0-9.eE])|"(?:[^"\\\\]|\\\\.){0,200}")')
 
+NOTIFICATION = "notifications/"
+"""What the method of every notification begins with."""
+
 PIPE_BUF = 4096
 """What POSIX promises a writable pipe takes without blocking."""
 
@@ -56,6 +59,8 @@ class LineWriter:
         self._writing = threading.Lock()
         self.gone = False
         """Whether the client no longer reads."""
+        self.lost = anyio.Event()
+        """The same for whoever waits for it."""
 
     def send_now(self, line: bytes) -> bool:
         """Write a line if that cannot block; whether it was written."""
@@ -67,6 +72,8 @@ class LineWriter:
         async with self._turn:
             if not self.gone and not self._write_now(line):
                 await anyio.to_thread.run_sync(self._write_all, line, abandon_on_cancel=True)
+        if self.gone:
+            self.lost.set()
 
     def _write_now(self, line: bytes) -> bool:
         if len(line) > PIPE_BUF or self._writing.locked() or not _writable_now(self._fd):
@@ -75,6 +82,7 @@ class LineWriter:
             os.write(self._fd, line)
         except OSError as exc:
             self._lost(exc)
+            self.lost.set()
         return True
 
     def _write_all(self, line: bytes) -> None:
@@ -124,17 +132,36 @@ class SdkLines:
 
 @asynccontextmanager
 async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[ReadStream, SdkLines]]:
-    """Streams of what the `shortcut` does not serve; the read stream ends when the client closes stdin."""
+    """Streams of what the `shortcut` does not serve; the read stream ends when the client closes stdin or stdout."""
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     lines = LineWriter(wire.stdout)
     async with anyio.create_task_group() as group:
         shortcut.attach(group, lines)
-        group.start_soon(_read_lines, wire.stdin, shortcut, incoming, lines)
+        reading = anyio.CancelScope()
+        group.start_soon(_read_until_lost, wire.stdin, shortcut, incoming, lines, reading)
+        group.start_soon(_watch, lines, reading)
         try:
             yield read_stream, SdkLines(lines)
         finally:
             group.cancel_scope.cancel()
             read_stream.close()
+
+
+async def _read_until_lost(
+    fd: int,
+    shortcut: Shortcut,
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    answers: LineWriter,
+    reading: anyio.CancelScope,
+) -> None:
+    with reading:
+        await _read_lines(fd, shortcut, incoming, answers)
+
+
+async def _watch(lines: LineWriter, reading: anyio.CancelScope) -> None:
+    """A client that no longer reads is gone, even where something else keeps our stdin open."""
+    await lines.lost.wait()
+    reading.cancel()
 
 
 async def _read_lines(
@@ -175,6 +202,9 @@ async def _deliver(
     if not line.strip():
         return
     text = line.decode("utf-8", "replace")
+    if text.lstrip().startswith("["):
+        await _deliver_batch(text, incoming, answers)
+        return
     try:
         message = jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValueError:  # pydantic's ValidationError is one
@@ -183,7 +213,35 @@ async def _deliver(
         except (ValueError, RecursionError):
             await _refuse(text, answers)
             return
+    if isinstance(message, JSONRPCNotification) and not message.method.startswith(NOTIFICATION):
+        await _refuse_id(text, answers)
+        return
     await incoming.send(SessionMessage(message))
+
+
+async def _deliver_batch(
+    text: str, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
+) -> None:
+    """An array of messages, which one revision (2025-03-26) has: each is taken, and answered, by itself."""
+    try:
+        batch = json.loads(text)
+    except (ValueError, RecursionError):
+        await _refuse(text, answers)
+        return
+    for message in batch:
+        if isinstance(message, dict):
+            await _deliver(json.dumps(message).encode(), incoming, answers)
+        else:
+            logger.warning("not a JSON-RPC message in a batch: %.200r", message)
+
+
+async def _refuse_id(text: str, answers: LineWriter) -> None:
+    """A request whose id is none, or neither text nor a whole number; the SDK would take it for a notification."""
+    ident = json.loads(text).get("id")
+    logger.warning("a request without a valid id: %.200r", text)
+    error = {"code": INVALID_REQUEST, "message": "the id of a request is a string or an integer"}
+    told = ident if isinstance(ident, float) else None
+    await answers.send(json.dumps({"jsonrpc": "2.0", "id": told, "error": error}).encode() + b"\n")
 
 
 def _well_formed(text: str) -> str:
