@@ -292,6 +292,14 @@ class Registry:
             return ToolNotFound(
                 f"there is no tool '{shown}'; {verb} {listed}{starting}", hint=f"Use {names}."
             )
+        space = name.strip().rstrip(".")
+        if space in self._members or space in self._backends:
+            tools = [t.qualified for t in self.backend_tools(space)]
+            some = _listed(tools[:CLOSEST]) + _more(len(tools) - CLOSEST)
+            return ToolNotFound(
+                f"there is no tool '{shown}'; '{short_name(space)}' is a backend",
+                hint=f"Its tools: {some}." if tools else "It has listed no tools.",
+            )
         close = self._close_tools(name, backend if known_backend else None)
         hint = f"Did you mean {_listed(close)}?" if close else "Call search_tools with what you want to do."
         place = f"backend '{short_name(backend)}' has no tool '{short_name(bare)}'"

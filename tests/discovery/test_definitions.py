@@ -87,3 +87,8 @@ def test_an_unknown_client_gets_the_default_budget() -> None:
 
 def test_a_client_known_to_take_all_gets_all() -> None:
     assert budget_for("Gatemini-cli").result_chars >= 200_000
+
+
+def test_a_backend_that_has_not_listed_yet_is_named_without_a_count() -> None:
+    text = tool_definitions([("exa", 2), ("slow", 0)])[0]["description"]
+    assert text.endswith("Backends (tools): exa (2), slow.")

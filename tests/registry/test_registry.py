@@ -231,3 +231,11 @@ def test_any_order_of_changes_ends_in_the_same_registry(
     assert dict(stepwise.expressions()) == dict(fresh.expressions())
     for tool in fresh.tools():
         assert stepwise.resolve(tool.qualified) == tool
+
+
+@pytest.mark.parametrize("asked", ["exa", "exa.", " exa "])
+def test_a_backend_asked_for_as_a_tool_answers_with_its_tools(registry: Registry, asked: str) -> None:
+    with pytest.raises(ToolNotFound) as caught:
+        registry.resolve(asked)
+    assert "'exa' is a backend" in caught.value.message
+    assert caught.value.hint == "Its tools: exa.fetch_page, exa.search."

@@ -34,8 +34,8 @@ USAGE_CAP = 2.0
 """Most that a habit can lift a score (about 27 uses)."""
 DISTINCTIVE = 3
 """Terms per backend in `try_also`."""
-MEANING_CHARS = 500
-"""Of a query that its vector is made of: an encoder reads little more, and 2,000 emoji would cost it 0.1 s."""
+MEANING_CHARS = 1_000
+"""Of a query that its vector is made of: an encoder reads little more, and 2,000 emoji would cost it a tenth of a second."""
 _TELLING = 24
 """Terms ranked per backend: more than a query can use up."""
 _LONGEST_TERM = 30

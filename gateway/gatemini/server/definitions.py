@@ -170,7 +170,8 @@ def _inventory(inventory: Sequence[tuple[str, int]]) -> str:
     shown: list[str] = []
     used = 0
     for name, count in ordered:
-        entry = f"{shorten(one_line(name), 40)} ({count})"
+        # None known yet: the backend is still connecting for the first time, which is not the same as having none.
+        entry = shorten(one_line(name), 40) + (f" ({count})" if count else "")
         used += len(entry.encode()) + 2
         if used > INVENTORY_CHARS:
             break
