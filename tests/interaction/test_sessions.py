@@ -1,0 +1,93 @@
+"""Sessions of one gateway: each has its own instance of a dedicated backend, and nothing of it outlives it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from fixtures.direct import DEMO_SERVER
+from fixtures.running import running_app
+from gatemini.app import App
+from gatemini.server.session import Session
+
+pytestmark = pytest.mark.anyio
+
+DEMO = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "instance_mode": "dedicated"}
+
+
+@asynccontextmanager
+async def gateway(tmp_path: Path, **pool: Any) -> AsyncIterator[App]:
+    settings = {"replenish_delay": "10ms", **pool}
+    async with running_app(tmp_path, {"demo": {**DEMO, "pool": settings}}) as app:
+        yield app
+
+
+async def value(app: App, session: Session, code: str) -> Any:
+    result = await app.surface(session).call_tool("call_tool_chain", {"code": code})
+    assert not result["isError"], result["content"][0]["text"]
+    return json.loads(result["content"][0]["text"])
+
+
+async def test_two_sessions_see_their_own_state_in_every_tier(tmp_path: Path) -> None:
+    stats = [
+        '{"tool": "demo.stats", "arguments": {}}',
+        "demo.stats({})",
+        "const s = await demo.stats({}); return s;",
+    ]
+    async with gateway(tmp_path) as app:
+        one, two = app.new_session(), app.new_session()
+        await value(app, one, "return await demo.write({ key: 'a', value: 1 });")
+        for code in stats:
+            assert (await value(app, one, code))["written"] == {"a": 1}
+            assert (await value(app, two, code))["written"] == {}
+
+
+async def test_the_end_of_a_session_ends_its_instance_and_a_fresh_one_takes_its_place(tmp_path: Path) -> None:
+    async with gateway(tmp_path, min_idle=1) as app:
+        session = app.new_session()
+        await value(app, session, "return await demo.write({ key: 'a', value: 1 });")
+        with anyio.fail_after(20):
+            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.01)
+        before = {child.pid for child in psutil.Process().children(recursive=True)}
+        app.end_session(session)
+        with anyio.fail_after(20):
+            while before <= {child.pid for child in psutil.Process().children(recursive=True)}:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.01)
+        assert (await value(app, app.new_session(), "return await demo.stats({});"))["written"] == {}
+
+
+async def test_a_session_too_many_is_told_which_limit_it_met(tmp_path: Path) -> None:
+    async with gateway(tmp_path, min_idle=0, max_instances=1, acquire_timeout="50ms") as app:
+        one, two = app.new_session(), app.new_session()
+        await value(app, one, "return await demo.stats({});")
+        refused = await app.surface(two).call_tool(
+            "call_tool_chain", {"code": "return await demo.stats({});"}
+        )
+        assert refused["isError"]
+        assert "pool.max_instances" in refused["content"][0]["text"]
+        app.end_session(one)
+        with anyio.fail_after(20):
+            while (
+                await app.surface(two).call_tool("call_tool_chain", {"code": "return await demo.stats({});"})
+            )["isError"]:
+                pass
+
+
+async def test_http_has_no_instances_of_its_own_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = {"url": "http://127.0.0.1:9/mcp", "instance_mode": "dedicated"}
+    async with running_app(tmp_path, {"far": backend}) as app:
+        assert app.manager.status("far").instances is None
+    assert "instance_mode dedicated has no effect on streamable-http" in caplog.text
