@@ -201,6 +201,7 @@ class App:
 
     def end_session(self, session: Session) -> None:
         """A client's stay is over: nothing of it is kept, and its instances of dedicated backends are stopped."""
+        self.parking.end_session(session.id)
         self.clients.forget(session.id)
         self.manager.end_session(session.id)
         self.tracker.end_session(session.id)

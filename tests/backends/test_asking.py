@@ -10,7 +10,9 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import Bench, running_bench
+from fixtures.odd_http import OddHttp, Request, serving
 from gatemini.backends.base import Caller, RpcError
+from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendProtocol, BackendTimeout
 
 pytestmark = pytest.mark.anyio
@@ -133,3 +135,72 @@ async def test_what_a_backend_logs_is_handed_on(tmp_path: Path) -> None:
         params = {"level": "warning", "data": {"x": 1}}
         await bench.value("notify", {"method": "notifications/message", "params": params})
     assert logged == [("odd", "warning", {"x": 1})]
+
+
+async def test_an_http_backend_says_by_the_stream_whose_question_it_is(bench: Bench) -> None:
+    """Several clients have calls open; the question comes in the response to one of them."""
+    given: dict[Any, Json] = {}
+    answered = anyio.Event()
+
+    async def asks(request: Request) -> None:
+        await request.begin_events()
+        name = request.message["params"]["arguments"]["name"]
+        question = {"jsonrpc": "2.0", "id": f"q-{name}", "method": "elicitation/create", "params": {}}
+        await request.event(question)
+        with anyio.fail_after(5):
+            while f"q-{name}" not in given:
+                await answered.wait()
+        await request.event(
+            request.reply({"content": [{"type": "text", "text": json.dumps(given[f"q-{name}"])}]})
+        )
+
+    async def take(request: Request) -> None:
+        nonlocal answered
+        await request.answer(202)
+        given[request.message["id"]] = request.message["result"]
+        before, answered = answered, anyio.Event()
+        before.set()
+
+    async def answer_as(name: str) -> None:
+        async def answer(_method: str, _params: Json) -> Json:
+            return {"i am": name}
+
+        assert await call(bench, "echo", {"name": name}, session=name, ask=answer) == {"i am": name}
+
+    async with serving(OddHttp({"echo": asks, "reply": take})) as server:
+        bench.manager.add(BackendConfig.model_validate({"name": "odd", "url": server.url}))
+        await bench.manager.wait_ready("odd", 10)
+        async with anyio.create_task_group() as tasks:
+            for name in "abc":
+                tasks.start_soon(answer_as, name)
+
+
+async def test_two_chains_of_one_client_are_no_two_clients(bench: Bench) -> None:
+    await bench.odd()
+
+    async def answer(_method: str, _params: Json) -> Json:
+        return {"action": "accept"}
+
+    async with anyio.create_task_group() as tasks:
+        waiting = Caller(session="s", ask=answer)
+        tasks.start_soon(lambda: bench.manager.call_tool("odd", "hang", {}, timeout=60, caller=waiting))
+        await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
+        reply = await call(bench, "ask", {"method": "elicitation/create"}, session="s", ask=answer)
+        assert reply["result"] == {"action": "accept"}
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_client_that_cannot_be_asked_is_not_taken_for_one_that_can(bench: Bench) -> None:
+    """The question may be about the call of either."""
+    await bench.odd()
+
+    async def answer(_method: str, _params: Json) -> Json:
+        raise AssertionError("nobody knows whose question it is")
+
+    async with anyio.create_task_group() as tasks:
+        able = Caller(session="able", ask=answer)
+        tasks.start_soon(lambda: bench.manager.call_tool("odd", "hang", {}, timeout=60, caller=able))
+        await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
+        reply = await call(bench, "ask", {"method": "elicitation/create"}, session="unable")
+        assert "several clients" in reply["error"]["message"]
+        tasks.cancel_scope.cancel()

@@ -107,6 +107,16 @@ async def test_nobody_answering_in_time_cancels_the_chain(
     assert parking.waiting == 0
 
 
+async def test_the_end_of_its_session_is_the_end_of_a_parked_chain(parking: Parking) -> None:
+    stay, token = await parked(parking)
+    other, _ = await parked(parking, "another")
+    parking.end_session("s")
+    with anyio.fail_after(5):
+        await stay.finished.wait()
+    assert parking.take_up(token, "s") is None
+    assert (parking.waiting, other.finished.is_set()) == (1, False)
+
+
 async def test_a_call_that_is_cancelled_takes_its_chain_along(parking: Parking) -> None:
     begun = anyio.Event()
 

@@ -67,6 +67,16 @@ async def test_the_user_is_asked_in_mid_script_and_every_write_happens_once(
         assert (await chain_value(client, 'return await demo.confirm({ q: "four?" });'))["ok"] is False
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_it_is_the_same_where_guests_run_in_processes_of_their_own(tmp_path: Path, mode: Any) -> None:
+    top = {"sandbox": {"isolation": "process"}}
+    async with gateway(tmp_path, BACKENDS, top=top, mode=mode, elicitation_callback=User()) as client:
+        assert await chain_value(client, CODE) == "end"
+        found = await stats(client)
+        assert (found["writes"], list(found["written"])) == (2, ["a", "b"])
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_that_cannot_be_asked_gets_an_error_that_says_so(tmp_path: Path, mode: Any) -> None:
     async with gateway(tmp_path, BACKENDS, mode=mode) as client:

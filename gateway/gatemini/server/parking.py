@@ -180,6 +180,12 @@ class Parking:
                 await stay.taken_up.wait()
             self._forget(stay)
 
+    def end_session(self, session: str) -> None:
+        """A client's stay is over: nobody will answer what its parked chains want to know."""
+        for stay in [stay for stay in self._parked.values() if stay.session == session]:
+            stay.scope.cancel()
+            stay.taken_up.set()
+
     def _forget(self, stay: Stay) -> None:
         for token in [token for token, parked in self._parked.items() if parked is stay]:
             del self._parked[token]
