@@ -153,7 +153,7 @@ class App:
         """
         environ = dict(os.environ if environ is None else environ)
         load = functools.partial(load_config, config_path, environ=environ)
-        loaded = load()
+        loaded = await anyio.to_thread.run_sync(load)
         cache = Cache(loaded.config.cache_path)
         await anyio.to_thread.run_sync(cache.load)
         redactor = redactor or Redactor()

@@ -7,7 +7,9 @@ import json
 import re
 from pathlib import Path
 
+import keyring
 import pytest
+from keyrings.alt.file import PlaintextKeyring
 
 from fixtures.command_line import Run
 from gatemini.cli.starter import STARTER
@@ -136,7 +138,7 @@ def test_secrets_are_kept_listed_by_name_and_forgotten(
     assert run("secret", "set", "token").code == 0
     assert run("config", "check").code == 0
     listed = run("secret", "list", "--json")
-    assert listed.json == {"names": ["token"]}
+    assert listed.json == {"names": ["token"], "keyring": []}
     assert run("secret", "remove", "token").code == 0
     assert run("secret", "remove", "token").code == 1
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
@@ -167,3 +169,25 @@ def test_the_commented_parts_of_the_starter_are_valid_too(
     answer = run("config", "check", "--json").json
     assert answer["problems"] == []
     assert answer["backends"] == ["clock", "files", "search", "c"]
+
+
+def test_a_value_kept_in_the_keychain_reaches_the_configuration(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, backend = keyring.get_keyring(), PlaintextKeyring()
+    backend.file_path = str(home / "keyring.cfg")
+    keyring.set_keyring(backend)
+    try:
+        configured(home, "backends: {a: {command: x, args: ['secretref:keyring:gh']}}\n")
+        assert "gatemini secret set --keyring gh" in run("config", "check").out
+        monkeypatch.setattr("sys.stdin", io.StringIO("value-one\n"))
+        assert "secretref:keyring:gh" in run("secret", "set", "--keyring", "gh").out
+        assert run("config", "check").code == 0
+        shown = run("config", "show").out
+        assert "value-one" not in shown
+        assert run("secret", "list").out == "gh (keychain)\n"
+        assert run("secret", "remove", "--keyring", "gh").code == 0
+        assert run("secret", "remove", "--keyring", "gh").code == 1
+        assert run("config", "check").code == 1
+    finally:
+        keyring.set_keyring(before)

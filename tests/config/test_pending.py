@@ -20,8 +20,9 @@ Load = Callable[..., Loaded]
 SOURCE = Path(gatemini.__file__).parent
 ELSEWHERE = ("config", "cli")
 READ_BY_THE_LOADER = frozenset(
-    ("backends", "include", "secrets", "redact", "exec_allow", "exec_timeout", "strict", "name", "disabled")
-)
+    ("backends", "include", "secrets", "redact", "exec_allow", "exec_timeout", "strict", "name", "disabled",
+     "keyring", "vault", "bws", "service", "address", "token", "mount", "ca_file", "enabled", "access_token", "server_url")
+)  # fmt: skip
 """Keys whose reader is the loader itself, or that it hands on as a whole."""
 
 

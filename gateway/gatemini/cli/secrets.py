@@ -1,19 +1,22 @@
-"""`gatemini secret set | list | remove`: values for `${input:NAME}`, one private file each.
+"""`gatemini secret set | list | remove`: values for `${input:NAME}`, one private file each, or in the OS keychain.
 
 Values are read from a hidden prompt or stdin, never from the command line, where other users could see them.
-Above: main. Below: config.store.
+Above: main. Below: config.store, config.keychain.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gatemini.cli import shell
-from gatemini.config.load import STORE, config_directory
+from gatemini.config.keychain import KEYCHAIN_NAMES, Keychain, keyring_settings
+from gatemini.config.load import STORE, config_directory, find_config
 from gatemini.config.store import SecretStore
 from gatemini.errors import InvalidRequest
 
@@ -27,15 +30,31 @@ def start(words: Sequence[str]) -> int:
     return shell.start(app, words)
 
 
+IN_KEYCHAIN = Annotated[
+    bool, typer.Option("--keyring", help="In the OS keychain, for secretref:keyring:NAME.")
+]
+
+
 def _store() -> SecretStore:
     return SecretStore(config_directory() / STORE)
 
 
+def _keychain(config: Path | None) -> Keychain:
+    """The keychain under the service that the configuration names, if there is one."""
+    directory = config_directory()
+    settings = keyring_settings(find_config(config, os.environ, directory))
+    return Keychain(settings, directory / KEYCHAIN_NAMES)
+
+
 @secret_app.command(name="set")
-def put(name: Name, as_json: shell.JSON = False) -> None:
+def put(
+    name: Name, keyring: IN_KEYCHAIN = False, config: shell.CONFIG = None, as_json: shell.JSON = False
+) -> None:
     """Keep a value; it is asked for, or read from stdin when that is no terminal."""
     store = _store()
-    store.path(name)
+    keychain = _keychain(config) if keyring else None
+    if keychain is None:
+        store.path(name)
     value = (
         typer.prompt(name, hide_input=True, err=True)
         if sys.stdin.isatty()
@@ -43,27 +62,34 @@ def put(name: Name, as_json: shell.JSON = False) -> None:
     )
     if not value:
         raise InvalidRequest("the value is empty", hint=f"printf %s VALUE | gatemini secret set {name}")
-    path = store.put(name, value)
-    if as_json:
-        shell.emit({"ok": True, "name": name, "path": str(path)})
+    if keychain is not None:
+        service = keychain.put(name, value)
+        where, written = {"service": service}, f"secretref:keyring:{name}"
     else:
-        shell.say(f"kept; write ${{input:{name}}} in the configuration")
+        where, written = {"path": str(store.put(name, value))}, f"${{input:{name}}}"
+    if as_json:
+        shell.emit({"ok": True, "name": name, **where})
+    else:
+        shell.say(f"kept; write {written} in the configuration")
 
 
 @secret_app.command(name="list")
-def names(as_json: shell.JSON = False) -> None:
+def names(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
     """The names of stored values, never the values."""
-    found = _store().names()
+    found, kept = _store().names(), _keychain(config).names()
     if as_json:
-        shell.emit({"names": found})
+        shell.emit({"names": found, "keyring": kept})
     else:
-        shell.say("\n".join(found) if found else "nothing is stored")
+        lines = [*found, *(f"{name} (keychain)" for name in kept)]
+        shell.say("\n".join(lines) if lines else "nothing is stored")
 
 
 @secret_app.command()
-def remove(name: Name, as_json: shell.JSON = False) -> None:
+def remove(
+    name: Name, keyring: IN_KEYCHAIN = False, config: shell.CONFIG = None, as_json: shell.JSON = False
+) -> None:
     """Forget a value."""
-    if not _store().remove(name):
+    if not (_keychain(config).remove(name) if keyring else _store().remove(name)):
         raise InvalidRequest(f"there is no stored value {name}", hint="gatemini secret list")
     if as_json:
         shell.emit({"ok": True, "name": name})

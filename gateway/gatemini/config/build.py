@@ -30,7 +30,8 @@ from gatemini.config.interpolate import (
 )
 from gatemini.config.pending import pending_in_backend
 from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
-from gatemini.config.secrets import SecretResolver, SecretText, SecretUnavailable, is_ordinary, read_private
+from gatemini.config.providers import SecretUnavailable
+from gatemini.config.secrets import SecretResolver, SecretText, is_ordinary, read_private
 from gatemini.errors import ConfigError
 
 _SECRET_PLACES = frozenset(("env", "headers"))

@@ -118,7 +118,12 @@ def key_tables() -> str:
 
 def _sections(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(how a file writes it, definition) of everything below the first two tables."""
-    for prefix, owner in (("backends.<name>.", "BackendConfig"), ("", ""), ("sandbox.", "SandboxConfig")):
+    for prefix, owner in (
+        ("backends.<name>.", "BackendConfig"),
+        ("", ""),
+        ("sandbox.", "SandboxConfig"),
+        ("secrets.", "SecretsConfig"),
+    ):
         properties = schema["$defs"][owner]["properties"] if owner else schema["properties"]
         for key, value in properties.items():
             if key == "backends":

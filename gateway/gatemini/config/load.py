@@ -353,6 +353,14 @@ class _Loading:
         backends: dict[str, BackendConfig] = {n: b.config for n, b in built.items() if b.config is not None}
         secrets = [pair for one in built.values() for pair in one.secrets]
         secrets += [(name, self.environ[name]) for name in settings.redact if self.environ.get(name)]
+        secrets += [
+            (name, value)
+            for name, value in (
+                ("VAULT_TOKEN", settings.vault.token or self.environ.get("VAULT_TOKEN")),
+                ("BWS_ACCESS_TOKEN", settings.bws.access_token or self.environ.get("BWS_ACCESS_TOKEN")),
+            )
+            if value
+        ]
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),

@@ -214,6 +214,45 @@ class ResultsConfig(Strict):
     """A result nobody reads for so long is dropped."""
 
 
+class KeyringConfig(Strict):
+    """`secretref:keyring:NAME`: the OS keychain."""
+
+    service: str = Field(default="gatemini", min_length=1)
+    """The service of names that stand alone; `SERVICE/NAME` names its own."""
+
+
+class VaultConfig(Strict):
+    """`secretref:vault:PATH#FIELD`: HashiCorp Vault, KV version 2."""
+
+    address: str | None = None
+    """Else VAULT_ADDR."""
+    token: str | None = Field(default=None, repr=False)
+    """Else VAULT_TOKEN."""
+    namespace: str | None = None
+    """Else VAULT_NAMESPACE."""
+    mount: str = Field(default="secret", min_length=1)
+    """Where the engine is mounted."""
+    ca_file: str | None = None
+    """Certificates to trust; else VAULT_CACERT."""
+    timeout: Annotated[Duration, Field(le=60)] = 10.0
+    """One answer at most."""
+
+
+class BwsConfig(Strict):
+    """`secretref:bws:…`: Bitwarden Secrets Manager, by its command line `bws`."""
+
+    enabled: bool = False
+    """Ask Bitwarden; else the last part of a path is read as a variable."""
+    command: str = Field(default="bws", min_length=1)
+    """The program."""
+    access_token: str | None = Field(default=None, repr=False)
+    """Else BWS_ACCESS_TOKEN."""
+    server_url: str | None = None
+    """A server of your own; else the program's default."""
+    timeout: Annotated[Duration, Field(le=60)] = 15.0
+    """One answer at most."""
+
+
 class SecretsConfig(Strict):
     """`redact`: further variables to hide; `exec_allow`: commands `secretref:exec:` may run."""
 
@@ -225,6 +264,12 @@ class SecretsConfig(Strict):
     """One such command at most."""
     strict: bool = False
     """Make an unresolved variable or secret stop the start."""
+    keyring: KeyringConfig = KeyringConfig()
+    """The OS keychain."""
+    vault: VaultConfig = VaultConfig()
+    """HashiCorp Vault."""
+    bws: BwsConfig = BwsConfig()
+    """Bitwarden Secrets Manager."""
 
 
 class Config(Strict):

@@ -1,8 +1,8 @@
 """Secrets: where `secretref:` values come from, the text type that does not print itself, and redaction.
 
-Providers built: `env`, `file` (private files only), `exec` (commands on `secrets.exec_allow`), and `bws` in
-its disabled form (the last path segment is read as a variable). Above: load, app (redaction of all that
-leaves). Below: the file system and, for `exec`, one bounded child process.
+Providers: `env`, `file` (private files only), `exec` (commands on `secrets.exec_allow`), `keyring`, `vault` and
+`bws` (whose last path segment is read as a variable while it is not enabled). Above: load, app (redaction of all
+that leaves). Below: providers, the file system.
 """
 
 from __future__ import annotations
@@ -13,25 +13,31 @@ import os
 import re
 import shlex
 import stat
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from gatemini.config.providers import (
+    MAX_SECRET_BYTES,
+    Bitwarden,
+    SecretUnavailable,
+    Vault,
+    read_keychain,
+    run_command,
+    secret_text,
+)
 from gatemini.config.schema import SecretsConfig
 
 MIN_REDACTED = 6
 """Shorter values occur by chance in any text; hiding them would only garble answers."""
 _MIN_LINE = 12
 """Lines of a multi-line secret (a key file) are hidden one by one from this length on."""
-_MAX_SECRET_BYTES = 1 << 20
 _MAX_NAME = 60
 _REFERENCE = re.compile(r"secretref:([A-Za-z][A-Za-z0-9_-]*):([^\s&\"'<>]+)")
 _WHOLE = re.compile(r"secretref:([A-Za-z][A-Za-z0-9_-]*):(.+)\Z", re.DOTALL)
-_LATER = {"keyring": "the OS keychain", "vault": "HashiCorp Vault"}
-PROVIDERS = ("env", "file", "exec", "bws")
+PROVIDERS = ("env", "file", "exec", "keyring", "vault", "bws")
 _SECRET_WORD = re.compile(
     r"(?:^|[_\-.])(?:token|secret|password|passwd|pwd|passphrase|credentials?|auth|authorization|bearer|cookie|"
     r"(?:api|access|private|secret|auth|license|subscription|encryption|signing)[_\-.]?key|apikey|key|pat|dsn)(?:$|[_\-.])",
@@ -50,14 +56,6 @@ class SecretText(str):
 
     def __repr__(self) -> str:
         return "'«secret»'"
-
-
-class SecretUnavailable(Exception):
-    """A reference that cannot be resolved: why, and what to do. Never holds a value."""
-
-    def __init__(self, message: str, remedy: str = "") -> None:
-        super().__init__(message)
-        self.message, self.remedy = message, remedy
 
 
 def looks_secret(name: str) -> bool:
@@ -80,6 +78,12 @@ class SecretResolver:
     base: Path
     home: Path
     _known: dict[str, str | SecretUnavailable] = field(default_factory=dict)
+    _vault: Vault = field(init=False)
+    _bitwarden: Bitwarden = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._vault = Vault(self.settings.vault, self.environ)
+        self._bitwarden = Bitwarden(self.settings.bws, self.environ)
 
     def resolve(self, text: str) -> tuple[str, list[tuple[str, str]]]:
         """The text with its references replaced, and (name, value) of each. Raises `SecretUnavailable`."""
@@ -118,16 +122,18 @@ class SecretResolver:
     def _ask(self, provider: str, path: str) -> str:
         if provider == "env":
             return self._variable(path, path)
-        if provider == "bws":
+        if provider == "bws" and not self.settings.bws.enabled:
             return self._variable(path.rstrip("/").rsplit("/", 1)[-1], path)
+        if provider == "bws":
+            return self._bitwarden.read(path)
+        if provider == "keyring":
+            return read_keychain(self.settings.keyring, path)
+        if provider == "vault":
+            return self._vault.read(path)
         if provider == "file":
             return self._file(path)
         if provider == "exec":
             return self._exec(path)
-        if provider in _LATER:
-            raise SecretUnavailable(
-                f"secrets from {_LATER[provider]} ({provider}) are not built yet", _providers()
-            )
         raise SecretUnavailable(f"unknown secret provider {provider}", _providers())
 
     def _variable(self, name: str, path: str) -> str:
@@ -152,35 +158,8 @@ class SecretResolver:
                 f"the command {words[0] if words else ''!r} is not on the list secrets.exec_allow",
                 "Add the command, or its first words, to secrets.exec_allow",
             )
-        return _run(words, self.environ, self.settings.exec_timeout)
-
-
-def _run(words: list[str], environ: Mapping[str, str], seconds: float) -> str:
-    """stdout of an allowed command, without its last newline; bounded in time."""
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell; the owner's allowlist names the command
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            env=dict(environ),
-            check=False,
-        )
-    except FileNotFoundError:
-        raise SecretUnavailable(f"{words[0]} was not found", "Install it, or give its full path") from None
-    except subprocess.TimeoutExpired:
-        raise SecretUnavailable(
-            f"{words[0]} gave no answer within {seconds:g} s", "Raise secrets.exec_timeout"
-        ) from None
-    except OSError as error:
-        raise SecretUnavailable(f"{words[0]} could not be started: {os.strerror(error.errno or 0)}") from None
-    if done.returncode != 0:
-        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        said = f": {last[0][:200]}" if last else ""
-        raise SecretUnavailable(
-            f"{words[0]} ended with exit code {done.returncode}{said}", "Run it by hand to see why"
-        )
-    return _text(done.stdout, words[0])
+        said = run_command(words, self.environ, self.settings.exec_timeout, "secrets.exec_timeout")
+        return secret_text(said, words[0])
 
 
 def read_private(file: Path) -> str:
@@ -191,14 +170,14 @@ def read_private(file: Path) -> str:
             raise SecretUnavailable(f"{file} is not a regular file", "Name a file")
         if os.name == "posix":
             _must_be_private(file, info)
-        data = file.read_bytes() if info.st_size <= _MAX_SECRET_BYTES else b""
+        data = file.read_bytes() if info.st_size <= MAX_SECRET_BYTES else b""
     except FileNotFoundError:
         raise SecretUnavailable(f"there is no file {file}", "Create it with mode 0600") from None
     except OSError as error:
         raise SecretUnavailable(
             f"{file} cannot be read: {os.strerror(error.errno or 0)}", f"chmod 600 {file}"
         ) from None
-    return _text(data, str(file))
+    return secret_text(data, str(file))
 
 
 def _must_be_private(file: Path, info: os.stat_result) -> None:
@@ -209,17 +188,6 @@ def _must_be_private(file: Path, info: os.stat_result) -> None:
         raise SecretUnavailable(
             f"{file} belongs to another user", f"chown it to yourself, then chmod 600 {file}"
         )
-
-
-def _text(data: bytes, source: str) -> str:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise SecretUnavailable(f"{source} gave bytes that are no UTF-8 text") from None
-    text = text.removesuffix("\n").removesuffix("\r")
-    if not text or len(data) > _MAX_SECRET_BYTES:
-        raise SecretUnavailable(f"{source} gave {'nothing' if not text else 'more than 1 MiB'}")
-    return text
 
 
 def _providers() -> str:
