@@ -11,18 +11,19 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib import metadata
 
-import anyio
 from rich.console import Console
 from tests.benchmarks import gateway
 from tests.benchmarks.measure import Outcome, show
 
-SCENARIOS: dict[str, Callable[[int], Awaitable[Outcome]]] = {
+SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "hop": gateway.hop,
+    "hop_sdk": gateway.hop_sdk,
     "inprocess": gateway.inprocess,
     "codemode": gateway.codemode,
+    "codemode_sdk": gateway.codemode_sdk,
 }
 
 ROUNDS = 30
@@ -41,7 +42,7 @@ def main(argv: list[str]) -> int:
     unknown = [name for name in options.names if name not in SCENARIOS]
     if unknown or options.rounds < 1:
         parser.error(f"unknown scenario: {', '.join(unknown)}" if unknown else "--rounds must be at least 1")
-    outcomes = {name: anyio.run(SCENARIOS[name], options.rounds) for name in options.names or SCENARIOS}
+    outcomes = {name: SCENARIOS[name](options.rounds) for name in options.names or SCENARIOS}
     if options.json:
         print(json.dumps({"where": where(), **{name: o.as_json() for name, o in outcomes.items()}}, indent=2))
     else:

@@ -7,10 +7,12 @@ time and measures them in turns.
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from tests.benchmarks.contestants import (
+    PLAIN_SERVER,
     PYTHON_BACKEND,
-    STDIO_BACKEND,
+    SDK_SERVER,
     chain,
     direct,
     echo,
@@ -18,6 +20,7 @@ from tests.benchmarks.contestants import (
     fastmcp,
     gatemini,
     json_call,
+    stdio_backend,
 )
 from tests.benchmarks.measure import Figure, Outcome, Ratio, Run, take_turns
 
@@ -60,25 +63,40 @@ def python_parallel(calls: int) -> str:
     )
 
 
-async def hop(rounds: int) -> Outcome:
+def hop(rounds: int) -> Outcome:
     """What one JSON call pays for going through the gateway, beside what FastMCP's proxy adds."""
-    async with direct() as straight, gatemini(STDIO_BACKEND) as gate, fastmcp("proxy") as proxy:
+    return _hop("hop", PLAIN_SERVER, rounds)
+
+
+def hop_sdk(rounds: int) -> Outcome:
+    """The same to a backend that the SDK serves."""
+    return _hop("hop_sdk", SDK_SERVER, rounds)
+
+
+def _hop(scenario: str, server: Path, rounds: int) -> Outcome:
+    with (
+        direct(server) as straight,
+        gatemini(stdio_backend(server)) as gate,
+        fastmcp("proxy", server) as proxy,
+    ):
         contestants: dict[str, Run] = {
             "direct": partial(echo, straight, 1),
             "gatemini": partial(json_call, gate, 1),
             "fastmcp proxy": partial(echo, proxy, 1),
         }
-        figures = await take_turns("hop", contestants, rounds, repeat=SHORT)
+        figures = take_turns(scenario, contestants, rounds, repeat=SHORT)
     base = figures["direct"].median_ms
     ours, theirs = figures["gatemini"].median_ms - base, figures["fastmcp proxy"].median_ms - base
     ratio = ours / theirs if theirs > 0 else float("inf")
     meaning = f"time added by gatemini ({ours:.2f} ms) / by FastMCP's proxy ({theirs:.2f} ms)"
-    return Outcome(tuple(figures.values()), (Ratio("hop", meaning, round(ratio, 3), "<= 0.5", ratio <= 0.5),))
+    return Outcome(
+        tuple(figures.values()), (Ratio(scenario, meaning, round(ratio, 3), "<= 0.5", ratio <= 0.5),)
+    )
 
 
-async def inprocess(rounds: int) -> Outcome:
+def inprocess(rounds: int) -> Outcome:
     """Chains in the sandbox with 0, 1 and 100 calls to a backend in the gateway's own process."""
-    async with gatemini(PYTHON_BACKEND) as gate:
+    with gatemini(PYTHON_BACKEND) as gate:
         short: dict[str, Run] = {
             "empty chain": partial(chain, gate, EMPTY, 2),
             "1 call": partial(chain, gate, ONE, 1),
@@ -87,13 +105,22 @@ async def inprocess(rounds: int) -> Outcome:
             "100 sequential": partial(chain, gate, sequential(100), 4950),
             "100 parallel": partial(chain, gate, parallel(100), 4950),
         }
-        figures = await take_turns("inprocess", short, rounds, repeat=SHORT)
-        figures |= await take_turns("inprocess", long, rounds)
+        figures = take_turns("inprocess", short, rounds, repeat=SHORT)
+        figures |= take_turns("inprocess", long, rounds)
     return Outcome(tuple(figures.values()))
 
 
-async def codemode(rounds: int) -> Outcome:
+def codemode(rounds: int) -> Outcome:
     """Whole programs over stdio against FastMCP's code mode, both on the same stdio backend."""
+    return _codemode("codemode", PLAIN_SERVER, rounds)
+
+
+def codemode_sdk(rounds: int) -> Outcome:
+    """The same with a backend that the SDK serves, whose own time both pay."""
+    return _codemode("codemode_sdk", SDK_SERVER, rounds)
+
+
+def _codemode(name: str, server: Path, rounds: int) -> Outcome:
     programs: list[tuple[str, str, str, int, float, int]] = [
         ("empty", EMPTY, PYTHON_EMPTY, 2, 3, SHORT),
         ("1 call", ONE, PYTHON_ONE, 1, 4, SHORT),
@@ -104,14 +131,14 @@ async def codemode(rounds: int) -> Outcome:
     ]
     figures: list[Figure] = []
     ratios: list[Ratio] = []
-    async with gatemini(STDIO_BACKEND) as gate, fastmcp("code") as rival:
-        for name, ours, theirs, expected, factor, repeat in programs:
-            scenario = f"codemode: {name}"
+    with gatemini(stdio_backend(server)) as gate, fastmcp("code", server) as rival:
+        for program, ours, theirs, expected, factor, repeat in programs:
+            scenario = f"{name}: {program}"
             contestants: dict[str, Run] = {
                 "gatemini": partial(chain, gate, ours, expected),
                 "fastmcp code mode": partial(execute, rival, theirs, expected),
             }
-            pair = await take_turns(scenario, contestants, rounds, repeat=repeat)
+            pair = take_turns(scenario, contestants, rounds, repeat=repeat)
             figures.extend(pair.values())
             ratio = pair["fastmcp code mode"].median_ms / pair["gatemini"].median_ms
             ratios.append(

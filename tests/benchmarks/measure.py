@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
@@ -19,7 +19,7 @@ from rich.table import Table
 WARM_UP_ROUNDS = 3
 """Rounds thrown away: imports on first use, caches, the first connection to a backend."""
 
-Run = Callable[[], Awaitable[object]]
+Run = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Outcome:
         return {"figures": [asdict(f) for f in self.figures], "ratios": [asdict(r) for r in self.ratios]}
 
 
-async def take_turns(
+def take_turns(
     scenario: str, contestants: dict[str, Run], rounds: int, *, repeat: int = 1
 ) -> dict[str, Figure]:
     """Time each contestant once per round, in rotating order so that none always follows the same one.
@@ -75,7 +75,7 @@ async def take_turns(
             run = contestants[name]
             started = time.perf_counter()
             for _ in range(repeat):
-                await run()
+                run()
             spent = (time.perf_counter() - started) * 1000 / repeat
             if round_ >= 0:
                 times[name].append(spent)
