@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from gatemini.model import Json
 
@@ -94,6 +94,20 @@ class _Calls:
     bytes: int = 0
 
 
+class _Recent(NamedTuple):
+    """One call to a backend, written out only when somebody asks: noting it has to cost nothing."""
+
+    tool: str
+    backend: str
+    when: datetime
+    ms: float
+    ok: bool
+    bytes: int
+
+    def told(self) -> Json:
+        return {**self._asdict(), "when": _stamp(self.when), "ms": round(self.ms, 3)}
+
+
 class Tracker:
     """One per process; sessions are counted apart and together."""
 
@@ -111,7 +125,7 @@ class Tracker:
         self._all = _Session(_stamp(now()))
         self._sessions: dict[str, _Session] = {}
         self._answers: deque[Json] = deque(maxlen=ANSWERS_KEPT)
-        self._recent: deque[Json] = deque(maxlen=RECENT_CALLS)
+        self._recent: deque[_Recent] = deque(maxlen=RECENT_CALLS)
         self._latency: dict[str, Histogram] = {}
         self._tools: dict[str, _Calls] = {}
         self._usage: dict[str, int] = {}
@@ -124,18 +138,14 @@ class Tracker:
     def record_call(self, tool: str, backend: str, ms: float, ok: bool, bytes_processed: int = 0) -> None:
         """One call to a backend; `tool` is the qualified name."""
         self._called += 1
-        self._recent.append(
-            {
-                "tool": tool,
-                "backend": backend,
-                "when": _stamp(self._now()),
-                "ms": round(ms, 3),
-                "ok": ok,
-                "bytes": bytes_processed,
-            }
-        )
-        self._latency.setdefault(backend, Histogram()).record(ms)
-        calls = self._tools.setdefault(tool, _Calls())
+        self._recent.append(_Recent(tool, backend, self._now(), ms, ok, bytes_processed))
+        latency = self._latency.get(backend)
+        if latency is None:
+            latency = self._latency[backend] = Histogram()
+        latency.record(ms)
+        calls = self._tools.get(tool)
+        if calls is None:
+            calls = self._tools[tool] = _Calls()
         calls.calls += 1
         calls.errors += not ok
         calls.bytes += bytes_processed
@@ -213,7 +223,7 @@ class Tracker:
     def recent(self, limit: int = 50) -> list[Json]:
         """The last calls to backends, newest first."""
         newest = list(self._recent)[::-1]
-        return newest[: max(0, limit)]
+        return [call.told() for call in newest[: max(0, limit)]]
 
     def latency(self, backend: str) -> Json:
         """`{"calls", "p50_ms", "p95_ms", "p99_ms"}`; zeros before the first call."""

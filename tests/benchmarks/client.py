@@ -1,7 +1,7 @@
 """An MCP client that costs next to nothing: one request, one answer, over the pipes of a child process.
 
 The SDK's client takes 0.3 to 0.5 ms for a call, as much as what is measured; this one takes a few hundredths,
-for every contestant alike. Above: `contestants.py`. Below: the standard library, orjson.
+for every contestant alike. Above: `contestants.py`. Below: the standard library, orjson, psutil.
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
+import psutil
 
 ANSWER_SECONDS = 120.0
 """Bounds the wait for one answer; the first one waits for imports and the start of backends."""
 END_SECONDS = 20.0
 """Bounds the end of a contestant once its input is closed."""
+LOOK_SECONDS = 0.1
+IDLE_PERCENT = 5
+QUIET_LOOKS = 5
+SETTLE_LOOKS = 150
+"""Looks at a server's CPU time; it is idle when it was so at QUIET_LOOKS in a row, and is not waited for longer
+than SETTLE_LOOKS."""
 CHUNK = 1 << 20
 PROTOCOL_VERSION = "2025-11-25"
 
@@ -56,6 +63,15 @@ class Client:
 
     def call_tool(self, name: str, arguments: Json) -> Json:
         return self.request("tools/call", {"name": name, "arguments": arguments})
+
+    def settled(self) -> None:
+        """Returns when the server has been idle for a moment: what it does in the background after its start
+        (loading a model, say) is not what is measured."""
+        process, quiet = psutil.Process(self._process.pid), 0
+        for _ in range(SETTLE_LOOKS):
+            quiet = quiet + 1 if process.cpu_percent(LOOK_SECONDS) < IDLE_PERCENT else 0
+            if quiet == QUIET_LOOKS:
+                return
 
     def notify(self, method: str) -> None:
         self._send({"jsonrpc": "2.0", "method": method})

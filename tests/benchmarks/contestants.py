@@ -52,6 +52,7 @@ def gatemini(backend: dict[str, Any], **settings: Any) -> Iterator[Client]:
         ) as client:
             # The first call waits for the backend to start; starting is not what is measured.
             json_call(client, 0)
+            client.settled()
             yield client
 
 
@@ -59,6 +60,7 @@ def gatemini(backend: dict[str, Any], **settings: Any) -> Iterator[Client]:
 def fastmcp(kind: str, server: Path) -> Iterator[Client]:
     """FastMCP's `proxy`, or its proxy with `code` mode, over the same backend process."""
     with connected([str(RIVALS), kind, str(server)]) as client:
+        client.settled()
         yield client
 
 

@@ -228,6 +228,8 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """The same for everything inside a JSON value, keys included; the value itself is left alone."""
+        if not self._order:
+            return value
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, Mapping):
