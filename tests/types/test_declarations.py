@@ -105,13 +105,14 @@ ZOO: dict[str, Any] = {
 }  # fmt: skip
 
 NAMES = ["repo.get", "repo/list", "get-user", "get_user", "delete", "2fa", "then", "constructor", "__proto__"]
-NAMES += ["日本", "x" * 200, "new", "get", "set", "call", "toString", "a\u200bb", '"', "\n", ""]
+NAMES += ["日本", "x" * 200, "y" * 10_000, "new", "get", "set", "call", "toString", "a\u200bb", '"', "\n", ""]
 
 
 def module_of(name: str, tool: Tool) -> dict[str, str]:
     """Declaration and a function that makes the example call with variables of any type."""
     required = required_parameters(tool.input_schema)
-    variables = "".join(f"const {v}: any = undefined as any; " for v in {variable_name(n) for n in required})
+    names = {"args"} | {variable_name(n) for n in required}
+    variables = "".join(f"const {v}: any = undefined as any; " for v in names)
     call = call_expression(tool.namespace or tool.backend, tool.name, required)
     return {
         "name": name,
