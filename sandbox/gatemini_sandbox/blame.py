@@ -3,17 +3,18 @@
 QuickJS records positions for calls, operators and expression statements only. A property read from null or an
 unknown name is reported where the last of those stood before it, or at column 1 of the function's line. The
 error's text says what to look for, so the first fitting node after that place, in the same function, is the one.
-Runs only when a chain has failed. Above: guest.py. Below: tree-sitter.
+Runs only when a chain has failed. Above: steps.py. Below: known.py, tree-sitter.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tree_sitter import Node, Parser
 
-from gatemini_sandbox.parse import LANGUAGE
+from gatemini_sandbox.known import Values
+from gatemini_sandbox.parse import LANGUAGE, descendants
 
 _FUNCTIONS = frozenset(
     {
@@ -35,26 +36,97 @@ _TO_OBJECT = "cannot convert undefined or null to object"
 _ITERATOR = "Symbol.iterator"
 
 Fits = Callable[[Node], Node | None]
+Frame = tuple[str, int, int]
+"""Function, 1-based line, 1-based byte column."""
 
 
-def refine(js: str, name: str, message: str, line: int, byte_column: int, inner: bool) -> tuple[int, int]:
-    """The 1-based line and byte column of what failed. `inner`: a function of the program was calling this one."""
+def refine(js: str, name: str, message: str, frames: Sequence[Frame]) -> tuple[int, int, int]:
+    """Which of the frames the error belongs to, and the 1-based line and byte column in it of what failed."""
     root = Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node
+    index = 0
+    while index + 1 < len(frames) and _is_error_class(root, frames[index]):
+        index += 1  # where the class is used says more than its own constructor
+    _, line, byte_column = frames[index]
     start = (line - 1, byte_column - 1)
     at = root.descendant_for_point_range(start, start)
-    if at is not None and at.parent is not None and at.parent.type == "new_expression":
-        new = at.parent.start_point  # an error made by the code itself; QuickJS points at its class
-        return new[0] + 1, new[1] + 1
+    made = _made_at(at, {name, *(frame[0] for frame in frames[:index])}, message)
+    if made is not None:
+        return index, made.start_point[0] + 1, made.start_point[1] + 1
     fits = _wanted(name, message)
-    if fits is None:
-        return line, byte_column
+    found = fits and _first_fitting(fits, root, at, start, len(frames) > 1, message)
+    if found:
+        return index, found.start_point[0] + 1, found.start_point[1] + 1
+    return index, line, byte_column
+
+
+def _first_fitting(
+    fits: Fits, root: Node, at: Node | None, start: tuple[int, int], inner: bool, message: str
+) -> Node | None:
+    """The first node that can have failed so; of those that surely have not, only when there is no other."""
+    values, passed = Values(root), None
     for function, first in _places(root, at, start, inner):
         for node in _inside(function):
-            if node.start_point >= first and not _argument_of_call_at(node, first):
-                found = fits(node)
-                if found is not None:
-                    return found.start_point[0] + 1, found.start_point[1] + 1
-    return line, byte_column
+            if node.start_point < first or _argument_of_call_at(node, first):
+                continue
+            found = fits(node)
+            if found is None:
+                continue
+            if _may_be_nothing(node, values, message):
+                return found
+            passed = passed or found
+        if passed is not None:
+            return passed
+    return None
+
+
+def _may_be_nothing(node: Node, values: Values, message: str) -> bool:
+    """Whether what the node reads from may have been the null or undefined of the message."""
+    read = node.child_by_field_name("object")
+    nothing = re.search(r" of (null|undefined)$", message)
+    return read is None or nothing is None or values.known(read) in ("unknown", nothing[1])
+
+
+def _is_error_class(root: Node, frame: Frame) -> bool:
+    """Whether the frame is that of a constructor which only hands on to the class it extends.
+
+    One that is written has the place of its `super(…)`; one that is not, the beginning of its class's line.
+    """
+    name, line, column = frame
+    point = (line - 1, column - 1)
+    node = root.descendant_for_point_range(point, point)
+    if node is not None and node.type == "super":
+        return True
+    return any(
+        found.start_point[0] == line - 1
+        and _text(found.child_by_field_name("name") or found) == name
+        and any(child.type == "class_heritage" for child in found.children)
+        and b"constructor" not in (found.text or b"")
+        for found in descendants(root)
+        if found.type in ("class_declaration", "class")
+    )
+
+
+def _made_at(at: Node | None, classes: set[str], message: str) -> Node | None:
+    """The `new X(…)` or `Error(…)` that made the error: QuickJS points at its class, or at a call in its arguments."""
+    found: Node | None = None
+    node = at
+    while node is not None and node.type not in _FUNCTIONS:
+        if node.type in ("new_expression", "call_expression"):
+            made = node.child_by_field_name("constructor") or node.child_by_field_name("function")
+            of_class = made is not None and _text(made) in classes
+            if of_class and _first_argument(node) == message:
+                return node
+            if of_class or (node.type == "new_expression" and at is not None and at == made):
+                found = node
+        node = node.parent
+    return found
+
+
+def _first_argument(call: Node) -> str | None:
+    """The text of a string given first."""
+    arguments = call.child_by_field_name("arguments")
+    first = arguments.named_children[0] if arguments is not None and arguments.named_child_count else None
+    return _text(first)[1:-1] if first is not None and first.type in ("string", "template_string") else None
 
 
 def _places(

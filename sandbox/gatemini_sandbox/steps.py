@@ -141,9 +141,8 @@ class Reader:
             for name, line, column in _FRAME.findall(stack)[:MOST_FRAMES]
         ]
         if frames and error.limit is None:
-            name, line, column = frames[0]
-            exact = refine(self._program.js, error.name, error.message, line, column, len(frames) > 1)
-            frames[0] = (name, *exact)
+            index, line, column = refine(self._program.js, error.name, error.message, frames)
+            frames = [(frames[index][0], line, column), *frames[index + 1 :]]
         error.stack = [(name, *self._program.position(line, column)) for name, line, column in frames]
         if error.stack:
             _, error.line, error.column = error.stack[0]
