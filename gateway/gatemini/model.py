@@ -58,10 +58,11 @@ class CallOutcome:
 
     `result` is the MCP `CallToolResult` as a dict (`content` always a list; `structuredContent`,
     `isError`, `_meta` when sent); `notes` say what the wire layer repaired; `ms` is the time at the backend;
-    `bytes` the size of the answer on the wire (0: not known).
+    `bytes` the size of the answer on the wire (0: not known); `answered_by` the backend that answered instead.
     """
 
     result: Json
     ms: float
     notes: tuple[str, ...] = ()
     bytes: int = 0
+    answered_by: str | None = None

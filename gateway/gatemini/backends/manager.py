@@ -260,6 +260,10 @@ class Manager:
         """Seconds one call of this backend may take."""
         return self._find(name).config.timeout
 
+    def fallbacks(self, name: str) -> tuple[str, ...]:
+        """Who may answer for a backend, in order."""
+        return self._find(name).config.fallback_chain
+
     def state(self, name: str) -> State | None:
         backend = self._backends.get(name)
         return backend.state if backend else None
@@ -415,7 +419,12 @@ def _answered_by(outcome: CallOutcome, name: str, error: BackendError) -> CallOu
         FALLBACK_META: {"backend": name, "after": error.message},
     }
     note = f"answered by {name} instead: {error.message}"
-    return replace(outcome, result={**outcome.result, "_meta": said}, notes=(*outcome.notes, note))
+    return replace(
+        outcome,
+        result={**outcome.result, "_meta": said},
+        notes=(*outcome.notes, note),
+        answered_by=name,
+    )
 
 
 def resident_sizes(roots: Sequence[int]) -> dict[int, int]:

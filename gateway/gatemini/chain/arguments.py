@@ -143,7 +143,7 @@ def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:
         if not fault.absolute_path and unknown_names(fault):
             unknown.extend(unknown_names(fault))
         else:
-            other.append(_sentence(fault))
+            other.append(sentence(fault))
     if not (missing or unknown or other):
         return []
     known = _parameter_order(tool)
@@ -164,11 +164,11 @@ def _unknown_sentence(name: str, free: Sequence[str]) -> str:
     return f'unknown "{_cut(name)}"' + (f' (did you mean "{close[0]}"?)' if close else "")
 
 
-def _sentence(fault: ValidationError) -> tuple[str, str]:
-    """One fault below or beside the required ones, in the words of someone who has to mend the call."""
+def sentence(fault: ValidationError, whole: str = "the object of arguments") -> tuple[str, str]:
+    """The field of one fault, and the fault in the words of someone who has to mend it."""
     deepest = _deepest(fault)
     field = _path(deepest.absolute_path)
-    subject = f'"{field}"' if field else "the object of arguments"
+    subject = f'"{field}"' if field else whole
     return field, f"{subject} {_must(deepest)}"
 
 

@@ -22,6 +22,8 @@ class CallRecord:
     outcome: str | None = None
     ms: float = 0.0
     bytes: int = 0
+    answered_by: str | None = None
+    """The backend that answered instead, where one did."""
 
     def told(self) -> str:
         """The finished call as one line of progress."""

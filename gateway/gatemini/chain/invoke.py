@@ -11,6 +11,7 @@ import copy
 import json
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.dry_run import DryRun
 from gatemini.chain.outcome import Fate, Outcome
+from gatemini.chain.outputs import mismatch
 from gatemini.chain.services import ChainServices, Progress
 from gatemini.chain.trace import Entry, Trace
 from gatemini.chain.values import Value, to_value, tool_error
@@ -41,6 +43,9 @@ from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.types.typescript import signature
 
 LOGGED = "notifications/message"
+
+URL_NEEDED = -32042
+"""The error of a backend that wants a person to visit an address first."""
 
 FROM_JOURNAL = "ok (from the journal)"
 """The outcome of a call that was answered by an earlier run of the chain."""
@@ -157,8 +162,10 @@ class Invoker:
                 on_progress=self._progress_of(record),
                 caller=self.caller,
             )
-        record.bytes = outcome.bytes
+        record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
         notes = (*notes, *outcome.notes)
+        if (mismatched := mismatch(tool, outcome.result)) is not None:
+            notes = (*notes, mismatched)
         if raw:
             return Outcome(True, outcome.result, notes)
         if outcome.result.get("isError"):
@@ -183,8 +190,21 @@ class Invoker:
         except GateminiError:
             if self.services.backends.state(backend) not in ("starting", "stopped"):
                 raise
-            await self.services.backends.wait_ready(backend, self._time_left(backend))
+            try:
+                await self.services.backends.wait_ready(backend, self._time_left(backend))
+            except BackendError:
+                fallback = self._of_fallbacks(backend, spelled)
+                if fallback is None:
+                    raise
+                return fallback
             return self.services.registry.find(backend, spelled)
+
+    def _of_fallbacks(self, backend: str, spelled: str) -> Tool | None:
+        """The tool as a fallback of that backend lists it, for one that never listed anything itself."""
+        for name in self.services.backends.fallbacks(backend):
+            with suppress(GateminiError):
+                return replace(self.services.registry.find(name, spelled), backend=backend, namespace=None)
+        return None
 
     def _time_left(self, backend: str) -> float:
         """Seconds this call may take. Raises ChainTimeout when the chain's own time is over."""
@@ -257,11 +277,27 @@ def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:
     }
     if isinstance(exc, BackendProtocol) and exc.rpc_code is not None:
         fields["code"] = exc.rpc_code
+        if isinstance(exc.rpc_data, dict):
+            fields["structured"] = exc.rpc_data
     if isinstance(exc, ToolNotFound | LimitError):
         fields["name"] = exc.kind
-    if exc.hint:
-        fields["hint"] = exc.hint
+    if hint := exc.hint or _where_to_go(exc):
+        fields["hint"] = hint
     return fields
+
+
+def _where_to_go(exc: GateminiError) -> str | None:
+    """The addresses a person has to visit before the backend serves the call (2025-11-25)."""
+    if (
+        not isinstance(exc, BackendProtocol)
+        or exc.rpc_code != URL_NEEDED
+        or not isinstance(exc.rpc_data, dict)
+    ):
+        return None
+    asked = exc.rpc_data.get("elicitations")
+    urls = [a.get("url") for a in asked if isinstance(a, dict)] if isinstance(asked, list) else []
+    shown = [url for url in urls if isinstance(url, str) and url.startswith(("https://", "http://"))]
+    return f"the user has to visit {' and '.join(shown[:3])} first; then call again" if shown else None
 
 
 def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:

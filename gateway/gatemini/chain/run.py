@@ -13,7 +13,7 @@ import anyio
 
 from gatemini.chain.answer import ChainValue, compose
 from gatemini.chain.bounds import check_nesting, check_size
-from gatemini.chain.client import NO_CLIENT, ChainClient
+from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.composite import run_composite
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
@@ -65,12 +65,19 @@ class _Chain:
     tier: int = 0
 
     def meta(self) -> Json:
-        calls = [{"tool": r.tool, "ms": round(r.ms, 2), "outcome": r.outcome} for r in self.invoker.records]
+        calls = [_told(record) for record in self.invoker.records]
         ms = round((time.monotonic() - self.started) * 1000, 2)
         told: Json = {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}
         if self.invoker.said:
             told["logged"] = self.invoker.said
         return {"gatemini/chain": told}
+
+
+def _told(record: CallRecord) -> Json:
+    told: Json = {"tool": record.tool, "ms": round(record.ms, 2), "outcome": record.outcome}
+    if record.answered_by is not None:
+        told["answered_by"] = record.answered_by
+    return told
 
 
 NO_META: Json = {"gatemini/chain": {"id": None, "tier": 0, "ms": 0, "calls": []}}

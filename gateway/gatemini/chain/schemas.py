@@ -76,9 +76,9 @@ class Validator(Protocol):
     def iter_errors(self, instance: Any) -> Iterator[ValidationError]: ...
 
 
-def faults(schema: Mapping[str, Any], instance: Any) -> list[ValidationError]:
+def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) -> list[ValidationError]:
     """What is wrong with the instance by the schema, at most `MAX_ERRORS`; nothing if it cannot be told."""
-    _budget.left = MAX_STEPS
+    _budget.left = steps
     found: list[ValidationError] = []
     try:
         for fault in _validators.get(schema).iter_errors(instance):
