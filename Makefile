@@ -1,5 +1,5 @@
 # Two targets matter to a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
-.PHONY: demo test setup setup-dev lint types tests docs bench lock clean
+.PHONY: demo test setup setup-dev lint types tests docs bench soak lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -46,6 +46,10 @@ docs: setup-dev # only the checks of the documentation; `tests` runs them too
 
 bench: setup-dev
 	$(PY) -m tests.benchmarks
+
+SECONDS ?= 600
+soak: setup-dev # thirty backends, 64 clients, kills and reloads; a table and a verdict, on a machine that does nothing else
+	PYTHONPATH=tests $(PY) -P -m fixtures.soak $(SECONDS)
 
 # Needs `uv` on the path; run after every change to the dependencies.
 lock:
