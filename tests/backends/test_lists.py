@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from fixtures.backend_bench import Bench, odd_config
@@ -60,6 +61,21 @@ async def test_the_stateless_revision_is_asked_for_changes(bench: Bench) -> None
     await bench.odd(options={"on_discover": "modern"})
     await bench.value("set_tools", {"tools": [tool("fresh")]})
     await bench.until(lambda: names(bench) == ["fresh"])
+
+
+async def test_a_call_that_waits_for_a_backend_goes_to_the_one_that_takes_its_place(bench: Bench) -> None:
+    silent = odd_config(options={"on_discover": "silent", "on_initialize": "silent"})
+    await bench.manager.apply({"odd": silent})
+    async with anyio.create_task_group() as tasks:
+        answers: list[Any] = []
+
+        async def ask() -> None:
+            answers.append(await bench.value("echo", {"n": 1}, timeout=10))
+
+        tasks.start_soon(ask)
+        await bench.until_true(lambda: bench.manager.status("odd").pid is not None)
+        await bench.manager.apply({"odd": odd_config()})
+    assert answers == [{"n": 1}]
 
 
 async def test_a_new_configuration_touches_only_what_changed(bench: Bench) -> None:

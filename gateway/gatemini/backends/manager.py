@@ -198,6 +198,12 @@ class Manager:
                 tool, arguments, timeout=timeout, on_progress=on_progress, caller=caller
             )
         except BackendError as error:
+            left = deadline - anyio.current_time()
+            if not error.sent and left > 0 and self._backends.get(backend, first) is not first:
+                # Its configuration changed while the call waited: the one in its place takes the call.
+                return await self.call_tool(
+                    backend, tool, arguments, timeout=left, on_progress=on_progress, caller=caller
+                )
             for name in self._fallbacks(first, tool, error):
                 left = deadline - anyio.current_time()
                 if left <= 0:
