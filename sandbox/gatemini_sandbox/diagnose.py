@@ -12,6 +12,7 @@ from itertools import islice
 from tree_sitter import LogType, Node, Parser
 
 from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, parse, with_functions
+from gatemini_sandbox.patience import check
 from gatemini_sandbox.positions import SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -194,6 +195,7 @@ def _traced_offset(data: bytes) -> int | None:
 
     def note(kind: LogType, message: str) -> None:
         nonlocal place, done
+        check()
         if done or kind is not LogType.PARSE:
             return
         if message.startswith(("lex_", "process ")):

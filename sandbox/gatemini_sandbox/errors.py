@@ -30,6 +30,12 @@ class GuestFault(SandboxError):
     code = "sandbox.guest_fault"
 
 
+class ReadingTooLong(SandboxError):
+    """The code nests too deeply or takes too long to parse: no person writes such code."""
+
+    code = "sandbox.reading_too_long"
+
+
 class SessionClosed(SandboxError):
     """A step was asked of a session that is closed or has ended."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from gatemini_sandbox.parse import Parsed, text
+from gatemini_sandbox.patience import check
 from gatemini_sandbox.positions import SourceText
 
 _ROOTS = ("__backends", "globalThis")
@@ -47,6 +48,7 @@ def gather(parsed: Parsed, source: SourceText, backends: frozenset[str]) -> Fact
     for match in _WORD.finditer(parsed.data):
         if match[0] not in words:
             continue
+        check()
         node = root.descendant_for_byte_range(match.start(), match.end())
         if node is None or node.start_byte != match.start() or node.end_byte != match.end():
             continue

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 import tree_sitter_typescript
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
+from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.patience import check, over
+
 LANGUAGE = Language(tree_sitter_typescript.language_typescript())
 
 FUNCTION_DECLARATIONS = ("function_declaration", "generator_function_declaration")
@@ -120,8 +123,18 @@ _TOKENS = (
     (re.compile(rb"\busing(?=\s++[\w$])"), "using", "assignment_expression", "using"),
 )
 
+# Children of one node with an error; of real code that many never stand in the same list.
+MOST_LOOSE = 3000
+
+# Depth of the tree up to which queries take linear time: the parser counts it in 16 bits.
+MOST_DEEP = 60_000
+
 # Each round of repairs sees what the one before uncovered; real code needs one or two.
 MAX_REPAIRS = 32
+
+# Bytes parsed in one go, the interpreter held: a few milliseconds at worst. Larger texts are read in such pieces.
+AT_ONCE = 4096
+PIECE = 64 * 1024
 
 _SEPARATOR = re.compile(b"\xe2\x80[\xa8\xa9]")
 _KEYWORD_ALONE = re.compile(
@@ -211,12 +224,31 @@ def continues(data: bytes, end: int) -> bool:
 
 
 def parse_tree(data: bytes) -> Tree:
+    """The tree; raises ReadingTooLong when the caller's patience is over first."""
     # A parser is not safe to share between threads and costs a microsecond.
-    return Parser(LANGUAGE).parse(data)
+    parser = Parser(LANGUAGE)
+    if len(data) <= AT_ONCE:
+        return parser.parse(data)
+
+    def piece(offset: int, _place: object) -> bytes:
+        return data[offset : offset + PIECE]
+
+    # Only what is read in pieces can be stopped, and lets go of the interpreter in between.
+    try:
+        return parser.parse(piece, progress_callback=over)
+    except ValueError:
+        check()
+        raise
 
 
 def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:
-    """Nodes of the interesting kinds with the kind, outermost first, in the order of the text."""
+    """Nodes of the interesting kinds with the kind, outermost first, in the order of the text.
+
+    None of a text that is mostly rubble: it is an error whatever it holds, and a query takes quadratic time for it.
+    """
+    if _is_rubble(root):
+        return []
+    _check_depth(root)
     found = [
         (node.start_byte, -node.end_byte, kind, node)
         for kind, nodes in QueryCursor(_QUERY).captures(root).items()
@@ -224,6 +256,7 @@ def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:
     ]
     for pattern, token, parent_kind, kind in _TOKENS:
         for match in pattern.finditer(data):
+            check()
             node = root.descendant_for_byte_range(match.start(), match.end())
             if (
                 node is not None
@@ -234,6 +267,37 @@ def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:
                 found.append((node.start_byte, -node.end_byte, kind, node))
     found.sort(key=lambda entry: entry[:3])
     return [(kind, node) for _start, _end, kind, node in found]
+
+
+def _is_rubble(root: Node) -> bool:
+    """Whether thousands of tokens lie side by side in a place where the grammar fails."""
+    stack = [root]
+    while stack:
+        check()
+        node = stack.pop()
+        if not node.has_error:
+            continue
+        if node.child_count > MOST_LOOSE:
+            return True
+        stack.extend(node.children)
+    return False
+
+
+def _check_depth(root: Node) -> None:
+    if root.descendant_count <= MOST_DEEP:
+        return
+    cursor, depth = root.walk(), 0
+    while True:
+        if cursor.goto_first_child():
+            depth += 1
+            if depth > MOST_DEEP:
+                raise ReadingTooLong(f"the code nests its expressions more than {MOST_DEEP:,} deep")
+            continue
+        check()
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+            depth -= 1
 
 
 def text(node: Node) -> str:
@@ -269,6 +333,7 @@ def _missing_breaks(data: bytes, nodes: list[tuple[str, Node]]) -> set[tuple[int
     """The gaps (start, end) in which TypeScript ends a statement and the grammar does not."""
     gaps = set()
     for kind, node in nodes:
+        check()
         if kind in ("lookup_type", "array_type"):
             # `T` newline `[`: TypeScript never continues a type over a line break.
             first = node.child(0)
@@ -360,6 +425,7 @@ def with_functions(nodes: list[tuple[str, Node]]) -> Iterator[tuple[str, Node, N
     """The collected nodes, each with the innermost function around it; one sweep, however deep the code."""
     open_functions: list[Node] = []
     for kind, node in nodes:
+        check()
         while open_functions and open_functions[-1].end_byte <= node.start_byte:
             open_functions.pop()
         yield kind, node, open_functions[-1] if open_functions else None
@@ -371,6 +437,7 @@ def descendants(node: Node) -> Iterator[Node]:
     """The node and everything below it, in the order of the text, without recursion."""
     stack = [node]
     while stack:
+        check()
         current = stack.pop()
         yield current
         stack.extend(reversed(current.children))

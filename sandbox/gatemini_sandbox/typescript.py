@@ -13,6 +13,7 @@ from tree_sitter import Node
 
 from gatemini_sandbox.emit import Emitter
 from gatemini_sandbox.parse import Parsed, code_end, continues, text
+from gatemini_sandbox.patience import check
 from gatemini_sandbox.positions import Patch, SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -85,6 +86,7 @@ class Eraser:
     def run(self, nodes: list[tuple[str, Node]]) -> None:
         handlers = self._handlers
         for kind, node in nodes:
+            check()
             if node.start_byte < self._gone_until:
                 continue
             handler = handlers.get(kind)

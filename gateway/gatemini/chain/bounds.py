@@ -12,7 +12,7 @@ from gatemini.errors import CodeError
 MAX_OPEN_BRACKETS = 3000
 """Brackets open at once; the guest's own limit of nesting is far below."""
 
-_DEEP_GENERICS = re.compile(r"(?:[\w.$]+\s*<\s*){200}")
+_DEEP_GENERICS = re.compile(r"(?<![\w.$])(?:[\w.$]++\s*+<\s*+){200}")
 
 
 def check_size(code: str, limit: int) -> None:

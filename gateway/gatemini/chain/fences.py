@@ -181,15 +181,13 @@ def _opening(text: str) -> _Line | None:
 def _closing(text: str, body: int, mark: str) -> _Line | None:
     """The line that closes the fence opened before `body`."""
     protected = [(start + body, end + body) for start, end in _protected(text[body:])]
-    candidates = [
-        _Line(line.start + body, line.end + body, line.following + body)
-        for line in _lines(text[body:])
-        if _closes(text[line.start + body : line.end + body], mark)
-    ]
-    for line in candidates:
-        if not _inside(protected, line.start + 1):
-            return line
-    return candidates[-1] if candidates else None
+    last = None
+    for line in _lines(text[body:]):
+        if _closes(text[line.start + body : line.end + body], mark):
+            last = _Line(line.start + body, line.end + body, line.following + body)
+            if not _inside(protected, last.start + 1):
+                return last
+    return last
 
 
 def _closes(line: str, mark: str) -> bool:

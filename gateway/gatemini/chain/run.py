@@ -33,6 +33,9 @@ from gatemini.output.results import ResultStore
 from gatemini_sandbox import Done, Failed, SandboxError
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
+SMALL_TEXT = 32 * 1024
+"""Characters of submitted text that are looked through for fences and pragmas where it arrives: a millisecond."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChainRequest:
@@ -90,7 +93,7 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
     try:
         if not request.code.lstrip().startswith(("{", "[")):  # JSON calls have their own limit
             check_size(request.code, services.config.max_code_bytes)
-        cleaned = clean(request.code)
+        cleaned = await _cleaned(request.code)
         chain = _opened(cleaned, request, services)
         value = await _execute(cleaned, request, services, chain)
     except Failure as failure:
@@ -106,6 +109,13 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
     content, reduced = await compose(value, request.output, request.results)
     processed = max(reduced.bytes_in, sum(record.bytes for record in chain.invoker.records))
     return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, processed)
+
+
+async def _cleaned(code: str) -> Cleaned:
+    """The code in what was sent; a long text is looked through on a thread, while others are served."""
+    if len(code) <= SMALL_TEXT:
+        return clean(code)
+    return await anyio.to_thread.run_sync(clean, code, abandon_on_cancel=True)
 
 
 def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) -> _Chain:

@@ -24,15 +24,21 @@ from gatemini.chain.invoke import Invoker, error_fields
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
-from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused
+from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini_sandbox import Call, Calls, Done, ErrorInfo, Failed, Reply, Session, Start, Step
+from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.patience import patience
 from gatemini_sandbox.wrap import Program, prepare
 
-SMALL_SOURCE = 16 * 1024
-"""Code up to this many characters is prepared on the event loop (well under a millisecond per KB)."""
+SMALL_SOURCE = 2 * 1024
+"""Code up to this many characters is prepared on the event loop: a few milliseconds, however it is written."""
+
+
+READING_SECONDS = 5.0
+"""Most that parsing may take: a hundred times what the largest program a person writes needs."""
 
 
 GRACE_SECONDS = 1.0
@@ -96,7 +102,7 @@ async def run_script(
     identifiers, ambiguous = services.identifiers()
     if trace.start is not None:
         identifiers = {identifier: name for identifier, name in trace.start.backends if name}
-    program = await _prepare(code, tuple(identifiers))
+    program = await _prepare(code, tuple(identifiers), invoker.time)
     if trace.start is None:
         trace.start = _start(program, services, identifiers, ambiguous, args)
     run = ScriptRun(program, Failed.placeholder(), [])
@@ -313,10 +319,28 @@ def _out_of_time(invoker: Invoker) -> ErrorInfo:
     return ErrorInfo(error.kind, error.message, limit="limit.time")
 
 
-async def _prepare(code: str, identifiers: tuple[str, ...]) -> Program:
-    if len(code) <= SMALL_SOURCE:
-        return prepare(code, identifiers)
-    return await anyio.to_thread.run_sync(prepare, code, identifiers)
+async def _prepare(code: str, identifiers: tuple[str, ...], chain_time: ChainTime) -> Program:
+    """The code made runnable, on a thread unless it is small, and given up when it takes too long."""
+    seconds = min(READING_SECONDS, chain_time.left())
+
+    def read() -> Program:
+        with patience(seconds):
+            return prepare(code, identifiers)
+
+    why = f"the code could not be parsed within {READING_SECONDS:g} s"
+    try:
+        if len(code) <= SMALL_SOURCE:
+            return read()
+        with anyio.move_on_after(seconds):
+            return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+    except ReadingTooLong as exc:
+        why = str(exc)
+    if chain_time.left() <= 0:
+        raise ChainTimeout.after(chain_time.seconds)
+    raise CodeError(
+        why,
+        hint="send code as a person would write it: close every quote and bracket, nest less, keep data out of it",
+    )
 
 
 def _start(

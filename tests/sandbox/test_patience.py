@@ -1,0 +1,55 @@
+"""Code that makes parsers slow: read within its time or given up, never longer than the caller waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.patience import check, over, patience
+from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.wrap import prepare
+
+SIZE = 200_000
+
+
+def test_time_is_never_over_where_nobody_gave_any() -> None:
+    assert not over()
+    check()
+
+
+def test_an_inner_patience_ends_no_later_than_the_one_around_it() -> None:
+    with patience(0.0), patience(60.0), pytest.raises(ReadingTooLong, match="too long to parse"):
+        check()
+    assert not over()
+
+
+@pytest.mark.parametrize("code", ['"' * SIZE, "f()" * SIZE, "let a: B = 1;\n" * 10_000])
+def test_reading_ends_when_the_time_is_over(code: str) -> None:
+    with patience(0.0), pytest.raises(ReadingTooLong):
+        prepare(code)
+
+
+def test_what_was_given_up_is_read_again_with_more_time() -> None:
+    code = "let a: number = 1;\n" * 1000 + "return 'patience';"
+    with patience(0.0), pytest.raises(ReadingTooLong):
+        prepare(code)
+    assert "number" not in prepare(code).js
+
+
+@pytest.mark.parametrize("code", ["a" + "!" * SIZE, "a" + ".b" * (SIZE // 2), "<T>" * 70_000 + "a"])
+def test_expressions_deeper_than_the_parser_counts_are_refused(code: str) -> None:
+    with pytest.raises(ReadingTooLong, match="60,000 deep"):
+        prepare(code)
+
+
+@pytest.mark.parametrize("code", ["!" * 20_000, "new " * 20_000, "f()" * 20_000, "{" + "new " * 20_000 + "}"])
+def test_rubble_is_a_syntax_error(code: str) -> None:
+    with pytest.raises(SandboxSyntaxError):
+        prepare(code)
+
+
+def test_a_text_in_several_pieces_gives_the_tokens_of_one_piece() -> None:
+    lines = "".join(f"const name{i}: number = {i};\n" for i in range(6000))
+    program = prepare(lines + "return name5999;")
+    assert program.js.count(": number") == 0
+    assert "return name5999" in program.js
