@@ -233,7 +233,8 @@ def test_find_tool_shows_matches_the_declaration_and_an_example(view: View) -> N
     text = prompt(view, "find_tool", task="search the web")
     assert "| 1 | exa.web_search_exa | Search the web. |" in text
     assert "declare const exa: {" in text
-    assert "const answer = await exa.web_search_exa({query});" in text
+    assert '```json\n{"type":"object","properties":{"query":{"type":"string"' in text
+    assert 'const query = "...";\nconst answer = await exa.web_search_exa({query});\nreturn answer;' in text
 
 
 def test_find_tool_needs_a_task(view: View) -> None:
@@ -255,3 +256,15 @@ def test_an_unknown_prompt_names_the_three(view: View) -> None:
 @pytest.mark.parametrize("name", ["discover", "find_tool", "backend_status"])
 def test_prompts_work_with_no_tool_at_all(name: str) -> None:
     assert prompt(view_of(Registry()), name, task="anything")
+
+
+def test_find_tool_takes_the_oddest_schema() -> None:
+    many = {f"p{i}": {"type": "string", "description": "x" * 50} for i in range(2_000)}
+    odd = Tool("odd", "t\ud800", "lone", {"properties": {"\ud800": {"enum": [10**30]}, "b": True, **many}})
+    odd.input_schema["required"] = ["\ud800", "b", "c"]
+    registry = Registry()
+    registry.replace("odd", [odd])
+    text = prompt(view_of(registry), "find_tool", task="lone")
+    assert "too long to show here; see gatemini://tool/odd.t" in text
+    assert "const b = null;" in text
+    assert len(text.encode()) < 30_000

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import PromptReference, ResourceTemplateReference, TextContent, TextResourceContents
+from mcp_types import (
+    Implementation,
+    PromptReference,
+    ResourceTemplateReference,
+    TextContent,
+    TextResourceContents,
+)
 
 from fixtures.direct import chain_value, gateway, text_of
 
@@ -147,6 +154,25 @@ async def test_prompts_are_made_of_what_is_here_now(client: Client) -> None:
     assert "tools of 1 backend right now" in await prompt(client, "discover")
     assert "| 1 | demo-eu.add |" in await prompt(client, "find_tool", task="add two numbers")
     assert "| demo-eu | healthy | yes |" in await prompt(client, "backend_status")
+
+
+async def test_the_example_of_find_tool_runs_as_it_stands(client: Client) -> None:
+    text = await prompt(client, "find_tool", task="add two numbers")
+    code = text.rpartition("```ts\n")[2].partition("```")[0]
+    assert "const a = 1;" in code
+    assert await chain_value(client, code) == {"sum": 2}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_is_kept_within_its_own_limit_by_the_name_it_announces(
+    tmp_path: Path, mode: str
+) -> None:
+    name = Implementation(name="Visual Studio Code", version="1.130")
+    async with gateway(tmp_path, DEMO, mode=mode, client_info=name) as connected:
+        code = 'return await __backends["demo-eu"].rows({ n: 5000 })'
+        for _ in range(2):  # the second call takes the short way past the SDK
+            result = await connected.call_tool("call_tool_chain", {"code": code})
+            assert sum(len(b.text) for b in result.content if b.type == "text") <= 8_191
 
 
 @pytest.mark.parametrize(("name", "says"), [("nothing", "backend_status"), ("find_tool", "needs 'task'")])

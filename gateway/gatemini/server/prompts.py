@@ -8,20 +8,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
+import orjson
+
 from gatemini.errors import InvalidRequest, ResourceNotFound
 from gatemini.model import Json, Tool
 from gatemini.search.index import SearchIndex
 from gatemini.server.discovery import call_of
+from gatemini.server.fitting import shown
 from gatemini.server.guides import STEPS
 from gatemini.server.resources import View, backend_rows
-from gatemini.types.identifiers import short_name
-from gatemini.types.schema import required_parameters
+from gatemini.types.identifiers import LONGEST_NAME, short_name, variable_name
+from gatemini.types.schema import follow, required_parameters
 from gatemini.types.typescript import declaration, signature
-from gatemini.types.wording import counted, first_sentence, shorten, visible
+from gatemini.types.wording import counted, first_sentence, js_string, shorten, visible
 
 _MATCHES = 5
 _DESCRIPTION_CHARS = 2_000
-_DECLARATION_CHARS = 24_000
+_SCHEMA_CHARS = 24_000
+_SAMPLE_CHARS = 60
+_SAMPLES: Mapping[str, str] = {
+    "string": '"..."',
+    "number": "1",
+    "integer": "1",
+    "boolean": "true",
+    "array": "[]",
+    "object": "{}",
+}
 
 PROMPTS: list[Json] = [
     {
@@ -95,24 +107,52 @@ def _find_tool(view: View, index: SearchIndex, task: str) -> str:
     first = found.hits[0].tool
     return (
         f"| | tool | what it does |\n|---|---|---|\n{rows}\n\n"
-        f"The first one, {short_name(first.qualified)}:\n\n```ts\n{_schema(first)}```\n\n"
+        f"The first one, {short_name(first.qualified)}:\n\n{_schema(first)}\n\n"
         f"{shorten(visible(first.description, lines=True), _DESCRIPTION_CHARS)}\n\nReady to adapt for call_tool_chain:\n\n"
         f"{_example(view, first)}"
     )
 
 
 def _schema(tool: Tool) -> str:
-    """The declaration; where it would fill the context, the signature and where the rest is."""
+    """Declaration and JSON Schema; where they would fill the context, the signature and where the rest is."""
     whole = declaration(tool)
-    if len(whole) > _DECLARATION_CHARS:
-        return (
-            f"{_fenced(signature(tool))}\n// the whole declaration: gatemini://types/{quote(tool.backend)}\n"
-        )
-    return _fenced(whole)
+    if len(whole) > _SCHEMA_CHARS:
+        whole = f"{signature(tool)}\n// the whole declaration: gatemini://types/{quote(tool.backend)}\n"
+    schema = _json(shown(tool.input_schema))
+    if len(schema) > _SCHEMA_CHARS:
+        schema = f'"too long to show here; see gatemini://tool/{quote(tool.qualified[:LONGEST_NAME], errors="replace")}"'
+    return f"```ts\n{_fenced(whole)}```\n\n```json\n{_fenced(schema)}\n```"
 
 
 def _example(view: View, tool: Tool) -> str:
-    return f"```ts\nconst answer = {_fenced(call_of(view.registry, tool))};\nreturn answer;\n```\n"
+    """The call with a value for each variable in it, to be filled in: it runs as it stands."""
+    call = call_of(view.registry, tool)
+    values = {variable_name(n): _sample(tool.input_schema, n) for n in required_parameters(tool.input_schema)}
+    if call.endswith("(args)"):
+        values = {"args": "{}"}
+    filled = "".join(f"const {name} = {value};\n" for name, value in values.items())
+    return f"```ts\n{_fenced(filled)}const answer = {_fenced(call)};\nreturn answer;\n```\n"
+
+
+def _sample(schema: Json, name: str) -> str:
+    """A value such as the parameter takes, as TypeScript."""
+    properties = schema.get("properties")
+    here = follow(schema, properties.get(name)) if isinstance(properties, Mapping) else None
+    if not isinstance(here, Mapping):
+        return "null"
+    choices = [here[key] for key in ("default", "const") if key in here]
+    choices += [here["enum"][0]] if isinstance(here.get("enum"), list) and here["enum"] else []
+    for choice in choices:
+        text = js_string(choice) if isinstance(choice, str) else _json(shown(choice))
+        if len(text) <= _SAMPLE_CHARS:
+            return text
+    kind = here.get("type")
+    kind = next((k for k in kind if k != "null"), None) if isinstance(kind, list) else kind
+    return _SAMPLES.get(kind, "null") if isinstance(kind, str) else "null"
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value, default=str).decode()
 
 
 def _backend_status(view: View) -> str:
