@@ -4,7 +4,7 @@
 // Above: prelude.js, which gives the function that sends. Below: values.js (and its rules).
 (function (values, protocol, sender, expose) {
   "use strict";
-  const { own, list, backendNames } = values;
+  const { own, list, backendNames, quote } = values;
   const { define, apply } = own;
 
   // --- backends -----------------------------------------------------------------------------------------------
@@ -45,6 +45,18 @@
     return false;
   }
 
+  function guarded(backend, key, member) {
+    // A member every object has. Called as a tool is called, with an object, it says how a tool of that name is reached.
+    const reach = "__backends[" + quote(backend) + "].call(" + quote(key) + ", {…})";
+    return function (...args) {
+      const only = args[0];
+      if (typeof member !== "function" || key === "constructor" || (typeof only === "object" && only !== null)) {
+        throw new own.TypeError(backend + "." + key + " is what every object has, not a tool: write `" + reach + "` for a tool of that name");
+      }
+      return apply(member, this, args);
+    };
+  }
+
   function makeBackend(name, owners) {
     const tools = own.create(null);
     const text = "[backend " + name + "]";
@@ -57,8 +69,8 @@
         return key === own.toStringTag ? "backend" : undefined;
       }
       if (key === "then") return undefined;
-      if (key === "toString" || key === "toJSON" || key === "inspect") return describe;
-      if (OBJECT_MEMBERS[key] === true) return own.ObjectPrototype[key];
+      if (key === "toString" || key === "toJSON" || key === "inspect") return guarded(name, key, describe);
+      if (OBJECT_MEMBERS[key] === true) return guarded(name, key, own.ObjectPrototype[key]);
       if (ambiguous !== null) throw ambiguous();
       let tool = tools[key];
       if (tool === undefined) {
@@ -177,5 +189,5 @@
     exposeBackends(start);
   }
 
-  return own.freeze({ __proto__: null, begin, names: () => own.keys(backendByName) });
+  return own.freeze({ __proto__: null, begin });
 })

@@ -374,7 +374,7 @@
     expose(globalThis, "clearInterval", dropTimer);
     expose(globalThis, "clearImmediate", dropTimer);
     expose(globalThis, "sleep", sleep);
-    shims.install(globalThis, world.names);
+    shims.install(globalThis);
   }
 
   function begin(start) {
@@ -516,7 +516,7 @@
       limit = limitOf(error, name, message);
       extra = fieldText("tool", safeGet(error, "tool")) + fieldText("backend", safeGet(error, "backend"))
         + fieldText("code", safeGet(error, "code")) + fieldText("structured", safeGet(error, "structured"))
-        + fieldText("hint", safeGet(error, "hint") ?? shims.hintFor(name, message, world.names()));
+        + fieldText("hint", safeGet(error, "hint"));
       const causes = causesOf(error);
       if (causes !== "") extra += ',"cause":' + quote(causes);
       if (message === "" && kindOfSafely(safeGet(error, "errors") ?? 0) === "array") message = "none of the promises was fulfilled";

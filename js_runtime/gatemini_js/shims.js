@@ -1,4 +1,4 @@
-// The standard helpers a script expects, and helpful errors for what this sandbox has not.
+// The standard helpers a script expects. What this sandbox has not is left undefined: the host words those errors.
 //
 // Ordinary library code: unlike the bridge it may use globals, since breaking them harms only the chain that did
 // it. Above: prelude.js installs it. Below: values.js for what must not be touched.
@@ -435,57 +435,7 @@
     toJSON() { return this.href; }
   }
 
-  // --- what is not here ----------------------------------------------------------------------------------------------
-
-  const HERE = "this sandbox has no network, files, processes or modules";
-  const ABSENT = {
-    __proto__: null,
-    require: `${HERE}: there is no require/module system here`,
-    fetch: `${HERE}: fetch does not exist`,
-    XMLHttpRequest: `${HERE}: XMLHttpRequest does not exist`,
-    WebSocket: `${HERE}: WebSocket does not exist`,
-    process: `${HERE}: process does not exist; secrets belong in the backend's config`,
-    Deno: `${HERE}: Deno does not exist; secrets belong in the backend's config`,
-    Bun: `${HERE}: Bun does not exist; secrets belong in the backend's config`,
-    fs: `${HERE}: there is no fs`,
-    window: "there is no browser here: window does not exist, globalThis does",
-    document: "there is no browser here: document does not exist",
-    global: "there is no Node here: write globalThis instead of global",
-    Intl: "there is no Intl here: format numbers and dates by hand (time zone is UTC)",
-    module: `${HERE}: there is no module object; use \`return\` or \`export default\``,
-    exports: `${HERE}: there is no exports object; use \`return\` or \`export default\``,
-    __dirname: `${HERE}: there is no directory`,
-    __filename: `${HERE}: there is no file`,
-    localStorage: "nothing is stored between chains here: keep a value with results.save(value)",
-    sessionStorage: "nothing is stored between chains here: keep a value with results.save(value)",
-  };
-  const CALLABLE = ["require", "fetch", "XMLHttpRequest", "WebSocket"];
-
-  function available(names) {
-    if (names.length === 0) return "use search_tools to find a tool for it";
-    let text = "";
-    for (let i = 0; i < names.length && i < 12; i++) text += (i === 0 ? "" : ", ") + names[i];
-    return "backends available: " + text + (names.length > 12 ? ", …" : "") + "; find a tool with search_tools('what you need')";
-  }
-
-  function hintFor(name, message, names) {
-    // A bare ReferenceError of the engine, put into words; undefined where there is nothing to say.
-    if (typeof message !== "string") return undefined;
-    const cut = own.indexOf(message, " is not defined");
-    if (name === "ReferenceError" && cut > 0) {
-      let word = own.slice(message, 0, cut);
-      if (word[0] === "'") word = own.slice(word, 1, word.length - 1);
-      if (ABSENT[word] !== undefined) return ABSENT[word] + ". " + available(names);
-      return undefined;
-    }
-    if (own.indexOf(message, "too many arguments in function call") === 0) {
-      return "spreading a list into a call takes at most 131071 items: use a loop, concat or flat instead";
-    }
-    if (own.indexOf(message, "could not load module") >= 0) return ABSENT.require + ". " + available(names);
-    return undefined;
-  }
-
-  function install(global, names) {
+  function install(global) {
     const put = (name, value) =>
       own.define(global, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
     own.define(Math, "random", { __proto__: null, value: random, writable: true, enumerable: false, configurable: true });
@@ -499,13 +449,7 @@
     put("structuredClone", structuredClone);
     put("URL", URL);
     put("URLSearchParams", URLSearchParams);
-    for (let i = 0; i < CALLABLE.length; i++) {
-      const name = CALLABLE[i];
-      put(name, function () {
-        throw new own.ReferenceError(ABSENT[name] + ". " + available(names()));
-      });
-    }
   }
 
-  return own.freeze({ __proto__: null, seed, install, hintFor });
+  return own.freeze({ __proto__: null, seed, install });
 })

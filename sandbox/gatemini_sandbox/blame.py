@@ -32,6 +32,7 @@ _PATTERNS = frozenset({"object_pattern", "array_pattern"})
 _PROPERTY = re.compile(r"cannot (?:read|set) property '(.*)' of (?:null|undefined)$", re.DOTALL)
 _NAME = re.compile(r"(.+) is not (?:defined|initialized)$")
 _READ_ONLY = re.compile(r"'(.+)' is read-only$")
+_MODULE = re.compile(r"^could not load module '(.*)'$", re.DOTALL)
 _TO_OBJECT = "cannot convert undefined or null to object"
 _ITERATOR = "Symbol.iterator"
 
@@ -57,6 +58,18 @@ def refine(js: str, name: str, message: str, frames: Sequence[Frame]) -> tuple[i
     if found:
         return index, found.start_point[0] + 1, found.start_point[1] + 1
     return index, line, byte_column
+
+
+def find_import(js: str, message: str) -> tuple[int, int] | None:
+    """The 1-based line and byte column of the `import("x")` that failed: the engine gives such errors no place."""
+    match = _MODULE.search(message)
+    root = Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node if match else None
+    for node in descendants(root) if root is not None else ():
+        if node.type == "import" and node.parent is not None and node.parent.type == "call_expression":
+            given = _first_argument(node.parent)
+            if given is None or (match is not None and given == match[1]):
+                return node.start_point[0] + 1, node.start_point[1] + 1
+    return None
 
 
 def _first_fitting(

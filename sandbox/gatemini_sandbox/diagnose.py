@@ -11,7 +11,7 @@ from itertools import islice
 
 from tree_sitter import LogType, Node, Parser
 
-from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, parse, with_functions
+from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, parse, text, with_functions
 from gatemini_sandbox.patience import check
 from gatemini_sandbox.positions import SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
@@ -37,6 +37,7 @@ _LOOKALIKES = {
 }
 _TAG = re.compile(r"<([A-Za-z][\w.]{0,40}|)(?:\s[^<>]{0,200})?/?>")
 TAGS_LOOKED_AT = 20
+_FLAGS = "dgimsuvy"
 _CLOSING = {"{": "}", "(": ")", "[": "]", "${": "}"}
 
 
@@ -105,6 +106,17 @@ def check_awaits(parsed: Parsed, submitted: SourceText) -> None:
             "`await Promise.all(xs.map(async (x) => …))`"
         )
         raise _error("`await` is only valid in an async function", submitted, node.start_byte, hint)
+
+
+def check_flags(parsed: Parsed, submitted: SourceText) -> None:
+    """`/a/gg`: the guest would say so without a place."""
+    for kind, node in parsed.nodes:
+        flags = text(node) if kind == "regex_flags" else ""
+        wrong = set(flags) - set(_FLAGS) or len(set(flags)) < len(flags) or {"u", "v"} <= set(flags)
+        if flags and wrong:
+            hint = f"flags are {', '.join(_FLAGS)}, each at most once, and not u with v"
+            message = f"Invalid regular expression flags `{flags}`"
+            raise _error(message, submitted, node.start_byte, hint)
 
 
 def _error(message: str, submitted: SourceText, offset: int, hint: str | None) -> SandboxSyntaxError:

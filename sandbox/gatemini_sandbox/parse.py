@@ -68,6 +68,7 @@ _KINDS = [
     "lookup_type",
     "array_type",
     "type_query",
+    "regex_flags",
 ]
 _QUERY = Query(
     LANGUAGE,

@@ -285,7 +285,13 @@ class Shaper:
         return chosen
 
     def _lost(self, statement: Node) -> tuple[int, int, str] | None:
-        """`if (x) { "yes" }`: a value at the end that a block swallows."""
+        """A value at the end that nobody gets: of `if (x) { "yes" }` in its block, of `const total = …` in its name."""
+        if statement.type in ("lexical_declaration", "variable_declaration"):
+            name = statement.named_children[-1].child_by_field_name("name")
+            if name is None or name.type != "identifier":
+                return None
+            line, column = self._source.position(name.start_byte)
+            return line, column, text(name)
         node: Node | None = statement
         while node is not None and node.type in _COMPOUND:
             node = next((c for c in reversed(node.named_children) if c.type != "comment"), None)

@@ -15,7 +15,13 @@ from hashlib import blake2b
 from types import MappingProxyType
 
 from gatemini_sandbox import oxc
-from gatemini_sandbox.diagnose import check_awaits, check_characters, statement_start, syntax_error
+from gatemini_sandbox.diagnose import (
+    check_awaits,
+    check_characters,
+    check_flags,
+    statement_start,
+    syntax_error,
+)
 from gatemini_sandbox.facts import Facts, gather
 from gatemini_sandbox.parse import Parsed, parse
 from gatemini_sandbox.positions import Patch, Patched, SourceText
@@ -132,6 +138,7 @@ def _erased(parsed: Parsed, text: SourceText, backends: frozenset[str]) -> tuple
     for offset in parsed.breaks:
         patch.insert_after(offset, b";")
     check_awaits(parsed, text)
+    check_flags(parsed, text)
     Eraser(parsed, text, patch).run(parsed.nodes)
     shape = Shaper(parsed, text, patch, backends).run()
     return patch.apply((_HEAD + shape.prefix).encode(), (shape.suffix + _TAIL).encode()), shape

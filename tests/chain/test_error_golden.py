@@ -1,4 +1,4 @@
-"""The texts of 60 errors, as an agent gets them from the whole path, kept in tests/data/error_golden.txt.
+"""The texts of some 70 errors, as an agent gets them from the whole path, kept in tests/data/error_golden.txt.
 
 Read the file when it changes: could you mend the code from the text alone? To write it anew, run this with
 GATEMINI_WRITE_GOLDEN=1.
@@ -110,6 +110,21 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "try {\n  await demo.fail({ message: 'boom' });\n} catch (e) {\n  throw new Error('while saving', { cause: e });\n}",
         {},
     ),
+    "all promises of Promise.any failed": (
+        "return await Promise.any([\n  demo.fail({ message: 'a' }),\n  Promise.reject(new TypeError('b')),\n]);",
+        {},
+    ),
+    "a chain of causes": (
+        "const low = new TypeError('low');\nthrow new Error('top', { cause: new Error('mid', { cause: low }) });",
+        {},
+    ),
+    "one of two reads": ("const a = {};\nconst y = null;\nreturn [a.x, y.x];", {}),
+    "flags of a regex": ("const a = 'x';\nreturn a.match(/x/gg);", {}),
+    "registration from inside": ("await gatemini.register_manual({});", {}),
+    "tool named like an object's member": ("return [await demo.toString({ n: 1 })];", {}),
+    "then of a backend": ("return [await demo.then({ n: 1 })];", {}),
+    "AbortController": ("const stop = new AbortController();\nreturn stop;", {}),
+    "misspelled bare tool": ("return [await ecko({ n: 1 })];", {}),
     "error in an enum's program": (
         "enum Level { Low, High }\ninterface X { a: number }\nconst x: X = { a: Level.High };\nreturn x.b.c;",
         {},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,10 +87,33 @@ def test_any_other_name_used_too_early_is_told_to_move_up():
         ("process is not defined", "process.env.X", "secrets belong in the backend's config"),
         ("require is not defined", "require('fs')", "search_tools('read file')"),
         ("axios is not defined", "axios.get('x')", "search_tools('fetch url')"),
+        ("AbortController is not defined", "new AbortController()", "`timeout`"),
+        ("Worker is not defined", "new Worker('x')", "no threads"),
+        ("navigator is not defined", "navigator.x", "no browser"),
+        ("ecko is not defined", "ecko({})", "did you mean demo.echo?"),
     ],
 )
 def test_an_unknown_name_is_led_to_the_known_one(message, source, part):
     assert part in said("ReferenceError", message, source)
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        ("sleep.wait({})", "called sleep_ in code: write `await sleep_.wait({…})`"),
+        ("JSON['get-it']({})", 'write `await JSON_["get-it"]({…})`'),
+        ("await demo.then({})", "`await demo.tool({…})`"),
+        ("await odd.then({})", '`await __backends["odd"].call("then", {…})`'),
+        ("gatemini.register_manual({})", "not from inside a chain"),
+        ("results.fetch('x')", "results has rows"),
+        ("globalThis.fetch('x')", "search_tools('fetch url')"),
+    ],
+)
+def test_a_member_of_the_wrong_thing_is_led_to_the_right_one(source, part):
+    names = {"demo": "demo", "odd": "odd", "sleep_": "sleep", "JSON_": "JSON"}
+    ctx = replace(context(), backends=names, tools=lambda name: ["then"] if name == "odd" else [])
+    error = ErrorFacts("TypeError", "not a function", 1, 1, source)
+    assert part in (hint(error, ctx) or "")
 
 
 def test_without_backends_the_hint_says_so():

@@ -108,7 +108,7 @@ async def test_raw_and_resource_and_call_by_name(run):
 
 async def test_a_backend_is_never_thenable_and_ends_quickly_as_text(run):
     value = await run.value(
-        "const b = await demo; console.log(demo); return [b === demo, String(demo), JSON.stringify(demo), `${demo}`, typeof demo, demo.constructor === Object]"
+        "const b = await demo; console.log(demo); return [b === demo, String(demo), JSON.stringify(demo), `${demo}`, typeof demo, !demo.hasOwnProperty('x')]"
     )
     assert value == [True, "[backend demo]", '"[backend demo]"', "[backend demo]", "object", True]
     assert run.calls == []
@@ -326,10 +326,20 @@ async def test_a_thrown_value_of_any_kind_arrives_readable(run):
         assert text in end.error.message, code
     assert (
         await run.error("throw new Error('outer', { cause: new TypeError('inner') })")
-    ).error.cause == "TypeError: inner"
+    ).error.cause == "Caused by: TypeError: inner"
 
 
 async def test_returning_a_tool_itself_calls_nothing_and_says_what_to_write(run):
     end = await run.error("return demo.rows")
     assert "`return await demo.rows({…})`" in end.error.message
     assert run.calls == []
+
+
+@pytest.mark.parametrize(
+    "name", ["toString", "toJSON", "valueOf", "hasOwnProperty", "constructor", "__proto__"]
+)
+async def test_a_tool_named_like_an_object_s_own_member_says_how_it_is_reached(run, name):
+    error = (await run.error(f"return await demo.{name}({{ a: 1 }})")).error
+    assert error.name == "TypeError"
+    assert f'__backends["demo"].call("{name}", ' in error.message
+    assert await run.value(f'return await __backends["demo"].call("{name}", {{ a: 1 }})') == {"a": 1}

@@ -39,6 +39,7 @@ MARKED = [
     "class A { go() { return this.v.«w } }\nnew A().go()",
     "const r = await Promise.all([1, 2].map(async (n) => { await null; return n.x.«y }));",
     "JSON.«parse('{')",
+    "const a = 1;\nconst m = await «import('fs');",
     "throw «new Error('x', { cause: new TypeError('why') });",
     "const f = () => 'q';\nthrow «new Error('x' + f(), { cause: f() });",
     "throw «Error('x' + JSON.stringify({ a: 1 }));",

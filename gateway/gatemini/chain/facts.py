@@ -65,6 +65,7 @@ class ProgramFacts:
     shadowed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     unawaited: Sequence[tuple[int, int, str]] = ()
     declared_never_called: str | None = None
+    lost_value: tuple[int, int, str] | None = None
 
 
 def _nothing(_: str) -> Sequence[str]:

@@ -139,5 +139,7 @@ def _context(services: ChainServices, program: Program | None) -> HintContext:
 
     facts = ProgramFacts()
     if program is not None:
-        facts = ProgramFacts(program.shadowed, program.unawaited, program.declared_never_called)
+        facts = ProgramFacts(
+            program.shadowed, program.unawaited, program.declared_never_called, program.lost_value
+        )
     return HintContext(services.identifiers()[0], tools, owners, signed, state, facts)

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from gatemini.chain.facts import (
+    AROUND,
     CLOSEST,
     BackendState,
     ErrorFacts,
@@ -22,7 +23,8 @@ from gatemini.chain.facts import (
     shortened,
 )
 from gatemini.chain.foreign import syntax_hint
-from gatemini.chain.names import host_access, shadowed, unknown_name
+from gatemini.chain.names import host_access, shadowed, unknown_name, wrong_owner
+from gatemini.chain.places import line_at
 
 __all__ = ["BackendState", "ErrorFacts", "HintContext", "ProgramFacts", "hint", "nothing_returned"]
 
@@ -43,6 +45,9 @@ def nothing_returned(program: ProgramFacts, *, logged: bool) -> str:
     name = program.declared_never_called
     if name:
         return f"the code returned no value: {name} is declared but never called; end with `return await {name}();`"
+    if program.lost_value is not None:
+        line, _, value = program.lost_value
+        return f"the code returned no value: {shortened(value, 60)} on line {line} is not returned; write `return {shortened(value, 60)};`"
     if logged:
         return "the code returned no value, only console output: end with `return …` to get a value"
     return "the code returned no value: end with `return …`, or with an expression"
@@ -196,22 +201,42 @@ def _of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
     member, nothing = found[1] or found[4], found[2] or found[3]
     if member == "Symbol.iterator":
         return f"what is taken apart here is {nothing}: look at the value first (return it)"
-    path = re.search(
-        rf"([\w$)\]][\w$.\[\]'\"()]*?)[!?]?\s*(?:\.\s*{re.escape(member)}\b|\[\s*['\"]{re.escape(member)}['\"])",
-        error.source_line,
-    )
-    if path is None:
+    whole = _before(error, member)
+    if whole is None or whole in ("null", "undefined"):
         return (
             f"the value in front of .{member} is {nothing}: look at it first (return it), or write ?.{member}"
         )
-    whole = path[1]
     parent = whole.rpartition(".")[0]
     see = (
         f"return Object.keys({parent}) to see what {parent} has"
         if parent and "(" not in parent
-        else f"return {whole.split('.')[0].split('[')[0]} to see its shape"
+        else f"return {re.split(r'[.[]', whole)[0]} to see its shape"
     )
     return f"{whole} is {nothing} here: {see}, or write {whole}?.{member}"
+
+
+_PATH_END = re.compile(r"[\w$]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\"|[\w$.]+)\])*!?$")
+
+
+def _before(error: ErrorFacts, member: str) -> str | None:
+    """The plain path (`a.b[0].c`) that ends right before the error's place, where `member` was read."""
+    line = error.source_line
+    short = len(line_at(error.source, error.line or 0) or "") <= 2 * AROUND
+    column = (error.column or 1) - 1 if short else min((error.column or 1) - 1, AROUND - 1)
+    if line[column : column + len(member)] != member:
+        found = re.search(rf"\.\s*({re.escape(member)})\b", line)
+        column = found.start(1) if found else column
+    text = line[:column].rstrip()
+    if not text.endswith((".", "[")):
+        return None
+    end, parts = text[:-1].removesuffix("?").rstrip(), list[str]()
+    while found := _PATH_END.search(end):
+        parts.insert(0, found[0].removesuffix("!"))
+        end = end[: found.start()].rstrip()
+        if not end.endswith("."):
+            return None if end.endswith((")", "]", "?", '"', "'", "`")) else ".".join(parts)
+        end = end[:-1].removesuffix("?").rstrip()
+    return None
 
 
 def _no_function(error: ErrorFacts, context: HintContext) -> str | None:
@@ -274,10 +299,11 @@ _RULES: Final[tuple[Rule, ...]] = (
     _forgotten_await,
     _parsed_twice,
     _deadlock,
+    host_access,
+    wrong_owner,
     _of_nothing,
     _no_function,
     _engine_wording,
-    host_access,
     _syntax,
     _given,
 )

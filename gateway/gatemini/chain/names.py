@@ -1,72 +1,22 @@
 """Hints about names: a backend hidden by a variable, a name nobody declared, the host that is not there.
 
-Rules of the ladder in hints.py, which is above; below: facts.py.
+Rules of the ladder in hints.py, which is above; below: absent.py, facts.py.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
 
+from gatemini.chain.absent import HOST, MEMBERS, SEARCHED, SUBSTITUTES
 from gatemini.chain.facts import CLOSEST, ErrorFacts, HintContext, close_to, listed
 from gatemini.chain.places import place
+from gatemini.types.identifiers import UNREACHABLE_MEMBERS, is_plain_name
+from gatemini.types.wording import js_string
 
 _NOT_DEFINED = re.compile(r"^'?([\w$]+)'? is not defined$")
 _NOT_READY = re.compile(
     r"^'?([\w$]+)'? is not initialized$|^Cannot access '([\w$]+)' before initialization|^lexical variable '?([\w$]+)'? is not"
 )
-_ABSENT: Final = {
-    "require": "there is no require/module system here",
-    "module": "there is no module object here; use `return`",
-    "exports": "there is no exports object here; use `return`",
-    "fetch": "there is no network here",
-    "XMLHttpRequest": "there is no network here",
-    "WebSocket": "there is no network here",
-    "axios": "there is no network here",
-    "process": "there is no process here; secrets belong in the backend's config",
-    "Deno": "there is no Deno here; secrets belong in the backend's config",
-    "Bun": "there is no Bun here; secrets belong in the backend's config",
-    "fs": "there are no files here",
-    "path": "there are no files here",
-    "os": "there is no operating system here",
-    "open": "there are no files here",
-    "__dirname": "there are no files here",
-    "__filename": "there are no files here",
-}
-_WANTED: Final = {
-    "require": "read file",
-    "module": "read file",
-    "fetch": "fetch url",
-    "XMLHttpRequest": "fetch url",
-    "WebSocket": "fetch url",
-    "axios": "fetch url",
-    "fs": "read file",
-    "open": "read file",
-    "path": "read file",
-}
-_SEARCH_NAMED: Final = "find a tool with search_tools("
-_SUBSTITUTES: Final = {
-    "Intl": "there is no Intl here: format numbers and dates by hand (toLocaleString is plain, time zone UTC)",
-    "window": "there is no browser here; global names are on globalThis",
-    "document": "there is no browser here and no DOM: work on the text itself",
-    "localStorage": "nothing is stored between chains but results: results.save(value)",
-    "global": "write globalThis instead of global",
-    "print": "write console.log(…)",
-    "None": "write null instead of None",
-    "True": "write true instead of True",
-    "False": "write false instead of False",
-    "nil": "write null instead of nil",
-    "len": "write list.length",
-    "str": "write String(value)",
-    "dict": "write an object literal: { key: value }",
-    "lambda": "write (x) => …",
-    "args": "only composite tools have args; write the values into the code",
-    "ToolError": "compare the name instead: `e.name === 'ToolError'`",
-    "setImmediate": "write setTimeout(f, 0)",
-    "lodash": "there are no packages here: use the language's own array methods",
-    "_": "there are no packages here: use the language's own array methods",
-    "z": "there are no packages here: check values with plain code",
-}
 
 
 def shadowed(error: ErrorFacts, context: HintContext) -> str | None:
@@ -97,13 +47,16 @@ def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
     if found is None:
         return None
     name = found[1]
-    if name in _ABSENT:
-        return _sandbox_is(_ABSENT[name], name, context)
+    if name in HOST:
+        return _sandbox_is(HOST[name], name, context)
     if said := _as_backend_or_tool(name, error, context):
         return said
-    if name in _SUBSTITUTES:
-        return _SUBSTITUTES[name]
+    if name in SUBSTITUTES:
+        return SUBSTITUTES[name]
     close = close_to(name, [*_declared(error.source), *context.backends])
+    tools = {tool: backend for backend in context.backends.values() for tool in context.tools(backend)}
+    if not close and re.search(rf"(?<![\w$.]){re.escape(name)}\s*\(", error.source_line):
+        close = [_spelled(f"{tools[tool]}.{tool}", context, tools[tool]) for tool in close_to(name, tools)]
     if close:
         return f"did you mean {listed(close)}?"
     used = re.search(
@@ -140,27 +93,55 @@ def _as_backend_or_tool(name: str, error: ErrorFacts, context: HintContext) -> s
 
 
 def host_access(error: ErrorFacts, context: HintContext) -> str | None:
-    """The guest's own refusals of `require`, `fetch` and the like, and of imports."""
-    if _SEARCH_NAMED in error.message:  # the message says the rest already
-        found = re.search(r"there is no (\w+)|(\w+) does not exist", error.message)
-        wanted = _WANTED.get((found[1] or found[2]) if found else "")
-        return f"search_tools('{wanted}') finds a tool for it" if wanted else None
+    """`import("fs")`, `globalThis.fetch(…)`: the host again, under another name."""
     if re.search(r"could not load module", error.message):
-        return _sandbox_is("there is no require/module system here", "require", context)
+        return _sandbox_is(HOST["require"], "require", context)
+    found = re.search(r"\b(?:globalThis|self|window)\.([\w$]+)", error.source_line)
+    if error.name == "TypeError" and found is not None and found[1] in HOST:
+        return _sandbox_is(HOST[found[1]], found[1], context)
+    return None
+
+
+_MEMBER_CALL = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]*)\s*(?:\.\s*([\w$]+)|\[\s*['\"]([^'\"]+)['\"]\s*\])")
+
+
+def wrong_owner(error: ErrorFacts, context: HintContext) -> str | None:
+    """A member of something else than the code's author thought: `sleep.x()` for the backend `sleep_`, `demo.then()`."""
+    if error.name != "TypeError" or not re.search(r"not a function|cannot read property", error.message):
+        return None
+    for found in _MEMBER_CALL.finditer(error.source_line):
+        owner, member = found[1], found[2] or found[3]
+        taken = next((name for known, name in context.backends.items() if known == f"{owner}_"), None)
+        if taken is not None:
+            spelled = _spelled(f"{taken}.{member}", context, taken)
+            return f"{owner} is a name of JavaScript or of the sandbox; the backend {taken} is called {owner}_ in code: write `await {spelled}({{…}})`"
+        if member == "then" and owner in context.backends:
+            name = context.backends[owner]
+            if member in context.tools(name):
+                return f'a backend is never a promise: write `await __backends["{name}"].call("then", {{…}})` for its tool then'
+            return f"{owner} is a backend, not a promise: call one of its tools, `await {owner}.tool({{…}})`"
+        if owner in MEMBERS and member not in MEMBERS[owner][0].split(", "):
+            known, also = MEMBERS[owner]
+            return f"{owner} has {known}" + (f"; {also}" if also else "")
     return None
 
 
 def _sandbox_is(what: str, name: str, context: HintContext) -> str:
-    wanted = _WANTED.get(name, "what you need")
+    wanted = SEARCHED.get(name, "what you need")
     return f"{what}. Code runs in a sandbox without network, files and processes; {context.available}; find a tool with search_tools('{wanted}')"
 
 
-def _spelled(qualified: str, context: HintContext) -> str:
-    """`backend.tool` as code writes it."""
-    backend, _, tool = qualified.rpartition(".")
+def _spelled(qualified: str, context: HintContext, backend: str | None = None) -> str:
+    """`backend.tool` as code writes it; the backend's own name may hold dots."""
+    if backend is None:
+        backend = next((n for n in context.backends.values() if qualified.startswith(f"{n}.")), None)
+    backend = backend or qualified.partition(".")[0]
+    tool = qualified.removeprefix(f"{backend}.")
     identifier = next((known for known, name in context.backends.items() if name == backend), None)
     left = identifier or f'__backends["{backend}"]'
-    return f"{left}.{tool}" if re.fullmatch(r"[A-Za-z_$][\w$]*", tool) else f'{left}["{tool}"]'
+    if tool in UNREACHABLE_MEMBERS:
+        return f'__backends["{backend}"].call("{tool}", …)'
+    return f"{left}.{tool}" if is_plain_name(tool) else f"{left}[{js_string(tool)}]"
 
 
 def _declared(source: str) -> list[str]:

@@ -67,7 +67,7 @@ def render_error(report: ErrorReport, *, budget: int = BUDGET) -> str:
 def _first_lines(report: ErrorReport, budget: int) -> list[str]:
     where = f" (line {report.line}, column {report.column or 1})" if report.line else ""
     said = report.message.strip() or "(no message)"
-    if report.tool and report.tool not in said:
+    if report.tool and report.tool not in said and not _names(said, report.tool):
         said = f"{report.tool}: {said}"
     message = _cut_middle(said, int(budget * _SHARE_MESSAGE))
     first, newline, rest = message.partition("\n")
@@ -82,6 +82,12 @@ def _first_lines(report: ErrorReport, budget: int) -> list[str]:
     if report.hint:
         lines.append(f"HINT: {_cut_middle(report.hint, int(budget * _SHARE_HINT))}")
     return lines
+
+
+def _names(said: str, tool: str) -> bool:
+    """Whether a message quotes the tool and its backend already."""
+    backend, _, name = tool.rpartition(".")
+    return f"'{backend}'" in said and f"'{name}'" in said
 
 
 def _calls(report: ErrorReport, budget: int) -> list[str]:

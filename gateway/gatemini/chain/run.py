@@ -193,7 +193,9 @@ def _value(run: ScriptRun, end: Done) -> ChainValue:
     notes = [*run.notes, *end.notes]
     if end.kind == "undefined":
         program = run.program
-        facts = ProgramFacts(program.shadowed, program.unawaited, program.declared_never_called)
+        facts = ProgramFacts(
+            program.shadowed, program.unawaited, program.declared_never_called, program.lost_value
+        )
         notes.append(nothing_returned(facts, logged=bool(end.console.lines)))
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
 
