@@ -50,6 +50,8 @@ class Embedding:
     def tools_changed(self) -> None:
         """There may be texts without a vector."""
         self._wanted.set()
+        if self._embedder is not None and self._idle.is_set():
+            self._idle = anyio.Event()
 
     async def ready(self) -> None:
         """Until every tool known now has its vector, or it is known that there will be none."""
@@ -89,10 +91,11 @@ class Embedding:
         self.loaded = embedder.name
         await self._supply_from_cache(embedder)
         while True:
+            self._wanted = anyio.Event()
             await self._encode_pending(embedder)
-            self._idle.set()
-            await self._wanted.wait()
-            self._wanted, self._idle = anyio.Event(), anyio.Event()
+            if not self._wanted.is_set():
+                self._idle.set()
+                await self._wanted.wait()
 
     async def _supply_from_cache(self, embedder: Embedder) -> None:
         kept = await anyio.to_thread.run_sync(self._cache.embeddings, embedder.name)

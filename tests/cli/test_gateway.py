@@ -58,13 +58,13 @@ def test_one_call_with_arguments_checked_before_it_leaves(run: Run) -> None:
     assert run("call", "clock.convert_units", "{").code == 2
 
 
-def test_search_finds_by_words_and_explains(run: Run) -> None:
+def test_search_finds_by_words_and_explains(run: Run, tmp_path: Path) -> None:
     answer = run("search", "convert units of length", "--json").json
     assert answer["results"][0]["name"] == "clock.convert_units"
     explained = run("search", "convert units of length", "--explain")
     assert "clock.convert_units" in explained.out
     assert "tier: " in explained.err
-    assert run("search", "zzzzqqqq").code == 1
+    assert run("search", "zzzzqqqq", "-c", str(write_config(tmp_path, {}))).code == 1
 
 
 def test_info_and_types_show_a_tool_and_name_the_closest_when_it_is_not_there(run: Run) -> None:

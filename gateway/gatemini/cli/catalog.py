@@ -13,7 +13,7 @@ from rich.table import Table
 
 from gatemini.app import App
 from gatemini.cli import shell
-from gatemini.cli.gateway import parsed, settle, texts, with_app
+from gatemini.cli.gateway import parsed, settle, settle_search, texts, with_app
 from gatemini.errors import InvalidRequest
 from gatemini.types.typescript import backend_declarations
 from gatemini.types.wording import first_sentence, visible
@@ -41,7 +41,7 @@ def search(
     """Find tools by what they do."""
 
     async def action(gateway: App) -> dict[str, Any]:
-        await settle(gateway)
+        await settle_search(gateway)
         found = gateway.index.search(query, limit=limit, tag=tag, usage=gateway.tracker.usage)
         results = [
             {

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import anyio
 import typer
 from rich.table import Table
 
 from gatemini.app import App
 from gatemini.cli import shell
-from gatemini.cli.gateway import settle, with_app
+from gatemini.cli.gateway import settle_search, with_app
 from gatemini.errors import InvalidRequest
 from gatemini.history import history_path, read_history
 from gatemini.search.evaluate import (
@@ -33,8 +32,6 @@ from gatemini.search.evaluate import (
 
 app = shell.application("Measure search on your own tools.")
 MISSES_SHOWN = 20
-MODEL_SECONDS = 60.0
-"""How long the vectors of a configured model are waited for, so that search is measured as it will be."""
 
 
 def start(words: Sequence[str]) -> int:
@@ -56,9 +53,7 @@ def evaluation(
     given = None if queries is None else read_queries(queries)
 
     async def action(gateway: App) -> Report:
-        await settle(gateway)
-        with anyio.move_on_after(MODEL_SECONDS):
-            await gateway.embedding.ready()
+        await settle_search(gateway)
 
         def search(text: str, limit: int) -> list[str]:
             return [hit.tool.qualified for hit in gateway.index.search(text, limit=limit).hits]

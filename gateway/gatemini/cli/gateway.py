@@ -22,6 +22,8 @@ from gatemini.errors import GateminiError
 
 SETTLE_SECONDS = 60.0
 """The longest a command waits for backends that are still starting; late ones are named."""
+MODEL_SECONDS = 60.0
+"""The longest a search from the terminal waits for the vectors of a configured model."""
 
 Result = TypeVar("Result")
 
@@ -82,6 +84,13 @@ async def settle(app: App) -> None:
         return
     late = [status.name for status in app.manager.statuses() if status.state == "starting"]
     note(f"still starting after {SETTLE_SECONDS:g} s: {', '.join(late)}")
+
+
+async def settle_search(app: App) -> None:
+    """The same, and until search ranks by meaning as it will for an agent, where a model is configured."""
+    await settle(app)
+    with anyio.move_on_after(MODEL_SECONDS):
+        await app.embedding.ready()
 
 
 def redactor(app: App) -> Redactor:
