@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import metadata
 
 from rich.console import Console
-from tests.benchmarks import gateway
+from tests.benchmarks import gateway, large, warm
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
@@ -24,6 +24,8 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "inprocess": gateway.inprocess,
     "codemode": gateway.codemode,
     "codemode_sdk": gateway.codemode_sdk,
+    "warm": warm.warm,
+    "large": large.large,
 }
 
 ROUNDS = 30

@@ -1,14 +1,16 @@
-"""A small MCP server without any SDK: `python -P plain_server.py [TOOLS]`, on stdio until its input ends.
+"""A small MCP server without any SDK: `python -P plain_server.py [TOOLS [FILE]]`, on stdio until its input ends.
 
 A call costs it a few hundredths of a millisecond, as it would a server in a compiled language, so that what is
 measured is whoever stands in front of it. It speaks the handshake revisions and has `echo`, `rows` (a list as
-large as asked for), and as many tools more as TOOLS says, which are only listed. Above: `contestants.py`.
+large as asked for), and as many tools more as TOOLS says, which are only listed. Where FILE exists it never answers.
+Above: `contestants.py`, `warm.py`.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -102,9 +104,10 @@ def answer(request: dict[str, Any], tools: list[dict[str, Any]]) -> dict[str, An
 
 def main(argv: list[str]) -> None:
     tools = TOOLS + more_tools(int(argv[0]) if argv else 0)
+    silent = len(argv) > 1 and Path(argv[1]).exists()
     for line in sys.stdin.buffer:
         request = orjson.loads(line)
-        if "id" in request:
+        if "id" in request and not silent:
             reply = {"jsonrpc": "2.0", "id": request["id"], **answer(request, tools)}
             sys.stdout.buffer.write(orjson.dumps(reply) + b"\n")
             sys.stdout.buffer.flush()
