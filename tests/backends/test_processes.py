@@ -268,3 +268,23 @@ async def test_register_and_wait_gives_tools_or_the_stderr_and_leaves_nothing(be
         await bench.manager.add_and_wait(odd_config("sad", options={"on_list": "exit"}))
     assert bench.manager.names() == ["good"]
     assert json.dumps(sorted(n for n, t in bench.tools.items() if t)) == '["good"]'
+
+
+async def test_between_the_starts_of_two_children_others_have_their_turn() -> None:
+    children, seen = Children(), list[str]()
+
+    async def start(name: str) -> None:
+        async with children.starting():
+            seen.append(name)
+            ask.set()
+
+    async def client() -> None:
+        await ask.wait()
+        seen.append("a client")
+
+    ask = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(start, "one")
+        tasks.start_soon(start, "another")
+        tasks.start_soon(client)
+    assert seen == ["one", "a client", "another"]

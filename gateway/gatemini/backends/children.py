@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,10 @@ KILL_WAIT_SECONDS = 2.0
 WATCHDOG_EXIT_SECONDS = 3.0
 """How long the watchdog may take to end after its pipe was closed."""
 
+START_GAP_SECONDS = 0.005
+"""Pause before each start. Starting a process holds up the event loop for milliseconds; with thirty of them in a row,
+a client that has just connected would wait for all."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -55,9 +60,17 @@ class Children:
 
     def __init__(self, record_dir: Path | None = None) -> None:
         self._groups: dict[int, _Group] = {}
+        self._starts = anyio.Lock()
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._dir = record_dir
         self._record = record_dir / f"children-{os.getpid()}.json" if record_dir else None
+
+    @contextlib.asynccontextmanager
+    async def starting(self) -> AsyncIterator[None]:
+        """Around the start of one child: one at a time, so that others are served in between."""
+        async with self._starts:
+            await anyio.sleep(START_GAP_SECONDS)
+            yield
 
     def started(self, pid: int, mark: int) -> None:
         """A new child leads a group of its own and wears a mark (0: none): watch it."""

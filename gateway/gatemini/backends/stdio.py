@@ -150,8 +150,9 @@ async def open_stdio(config: BackendConfig, receiver: Receiver, children: Childr
     """Start the child and keep it for the length of the context."""
     link = StdioLink(config, receiver)
     child = link.child
-    await _spawn(config, child)
-    children.started(child.pid, child.mark)
+    async with children.starting():
+        await _spawn(config, child)
+        children.started(child.pid, child.mark)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.watch, tasks)
