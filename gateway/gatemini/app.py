@@ -53,6 +53,9 @@ logger = logging.getLogger(__name__)
 HOUSEKEEPING_SECONDS = 5.0
 """How often the cache and the account are looked at: they are written when due, at most this often."""
 
+OPEN_TO_RUNNING = 8
+"""Chains that may hold a guest for each one that may run: those that wait for calls cost two MiB and no thread."""
+
 CLOSING_SECONDS = 15.0
 """Bounds the whole of stopping: draining, ending children and saving the cache."""
 
@@ -122,7 +125,7 @@ class App:
             tracker=self.tracker,
             sandbox=self.sandbox,
             config=config.sandbox,
-            guests=anyio.CapacityLimiter(config.sandbox.max_concurrent_sandboxes),
+            guests=anyio.CapacityLimiter(open_chains(config.sandbox)),
             discovery=self.catalog.call_inside,
         )
         self.tools = MetaTools(
@@ -296,15 +299,17 @@ class App:
     async def reconfigure(self, loaded: Loaded) -> list[str]:
         """Put a newly read configuration in force; only backends that changed restart. Their names.
 
-        Read once and not here: `cache_path`, `search`, `semantic`, `health`, `results`, and the limits of the
-        sandbox itself (memory, CPU, sizes), whose guests are copies of one made at the start.
+        Read once and not here: `cache_path`, `search`, `semantic`, `health`, `results`, `sandbox.isolation`.
         """
         config = loaded.config
         self.loaded = loaded
         self.tools.redactor.add(loaded.secrets)
         logging.getLogger().setLevel(config.log_level.upper())
         self.registry.set_aliases(config.aliases)
-        self.chain.config = self.tools.config = config.sandbox
+        running = config.sandbox.model_copy(update={"isolation": self.sandbox.isolation})
+        self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
+        self.chain.config = self.tools.config = running
+        self.sandbox.set_limits(limits_of(running))
         self.registration.policy = config.registration
         self.registration.limit = config.max_dynamic_backends
         self.set_composite_tools(config.composite_tools)
@@ -411,6 +416,11 @@ def account_folder(cache_path: Path) -> Path:
 def account_name(source: Path | None) -> str | None:
     """How an account names the configuration it was made under."""
     return os.path.realpath(source) if source else None
+
+
+def open_chains(config: SandboxConfig) -> int:
+    """Chains that may hold a guest at once, running or waiting; in process mode each holds a worker."""
+    return config.max_concurrent_sandboxes * (1 if config.isolation == "process" else OPEN_TO_RUNNING)
 
 
 def limits_of(config: SandboxConfig) -> Limits:

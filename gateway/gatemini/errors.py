@@ -181,10 +181,15 @@ class ChainTimeout(ChainError):
     code = "limit.time"
 
     @classmethod
-    def after(cls, seconds: float) -> ChainTimeout:
+    def after(cls, seconds: float, queued: float = 0.0) -> ChainTimeout:
+        """`queued` are the seconds of it in which other chains kept this one from running: named if they matter."""
+        text = f"the chain did not end within its timeout of {seconds * 1000:,.0f} ms"
+        if queued * 2 < seconds:
+            return cls(text, hint="raise `timeout` (ms, at most 600000), or do less in one chain")
         return cls(
-            f"the chain did not end within its timeout of {seconds * 1000:,.0f} ms",
-            hint="raise `timeout` (ms, at most 600000), or do less in one chain",
+            f"{text}, of which it waited {queued * 1000:,.0f} ms for other chains to make room "
+            "(sandbox.max_concurrent_sandboxes)",
+            hint="send it again when fewer chains run, or raise `timeout` (ms, at most 600000)",
         )
 
 

@@ -370,7 +370,9 @@ class Machine:
             self.engine.turns.give()
 
     def memory_verdict(self) -> str | None:
-        return limits.MEMORY if self.budget.ledger.over(self.number, _memory_size(*self._where)) else None
+        return (
+            limits.TOTAL_MEMORY if self.budget.ledger.over(self.number, _memory_size(*self._where)) else None
+        )
 
     def grow(self, pages: int) -> None:
         before = ctypes.c_uint64(0)

@@ -12,6 +12,7 @@ MIB = 1 << 20
 CPU = "limit.cpu"
 WALL = "limit.time"
 MEMORY = "limit.memory"
+TOTAL_MEMORY = "limit.total_memory"
 STACK = "limit.stack"
 CODE = "limit.code"
 RESULT = "limit.result"

@@ -161,6 +161,8 @@ class Raw:
     full: bool = False
     readings: list[int] = field(default_factory=list)
     """All wall clock readings of the chain so far, in ns."""
+    memory: int = 0
+    """Bytes of the guest's memory after the step; told by workers only."""
 
 
 # --- host to guest ---------------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ or workers.py for the same in processes of their own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -32,6 +34,11 @@ FREE_INLINE_BYTES = 16 * MIB
 
 class Session(Protocol):
     """One chain in one guest. Cancelling a step stops the guest within an epoch tick and frees it."""
+
+    @property
+    def queued_seconds(self) -> float:
+        """How long its steps waited until they could run, because too many others did."""
+        ...
 
     @property
     def readings(self) -> Sequence[int]:
@@ -72,14 +79,15 @@ class GuestSession:
         self._reader = Reader(program, limits)
         self._guest: Stepper | None = None
         self._running = self._closed = self._ended = False
-        self._has_slot = self._slot_freed = False
+        self._started = False
+        self._queued_seconds = 0.0
+        self._asked: float | None = None  # since when a step waits to be run
         self.readings: Sequence[int] = ()
 
     async def start(self) -> Step:
-        if self._has_slot or self._closed:
+        if self._started or self._closed:
             raise SessionClosed("this session has been started already, or is closed")
-        await self._sandbox.take_slot()
-        self._has_slot = True
+        self._started = True
         return await self._step(self._begin)
 
     async def resume(self, replies: Sequence[Reply]) -> Step:
@@ -91,7 +99,6 @@ class GuestSession:
 
     def close(self) -> None:
         self._closed = True
-        self._free_slot()
         guest = self._guest
         if guest is None:
             return
@@ -101,11 +108,6 @@ class GuestSession:
         guest.stop()
         if not self._running:
             self._sandbox.free(guest)
-
-    def _free_slot(self) -> None:
-        if self._has_slot and not self._slot_freed:
-            self._slot_freed = True
-            self._sandbox.free_slot()
 
     def _live(self) -> Stepper:
         if self._guest is None or self._ended or self._closed:
@@ -117,7 +119,6 @@ class GuestSession:
         refused = self._reader.too_long(source)
         if refused is not None:
             return refused
-        self._sandbox.warm()
         self._guest = self._sandbox.guest(self._limits, self._start)
         return self._guest.begin(encode_start(self._start, self._limits), source)
 
@@ -125,18 +126,28 @@ class GuestSession:
         if self._running or self._closed:
             raise SessionClosed("this session is busy or closed")
         self._running = True
+        self._asked = time.monotonic()
         try:
-            step = await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
+            async with self._sandbox.turn():
+                return await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
         except BaseException:
+            self._queue_ends()
             self._running = False
             self.close()
             raise
-        if self._ended:
-            self._free_slot()
-        return step
+
+    @property
+    def queued_seconds(self) -> float:
+        return self._queued_seconds
+
+    def _queue_ends(self) -> None:
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            self._queued_seconds += time.monotonic() - asked
 
     def _guarded(self, work: Callable[[], Raw | Step]) -> Step:
         """On the worker thread: the step, read; frees the guest when nobody waits any more."""
+        self._queue_ends()
         try:
             raw = work()
             if isinstance(raw, Raw):
@@ -182,27 +193,53 @@ class Sandbox:
         self.ledger = Ledger(self.limits.total_memory_mb * MIB)
         self._cache_dir = cache_dir
         self._lock = threading.Lock()
-        self._image: Image | None = None
-        self._shelf: Shelf | None = None
+        self._engine: Engine | None = None
+        self._made: tuple[Shelf, Image] | None = None
         self._workers = Workers(self.limits, cache_dir) if isolation == "process" else None
-        # Workers do not see each other's memory: there are only as many chains as fit the total at their largest.
-        fitting = self.limits.total_memory_mb // self.limits.memory_mb
-        self._slots = anyio.Semaphore(max(1, min(self.limits.guests, fitting)))
+        self._turns = self._turns_for(self.limits)
+
+    @staticmethod
+    def _turns_for(limits: Limits) -> anyio.Semaphore:
+        # Workers do not see each other's memory while they run: only as many do as fit the total at their largest.
+        fitting = limits.total_memory_mb // limits.memory_mb
+        return anyio.Semaphore(max(1, min(limits.guests, fitting)))
+
+    def set_limits(self, limits: Limits) -> None:
+        """Limits of the chains that begin from now on; the next one boots its guest's image anew."""
+        if limits == self.limits:
+            return
+        with self._lock:
+            self.limits = limits
+            self.ledger.most = limits.total_memory_mb * MIB
+            self.threads.most = limits.guests
+            self._turns = self._turns_for(limits)
+            made, self._made = self._made, None
+            if made is not None:
+                made[0].close()
+            if self._workers is not None:
+                self._workers.set_limits(limits)
 
     def warm(self) -> None:
         """Blocking, idempotent: the module from the cache or compiled (about a second), the memory image made."""
-        if self._image is not None:
-            return
-        with self._lock:
-            if self._workers is not None:
+        if self._workers is not None:
+            with self._lock:
                 self._workers.warm()
-            elif self._image is None:
-                memory = self.limits.memory_mb * MIB
-                engine = Engine(self._cache_dir)
-                image = boot(engine, self.limits)
-                self._shelf = Shelf(engine, image, memory)
-                self._image = image
-                self._shelf.restock()
+        else:
+            self._booted()
+
+    def _booted(self) -> tuple[Shelf, Image]:
+        made = self._made
+        if made is not None:
+            return made
+        with self._lock:
+            if self._made is None:
+                if self._engine is None:
+                    self._engine = Engine(self._cache_dir)
+                image = boot(self._engine, self.limits)
+                shelf = Shelf(self._engine, image, self.limits.memory_mb * MIB)
+                shelf.restock()
+                self._made = shelf, image
+            return self._made
 
     def session(self, program: Runnable, start: Start, *, wall_seconds: float | None = None) -> Session:
         """A new session; nothing happens before its `start`. `wall_seconds` replaces the default limit."""
@@ -211,16 +248,16 @@ class Sandbox:
 
     def guest(self, limits: Limits, start: Start) -> Stepper:
         if self._workers is not None:
-            return RemoteGuest(self._workers, limits, start.now_ms, start.clock)
-        if self._shelf is None or self._image is None:
-            raise SessionClosed("the sandbox is not warm")
+            return RemoteGuest(self._workers, limits, self.ledger, start.now_ms, start.clock)
+        shelf, image = self._booted()
         clock = Clock.at(start.now_ms, start.clock)
-        return Guest(self._shelf, self._image, limits, self.ledger, clock)
+        return Guest(shelf, image, limits, self.ledger, clock)
 
     def restock(self) -> None:
         """Make the guest of the next chain ready; on a thread nobody waits for."""
-        if self._shelf is not None:
-            self._shelf.restock()
+        made = self._made
+        if made is not None:
+            made[0].restock()
 
     def free(self, guest: Stepper) -> None:
         if guest.memory_bytes <= FREE_INLINE_BYTES:
@@ -231,8 +268,8 @@ class Sandbox:
     def close(self) -> None:
         """Ends the worker threads; sessions still open fail."""
         self.threads.close()
-        if self._shelf is not None:
-            self._shelf.close()
+        if self._made is not None:
+            self._made[0].close()
         if self._workers is not None:
             self._workers.close()
 
@@ -241,14 +278,15 @@ class Sandbox:
         """The walls around worker processes that the kernel granted; empty in thread mode."""
         return [] if self._workers is None else list(self._workers.confinement)
 
-    async def take_slot(self) -> None:
-        """In process mode a chain holds its worker until it ends; those beyond the limit wait their turn."""
-        if self._workers is not None:
-            await self._slots.acquire()
-
-    def free_slot(self) -> None:
-        if self._workers is not None:
-            self._slots.release()
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Around a step. Only guests that run take one: a chain that waits, be it for a chain it called itself,
+        keeps nobody from running."""
+        if self._workers is None:
+            yield  # there is a thread for each guest that may run
+            return
+        async with self._turns:
+            yield
 
 
 __all__ = ["Isolation", "Sandbox", "Session"]

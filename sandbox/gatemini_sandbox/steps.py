@@ -175,6 +175,12 @@ class Reader:
                 return self._limit("StackError", text, codes.STACK)
             case codes.MEMORY:
                 return self._limit("MemoryError", self._memory_text("out of memory"), codes.MEMORY)
+            case codes.TOTAL_MEMORY:
+                text = (
+                    f"all running chains together use more than {limits.total_memory_mb} MiB, this one the most of it "
+                    f"({codes.TOTAL_MEMORY})"
+                )
+                return self._limit("MemoryError", text, codes.TOTAL_MEMORY)
             case "cancelled":
                 return self._limit("CancelledError", "the chain was cancelled", "cancelled")
         return self._limit(

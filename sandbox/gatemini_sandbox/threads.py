@@ -75,7 +75,7 @@ class GuestThreads:
     and chains one after another need no second thread."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._lock = threading.Lock()
         self._started = 0
         self._idle: list[Inbox] = []
@@ -88,7 +88,7 @@ class GuestThreads:
                 raise RuntimeError("the sandbox is closed")
             if self._idle:
                 inbox = self._idle.pop()
-            elif self._started < self._most:
+            elif self._started < self.most:
                 inbox = self._add_thread()
             else:
                 self._waiting.append(job)

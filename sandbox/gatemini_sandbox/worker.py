@@ -48,7 +48,13 @@ def send(operation: int, parts: list[bytes]) -> None:
 def pack_raw(raw: Raw, sent: int = 0) -> list[bytes]:
     """The step as parts: a head in JSON, the texts as they are, the clock readings beyond those `sent` before."""
     readings = raw.readings[sent:]
-    head = {"end": raw.end, "reason": raw.reason, "detail": raw.detail[:500], "full": raw.full}
+    head = {
+        "end": raw.end,
+        "reason": raw.reason,
+        "detail": raw.detail[:500],
+        "full": raw.full,
+        "memory": raw.memory,
+    }
     return [
         orjson.dumps(head),
         raw.text,
@@ -100,6 +106,7 @@ class Worker:
                     continue
                 case _:
                     os._exit(1)
+            raw.memory = self._guest.memory_bytes
             send(frames.RAW, pack_raw(raw, self._sent))
             self._sent = len(raw.readings)
             if raw.end is not None:

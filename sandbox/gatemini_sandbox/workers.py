@@ -21,8 +21,9 @@ from typing import IO, Any, cast
 import orjson
 
 from gatemini_sandbox import frames
+from gatemini_sandbox.engine import Ledger
 from gatemini_sandbox.errors import GuestFault, WorkerLost
-from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.limits import MIB, TOTAL_MEMORY, Limits
 from gatemini_sandbox.messages import PROTOCOL, End, Raw
 from gatemini_sandbox.wasi import MOST_READINGS
 
@@ -32,6 +33,8 @@ GRACE_SECONDS = 5.0
 """What a step may take beyond the chain's CPU limit before its worker counts as wedged."""
 MOST_SPARE = 4
 """Idle workers kept for the next chains."""
+MOST_MEMORY = 4096 * MIB
+"""All that 32 bits can address."""
 ENDS = frozenset({None, "done", "failed", "deadlock", "trapped", "broken"})
 
 
@@ -52,6 +55,7 @@ class Process:
         self._input = cast("IO[bytes]", self._process.stdin)
         self._output = cast("IO[bytes]", self._process.stdout)
         self.confinement: list[str] = []
+        self.limits = limits
         self._settings = orjson.dumps(
             {"limits": dataclasses.asdict(limits), "cache_dir": None if cache_dir is None else str(cache_dir)}
         )
@@ -126,6 +130,14 @@ class Workers:
         self._closed = False
         self.confinement: list[str] = []
 
+    def set_limits(self, limits: Limits) -> None:
+        """For workers that start from now on; idle ones have the former limits and end, the others after their chain."""
+        with self._lock:
+            self._limits = limits
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.kill()
+
     def warm(self) -> None:
         """One worker ready, idempotent."""
         if not self._idle and not self._closed:
@@ -146,7 +158,12 @@ class Workers:
     def give_back(self, process: Process) -> None:
         """For the next chain; one too many is ended."""
         with self._lock:
-            keep = not self._closed and len(self._idle) < MOST_SPARE and process.alive()
+            keep = (
+                not self._closed
+                and process.limits == self._limits
+                and len(self._idle) < MOST_SPARE
+                and process.alive()
+            )
             if keep:
                 self._idle.append(process)
         if not keep:
@@ -163,9 +180,12 @@ class Workers:
 class RemoteGuest:
     """A guest in a worker process, with the interface of guest.Guest."""
 
-    def __init__(self, workers: Workers, limits: Limits, now_ms: float, clock: Sequence[int]) -> None:
+    def __init__(
+        self, workers: Workers, limits: Limits, ledger: Ledger, now_ms: float, clock: Sequence[int]
+    ) -> None:
         self._workers = workers
         self._limits = limits
+        self._ledger = ledger
         self._now_ms = now_ms
         self._given = clock
         self._readings: list[int] = []
@@ -207,10 +227,15 @@ class RemoteGuest:
             raw = unpack_raw(answer, got, self._limits.console_bytes)
             self._readings += raw.readings
             raw.readings = self._readings
-            return raw
         except GuestFault as exc:
             process.kill()
             raise WorkerLost(f"the sandbox worker of this chain said nonsense: {exc}") from None
+        if raw.end is None and self._ledger.over(id(self), raw.memory):
+            process.kill()
+            return Raw(
+                raw.outboxes, "trapped", console=raw.console, reason=TOTAL_MEMORY, readings=raw.readings
+            )
+        return raw
 
     def stop(self) -> None:
         """Ends a guest that is running, by ending its process; one that is idle is left for `close`."""
@@ -221,6 +246,7 @@ class RemoteGuest:
             process.kill()
 
     def close(self) -> None:
+        self._ledger.forget(id(self))
         with self._lock:
             process, self._process = self._process, None
         if process is None:
@@ -249,10 +275,13 @@ def unpack_raw(operation: int, parts: list[bytes], console_bytes: int = PROTOCOL
     reason, detail, full = head.get("reason"), head.get("detail"), head.get("full")
     if not isinstance(reason, str) or not isinstance(detail, str) or not isinstance(full, bool):
         raise GuestFault("a step with wrong fields")
+    memory = head.get("memory")
+    if type(memory) is not int or not 0 <= memory <= MOST_MEMORY:
+        raise GuestFault("a guest larger than its address space")
     if len(parts[3]) > console_bytes + 16:
         raise GuestFault("a console larger than its buffer")
     if len(parts[4]) % 8 or len(parts[4]) > 8 * MOST_READINGS:
         raise GuestFault("clock readings that are none")
     readings = [reading for (reading,) in struct.iter_unpack("<Q", parts[4])]
     end = cast("End | None", head["end"])
-    return Raw(parts[5:], end, parts[1], parts[2], parts[3], reason, detail, full, readings)
+    return Raw(parts[5:], end, parts[1], parts[2], parts[3], reason, detail, full, readings, memory)

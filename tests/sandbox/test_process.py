@@ -261,3 +261,33 @@ def test_a_step_crosses_the_pipe_unchanged():
 def test_a_worker_that_says_nonsense_is_a_fault(parts):
     with pytest.raises(GuestFault):
         unpack_raw(frames.RAW, parts)
+
+
+async def test_a_chain_that_waits_for_another_keeps_it_from_no_worker(
+    module_cache: Path, sandbox: Sandbox
+) -> None:
+    one = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation="process")
+    outer = one.session(Plain("return 1 + await demo.echo({})"), start())
+    waiting = await outer.start()
+    assert isinstance(waiting, Calls)
+    with anyio.fail_after(60):
+        assert await Runner(one).value("return 41") == 41
+    end = await outer.resume([Reply(waiting.calls[0].id, True, b"41")])
+    assert isinstance(end, Done)
+    assert end.text == "42"
+    outer.close()
+    one.close()
+
+
+async def test_guests_that_wait_count_towards_the_memory_of_all(module_cache: Path, sandbox: Sandbox) -> None:
+    shared = Sandbox(Limits(total_memory_mb=64, memory_mb=64), cache_dir=module_cache, isolation="process")
+    hold = "globalThis.held = new Uint8Array(40e6).fill(1); await demo.echo({})"
+    first, second = (shared.session(Plain(hold), start()) for _ in range(2))
+    assert isinstance(await first.start(), Calls)
+    end = await second.start()
+    assert isinstance(end, Failed)
+    assert end.error.limit == "limit.total_memory"
+    first.close()
+    second.close()
+    assert await Runner(shared).value("return 1") == 1
+    shared.close()

@@ -178,7 +178,8 @@ async def test_all_guests_together_have_a_memory_limit(module_cache):
     )
     await holder.start()
     end = await Runner(shared).error("const a = []; for (;;) a.push(new Uint8Array(1e6).fill(1))")
-    assert end.error.limit == "limit.memory"
+    assert end.error.limit == "limit.total_memory"
+    assert "64 MiB" in end.error.message
     holder.close()
     assert await Runner(shared).value("return 1") == 1
     shared.close()
@@ -207,4 +208,19 @@ async def test_a_run_that_repeats_another_reads_the_same_times_and_goes_on_from_
     _, more = await once(readings[:-1])
     assert more[:-1] == readings[:-1]
     assert more[-1] >= readings[-2]
+    made.close()
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_changed_limits_hold_for_the_chains_that_begin_then(module_cache, isolation):
+    code = "const held = new Uint8Array(60e6); return held.length"
+    made = Sandbox(Limits(memory_mb=128), cache_dir=module_cache, isolation=isolation)
+    assert await Runner(made).value(code) == 60_000_000
+    before = made.session(Plain("await demo.echo({}); " + code), start())
+    waiting = await before.start()
+    made.set_limits(Limits(memory_mb=32))
+    assert (await Runner(made).error(code)).error.limit == "limit.memory"
+    end = await before.resume([Reply(waiting.calls[0].id, True, b"1")])
+    assert end.text == "60000000"
+    before.close()
     made.close()

@@ -59,6 +59,7 @@ _LIMITS: Final = {
     "limit.time": "raise `timeout` (ms, at most 600000) or do less in one chain; calls listed below as done need not be repeated",
     "limit.cpu": "the code itself computed too long: look for an endless loop, a loop that awaits nothing, or a regular expression with nested repetition such as (a+)+",
     "limit.memory": "keep less at once: filter or page at the tool, or work on a stored result with results.chunks(handle)",
+    "limit.total_memory": "send it again when fewer chains run, or keep less at once",
     "limit.stack": "recursion went too deep: check its end condition, or use a loop with a list of what is left to do",
     "limit.code": "move data out of the code: let a tool produce it, or keep it with results.save(value) in an earlier chain",
     "limit.calls": "use a tool that takes many items at once, or split the work over several chains",

@@ -79,6 +79,8 @@ class Invoker:
     records: list[CallRecord] = field(default_factory=list)
     guests: dict[int, anyio.Semaphore] = field(default_factory=dict)
     """By depth: how many composite tools of this chain run at once."""
+    queued: float = 0.0
+    """Seconds the chain waited for a place among the chains that hold a guest."""
     said: list[Json] = field(default_factory=list)
     """What backends logged for the client meanwhile."""
     caller: Caller = field(init=False)

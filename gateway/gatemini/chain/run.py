@@ -164,10 +164,12 @@ async def _in_its_turn(
     try:
         services.guests.acquire_nowait()
     except anyio.WouldBlock:
+        asked = time.monotonic()
         with chain.invoker.time.bound() as waiting:
             await services.guests.acquire()
+        chain.invoker.queued = time.monotonic() - asked
         if waiting.cancelled_caught:
-            raise ChainTimeout.after(request.timeout) from None
+            raise ChainTimeout.after(request.timeout, chain.invoker.queued) from None
     chain.invoker.time.on_still = services.lend_place
     try:
         return await _script(code, request, services, chain)

@@ -116,9 +116,9 @@ async def run_script(
         with refusals(), invoker.time.bound(GRACE_SECONDS):
             await _Conversation(guest, run, services, invoker, results).hold()
             if isinstance(run.end, Failed) and run.end.error.limit == "limit.time":
-                run.end.error = _out_of_time(invoker)  # the guest knows only what was left of it
+                run.end.error = _out_of_time(invoker, guest)  # the guest knows only what was left of it
             return run
-        run.end = Failed(_out_of_time(invoker))
+        run.end = Failed(_out_of_time(invoker, guest))
     finally:
         guest.close()
         trace.ended(guest.readings)
@@ -249,7 +249,7 @@ class _Conversation:
         end = await self._guest.outcome()
         if settled or not isinstance(end, Done):
             return end
-        return Failed(_out_of_time(self._invoker), end.notes, end.console, end.unawaited)
+        return Failed(_out_of_time(self._invoker, self._guest), end.notes, end.console, end.unawaited)
 
     def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
         return [
@@ -314,8 +314,8 @@ def _unawaited(ids: Sequence[int], outcomes: Mapping[int, tuple[str, str]]) -> l
     return [f"{what} not awaited: {'; '.join(shown)}{more}"]
 
 
-def _out_of_time(invoker: Invoker) -> ErrorInfo:
-    error = ChainTimeout.after(invoker.time.seconds)
+def _out_of_time(invoker: Invoker, guest: Session) -> ErrorInfo:
+    error = ChainTimeout.after(invoker.time.seconds, invoker.queued + guest.queued_seconds)
     return ErrorInfo(error.kind, error.message, limit="limit.time")
 
 
