@@ -159,6 +159,7 @@ class Registry:
         if tool is not None:
             return tool
         owners = [t for t in self._bare.get(name, ()) if t.backend in self._live]
+        owners = [t for t in owners if t.name == name] or owners  # an exact name before one shown so
         if len(owners) > 1:
             raise _ambiguous(name, owners)
         if owners:
@@ -253,6 +254,9 @@ class Registry:
         """Every index that lists the tool, with its key there."""
         space = self._members.setdefault(_space_of(tool), {})
         places = [(self._claims, tool.qualified), (self._bare, tool.name), (space, tool.name)]
+        shown = short_name(tool.name)
+        if shown != tool.name:  # as a listing shows it: escaped, and short where it is very long
+            places.append((self._bare, shown))
         return places + [(self._sanitised, spelling) for spelling in _spellings(tool)]
 
     def _note(self, change: Change) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gatemini.errors import AmbiguousTool, BackendNotFound, ToolNotFound
 from gatemini.model import Tool
 from gatemini.registry import Change, Registry
+from gatemini.types.identifiers import short_name
 
 
 def tools(backend: str, *names: str, namespace: str | None = None) -> list[Tool]:
@@ -239,3 +240,13 @@ def test_a_backend_asked_for_as_a_tool_answers_with_its_tools(registry: Registry
         registry.resolve(asked)
     assert "'exa' is a backend" in caught.value.message
     assert caught.value.hint == "Its tools: exa.fetch_page, exa.search."
+
+
+def test_a_name_as_it_is_shown_is_taken_where_no_tool_has_exactly_that_name(registry: Registry) -> None:
+    registry.replace("odd", tools("odd", "a\u200bb", "n" * 1_000))
+    assert registry.resolve("a\\u200bb").name == "a\u200bb"
+    assert registry.resolve(short_name("n" * 1_000)).name == "n" * 1_000
+    registry.replace("exa", tools("exa", "a\\u200bb"))
+    assert registry.resolve("a\\u200bb").backend == "exa"
+    registry.replace("exa", tools("exa", "a\\u200bb"), live=False)
+    assert registry.resolve("a\\u200bb").backend == "odd"

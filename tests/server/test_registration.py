@@ -143,3 +143,18 @@ async def test_metadata_addresses_are_never_registered(app: App, host: str) -> N
     failed, text = await register(app, {"name": "web", "url": f"http://{host}/mcp"})
     assert failed
     assert "metadata" in text
+
+
+async def test_names_of_a_stranger_are_shown_escaped_and_short(app: App) -> None:
+    names = ["a\u200bb", "n" * 10_000, "plain"]
+    tools = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
+    odd = str(DEMO_SERVER.parent / "odd_server.py")
+    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", odd, json.dumps(tools)]}
+    failed, told = await register(app, server)
+    assert not failed, told
+    assert told["names"][0] == "a\\u200bb"
+    assert len(told["names"][1]) == 256
+    for name in (told["names"][1], "odd." + told["names"][1]):
+        failed, info = await call(app, "tool_info", {"tool_name": name})
+        assert not failed, info
+        assert len(info["name"]) == 256

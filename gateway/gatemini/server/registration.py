@@ -19,6 +19,7 @@ from gatemini.errors import BackendNotFound, RegistrationRefused
 from gatemini.model import Json, Tool
 from gatemini.server.arguments import read_arguments
 from gatemini.server.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
+from gatemini.types.identifiers import short_name
 
 NAMES_SHOWN = 20
 
@@ -91,7 +92,11 @@ class Registration:
         finally:
             self._pending.discard(name)
         self._dynamic.add(name)
-        return {"backend": name, "tools": len(tools), "names": [t.name for t in tools[:NAMES_SHOWN]]}
+        return {
+            "backend": name,
+            "tools": len(tools),
+            "names": [short_name(t.name) for t in tools[:NAMES_SHOWN]],
+        }
 
     async def deregister(self, arguments: Any) -> Json:
         """`{"backend","removed":N}`, for dynamic backends only."""
