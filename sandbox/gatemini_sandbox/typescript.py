@@ -31,6 +31,10 @@ _STATEMENTS = frozenset(
 _ERASED_MODIFIERS = frozenset(
     ["accessibility_modifier", "override_modifier", "readonly", "abstract", "declare"]
 )
+# With a name behind it on the same line; otherwise `accessor` is a name itself.
+_ACCESSOR = re.compile(
+    rb"(?:(?:static|public|private|protected|override|declare|readonly)\s+)*(accessor)[ \t]+[\w$#\[\"'\x80-\xff]"
+)
 # An operand that would read as a block or a declaration without the cast in front of it.
 _NEEDS_PARENTHESES = re.compile(rb"\{|(?:function|class|async|let)\b")
 
@@ -95,8 +99,10 @@ class Eraser:
         self._emitter.finish()
         self._html_comments()
 
-    def error(self, node: Node, message: str, hint: str | None = None) -> SandboxSyntaxError:
-        line, column = self._source.position(node.start_byte)
+    def error(
+        self, node: Node, message: str, hint: str | None = None, at: int | None = None
+    ) -> SandboxSyntaxError:
+        line, column = self._source.position(node.start_byte if at is None else at)
         return SandboxSyntaxError(
             message,
             line=line,
@@ -200,17 +206,19 @@ class Eraser:
     def _field(self, node: Node) -> None:
         children = node.children
         kinds = {child.type for child in children}
+        accessor = _ACCESSOR.match(self._data, node.start_byte)
+        if accessor is not None:
+            raise self.error(
+                node,
+                "`accessor` fields are not supported",
+                "write a getter and a setter, or a plain field",
+                accessor.start(1),
+            )
         if "declare" in kinds or "abstract" in kinds:
             self._patch.blank(node.start_byte, node.end_byte, b";")
             self._gone_until = node.end_byte
             return
         for child in children:
-            if child.type == "accessor":
-                raise self.error(
-                    child,
-                    "`accessor` fields are not supported",
-                    "write a getter and a setter, or a plain field",
-                )
             if child.type in ("readonly", "?", "!"):
                 lead = self._member_separator(node) if child.start_byte == node.start_byte else b""
                 if child.type != "readonly":

@@ -98,6 +98,7 @@ def test_plain_javascript_is_not_touched(code):
         ("let a = 1;\n@sealed class X {}", "decorators are not supported (@sealed)", (2, 1)),
         ("class X {\n  @log() m() {}\n}", "decorators are not supported (@log)", (2, 3)),
         ("class X {\n  accessor y = 1;\n}", "`accessor` fields are not supported", (2, 3)),
+        ("class X { static accessor y = 1 }", "`accessor` fields are not supported", (1, 18)),
         ("if (x) {\n  using y = z;\n}", "`using` declarations are not supported", (2, 3)),
         (
             "const q: import('a').B = 1;\nclass X { @dec y = 1 }",
