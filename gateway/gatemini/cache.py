@@ -143,25 +143,40 @@ class Cache:
         return self._saved_at is None or self._clock() - self._saved_at >= SAVE_EVERY_SECONDS
 
     def save(self) -> bool:
-        """Writes atomically (temp, fsync, rename; mode 0600). False, with a warning, where it cannot."""
+        """Writes atomically (temp, fsync, rename; mode 0600). False, with a warning, where it cannot.
+
+        May run in a thread of its own while the content changes: it writes a copy, and later changes are due again.
+        """
         self._saved_at = self._clock()
+        self._dirty = False
+        content = self._copied()
         temporary: str | None = None
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # mkstemp makes the file readable by this user only.
             handle, temporary = tempfile.mkstemp(prefix=self.path.name + ".", dir=self.path.parent)
             with os.fdopen(handle, "wb") as file:
-                file.write(orjson.dumps(self._file.model_dump()))
+                file.write(orjson.dumps(content.model_dump()))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, self.path)
-        except (OSError, TypeError) as error:
+        except (OSError, TypeError, ValueError, RecursionError) as error:
+            self._dirty = True
             logger.warning("the cache %s could not be written: %s", self.path, error)
             if temporary is not None:
                 Path(temporary).unlink(missing_ok=True)
             return False
-        self._dirty = False
         return True
+
+    def _copied(self) -> _File:
+        """The content as it is now: entries are replaced, never changed, so their containers are enough."""
+        now = self._file
+        return _File.model_construct(
+            version=now.version,
+            backends=now.backends.copy(),
+            embeddings={model: vectors.copy() for model, vectors in now.embeddings.items()},
+            usage=now.usage,
+        )
 
     # ------------------------------------------------------------------------------------------- content
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import ssl
 import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import pytest
+from anyio.streams.tls import TLSListener
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from fixtures.backend_bench import Bench
 from fixtures.odd_http import Handler, OddHttp, Request, serving
@@ -299,6 +309,45 @@ async def test_an_endpoint_out_of_reach_is_named_without_its_secrets(
         await bench.call("echo")
     assert cause in out.value.message
     assert "secret" not in out.value.text()
+
+
+async def test_a_certificate_nobody_vouches_for_is_named_with_the_remedy(
+    bench: Bench, tmp_path: Path
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(self_signed(tmp_path / "own.pem"))
+    plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with TLSListener(plain, context) as listener, anyio.create_task_group() as tasks:
+        server = OddHttp(port=plain.extra(anyio.abc.SocketAttribute.local_port))
+        tasks.start_soon(listener.serve, server.serve)
+        url = f"https://user:pass@127.0.0.1:{server.port}/mcp?key=hidden"
+        bench.manager.add(BackendConfig(name="odd", url=url))
+        with pytest.raises(BackendStopped) as refused:
+            await bench.call("echo")
+        tasks.cancel_scope.cancel()
+    assert "no secure connection to https://127.0.0.1" in refused.value.message
+    assert "certificate" in refused.value.message.lower()
+    assert "SSL_CERT_FILE" in (refused.value.hint or "")
+    assert "hidden" not in refused.value.text()
+    assert "pass@" not in refused.value.text()
+    assert server.seen == []
+
+
+def self_signed(path: Path) -> Path:
+    """A key and a certificate for 127.0.0.1 that no authority has signed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(private + certificate.public_bytes(Encoding.PEM))
+    return path
 
 
 async def test_a_refused_sign_in_at_start_is_the_error_shown(bench: Bench, server: OddHttp) -> None:

@@ -2,9 +2,13 @@
 
 import json
 import os
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -177,6 +181,54 @@ def test_a_failed_replacement_leaves_the_old_file_and_no_litter(
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["cache.json"]
     assert cache.due or cache.save()
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_litter_and_the_rest_is_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
+    path, clock = tmp_path / "cache.json", Clock()
+    filled(path).save()
+    before = path.read_bytes()
+    cache = Cache(path, clock=clock)
+    cache.load()
+    cache.put_usage({"x.y": 9})
+    with full_disk():
+        assert not cache.save()
+    assert "could not be written" in caplog.text
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["cache.json"]
+    clock.now = 5
+    assert cache.due
+    assert cache.save()
+    assert orjson.loads(path.read_bytes())["usage"] == {"x.y": 9}
+
+
+def test_what_changes_while_the_file_is_written_is_due_again(tmp_path: Path) -> None:
+    clock = Clock()
+    path = tmp_path / "cache.json"
+    cache = Cache(path, clock=clock)
+
+    cache.put_usage({"a.b": 1})
+    started, go_on = threading.Event(), threading.Event()
+
+    def slowly(number: int) -> None:
+        started.set()
+        go_on.wait(5)
+        fsync(number)
+
+    fsync = os.fsync
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", slowly)
+        writer = threading.Thread(target=cache.save)
+        writer.start()
+        assert started.wait(5)
+        cache.put_tools("late", "hash", [TOOL])
+        go_on.set()
+        writer.join()
+    clock.now = 5
+    assert cache.due
+    cache.save()
+    assert "late" in orjson.loads(path.read_bytes())["backends"]
 
 
 def test_it_is_due_when_something_changed_and_not_more_often_than_every_few_seconds(tmp_path: Path) -> None:

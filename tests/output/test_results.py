@@ -5,6 +5,8 @@ import json
 import math
 import struct
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +169,23 @@ def test_what_fits_neither_memory_nor_disk_is_refused_and_the_answer_says_so() -
     store = ResultStore(memory_bytes=10, disk_bytes=50)
     with pytest.raises(ResultNotKept, match="100 bytes"):
         store.save("x" * 100)
+
+
+def test_on_a_full_disk_the_oldest_result_goes_with_a_warning_and_the_new_one_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
+    store = ResultStore(memory_bytes=150, directory=tmp_path)
+    old = store.save("a" * 100)
+    with full_disk():
+        new = store.save("b" * 100)
+    assert "could not be spilled to disk" in caplog.text
+    assert store.text(new) == "b" * 100
+    with pytest.raises(ResultGone):
+        store.text(old)
+    (folder,) = tmp_path.iterdir()
+    assert list(folder.iterdir()) == []
+    newest = store.save("c" * 100)
+    assert [store.text(handle)[0] for handle in (new, newest)] == ["b", "c"]
 
 
 def test_closing_removes_the_files_and_every_handle(tmp_path: Path) -> None:

@@ -389,11 +389,14 @@ class ResultStore:
         """Moves an entry to disk; False where there is no room for it."""
         if entry.size > self._disk_cap:
             return False
+        path: Path | None = None
         try:
             path = self._spill_directory() / entry.handle
             path.write_bytes(data)
         except OSError as error:
             logger.warning("a result of %d bytes could not be spilled to disk: %s", entry.size, error)
+            if path is not None:
+                path.unlink(missing_ok=True)  # what did fit would only fill the disk
             return False
         entry.path, entry.data = path, None
         return True
