@@ -31,6 +31,7 @@ from mcp_types import (
 )
 
 from fixtures.direct import TESTS, chain_value, gateway, run_chain, text_of
+from fixtures.npm import missing, script
 
 pytestmark = pytest.mark.anyio
 
@@ -289,3 +290,37 @@ async def test_progress_of_a_backend_is_part_of_the_chains_which_only_grows(
             assert values[:2] == [0.25, 0.5]
             assert [v for v in values if v == int(v)] == [1.0, 2.0]
             assert ear.progress[0][1] == f"{backend}.progress: at 1"
+
+
+# -- a server nobody here wrote ----------------------------------------------------------------------------
+
+
+@pytest.mark.npm
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+@both_clients
+async def test_the_reference_server_asks_and_tells_through_the_gateway(tmp_path: Path, mode: Any) -> None:
+    """On the TypeScript SDK: it lists tools of its own for each thing the client announced."""
+    person, ear = Person(), Ear()
+    person.elicited = {"action": "accept", "content": {"name": "Ann"}}
+    backends = {"everything": {"command": "node", "args": [script("mcp-server-everything")]}}
+    async with gateway(
+        tmp_path,
+        backends,
+        mode=mode,
+        elicitation_callback=person.elicit,
+        sampling_callback=person.sample,
+        list_roots_callback=person.roots,
+    ) as client:
+
+        async def told(tool: str, arguments: str = "{}") -> str:
+            code = f'return await everything["{tool}"]({arguments});'
+            result = await client.call_tool("call_tool_chain", {"code": code}, progress_callback=ear.step)
+            assert not result.is_error, text_of(result)
+            return text_of(result)
+
+        assert '"text": "hi"' in await told("trigger-sampling-request", '{ prompt: "hello", maxTokens: 5 }')
+        assert "Name: Ann" in await told("trigger-elicitation-request")
+        assert "file:///home/me/project" in await told("get-roots-list")
+        ear.progress.clear()
+        await told("trigger-long-running-operation", "{ duration: 0.2, steps: 4 }")
+        assert [value for value, _ in ear.progress] == [0.25, 0.5, 0.75, 0.99, 1.0]
