@@ -60,16 +60,31 @@ def refine(js: str, name: str, message: str, frames: Sequence[Frame]) -> tuple[i
     return index, line, byte_column
 
 
-def find_import(js: str, message: str) -> tuple[int, int] | None:
-    """The 1-based line and byte column of the `import("x")` that failed: the engine gives such errors no place."""
-    match = _MODULE.search(message)
-    root = Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node if match else None
-    for node in descendants(root) if root is not None else ():
-        if node.type == "import" and node.parent is not None and node.parent.type == "call_expression":
-            given = _first_argument(node.parent)
-            if given is None or (match is not None and given == match[1]):
+def find_unplaced(js: str, name: str, message: str) -> tuple[int, int] | None:
+    """The 1-based line and byte column of what the engine refuses without a place: an `import("x")`, a regex."""
+    module = _MODULE.search(message)
+    if module is None and name != "SyntaxError":
+        return None
+    found: Node | None = None
+    for node in descendants(Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node):
+        if module is not None:
+            call = node.parent if node.type == "import" else None
+            if call is not None and _first_argument(call) in (None, module[1]):
                 return node.start_point[0] + 1, node.start_point[1] + 1
-    return None
+        elif node.type == "regex" and (found is None or (_is_pattern(found) and not _is_pattern(node))):
+            found = node
+    return None if found is None else (found.start_point[0] + 1, found.start_point[1] + 1)
+
+
+def _is_pattern(regex: Node) -> bool:
+    """Whether the literal would do as a pattern; as near as Python's own grammar of patterns comes."""
+    pattern = regex.child_by_field_name("pattern")
+    text = "" if pattern is None else _text(pattern)
+    try:
+        re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", text).replace("\\/", "/"))
+    except (re.error, OverflowError):
+        return False
+    return True
 
 
 def _first_fitting(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gatemini_sandbox import limits as codes
-from gatemini_sandbox.blame import find_import, refine
+from gatemini_sandbox.blame import find_unplaced, refine
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import (
@@ -143,7 +143,7 @@ class Reader:
         if frames and error.limit is None:
             index, line, column = refine(self._program.js, error.name, error.message, frames)
             frames = [(frames[index][0], line, column), *frames[index + 1 :]]
-        elif not frames and (place := find_import(self._program.js, error.message)):
+        elif not frames and (place := find_unplaced(self._program.js, error.name, error.message)):
             frames = [("", *place)]
         error.stack = [(name, *self._program.position(line, column)) for name, line, column in frames]
         if error.stack:

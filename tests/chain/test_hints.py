@@ -116,6 +116,11 @@ def test_a_member_of_the_wrong_thing_is_led_to_the_right_one(source, part):
     assert part in (hint(error, ctx) or "")
 
 
+def test_a_value_without_the_function_called_on_it_is_named():
+    error = ErrorFacts("TypeError", "not a function", 1, 13, "return x.id.toFixed(2);")
+    assert hint(error, context()) == "x.id has no function toFixed: return x.id to see what it is"
+
+
 def test_without_backends_the_hint_says_so():
     assert "no backend is available" in (
         hint(ErrorFacts("ReferenceError", "x1 is not defined"), HintContext()) or ""

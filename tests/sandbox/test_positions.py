@@ -40,6 +40,7 @@ MARKED = [
     "const r = await Promise.all([1, 2].map(async (n) => { await null; return n.x.«y }));",
     "JSON.«parse('{')",
     "const a = 1;\nconst m = await «import('fs');",
+    "const a = /b(?<n>c)/;\nreturn 'x'.match(«/(/);",
     "throw «new Error('x', { cause: new TypeError('why') });",
     "const f = () => 'q';\nthrow «new Error('x' + f(), { cause: f() });",
     "throw «Error('x' + JSON.stringify({ a: 1 }));",

@@ -250,7 +250,11 @@ def _no_function(error: ErrorFacts, context: HintContext) -> str | None:
         return (
             f"{found[1]} is a backend, not a function: call one of its tools, `await {found[1]}.tool({{…}})`"
         )
-    return None
+    member = re.match(r"[\w$]+", text[(error.column or 1) - 1 :])
+    if member is None or re.match(r"\s*\?*\.?\s*\(", text[(error.column or 1) - 1 + member.end() :]) is None:
+        return None
+    whole = _before(error, member[0])
+    return f"{whole} has no function {member[0]}: return {whole} to see what it is" if whole else None
 
 
 _DEADLOCK = re.compile(r"nothing left to run|never settle|deadlock", re.I)
