@@ -243,7 +243,7 @@ def test_a_promise_kept_in_a_variable_is_found_by_the_parse():
         ("TypeError", "value is not iterable", "for (const x of r) {}", "Object.entries"),
         ("TypeError", "cannot convert BigInt to number", "1n + 1", "Number(x)"),
         ("TypeError", "circular reference", "JSON.stringify(a)", "[Circular]"),
-        ("DeadlockError", "nothing left to run", "await p", "nothing will settle"),
+        ("DeadlockError", "nothing left to run", "await p", "needs its resolve called"),
     ],
 )
 def test_values_that_are_not_what_they_seem_are_explained(name, message, source, part):

@@ -263,7 +263,7 @@ _DEADLOCK = re.compile(r"nothing left to run|never settle|deadlock", re.I)
 def _deadlock(error: ErrorFacts, context: HintContext) -> str | None:
     if error.name not in ("DeadlockError", "Deadlock") and not _DEADLOCK.search(error.message):
         return None
-    return "the code awaits a promise that nothing will settle: call its resolve, or await a tool call or sleep(ms) instead"
+    return "a promise made with `new Promise` needs its resolve called; to wait, await a tool call or sleep(ms) instead"
 
 
 _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
