@@ -158,3 +158,31 @@ async def test_names_of_a_stranger_are_shown_escaped_and_short(app: App) -> None
         failed, info = await call(app, "tool_info", {"tool_name": name})
         assert not failed, info
         assert len(info["name"]) == 256
+
+
+async def test_what_hides_in_a_name_is_escaped_in_failures_notes_and_resources(app: App) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
+    tools = {"tools": [{"name": "ev\u200bil", "description": "x\u202ey", "inputSchema": schema}]}
+    odd = str(DEMO_SERVER.parent / "odd_server.py")
+    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", odd, json.dumps(tools)]}
+    assert not (await register(app, server))[0]
+    for code in ('odd["ev\\u200bil"]({ b: 1 })', "odd.evi()", 'odd["ev\\u200bil"]({ a: 1 })'):
+        for way in ("", "// @dry-run\n"):
+            text, _, _ = await answer(app, f"{way}return await {code};")
+            assert "\u200b" not in text
+            assert "\u202e" not in text
+    surface = app.surface(app.new_session())
+    for path in (
+        "recent",
+        "recent/5",
+        "tools",
+        "backend/odd",
+        "types/odd",
+        "llms-full",
+        "tool/odd.ev%E2%80%8Bil",
+    ):
+        text = surface.read_resource(f"gatemini://{path}")[1]
+        assert "\u200b" not in text
+        assert "\u202e" not in text
+    (offered,), _ = surface.complete("tool_name", "odd.ev")
+    assert app.registry.resolve(offered).name == "ev\u200bil"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gatemini.chain.jsvalue import dumps
 from gatemini.chain.outcome import Outcome
 from gatemini.model import Json, Tool
+from gatemini.types.identifiers import short_name
 
 SHOWN_ARGUMENTS = 2_000
 """Characters shown of one held call's arguments."""
@@ -32,7 +33,7 @@ class DryRun:
         text = dumps(arguments)
         if len(text) > SHOWN_ARGUMENTS:
             text = f"{text[:SHOWN_ARGUMENTS]}… [{len(text) - SHOWN_ARGUMENTS:,} characters more]"
-        self.effects.append(f"would call {tool.qualified} with {text}")
+        self.effects.append(f"would call {short_name(tool.qualified)} with {text}")
         return Outcome(True, {"dry_run": True}, notes, HELD)
 
     def listing(self) -> str:

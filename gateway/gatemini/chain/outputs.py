@@ -12,6 +12,7 @@ from jsonschema.exceptions import ValidationError
 from gatemini.chain.arguments import sentence
 from gatemini.chain.schemas import faults
 from gatemini.model import Json, Tool
+from gatemini.types.identifiers import short_name
 
 OUTPUT_STEPS: Final = 1_000
 """Keyword evaluations spent on one result (about 5 ms): what lies beyond in a large one is not looked at."""
@@ -30,7 +31,7 @@ def mismatch(tool: Tool, result: Json) -> str | None:
         return None
     _, said = sentence(found[0], "the result")
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{tool.qualified} does not keep its output schema: {said}{more}"
+    return f"{short_name(tool.qualified)} does not keep its output schema: {said}{more}"
 
 
 def _long_integer(fault: ValidationError) -> bool:

@@ -16,6 +16,7 @@ import orjson
 
 from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads
 from gatemini.model import Json, Tool
+from gatemini.types.identifiers import short_name
 
 SaveBlob = Callable[[str, str], str]
 """Keeps base64 data with its MIME type and gives back the handle."""
@@ -55,7 +56,9 @@ def to_value(result: Json, tool: Tool, *, save_blob: SaveBlob) -> Value:
         if structured is not None:
             reader.note("structuredContent was {} beside a text; the text is the value")
         elif tool.output_schema is not None and blocks:
-            reader.note(f"{tool.qualified} declares an output schema but sent no structuredContent")
+            reader.note(
+                f"{short_name(tool.qualified)} declares an output schema but sent no structuredContent"
+            )
         reader.take_blocks(blocks)
     return reader.out
 
@@ -149,7 +152,9 @@ class _Reader:
         encoded, size = _canonical_base64(data)
         head |= {"mimeType": kind, "bytes": size}
         if encoded is None:
-            self.note(f"the {head['type']} block of {self.tool.qualified} holds no valid base64 data")
+            self.note(
+                f"the {head['type']} block of {short_name(self.tool.qualified)} holds no valid base64 data"
+            )
             return head
         head["ref"] = self.save_blob(encoded, kind)
         self.out.media.append(head)
@@ -167,7 +172,7 @@ class _Reader:
     def _unknown(self, block: Json) -> Json:
         """A block of a type not known today: its small fields, its data behind a handle."""
         kind = str(block.get("type"))
-        self.note(f"{self.tool.qualified} sent a content block of the unknown type {kind!r}")
+        self.note(f"{short_name(self.tool.qualified)} sent a content block of the unknown type {kind!r}")
         head: Json = {
             key: value
             for key, value in block.items()

@@ -213,7 +213,7 @@ def complete(view: View, argument: str, value: str) -> tuple[list[str], int]:
 
 def _completions(view: View, argument: str) -> list[str]:
     if argument == "tool_name":
-        return [tool.qualified for tool in view.registry.tools()]
+        return [short_name(tool.qualified) for tool in view.registry.tools()]
     if argument == "backend_name":
         return _backend_names(view)
     if argument == "topic":
@@ -409,7 +409,7 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
 def _recent(view: View, rest: str) -> tuple[str, str]:
     if not rest.isascii() or not rest.isdecimal() or len(rest) > 9 or int(rest) < 1:
         raise _missing(f"{SCHEME}recent/{rest}", f"the limit is a number from 1 to {MAX_RECENT}")
-    return JSON_TYPE, _json({"recent": view.numbers.recent(min(int(rest), MAX_RECENT))})
+    return JSON_TYPE, _json({"recent": shown(view.numbers.recent(min(int(rest), MAX_RECENT)))})
 
 
 def _guide(view: View, rest: str) -> tuple[str, str]:
@@ -438,7 +438,7 @@ _READERS: Mapping[str, Callable[[View], str]] = {
     "overview": _overview,
     "backends": _backends,
     "tools": _tools,
-    "recent": lambda view: _json({"recent": view.numbers.recent(RECENT)}),
+    "recent": lambda view: _json({"recent": shown(view.numbers.recent(RECENT))}),
     "stats": lambda view: _json(view.numbers.stats()),
     "health": _health,
     "llms": _llms,

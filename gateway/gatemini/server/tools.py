@@ -79,7 +79,7 @@ class MetaTools:
                 error_result(f"InternalError: {type(exc).__name__} in {name}: {exc}", session),
                 0,
             )
-        result = self._without_secrets(result)
+        result = self._without_secrets(_shown(result, session) if result["isError"] else result)
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
@@ -155,6 +155,16 @@ def _with_note(answer: Json, unlisted: list[str]) -> Json:
 def _json_result(answer: object) -> Json:
     text = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
     return {"content": [{"type": "text", "text": text}], "isError": False}
+
+
+def _shown(failed: Json, session: Session) -> Json:
+    """A failed answer with what strangers' names and messages hide in it escaped; a value is the code's own."""
+    limit = budget_for(session.client).error_chars
+    content = [
+        {**block, "text": shorten(visible(block["text"], lines=True), limit)} if "text" in block else block
+        for block in failed["content"]
+    ]
+    return {**failed, "content": content}
 
 
 def error_result(text: str, session: Session) -> Json:
