@@ -176,6 +176,16 @@ async def test_a_crash_while_idle_is_followed_by_a_restart(
         await bench.until(lambda: bench.states[-1] == ("odd", State.HEALTHY) and len(bench.states) > 2)
 
 
+async def test_a_restart_takes_no_longer_than_its_limit(tmp_path: Path, quick_health: HealthConfig) -> None:
+    health = quick_health.model_copy(update={"restart_timeout": 0.3, "max_restarts": 1})
+    async with running_bench(tmp_path, health=health) as bench:
+        await bench.odd(options={"ready_once": str(tmp_path / "started")})
+        with pytest.raises(BackendCrashed):
+            await bench.call("die", {"code": 1})
+        await bench.until_true(lambda: "restart_timeout" in (bench.manager.error("odd") or ""))
+        assert "did not get ready within 0.3 s (health.restart_timeout)" in (bench.manager.error("odd") or "")
+
+
 async def test_a_backend_that_always_fails_to_start_is_tried_a_few_times_only(
     tmp_path: Path, quick_health: HealthConfig
 ) -> None:

@@ -101,6 +101,8 @@ class Backend:
         self._over = anyio.Event()
         self._scope = anyio.CancelScope()
         self._restart_reason: str | None = None
+        self._by_itself = False
+        """Whether the present start is a restart that no call asked for."""
         self._last_logged: str | None = None
 
     # -- the owner task ----------------------------------------------------------------------------
@@ -151,8 +153,8 @@ class Backend:
             with anyio.move_on_after(delay):
                 await self._demanded.wait()
         if not first:
-            by_itself = not self._demanded.is_set()
-            self._restarts.restarted(anyio.current_time(), by_itself=by_itself)
+            self._by_itself = not self._demanded.is_set()
+            self._restarts.restarted(anyio.current_time(), by_itself=self._by_itself)
 
     async def _one_life(self) -> None:
         """From start to stop, once; a backend that went away on the probe is tried the old way."""
@@ -209,9 +211,12 @@ class Backend:
     async def _live(
         self, session: McpSession, link: Link, era: Era | None, tasks: anyio.abc.TaskGroup
     ) -> None:
-        deadline = anyio.current_time() + self.config.connect_timeout
+        limit, named = self.config.connect_timeout, "connect_timeout"
+        if self._by_itself and self._health.restart_timeout < limit:
+            limit, named = self._health.restart_timeout, "health.restart_timeout"
+        deadline = anyio.current_time() + limit
         try:
-            facts = await session.negotiate(timeout=self.config.connect_timeout, known=era)
+            facts = await session.negotiate(timeout=limit, known=era)
             if facts.era == "modern" and session.announces_changes:
                 tasks.start_soon(self._listen, session)  # before listing: no change falls in between
                 await anyio.lowlevel.checkpoint()
@@ -219,8 +224,7 @@ class Backend:
             tools, repairs = await session.list_tools(timeout=left)
         except BackendTimeout as slow:
             raise BackendTimeout(
-                f"{self.config.name} did not get ready within {self.config.connect_timeout:g} s "
-                f"(connect_timeout): {slow.message}{stderr_text(link.stderr_tail())}",
+                f"{self.config.name} did not get ready within {limit:g} s ({named}): {slow.message}{stderr_text(link.stderr_tail())}",
                 details={"stderr": link.stderr_tail()[-SHOWN_STDERR_LINES:]},
             ) from slow
         self.facts = facts

@@ -29,9 +29,7 @@ class Pending:
         )
 
 
-PENDING: dict[str, Pending] = {
-    "health.restart_timeout": Pending("a limit on one restart is", "warning"),
-}
+PENDING: dict[str, Pending] = {}
 
 
 def pending_in_backend(raw: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Pending]]:
