@@ -355,3 +355,24 @@ def test_a_client_that_reads_no_more_ends_the_gateway(tmp_path: Path) -> None:
         assert raw.process.wait(WAIT_SECONDS) == 0
         assert gone(family)
         raw.process.stdout = None
+
+
+def test_a_chain_whose_arguments_came_as_text_is_asked_and_told_like_any_other(tmp_path: Path) -> None:
+    config = write_config(
+        tmp_path, {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
+    )
+    with direct(config) as raw:
+        raw.request("initialize", {**LEGACY, "capabilities": {"elicitation": {}}})
+        raw.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        arguments = json.dumps({"code": "return (await demo.confirm({ q: 'sure?' })).ok;"})
+        params = {"name": "call_tool_chain", "arguments": arguments, "_meta": {"progressToken": "t"}}
+        raw.send({"jsonrpc": "2.0", "id": 900, "method": "tools/call", "params": params})
+        assert raw.process.stdout is not None
+        seen: list[dict[str, Any]] = []
+        while not seen or seen[-1].get("id") != 900:
+            seen.append(json.loads(raw.process.stdout.readline()))
+            if seen[-1].get("method") == "elicitation/create":
+                given = {"action": "accept", "content": {"ok": True}}
+                raw.send({"jsonrpc": "2.0", "id": seen[-1]["id"], "result": given})
+        assert seen[-1]["result"]["content"][0]["text"] == "true"
+        assert [m["params"]["progress"] for m in seen if m.get("method") == "notifications/progress"] == [1]

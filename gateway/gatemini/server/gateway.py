@@ -7,9 +7,11 @@ resources.py, prompts.py, subscriptions.py.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -128,11 +130,13 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
     )
 
     async def lenient_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
-        """`tools/call` with arguments that are no object: a tool error the model sees, not a protocol error."""
+        """`tools/call` with arguments that are no object: taken if their text is one, else a tool error the model sees."""
         params = ctx.params
         if ctx.method == "tools/call" and isinstance(params, dict):
             arguments = params.get("arguments")
             if isinstance(params.get("name"), str) and not isinstance(arguments, dict | None):
+                if (read := _object_in(arguments)) is not None:
+                    return await call_next(replace(ctx, params={**params, "arguments": read}))
                 result = await surface.call_tool(params["name"], arguments)
                 modern = {"resultType": "complete"} if ctx.protocol_version >= "2026" else {}
                 return {**result, **modern}
@@ -182,6 +186,17 @@ class _Server(Server[Any]):
                 "prompts": types.PromptsCapability(list_changed=False),
             }
         )
+
+
+def _object_in(arguments: object) -> Json | None:
+    """The object that arguments sent as JSON text hold."""
+    if not isinstance(arguments, str):
+        return None
+    try:
+        read = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, dict) else None
 
 
 def _or_invalid(answer: Callable[[], Any]) -> Any:
