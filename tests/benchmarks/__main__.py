@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import metadata
 
 from rich.console import Console
-from tests.benchmarks import gateway, large, warm
+from tests.benchmarks import gateway, guests, large, warm
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
@@ -26,6 +26,12 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "codemode_sdk": gateway.codemode_sdk,
     "warm": warm.warm,
     "large": large.large,
+    "internal": guests.internal,
+    "calls": guests.calls,
+    "rival": guests.rival,
+    "idle": guests.idle,
+    "tools": guests.tools,
+    "busy": guests.busy,
 }
 
 ROUNDS = 30

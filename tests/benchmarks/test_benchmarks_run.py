@@ -40,3 +40,19 @@ def test_an_unknown_scenario_is_a_usage_error_that_names_it() -> None:
     )
     assert ran.returncode == 2
     assert "nonsense" in ran.stderr
+
+
+@pytest.mark.slow
+def test_guests_are_measured_without_a_client() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", "idle", "rival", "calls", "--rounds", "1", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert ran.returncode == 0, ran.stderr
+    figures = json.loads(ran.stdout)
+    assert {f["contestant"] for f in figures["calls"]["figures"]} == {"thread", "process"}
+    assert [r["expected"] for r in figures["idle"]["ratios"]] == ["<= 2"]
+    assert figures["rival"]["ratios"][0]["value"] > 0

@@ -1,0 +1,280 @@
+"""What the sandbox itself costs, in this very process: chains without a client, guests without a gateway.
+
+Above: `__main__.py`. Below: `measure.py`, the gateway's own App, and quickjs-rs as the rival.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import psutil
+import quickjs_rs
+from tests.benchmarks.contestants import PYTHON_BACKEND, TESTS
+from tests.benchmarks.measure import Figure, Outcome, Ratio
+
+from gatemini.app import App
+from gatemini.model import Tool
+from gatemini_sandbox import Calls, Done, Limits, Reply, Sandbox, Session, Start
+from gatemini_sandbox.wrap import prepare
+
+Isolation = Literal["thread", "process"]
+BOTH: tuple[Isolation, ...] = ("thread", "process")
+SHORT = 20
+CALLS = 1000
+BUSY = 8
+SEARCHES = 200
+IDLE = 30
+MANY_TOOLS = 10_000
+SETTLE_SECONDS = 2.0
+"""The gateway loads its search model in the background meanwhile."""
+FAIR_SECONDS = 8.0
+"""CPU time of the busy guests: more than the searches beside them take."""
+
+
+def figure(scenario: str, contestant: str, times: list[float]) -> Figure:
+    ordered = sorted(times)
+    p95 = ordered[round(0.95 * (len(ordered) - 1))]
+    return Figure(
+        scenario,
+        contestant,
+        round(statistics.median(ordered), 3),
+        round(ordered[0], 3),
+        round(p95, 3),
+        len(times),
+    )
+
+
+def at_most(scenario: str, meaning: str, value: float, bound: float) -> Ratio:
+    return Ratio(scenario, meaning, round(value, 3), f"<= {bound:g}", value <= bound)
+
+
+@asynccontextmanager
+async def running_app(folder: Path, **sandbox: object) -> AsyncIterator[App]:
+    """A gateway in this process with the fixture backend `demo` in it."""
+    if str(TESTS) not in sys.path:
+        sys.path.insert(0, str(TESTS))  # where the configuration's backend is imported from
+    config = folder / "gatemini.json"
+    config.write_text(
+        json.dumps(
+            {"backends": {"demo": PYTHON_BACKEND}, "cache_path": str(folder / "cache"), "sandbox": sandbox}
+        )
+    )
+    async with App.open(config, environ={}) as app:
+        if not await app.settled(20):
+            raise SystemExit("the backend did not start")
+        await anyio.sleep(SETTLE_SECONDS)
+        yield app
+
+
+async def answer(app: App, code: str) -> tuple[str, bool]:
+    result = await app.call_meta_tool("call_tool_chain", {"code": code})
+    return "\n".join(block.get("text", "") for block in result["content"]), result["isError"]
+
+
+async def timed(work: Callable[[int], Awaitable[object]], rounds: int, repeat: int = 1) -> list[float]:
+    """Milliseconds of one operation, for each round; the first rounds are thrown away."""
+    times = []
+    for round_ in range(-3, rounds):
+        started = time.perf_counter()
+        for n in range(repeat):
+            await work((round_ + 3) * repeat + n)
+        if round_ >= 0:
+            times.append((time.perf_counter() - started) * 1000 / repeat)
+    return times
+
+
+async def value(app: App, code: str, expected: str) -> None:
+    text, is_error = await answer(app, code)
+    if is_error or text != expected:
+        raise SystemExit(f"wrong answer: {text[:200]}")
+
+
+def internal(rounds: int) -> Outcome:
+    """Chains inside the gateway: known code (its TypeScript step is kept) beside code that was never seen."""
+    return anyio.run(_internal, rounds)
+
+
+async def _internal(rounds: int) -> Outcome:
+    figures: list[Figure] = []
+    ratios: list[Ratio] = []
+    programs = {
+        "empty": ("if (1) {{ return {n}; }}", 1.0),
+        "1 call": ("const r = await demo.echo({{ n: {n} }});\nif (r) {{ return r.n; }}", 1.5),
+    }
+    for isolation in BOTH:
+        with tempfile.TemporaryDirectory() as folder:
+            async with running_app(Path(folder), isolation=isolation) as app:
+                for name, (code, bound) in programs.items():
+                    known = code.format(n=7)
+                    for step, most, work in (
+                        ("known code", bound, lambda _, known=known: value(app, known, "7")),
+                        ("new code", 2.5, lambda n, code=code: value(app, code.format(n=n), str(n))),
+                    ):
+                        times = await timed(work, rounds, SHORT)
+                        made = figure(f"internal: {name}", f"{isolation}, {step}", times)
+                        figures.append(made)
+                        if isolation == "thread":
+                            ratios.append(at_most(made.scenario, f"median ms, {step}", made.median_ms, most))
+    return Outcome(tuple(figures), tuple(ratios))
+
+
+@contextmanager
+def sandboxes(isolation: Isolation, limits: Limits | None = None) -> Iterator[Sandbox]:
+    with tempfile.TemporaryDirectory() as folder:
+        made = Sandbox(limits or Limits(calls=2 * CALLS), cache_dir=Path(folder), isolation=isolation)
+        made.warm()
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+SEQUENTIAL = f"let s = 0; for (let n = 0; n < {CALLS}; n++) s += (await demo.echo({{ n }})).n; return s"
+PARALLEL = (
+    f"const all = await Promise.all(Array.from({{ length: {CALLS} }}, (_, n) => demo.echo({{ n }})));"
+    " return all.reduce((s, r) => s + r.n, 0)"
+)
+
+
+def calls(rounds: int) -> Outcome:
+    """A thousand calls answered at once by the host: what crossing costs, in both modes."""
+    figures: list[Figure] = []
+    ratios: list[Ratio] = []
+    for isolation in BOTH:
+        with sandboxes(isolation) as sandbox:
+            for name, code, each in (("sequential", SEQUENTIAL, CALLS), ("parallel", PARALLEL, 1)):
+                times = anyio.run(timed, lambda _, code=code: _answered(sandbox, code), min(rounds, 10))
+                made = figure(f"{CALLS} calls: {name}", isolation, times)
+                figures.append(made)
+                if isolation == "thread":
+                    bound = 0.15 if each > 1 else 60.0
+                    ratios.append(
+                        at_most(
+                            made.scenario,
+                            "ms for each" if each > 1 else "ms in all",
+                            made.median_ms / each,
+                            bound,
+                        )
+                    )
+    return Outcome(tuple(figures), tuple(ratios))
+
+
+async def _answered(sandbox: Sandbox, code: str, expected: str = str(CALLS * (CALLS - 1) // 2)) -> None:
+    session = fresh(sandbox, code)
+    step = await session.start()
+    while isinstance(step, Calls):
+        step = await session.resume([Reply(c.id, True, json.dumps(c.arguments).encode()) for c in step.calls])
+    session.close()
+    if not isinstance(step, Done) or step.text != expected:
+        raise SystemExit(f"wrong answer: {step}")
+
+
+def fresh(sandbox: Sandbox, code: str) -> Session:
+    begin = Start(backends=[("demo", "demo")], seed=bytes(32), now_ms=time.time() * 1000)
+    return sandbox.session(prepare(code, ("demo",)), begin)
+
+
+def rival(rounds: int) -> Outcome:
+    """An empty program in a fresh guest, beside quickjs-rs' own fresh runtime and context."""
+    with sandboxes("thread") as sandbox:
+        ours = figure(
+            "fresh guest",
+            "gatemini",
+            anyio.run(timed, lambda _: _answered(sandbox, "return 2", "2"), rounds, SHORT),
+        )
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for _ in range(SHORT):
+            with quickjs_rs.Runtime() as runtime, runtime.new_context() as context:
+                if context.eval("(() => { return 2 })()") != 2:
+                    raise SystemExit("wrong answer")
+        times.append((time.perf_counter() - began) * 1000 / SHORT)
+    theirs = figure("fresh guest", "quickjs-rs", times)
+    ratio = theirs.median_ms / ours.median_ms
+    return Outcome(
+        (ours, theirs),
+        (Ratio("fresh guest", "times faster than quickjs-rs", round(ratio, 2), ">= 3", ratio >= 3),),
+    )
+
+
+def idle(rounds: int) -> Outcome:
+    """Resident memory of guests that wait for an answer."""
+    return anyio.run(_idle)
+
+
+async def _idle() -> Outcome:
+    with sandboxes("thread", Limits(guests=8)) as sandbox:
+        await _answered(sandbox, "return 1", "1")
+        process = psutil.Process()
+        before = process.memory_info().rss
+        open_ = [fresh(sandbox, "return await demo.echo({})") for _ in range(IDLE)]
+        for session in open_:
+            await session.start()
+        each = (process.memory_info().rss - before) / IDLE / (1 << 20)
+        for session in open_:
+            session.close()
+    return Outcome((), (at_most("idle guests", f"MiB resident for each of {IDLE}", each, 2.0),))
+
+
+def tools(rounds: int) -> Outcome:
+    """A chain with one call while 10 tools are registered, and while 10,000 are, in turns."""
+    return anyio.run(_tools, rounds)
+
+
+async def _tools(rounds: int) -> Outcome:
+    times: dict[str, list[float]] = {"10 tools": [], f"{MANY_TOOLS} tools": []}
+    code = "const r = await demo.echo({ n: 7 });\nif (r) { return r.n; }"
+    with tempfile.TemporaryDirectory() as folder:
+        async with running_app(Path(folder)) as app:
+            schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+            many = [
+                Tool(backend="many", name=f"tool_{n}", description="", input_schema=schema)
+                for n in range(MANY_TOOLS)
+            ]
+            for _ in range(5):
+                for name, registered in ((next(iter(times)), many[:3]), (f"{MANY_TOOLS} tools", many)):
+                    app.registry.replace("many", registered)
+                    times[name] += await timed(lambda _: value(app, code, "7"), max(3, rounds // 5), SHORT)
+    figures = [figure("registered tools", name, spent) for name, spent in times.items()]
+    ratio = figures[1].median_ms / figures[0].median_ms
+    return Outcome(tuple(figures), (at_most("registered tools", "time with many / with few", ratio, 1.1),))
+
+
+def busy(rounds: int) -> Outcome:
+    """`search_tools` while eight guests compute without end, in both modes."""
+    return anyio.run(_busy)
+
+
+async def _busy() -> Outcome:
+    figures: list[Figure] = []
+    ratios: list[Ratio] = []
+    for isolation in BOTH:
+        with tempfile.TemporaryDirectory() as folder:
+            async with running_app(
+                Path(folder), isolation=isolation, cpu_seconds=FAIR_SECONDS, memory_mb=64
+            ) as app:
+                await value(app, "if (1) { return 1; }", "1")
+                async with anyio.create_task_group() as group:
+                    for n in range(BUSY):
+                        group.start_soon(answer, app, f"for (let n = {n};;) {{ n++; }}")
+                    await anyio.sleep(0.5)
+                    times = await timed(
+                        lambda n: app.call_meta_tool("search_tools", {"task_description": f"echo {n}"}),
+                        SEARCHES,
+                    )
+                    group.cancel_scope.cancel()
+        made = figure("search beside 8 busy guests", isolation, times)
+        figures.append(made)
+        p99 = sorted(times)[round(0.99 * (len(times) - 1))]
+        ratios.append(at_most(made.scenario, f"p99 ms, {isolation}", p99, 50.0))
+    return Outcome(tuple(figures), tuple(ratios))
