@@ -171,7 +171,7 @@ class Reader:
                 text = f"the chain ran longer than {limits.wall_seconds:g} s, waiting included ({codes.WALL})"
                 return self._limit("TimeoutError", text, codes.WALL)
             case codes.STACK:
-                text = f"the code nests its calls too deeply: the stack is full ({codes.STACK})"
+                text = f"the code nests its calls, brackets or values too deeply: the stack is full ({codes.STACK})"
                 return self._limit("StackError", text, codes.STACK)
             case codes.MEMORY:
                 return self._limit("MemoryError", self._memory_text("out of memory"), codes.MEMORY)

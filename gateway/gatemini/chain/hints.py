@@ -60,7 +60,7 @@ _LIMITS: Final = {
     "limit.cpu": "the code itself computed too long: look for an endless loop, a loop that awaits nothing, or a regular expression with nested repetition such as (a+)+",
     "limit.memory": "keep less at once: filter or page at the tool, or work on a stored result with results.chunks(handle)",
     "limit.total_memory": "send it again when fewer chains run, or keep less at once",
-    "limit.stack": "recursion went too deep: check its end condition, or use a loop with a list of what is left to do",
+    "limit.stack": "recursion went too deep, or a literal or value is nested too deep: check the end condition, use a loop with a list of what is left to do, or flatten the value",
     "limit.code": "move data out of the code: let a tool produce it, or keep it with results.save(value) in an earlier chain",
     "limit.calls": "use a tool that takes many items at once, or split the work over several chains",
     "limit.arguments": "pass less data in one call, or pass the `ref` of a stored result instead",
