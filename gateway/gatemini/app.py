@@ -118,6 +118,7 @@ class App:
             config.registration,
             config.max_dynamic_backends,
             str(loaded.source or "the config file"),
+            frozenset(loaded.origins),
         )
         self.chain = ChainServices(
             registry=self.registry,
@@ -302,7 +303,9 @@ class App:
         Read once and not here: `cache_path`, `search`, `semantic`, `health`, `results`, `sandbox.isolation`.
         """
         config = loaded.config
+        self.cache.forget(self.loaded.origins.keys() - loaded.origins.keys())
         self.loaded = loaded
+        self.registration.set_configured(loaded.origins)
         self.tools.redactor.add(loaded.secrets)
         logging.getLogger().setLevel(config.log_level.upper())
         self.registry.set_aliases(config.aliases)

@@ -231,12 +231,13 @@ class Cache:
             self._file.backends[backend] = entry
             self._dirty = True
 
-    def forget_all_but(self, backends: Iterable[str]) -> None:
-        """Drops backends that are no longer configured."""
-        gone = set(self._file.backends) - set(backends)
-        for name in gone:
-            del self._file.backends[name]
-        self._dirty = self._dirty or bool(gone)
+    def forget(self, backends: Iterable[str]) -> None:
+        """Drops backends that were taken out of the configuration.
+
+        Those it never named stay: gateways with other configurations may share the file.
+        """
+        for name in backends:
+            self._dirty = self._file.backends.pop(name, None) is not None or self._dirty
 
     def embeddings(self, model: str) -> dict[str, bytes]:
         """Vectors (the caller's own bytes) of one model by `text_hash`; what is no base64 is left out."""

@@ -73,7 +73,7 @@ def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> No
         ("{command: x, args: --flag}", ".args", "a list"),
         ("{command: x, tags: web}", ".tags", "a list"),
         ("{command: x, timeout: soon}", ".timeout", "500ms, 30s, 5m or 1h"),
-        ("{command: x, timeout: 0}", ".timeout", "greater than 0"),
+        ("{command: x, timeout: 0}", ".timeout", "above 0 and at most 168h"),
         ("{command: x, timeout: .inf}", ".timeout", "500ms"),
         ("{command: x, max_concurrent_calls: 0}", ".max_concurrent_calls", "greater than or equal to 1"),
         ("{command: x, disabled: perhaps}", ".disabled", "valid boolean"),
@@ -384,3 +384,36 @@ def test_a_command_with_its_arguments_in_one_text_is_noticed(load: Load) -> None
     assert [p.key for p in loaded.problems] == ["backends.a.command"]
     assert "Write command: npx and put the rest into args" in one(loaded, "backends.a.command")
     assert set(loaded.config.backends) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "1.0e+30", "8d", "-3s", "true"])
+def test_a_duration_out_of_range_names_the_range(load: Load, written: str) -> None:
+    loaded = load(f"backends: {{a: {{command: x, timeout: {written}}}}}")
+    assert "allowed: a duration above 0 and at most 168h" in loaded.disabled["a"]
+
+
+def test_a_part_that_stops_the_start_does_not_hide_what_is_wrong_elsewhere(load: Load) -> None:
+    text = (
+        "registration: {http: maybe}\n"
+        "composite_tools: {c: {code: 'return ((1;'}}\n"
+        "backends:\n  a: {comand: x}\n  b: {command: x, env: {T: '${NOT_THERE}', S: 'secretref:exec:sh -c x'}}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    keys = [problem["key"] for problem in caught.value.details["problems"]]
+    assert keys == [
+        "registration.http",
+        "composite_tools.c.code",
+        "backends.a.comand",
+        "backends.b.env.T",
+    ]
+
+
+def test_a_composite_tool_whose_code_cannot_be_parsed_is_left_out_with_its_line(load: Load) -> None:
+    loaded = load(
+        "composite_tools:\n  bad: {code: \"const a = 1;\\nif (\"}\n  good: {code: 'return args.x as number;'}\n"
+    )
+    assert list(loaded.config.composite_tools) == ["good"]
+    (finding,) = loaded.errors
+    assert finding.key == "composite_tools.bad.code"
+    assert "of the code" in finding.found

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 import gatemini
 from gatemini.config.load import Loaded
-from gatemini.config.pending import PENDING
+from gatemini.config.pending import PENDING, Pending
 from gatemini.config.problems import model_at
 from gatemini.config.schema import Config
 from gatemini.errors import ConfigError
@@ -67,21 +67,18 @@ def test_what_is_pending_is_a_key_of_the_model() -> None:
     assert set(PENDING) <= known
 
 
-USES: dict[str, str] = {}
-"""Pattern → a configuration that uses it."""
-
-
-@pytest.mark.parametrize("pattern", PENDING)
-def test_using_what_is_not_built_is_said_and_stops_what_relies_on_it(load: Load, pattern: str) -> None:
-    pending = PENDING[pattern]
-    if pattern.startswith("registration"):
-        with pytest.raises(ConfigError, match="not built yet"):
-            load(USES[pattern])
-        return
-    loaded = load(USES[pattern])
-    assert any("not built yet" in problem.text() for problem in loaded.problems)
-    if pattern.startswith("backends"):
-        assert ("a" in loaded.disabled) is (pending.severity == "error")
+def test_using_what_is_not_built_is_said_and_stops_what_relies_on_it(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PENDING, "health.interval", Pending("the loop is", "warning"))
+    monkeypatch.setitem(PENDING, "backends.*.lazy", Pending("waiting is", "error"))
+    monkeypatch.setitem(PENDING, "registration.http", Pending("asking is", "error"))
+    loaded = load("health: {interval: 5s}\nbackends: {a: {command: x, lazy: true}, b: {command: x}}")
+    assert [p.key for p in loaded.problems] == ["health.interval", "backends.a.lazy"]
+    assert all("not built yet" in problem.text() for problem in loaded.problems)
+    assert list(loaded.disabled) == ["a"]
+    with pytest.raises(ConfigError, match="not built yet"):
+        load("registration: {http: ask}")
 
 
 def test_a_default_written_out_is_not_complained_about(load: Load) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from fixtures.direct import DEMO_SERVER
@@ -186,3 +187,124 @@ async def test_what_hides_in_a_name_is_escaped_in_failures_notes_and_resources(a
         assert "\u202e" not in text
     (offered,), _ = surface.complete("tool_name", "odd.ev")
     assert app.registry.resolve(offered).name == "ev\u200bil"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ({"url": "ftp://h/x"}, "http://"),
+        ({"url": "https://"}, "host and port"),
+        ({"url": "http://h:99999/"}, "host and port"),
+        ({"url": "http://h/a b"}, "blank"),
+        ({"url": "http://h/", "headers": {"A": "x\r\nB: y"}}, "newline"),
+        ({"url": "http://h/", "headers": {"a b": "x"}}, "no header name"),
+        ({"command": "x", "env": {"A=B": "x"}}, "no variable name"),
+        ({"command": "x", "args": ["a\0b"]}, "NUL"),
+        ({"command": "x", "timeout": 0}, "above 0 and at most 168h"),
+    ],
+)
+async def test_values_are_checked_as_those_of_a_configured_backend(
+    app: App, template: dict[str, Any], said: str
+) -> None:
+    failed, text = await register(app, {"name": "ok", **template})
+    assert failed
+    assert said in text
+    assert "ok" not in app.manager.names()
+
+
+async def test_calls_that_remove_the_same_backend_at_once_tell_what_goes_on(app: App) -> None:
+    assert not (await register(app, STDIO))[0]
+    answers: list[tuple[bool, Any]] = []
+
+    async def remove() -> None:
+        answers.append(await call(app, "deregister_manual", {"manual_name": "extra"}))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(remove)
+    assert sorted(failed for failed, _ in answers) == [False, True, True]
+    for failed, text in answers:
+        if failed:
+            assert "configured" not in text
+            assert "being deregistered right now" in text
+    assert not (await register(app, STDIO))[0]
+
+
+async def test_a_backend_that_is_being_registered_is_not_called_configured(app: App) -> None:
+    told: list[tuple[bool, Any]] = []
+
+    async def both() -> None:
+        told.append(await register(app, STDIO))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(both)
+        with anyio.fail_after(10):
+            while "extra" not in app.manager.names():
+                await anyio.lowlevel.checkpoint()
+        failed, text = await call(app, "deregister_manual", {"manual_name": "extra"})
+        assert failed
+        assert "being registered right now" in text
+    assert told[0][0] is False
+
+
+async def test_the_name_of_a_disabled_backend_is_configured_too(tmp_path: Path) -> None:
+    backends = {**DEMO, "off": {"command": "x", "disabled": True}}
+    async with running_app(tmp_path, backends, registration={"stdio": "allow"}) as app:
+        failed, text = await register(app, {**STDIO, "name": "off"})
+        assert failed
+        assert "configured" in text
+
+
+ADAPTER = """\
+tools:
+  say: {description: From the file., command: [echo, file, "{{word}}"]}
+  both: {command: [echo, file]}
+health_check: "true"
+"""
+
+
+async def test_command_lines_are_registered_with_an_adapter_file_and_what_is_inline_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "adapter.yaml").write_text(ADAPTER)
+    template = {
+        "name": "lines",
+        "adapter_file": "~/adapter.yaml",
+        "tools": {"both": {"command": ["echo", "inline"]}},
+    }
+    async with running_app(tmp_path, registration={"cli": "allow"}) as app:
+        failed, text = await register(app, {**template, "adapter_file": "adapter.yaml"})
+        assert failed
+        assert "begins with / or ~/" in text
+        failed, told = await register(app, template)
+        assert not failed, told
+        assert told["names"] == ["say", "both"]
+        assert app.manager.config("lines").health_check == "true"
+        text, _, _ = await answer(app, 'return [await lines.say({ word: "hi" }), await lines.both({})];')
+        assert json.loads(text) == ["file hi", "inline"]
+
+
+async def test_allowed_commands_hold_for_every_program_of_a_command_line_backend(tmp_path: Path) -> None:
+    policy = {"cli": "allow", "stdio": "allow", "allow_commands": ["echo", sys.executable]}
+    good = {"name": "lines", "tools": {"say": {"command": "echo hi"}}}
+    async with running_app(tmp_path, DEMO, registration=policy) as app:
+        assert not (await register(app, good))[0]
+        for more, program in (
+            ({"tools": {"say": {"command": "echo hi"}, "bad": {"command": ["cat", "x"]}}}, "cat"),
+            ({"tools": {"say": {"command": "echo hi", "shell": True}}}, "/bin/sh"),
+            ({"health_check": "id -u"}, "id"),
+        ):
+            failed, text = await register(app, {**good, **more})
+            assert failed
+            assert f"the command '{program}' is not among registration.allow_commands" in text
+        failed, text = await register(app, {**STDIO, "prerequisite": {"command": "nc"}})
+        assert failed
+        assert "'nc'" in text
+
+
+async def test_a_file_is_not_even_looked_at_for_those_who_may_not_register_command_lines(app: App) -> None:
+    failed, text = await register(app, {"name": "lines", "adapter_file": "/etc/no-such-file"})
+    assert failed
+    assert "registration.cli" in text
+    assert "no-such-file" not in text

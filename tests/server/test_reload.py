@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from fixtures.direct import write_config
+from fixtures.direct import DEMO_SERVER, write_config
 from fixtures.running import DEMO, answer
 from gatemini.app import App
+from gatemini.cache import config_hash
 
 pytestmark = pytest.mark.anyio
 
@@ -88,3 +90,24 @@ async def test_watching_does_not_hold_the_end_of_the_gateway(tmp_path: Path) -> 
             await answer(app, "return 1;")
             leaving.deadline = anyio.current_time() + 2.0
     assert not leaving.cancelled_caught
+
+
+async def test_a_backend_taken_out_of_the_configuration_leaves_the_cache_and_a_dynamic_one_gives_way(
+    tmp_path: Path,
+) -> None:
+    both = {**DEMO, "second": DEMO["demo"]}
+    config = write_config(tmp_path, both, registration={"stdio": "allow"})
+    async with App.open(config, environ={}) as app:
+        assert await app.settled(20)
+        key = config_hash(app.manager.config("second"))
+        assert app.cache.tools("second", key)
+        template = {"name": "third", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+        told = await app.call_meta_tool("register_manual", {"manual_call_template": template})
+        assert not told["isError"], told
+        replace(tmp_path, {**DEMO, "third": DEMO["demo"]}, registration={"stdio": "allow"})
+        await until(lambda: "third" in app.loaded.config.backends)
+        assert app.cache.tools("second", key) is None
+        assert await app.settled(20)
+        assert app.manager.config("third").transport == "python"
+        told = await app.call_meta_tool("deregister_manual", {"manual_name": "third"})
+        assert "configured" in told["content"][0]["text"]

@@ -157,11 +157,13 @@ class Manager:
     async def apply(self, configs: Mapping[str, BackendConfig]) -> list[str]:
         """Make the configured backends these: new ones start, missing ones stop, changed ones restart.
 
-        Dynamic backends and unchanged ones are not touched. Gives the names that were.
+        Unchanged ones and dynamic ones are not touched, but a dynamic one whose name is now configured gives way.
+        Gives the names that were touched.
         """
         old = {name: b.config for name, b in self._backends.items() if not b.dynamic}
         gone = [name for name in old if name not in configs]
         changed = [name for name, config in old.items() if name in configs and configs[name] != config]
+        changed += [name for name, b in self._backends.items() if b.dynamic and name in configs]
         async with anyio.create_task_group() as tasks:
             for name in gone:
                 tasks.start_soon(self.remove, name)

@@ -22,18 +22,25 @@ _MAX_DURATION = 7 * 24 * 3600.0
 Transport = Literal["stdio", "streamable-http", "sse", "cli-adapter", "python"]
 
 
+_ALLOWED_DURATION = "a duration above 0 and at most 168h, such as 500ms, 30s, 5m or 1h"
+
+
 def parse_duration(value: object) -> object:
     """`500ms`, `30s`, `5m`, `1h` → seconds as float; bare numbers are seconds."""
+    seconds: object = value
     if isinstance(value, bool):
-        raise ValueError("a duration such as 500ms, 30s, 5m or 1h")
+        raise ValueError(_ALLOWED_DURATION)
     if isinstance(value, str):
-        if _NUMBER.match(value):
-            return float(value)
         match = _DURATION.match(value)
-        if match is None:
-            raise ValueError("a duration such as 500ms, 30s, 5m or 1h")
-        return float(match[1]) * _UNITS[match[2]]
-    return value
+        if _NUMBER.match(value):
+            seconds = float(value)
+        elif match is not None:
+            seconds = float(match[1]) * _UNITS[match[2]]
+        else:
+            raise ValueError(_ALLOWED_DURATION)
+    if isinstance(seconds, int | float) and not 0 < seconds <= _MAX_DURATION:
+        raise ValueError(_ALLOWED_DURATION)
+    return seconds
 
 
 Duration = Annotated[

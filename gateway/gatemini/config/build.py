@@ -8,16 +8,16 @@ secrets, the model.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig, as_text
-from gatemini.config.document import read_document
 from gatemini.config.entries import Entry
 from gatemini.config.interpolate import (
     Expanded,
@@ -32,6 +32,7 @@ from gatemini.config.pending import pending_in_backend
 from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
 from gatemini.config.providers import SecretUnavailable
 from gatemini.config.secrets import SecretResolver, SecretText, is_ordinary, read_private
+from gatemini.config.values import value_faults
 from gatemini.errors import ConfigError
 
 _SECRET_PLACES = frozenset(("env", "headers"))
@@ -39,10 +40,6 @@ _REFERENCE_PLACES = frozenset(("command", "args", "env", "url", "headers", "prer
 _TEXT_PLACES = frozenset(("command", "args", "env", "headers", "url", "cwd"))
 _LITERAL = frozenset(("description", "input_schema", "annotations"))
 """Below a CLI tool: prose and schemas, where `$` means itself."""
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_MAX_ADAPTER_TOOLS = 1000
 
 
 @dataclass(slots=True)
@@ -66,6 +63,8 @@ class Builder:
     resolver: SecretResolver
     redact: frozenset[str]
     store: Path
+    resolves: bool = True
+    """Whether `secretref:` is asked for; not where the configuration is refused anyway."""
 
     def build(self, entry: Entry) -> Built:
         """Never raises: whatever is wrong with one entry stays with that entry."""
@@ -110,7 +109,7 @@ class _Work:
         self.add_inherited(expanded)
         self.hide_env_file(expanded)
         config = self.validate(expanded)
-        if config is not None and self.references:
+        if config is not None and self.references and self.builder.resolves:
             self.resolve(expanded)
             config = self.validate(expanded) if not self.failed() else None
         if config is not None:
@@ -166,27 +165,14 @@ class _Work:
                 ("adapter_file",), "found something that is no path", "the path of a YAML or JSON file"
             )
             return raw
-        home = self.builder.resolver.home
-        base = self.entry.document.path.parent
-        path = Path(home, written[2:]) if written.startswith("~/") else Path(base, written)
+        home, base = self.builder.resolver.home, self.entry.document.path.parent
         try:
-            value = read_document(path).value
+            return with_adapter(
+                raw, Path(home, written[2:]) if written.startswith("~/") else Path(base, written)
+            )
         except ConfigError as error:
             self.error(("adapter_file",), error.message, remedy=error.hint or "")
             return raw
-        unknown = [key for key in value if key not in ("tools", "health_check", "transport", "name")]
-        for key in unknown:
-            self.error(("adapter_file",), f"unknown key {key} in {path}", "tools, health_check")
-        tools = value.get("tools")
-        if not isinstance(tools, dict) or len(tools) > _MAX_ADAPTER_TOOLS:
-            self.error(("adapter_file",), f"{path} has no mapping `tools`", "tools.<name> as inline")
-            return raw
-        inline = raw.get("tools")
-        raw["tools"] = {**tools, **(inline if isinstance(inline, dict) else {})}
-        raw.setdefault("transport", "cli-adapter")
-        if "health_check" in value:
-            raw.setdefault("health_check", value["health_check"])
-        return raw
 
     def expand(self, value: Any, path: KeyPath) -> Any:
         """The value with variables put in; scalars that a process gets as text keep their spelling."""
@@ -296,50 +282,16 @@ class _Work:
             self.origin[path] = [name for name, _ in found]
 
     def check(self, config: BackendConfig) -> None:
-        """What the model cannot know: characters that a header, URL or argument must not hold."""
-        for path, text in _texts(config):
-            if _SURROGATE.search(text):
-                self.error(path, f"{self.whose(path)} holds half a character (a lone surrogate)")
-            elif "\0" in text:
-                self.error(path, f"{self.whose(path)} holds a NUL character")
-        for name, text in config.headers.items():
-            path = ("headers", name)
-            if not _HEADER_NAME.match(name):
-                self.error(path, f"{name!r} is no header name", "letters, digits and -")
-            bad = _CONTROL.search(text)
-            if bad:
-                what = "a newline" if bad[0] in "\r\n" else "a control character"
-                self.error(
-                    path, f"{self.whose(path)} holds {what}, which a header cannot carry", remedy="Remove it"
-                )
-        words = (config.command or "").split()
-        if len(words) > 1 and not config.args and not re.search(r"[/\\]", words[0]):
-            note = f"command is one program, and {config.command!r} holds blanks"
-            remedy = f"Write command: {words[0]} and put the rest into args"
+        for fault in value_faults(config, self.whose):
             self.built.problems.append(
-                self.entry.problem(("command",), note, remedy=remedy, severity="warning")
+                self.entry.problem(
+                    fault.path,
+                    fault.found,
+                    allowed=fault.allowed,
+                    remedy=fault.remedy,
+                    severity=fault.severity,
+                )
             )
-        for name in config.env:
-            if not name or "=" in name or "\0" in name:
-                self.error(("env", name), f"{name!r} is no variable name")
-        if config.url is not None:
-            self.check_url(config.url)
-
-    def check_url(self, url: str) -> None:
-        path: KeyPath = ("url",)
-        try:
-            parts = urlsplit(url)
-            usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-        except ValueError:
-            usable = False
-        if re.search(r"[\x00-\x20\x7f]", url):
-            self.error(
-                path, f"{self.whose(path)} holds a blank or control character", remedy="Write %20 for a blank"
-            )
-        elif not url.lower().startswith(("http://", "https://")):
-            self.error(path, "the url does not begin with http:// or https://", "http://…, https://…")
-        elif not usable:
-            self.error(path, "the url has no usable host and port", "https://host[:port]/path")
 
     def whose(self, path: KeyPath) -> str:
         """`the value of KEY` when a variable or secret was put in, else `the value`."""
@@ -389,16 +341,6 @@ def _encoded(text: str, found: list[tuple[str, str]]) -> str:
     """A URL with each secret percent-encoded, in the order in which they stand."""
     values = iter(found)
     return re.sub(r"secretref:[A-Za-z][\w-]*:[^\s&\"'<>]+", lambda _: quote(next(values)[1], safe=""), text)
-
-
-def _texts(config: BackendConfig) -> Iterator[tuple[KeyPath, str]]:
-    for name in ("command", "url", "cwd", "module"):
-        value = getattr(config, name)
-        if value is not None:
-            yield (name,), value
-    yield from ((("args", i), text) for i, text in enumerate(config.args))
-    yield from ((("env", k), text) for k, text in config.env.items())
-    yield from ((("headers", k), text) for k, text in config.headers.items())
 
 
 def _get(value: Any, path: KeyPath) -> Any:

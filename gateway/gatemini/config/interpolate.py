@@ -21,7 +21,7 @@ _CLIENT_WORDS = frozenset(
 """Variables that editors define by themselves; only files in a client's format use them."""
 _MAX_DEFAULT_DEPTH = 8
 _QUERY_SAFE = ""
-_PATH_SAFE = "/:@!$&'()*+,;=~-._"
+PATH_SAFE = "/:@!$&'()*+,;=~-._"
 _RAW_SAFE = "/:@!$&'()*+,;=~-._?#[]%"
 
 
@@ -175,13 +175,13 @@ def _place(skeleton: str, offset: int) -> tuple[str, str]:
         parameter = re.split("[?&]", before)[-1]
         return "query", _QUERY_SAFE if "=" in parameter else "=&;%+,:/@-._~"
     if "#" in before:
-        return "fragment", _PATH_SAFE
+        return "fragment", PATH_SAFE
     scheme = before.find("://")
     if scheme < 0:
         return "base", _RAW_SAFE
     authority = before[scheme + 3 :]
     if "/" in authority:
-        return "path", _PATH_SAFE
+        return "path", PATH_SAFE
     rest = re.split(r"[/?#]", skeleton[scheme + 3 :], maxsplit=1)[0]
     if "@" in rest[len(authority) :]:
         return "userinfo", ""

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from platformdirs import user_config_path
 from pydantic import ValidationError
 
+from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig
 from gatemini.config.build import Builder, Built
 from gatemini.config.clients import ClientContext, client_entries, is_client_document
@@ -27,7 +28,10 @@ from gatemini.config.pending import pending_in_backend, pending_in_section
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
 from gatemini.config.schema import CompositeTool, Config, SecretsConfig
 from gatemini.config.secrets import SecretResolver
+from gatemini.config.values import value_faults
 from gatemini.errors import ConfigError
+from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.wrap import prepare
 
 APP = "gatemini"
 CONFIG_FILE = "config.yaml"
@@ -134,11 +138,11 @@ class _Loading:
             self.native(self.document)
         for included in self.sections.pop("include", ()):
             self.include(included)
-        if self.fatal:
-            self.refuse(self.fatal)
         settings: SecretsConfig = self.sections.get("secrets", SecretsConfig())
         built = self.build(settings)
         self.check_names(built)
+        if self.fatal:  # only now: the same answer names what is wrong with the backends too
+            self.refuse(self.fatal)
         if settings.strict:
             unresolved = [p for p in self.problems if p.unresolved]
             if unresolved:
@@ -146,13 +150,12 @@ class _Loading:
         return self.result(built, settings)
 
     def refuse(self, problems: list[Problem]) -> NoReturn:
-        text = "\n".join(
-            p.text() for p in dict.fromkeys([*problems, *(p for p in self.problems if p.severity == "error")])
-        )
+        others = (p for p in self.problems if p.severity == "error")
+        found = sorted(dict.fromkeys([*problems, *others]), key=self.place)
         raise ConfigError(
-            text,
+            "\n".join(p.text() for p in found),
             hint="Mend what is named above; `gatemini config check` shows everything without starting.",
-            details={"problems": [p.to_json() for p in problems]},
+            details={"problems": [p.to_json() for p in found]},
         )
 
     def native(self, document: Document) -> None:
@@ -238,7 +241,23 @@ class _Loading:
             except ValidationError as error:
                 self.explain(document, error, (), key)
             else:
+                if key == "composite_tools" and not self.is_code(document, name, checked[name]):
+                    continue
                 kept.setdefault(name, checked[name])
+
+    def is_code(self, document: Document, name: str, tool: CompositeTool) -> bool:
+        """Whether a composite tool can run at all; a syntax error is found here, not at its first call."""
+        try:
+            prepare(tool.code)
+        except SandboxSyntaxError as error:
+            path = ("composite_tools", name, "code")
+            found = f"{error.message} (line {error.line} of the code)" if error.line else error.message
+            problem = Problem(
+                str(document.path), document.line(path), dotted(path), found, "", error.hint or ""
+            )
+            self.problems.append(problem)
+            return False
+        return True
 
     def explain(self, document: Document, error: ValidationError, prefix: KeyPath, section: str) -> None:
         for detail in error.errors(include_url=False):
@@ -333,7 +352,8 @@ class _Loading:
     def build(self, settings: SecretsConfig) -> dict[str, Built]:
         resolver = SecretResolver(self.environ, settings, self.source.absolute().parent, self.context.home)
         store = self.directory / STORE
-        builder = Builder(self.environ, self.process, resolver, frozenset(settings.redact), store)
+        redact = frozenset(settings.redact)
+        builder = Builder(self.environ, self.process, resolver, redact, store, resolves=not self.fatal)
         built = {name: builder.build(entry) for name, entry in self.entries.items()}
         for one in built.values():
             self.problems += one.problems
@@ -382,12 +402,14 @@ def _defaults() -> dict[str, Any]:
     return {name: getattr(config, name) for name in Config.model_fields}
 
 
-def dynamic_backend(template: Mapping[str, Any]) -> BackendConfig:
+def dynamic_backend(template: Mapping[str, Any], *, home: Path | None = None) -> BackendConfig:
     """The same model for `register_manual`: no variables and no secrets are put in, whoever writes it.
 
     An agent that could write `${AWS_SECRET}` here could read it back. Raises `ConfigError` naming every key.
     """
     problems: list[str] = []
+    if "adapter_file" in template:
+        template = _with_adapter_file(template, home or Path(os.path.expanduser("~")))
     for text in _strings(template):
         if "secretref:" in text or "${" in text:
             problems.append(
@@ -397,20 +419,43 @@ def dynamic_backend(template: Mapping[str, Any]) -> BackendConfig:
     try:
         problems += [f"{dotted(path)}: {pending.found}" for path, pending in pending_in_backend(template)]
         config = BackendConfig.model_validate({k: v for k, v in template.items() if k != "cli_tools"})
-        if config.transport == "python":
-            problems.append(
-                "module: code inside the gateway's own process is only taken from the configuration"
-            )
-        if config.prerequisite is not None and config.transport != "stdio":
-            problems.append("prerequisite: starts a command, so it is only taken beside `command`")
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             path, found, allowed, remedy = explain(detail, BackendConfig, template)
             problems.append(Problem("", None, dotted(path), found, allowed, remedy).text().removeprefix(": "))
         config = None
+    if config is not None:
+        problems += _dynamic_faults(config)
     if problems or config is None:
         raise ConfigError("; ".join(problems), hint="A template has name and one of command, url or tools.")
     return config
+
+
+def _with_adapter_file(template: Mapping[str, Any], home: Path) -> dict[str, Any]:
+    """What the file brings. A path that is not whole would mean another file in every working folder."""
+    rest = {key: value for key, value in template.items() if key != "adapter_file"}
+    written = template["adapter_file"]
+    path = Path(home, written[2:]) if isinstance(written, str) and written.startswith("~/") else None
+    if path is None and isinstance(written, str) and Path(written).is_absolute():
+        path = Path(written)
+    if path is None:
+        raise ConfigError(
+            "adapter_file: found no path that begins with / or ~/", hint="Name the file with its whole path."
+        )
+    return with_adapter(rest, path)
+
+
+def _dynamic_faults(config: BackendConfig) -> list[str]:
+    found = [
+        f"{dotted(fault.path)}: {fault.found}" + (f" (allowed: {fault.allowed})" if fault.allowed else "")
+        for fault in value_faults(config)
+        if fault.severity == "error"
+    ]
+    if config.transport == "python":
+        found.append("module: code inside the gateway's own process is only taken from the configuration")
+    if config.prerequisite is not None and config.transport != "stdio":
+        found.append("prerequisite: starts a command, so it is only taken beside `command`")
+    return found
 
 
 def _strings(value: Any) -> list[str]:

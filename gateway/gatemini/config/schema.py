@@ -192,7 +192,7 @@ class HealthConfig(Strict):
     backoff_max: Duration = 30.0
     """The longest pause."""
     restart_timeout: Duration = 30.0
-    """One restart at most."""
+    """One automatic restart at most; a start that a call asks for has `connect_timeout`."""
     recovery_multiplier: float = Field(default=3.0, ge=1)
     """The circuit stays open for interval × this, then one probe decides."""
     drain_timeout: Duration = 10.0

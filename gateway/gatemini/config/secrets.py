@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from gatemini.config.interpolate import PATH_SAFE
 from gatemini.config.providers import (
     MAX_SECRET_BYTES,
     Bitwarden,
@@ -255,6 +256,7 @@ def _forms(value: str) -> set[str]:
     if len(value) < MIN_REDACTED:
         return set()
     forms = {value, value.strip(), quote(value, safe=""), quote(value), quote_plus(value)}
+    forms.add(quote(value, safe=PATH_SAFE))
     forms |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     if "\n" in value:
         forms |= {line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_LINE}

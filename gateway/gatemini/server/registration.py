@@ -6,13 +6,17 @@ touched from here. Above: tools.py. Below: config/schema.py, backends/manager.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import anyio.to_thread
+
+from gatemini.backends.cli_template import TemplateError, words_of
 from gatemini.config.load import dynamic_backend
 from gatemini.config.schema import BackendConfig, RegistrationConfig
 from gatemini.errors import BackendNotFound, RegistrationRefused
@@ -59,38 +63,47 @@ class Registration:
     policy: RegistrationConfig
     limit: int
     config_source: str
+    configured: frozenset[str] = frozenset()
+    """Names that the configuration holds, disabled backends included."""
     _dynamic: set[str] = field(default_factory=set)
-    _pending: set[str] = field(default_factory=set)
+    _changing: dict[str, str] = field(default_factory=dict)
+    """Names that a call is registering or deregistering right now, and which of the two."""
+
+    def set_configured(self, names: Iterable[str]) -> None:
+        """The configuration has changed: what it names is no longer dynamic."""
+        self.configured = frozenset(names)
+        self._dynamic -= self.configured
 
     async def register(self, arguments: Any) -> Json:
         """`{"backend","tools":N,"names":[…]}`; nothing stays registered when it fails."""
         asked, _ = read_arguments(REGISTER_MANUAL, arguments)
-        config = dynamic_backend(asked["manual_call_template"])
+        template = asked["manual_call_template"]
+        if "adapter_file" in template:
+            self._check_may_start("cli")  # first: reading the file would tell what is in it
+        config = await anyio.to_thread.run_sync(dynamic_backend, template)
         self._check_policy(config)
         name = config.name
-        if name not in self._dynamic and name in self.backends.names():
+        self._check_free(name)
+        if self._is_configured(name):
             raise RegistrationRefused(
                 f"{name!r} is a configured backend and cannot be replaced from here",
                 hint=f"choose another name, or change it in {self.config_source}",
             )
-        if name in self._pending:
-            raise RegistrationRefused(
-                f"{name!r} is being registered right now", hint="wait for that call's answer"
-            )
-        others = (self._dynamic | self._pending) - {name}
+        coming = {other for other, what in self._changing.items() if what == "registered"}
+        others = (self._dynamic | coming) - {name}
         if len(others) >= self.limit:
             raise RegistrationRefused(
                 f"{len(others)} dynamic backends are live, the limit (max_dynamic_backends) is {self.limit}",
                 hint=f"deregister_manual one of: {', '.join(sorted(others))}",
             )
-        self._pending.add(name)
+        self._changing[name] = "registered"
         try:
             if name in self._dynamic:
-                await self.backends.remove(name)
                 self._dynamic.discard(name)
+                await self.backends.remove(name)
             tools = await self.backends.add_and_wait(config, dynamic=True)
         finally:
-            self._pending.discard(name)
+            del self._changing[name]
         self._dynamic.add(name)
         return {
             "backend": name,
@@ -102,22 +115,45 @@ class Registration:
         """`{"backend","removed":N}`, for dynamic backends only."""
         asked, _ = read_arguments(DEREGISTER_MANUAL, arguments)
         name: str = asked["manual_name"]
+        self._check_free(name)
         if name not in self._dynamic:
-            if name in self.backends.names():
+            if self._is_configured(name):
                 raise RegistrationRefused(
                     f"{name!r} is a configured backend: only dynamic backends are removed here",
                     hint=f"remove it from {self.config_source}",
                 )
             live = ", ".join(sorted(self._dynamic)) or "none"
             raise BackendNotFound(f"there is no dynamic backend {name!r}", hint=f"dynamic backends: {live}")
+        self._changing[name] = "deregistered"
         self._dynamic.discard(name)
-        return {"backend": name, "removed": await self.backends.remove(name)}
+        try:
+            return {"backend": name, "removed": await self.backends.remove(name)}
+        finally:
+            del self._changing[name]
+
+    def _is_configured(self, name: str) -> bool:
+        return name in self.configured or (name not in self._dynamic and name in self.backends.names())
+
+    def _check_free(self, name: str) -> None:
+        if name in self._changing:
+            raise RegistrationRefused(
+                f"{name!r} is being {self._changing[name]} right now by another call",
+                hint="wait for that call's answer",
+            )
 
     def _check_policy(self, config: BackendConfig) -> None:
         if config.url is not None:
             self._check_target(config.url)
             return
-        kind = "cli" if config.transport == "cli-adapter" else "stdio"
+        self._check_may_start("cli" if config.transport == "cli-adapter" else "stdio")
+        allowed = self.policy.allow_commands
+        for command in _commands(config) if allowed else ():
+            if command not in allowed:
+                raise RegistrationRefused(
+                    f"the command {command!r} is not among registration.allow_commands: {', '.join(allowed)}"
+                )
+
+    def _check_may_start(self, kind: str) -> None:
         action = self.policy.cli if kind == "cli" else self.policy.stdio
         if action != "allow":
             why = "asking a person is not built yet, so it is refused" if action == "ask" else "it is denied"
@@ -125,11 +161,6 @@ class Registration:
                 f"registering {kind} backends starts a program on this machine; registration.{kind} is "
                 f"`{action}` ({why})",
                 hint=f"the owner of this gateway can set `registration.{kind}: allow` in {self.config_source}",
-            )
-        allowed = self.policy.allow_commands
-        if allowed and config.command not in allowed:
-            raise RegistrationRefused(
-                f"the command {config.command!r} is not among registration.allow_commands: {', '.join(allowed)}"
             )
 
     def _check_target(self, url: str) -> None:
@@ -149,3 +180,23 @@ class Registration:
             raise RegistrationRefused(
                 f"{host!r} is a link-local or metadata address: no backend is registered there"
             )
+
+
+def _commands(config: BackendConfig) -> Iterator[str]:
+    """Every program that this backend may start: its own, those of CLI tools, checks and prerequisites."""
+    if config.command is not None:
+        yield config.command
+    for name, tool in config.cli_tools.items():
+        try:
+            yield words_of(tool)[0]
+        except TemplateError as error:
+            raise RegistrationRefused(f"{name}: {error}") from error
+    check = config.health_check
+    if check:
+        try:
+            words = shlex.split(check) if isinstance(check, str) else list(check)
+        except ValueError as error:
+            raise RegistrationRefused(f"health_check cannot be split into words: {error}") from error
+        yield from words[:1]
+    if config.prerequisite is not None:
+        yield config.prerequisite.command

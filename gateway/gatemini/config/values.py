@@ -1,0 +1,95 @@
+"""What the model cannot know: characters and forms that a header, URL, variable or argument must not have.
+
+The same for configured and for registered backends. Pure. Above: build, load. Below: the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+from gatemini.config.backend import BackendConfig
+from gatemini.config.problems import KeyPath
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFault:
+    """One value that cannot be used, at one key of a backend."""
+
+    path: KeyPath
+    found: str
+    allowed: str = ""
+    remedy: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+
+def value_faults(
+    config: BackendConfig, whose: Callable[[KeyPath], str] = lambda _: "the value"
+) -> Iterator[ValueFault]:
+    """All of them; `whose` names where a value came from (`the value of KEY`), since it is not shown."""
+    for path, text in _texts(config):
+        if _SURROGATE.search(text):
+            yield ValueFault(path, f"{whose(path)} holds half a character (a lone surrogate)")
+        elif "\0" in text:
+            yield ValueFault(path, f"{whose(path)} holds a NUL character")
+    yield from _headers(config, whose)
+    words = (config.command or "").split()
+    if len(words) > 1 and not config.args and not re.search(r"[/\\]", words[0]):
+        yield ValueFault(
+            ("command",),
+            f"command is one program, and {config.command!r} holds blanks",
+            remedy=f"Write command: {words[0]} and put the rest into args",
+            severity="warning",
+        )
+    for name in config.env:
+        if not name or "=" in name or "\0" in name:
+            yield ValueFault(("env", name), f"{name!r} is no variable name")
+    if config.url is not None:
+        yield from _url(config.url, whose)
+
+
+def _headers(config: BackendConfig, whose: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
+    for name, text in config.headers.items():
+        path = ("headers", name)
+        if not _HEADER_NAME.match(name):
+            yield ValueFault(path, f"{name!r} is no header name", "letters, digits and -")
+        bad = _CONTROL.search(text)
+        if bad:
+            what = "a newline" if bad[0] in "\r\n" else "a control character"
+            yield ValueFault(
+                path, f"{whose(path)} holds {what}, which a header cannot carry", remedy="Remove it"
+            )
+
+
+def _url(url: str, whose: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
+    path: KeyPath = ("url",)
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if re.search(r"[\x00-\x20\x7f]", url):
+        yield ValueFault(
+            path, f"{whose(path)} holds a blank or control character", remedy="Write %20 for a blank"
+        )
+    elif not url.lower().startswith(("http://", "https://")):
+        yield ValueFault(path, "the url does not begin with http:// or https://", "http://…, https://…")
+    elif not usable:
+        yield ValueFault(path, "the url has no usable host and port", "https://host[:port]/path")
+
+
+def _texts(config: BackendConfig) -> Iterator[tuple[KeyPath, str]]:
+    for name in ("command", "url", "cwd", "module"):
+        value = getattr(config, name)
+        if value is not None:
+            yield (name,), value
+    yield from ((("args", i), text) for i, text in enumerate(config.args))
+    yield from ((("env", k), text) for k, text in config.env.items())
+    yield from ((("headers", k), text) for k, text in config.headers.items())
