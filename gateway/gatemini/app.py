@@ -303,7 +303,10 @@ class App:
         Read once and not here: `cache_path`, `search`, `semantic`, `health`, `results`, `sandbox.isolation`.
         """
         config = loaded.config
-        self.cache.forget(self.loaded.origins.keys() - loaded.origins.keys())
+        gone = self.loaded.origins.keys() - loaded.origins.keys()
+        self.cache.forget(gone)
+        for name in gone:
+            self._hashes.pop(name, None)  # nor is what it still lists while it is being stopped kept
         self.loaded = loaded
         self.registration.set_configured(loaded.origins)
         self.tools.redactor.add(loaded.secrets)
