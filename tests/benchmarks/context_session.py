@@ -3,14 +3,19 @@
     python tests/benchmarks/context_session.py [--json]
 
 1. `all schemas`: every backend tool's definition is loaded, and each result comes back raw.
-2. `raw results`: the seven meta-tools, each tool searched for and looked at once, results raw (reduction off).
+2. `raw results`: the seven meta-tools, results raw (reduction off).
 3. `gatemini`: the same chains with the output pipeline; where the visible answer does not suffice, one more
    chain works on the handle.
 
+The scripted agent of 2 and 3 follows the instructions as they are: it searches for a tool unless an earlier answer
+named it, and asks `tool_info` unless the `call` that the search showed has every argument it needs.
+
 The backends are real: the three demo servers, `mcp-server-git` over a repository made here, and
 `mcp-server-time`. Every task has a question; its answer is found in what each way shows, or the run ends.
-Counted are bytes of definitions, instructions, arguments and answers; a token is estimated as 4 bytes. Since a
-model is stateless, every turn pays for all earlier ones: `re-sent` is the sum over all turns.
+Counted are bytes of definitions, instructions, arguments and answers (JSON without white space); a token is
+estimated as 4 bytes. Since a model is stateless, every turn pays for all earlier ones: `re-sent` is the sum over all
+turns. The first way's definitions are those of the few tools of these five backends; what it would be with as many
+tools as people connect (`MANY_TOOLS`, each as large as these on average) is told beside it.
 """
 
 from __future__ import annotations
@@ -35,6 +40,8 @@ SETTLE_SECONDS = 60.0
 CALL_SECONDS = 60.0
 COMMITS = 300
 BYTES_PER_TOKEN = 4
+MANY_TOOLS = 250
+"""Tools of about ten connected servers."""
 OFF = {"auto_chunk_json": False, "smart_truncation": False, "intent_filter": False, "table": False}
 
 
@@ -67,11 +74,12 @@ class Way:
 
     name: str
     fixed: int
+    tools: int = 7
     turns: list[int] = field(default_factory=list)
     per_task: list[int] = field(default_factory=list)
 
     def turn(self, sent: Any, received: str) -> None:
-        grown = len(json.dumps(sent, ensure_ascii=False).encode()) + len(received.encode())
+        grown = weight(sent) + len(received.encode())
         self.turns.append(grown)
         self.per_task[-1] += grown
 
@@ -79,13 +87,17 @@ class Way:
     def context(self) -> int:
         return self.fixed + sum(self.turns)
 
-    @property
-    def resent(self) -> int:
-        total, context = 0, self.fixed
+    def resent(self, fixed: int | None = None) -> int:
+        """Bytes over all turns; with another fixed part if given."""
+        total, context = 0, self.fixed if fixed is None else fixed
         for grown in self.turns:
             context += grown
             total += context
         return total
+
+
+def weight(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":")).encode())
 
 
 def tasks(repo: str) -> list[Task]:
@@ -247,7 +259,7 @@ async def without_gateway(config: Path, made: list[Task]) -> Way:
             {"name": tool.qualified, "description": tool.description, "inputSchema": tool.input_schema}
             for tool in app.registry.tools()
         ]
-        way = Way("all schemas", len(json.dumps(listed, ensure_ascii=False).encode()))
+        way = Way("all schemas", weight(listed), len(listed))
         for task in made:
             way.per_task.append(0)
             calls = [task.call]
@@ -263,13 +275,13 @@ async def without_gateway(config: Path, made: list[Task]) -> Way:
 
 
 async def with_gateway(name: str, config: Path, made: list[Task], *, reduced: bool) -> Way:
-    """Search, a look at the tool, the chain; with the pipeline a second chain where the first does not suffice."""
+    """Search and a look where needed, the chain; with the pipeline a second one where the first does not suffice."""
     async with App.open(config) as app:
         await app.settled(timeout=SETTLE_SECONDS)
         session = app.new_session()
         surface = app.surface(session)
         fixed = {"tools": surface.tool_definitions(), "instructions": surface.instructions()}
-        way = Way(name, len(json.dumps(fixed, ensure_ascii=False, default=str).encode()))
+        way = Way(name, weight(fixed))
 
         async def ask(tool: str, arguments: dict[str, Any]) -> list[str]:
             answer = await app.call_meta_tool(tool, arguments, session)
@@ -279,13 +291,18 @@ async def with_gateway(name: str, config: Path, made: list[Task], *, reduced: bo
                 raise NoAnswer(f"{name}: {tool} failed: {blocks[0]}")
             return blocks
 
-        known: set[tuple[str, ...]] = set()
+        shown: dict[str, str] = {}
+        looked_at: set[str] = set()
         for task in made:
             way.per_task.append(0)
-            if task.call[:2] not in known:
-                known.add(task.call[:2])
-                await ask("search_tools", {"task_description": task.search, "limit": 5})
-                await ask("tool_info", {"tool_name": ".".join(task.call[:2])})
+            wanted = ".".join(task.call[:2])
+            if wanted not in shown:
+                (found,) = await ask("search_tools", {"task_description": task.search, "limit": 5})
+                shown |= {row["name"]: row["call"] for row in json.loads(found)["results"]}
+            named = set(re.findall(r"\w+", shown[wanted].partition("(")[2]))
+            if wanted not in looked_at and not named.issuperset(task.call[2]):
+                looked_at.add(wanted)
+                await ask("tool_info", {"tool_name": wanted})
             more = {"intent": task.intent} if task.intent else {"max_output_size": 10_000_000}
             blocks = await ask(
                 "call_tool_chain", {"code": task.code, **(more if not reduced or task.intent else {})}
@@ -311,7 +328,7 @@ def report(ways: list[Way], made: list[Task]) -> None:
         print(f"{task.question[:41] + mark:44}" + "".join(f"{way.per_task[n] / 1024:14.1f}" for way in ways))
     print(f"{'at the end':44}" + "".join(f"{way.context / 1024:14.1f}" for way in ways))
     print(f"{'turns':44}" + "".join(f"{len(way.turns):14}" for way in ways))
-    tokens = [way.resent / BYTES_PER_TOKEN for way in ways]
+    tokens = [way.resent() / BYTES_PER_TOKEN for way in ways]
     print(f"{'tokens re-sent in all (estimate)':44}" + "".join(f"{count:14,.0f}" for count in tokens))
     for key, figure in figures(ways, made).items():
         print(f"{key}: {figure}")
@@ -323,7 +340,13 @@ def figures(ways: list[Way], made: list[Task]) -> dict[str, float]:
     share = 100 * (1 - reduced.context / raw.context)
     return {
         "less in the context than with all schemas, %": round(share, 1),
-        "less re-sent than with all schemas, %": round(100 * (1 - reduced.resent / raw.resent), 1),
+        "less re-sent than with all schemas, %": round(100 * (1 - reduced.resent() / raw.resent()), 1),
+        f"less re-sent than with the schemas of {MANY_TOOLS} tools, %": round(
+            100 * (1 - reduced.resent() / raw.resent(raw.fixed * MANY_TOOLS // raw.tools)), 1
+        ),
+        "of what is re-sent: definitions and instructions, %": round(
+            100 * reduced.fixed * len(reduced.turns) / reduced.resent(), 1
+        ),
         "times less than raw results on the data-heavy tasks (*)": round(
             sum(plain.per_task[n] for n in heavy) / sum(reduced.per_task[n] for n in heavy), 1
         ),
