@@ -32,6 +32,7 @@ from gatemini.embedding import Embedding
 from gatemini.history import SearchHistory, history_path
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
+from gatemini.output.spill import sweep_abandoned
 from gatemini.registry import Registry
 from gatemini.reload import watch_config
 from gatemini.search.index import SearchIndex
@@ -101,6 +102,7 @@ class App:
         self._hashes: dict[str, str] = {}
         self._state_changed = anyio.Event()
         self._sessions: list[Session] = []
+        self._last_client: str | None = None
         self._reload_problem: str | None = None
         self.journals = JournalBook()
         self.parking = Parking()
@@ -171,6 +173,7 @@ class App:
             group.start_soon(app._warm_sandbox)
             group.start_soon(app.embedding.run)
             group.start_soon(app._keep_house)
+            group.start_soon(app._sweep_results)
             if loaded.source is not None:
                 group.start_soon(watch_config, app._config_files, load, app.reconfigure, app._note_reload)
             try:
@@ -211,6 +214,7 @@ class App:
         self.tracker.end_session(session.id)
         session.close()
         self._sessions.remove(session)
+        self._last_client = session.client or self._last_client
 
     def surface(self, session: Session) -> Surface:
         """What one client sees of this gateway."""
@@ -373,6 +377,11 @@ class App:
     async def _warm_sandbox(self) -> None:
         await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
 
+    async def _sweep_results(self) -> None:
+        swept = await anyio.to_thread.run_sync(sweep_abandoned, abandon_on_cancel=True)
+        if swept:
+            logger.info("removed the spilled results of %d gateways that were killed", swept)
+
     async def _keep_house(self) -> None:
         while True:
             await anyio.sleep(HOUSEKEEPING_SECONDS)
@@ -389,11 +398,11 @@ class App:
         if not recorded or (recorded == self._accounted and not ended):
             return
         self._accounted = recorded
-        client = next((session.client for session in reversed(self._sessions) if session.client), None)
+        clients = [self._last_client, *(session.client for session in self._sessions)]
         write = functools.partial(
             self.accounts.write,
             config=account_name(self.loaded.source),
-            client=client,
+            client=next((name for name in reversed(clients) if name), None),
             stats=self.tracker.stats(),
             recent=self.tracker.recent(RECENT_CALLS),
             backends=self.catalog.backend_sizes(),

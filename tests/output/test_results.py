@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import shutil
 import struct
 import threading
 from collections.abc import Callable
@@ -155,6 +156,14 @@ def test_over_the_memory_cap_the_least_recently_used_goes_to_disk_and_still_read
     assert folder.stat().st_mode & 0o777 == 0o700
     assert [file.name for file in folder.iterdir()] == [first]
     assert [store.text(handle) for handle in (first, second, third)] == texts
+
+
+def test_a_temporary_folder_that_a_cleaner_took_away_is_made_again(tmp_path: Path) -> None:
+    store = ResultStore(memory_bytes=10, directory=tmp_path)
+    store.save("x" * 100)
+    shutil.rmtree(next(tmp_path.iterdir()))
+    handle = store.save("y" * 100)
+    assert store.text(handle) == "y" * 100
 
 
 def test_over_the_disk_cap_the_oldest_unused_goes(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 One store per session. A result is kept as the bytes of its text, exactly; rows are read out of it on
 demand. Reads and writes are synchronous and safe from several threads, since large outputs are reduced in
 one. Above: `pipeline.py`, the chain's `results.*`, `gatemini://result/…`. Below: `jsontext.py`,
-`digest.py`, `rows.py`, `arrays.py`, the file system.
+`digest.py`, `rows.py`, `arrays.py`, `spill.py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ import binascii
 import logging
 import os
 import secrets
-import shutil
-import tempfile
 import threading
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +25,7 @@ from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output import arrays
 from gatemini.output.jsontext import decode, dump, encode, parse
 from gatemini.output.rows import RowIndex, index_rows
+from gatemini.output.spill import SpillFolder
 
 MEMORY_BYTES = 256 << 20
 DISK_BYTES = 2 << 30
@@ -92,12 +90,10 @@ class ResultStore:
         self._disk_cap = disk_bytes
         self._idle = idle_seconds
         self._clock = clock
-        self._parent = directory
-        self._spill_dir: Path | None = None
+        self._folder = SpillFolder(directory)
         self._entries: OrderedDict[str, _Entry] = OrderedDict()  # least recently used first
         self._lock = threading.RLock()
         self._closed = False
-        self._remove_files: weakref.finalize[..., Any] | None = None
 
     # ------------------------------------------------------------------------------------------ writing
 
@@ -308,10 +304,7 @@ class ResultStore:
         with self._lock:
             self._closed = True
             self._entries.clear()
-            if self._remove_files is not None:
-                self._remove_files()
-                self._remove_files = None
-            self._spill_dir = None
+            self._folder.close()
 
     @property
     def memory_used(self) -> int:
@@ -389,25 +382,13 @@ class ResultStore:
         """Moves an entry to disk; False where there is no room for it."""
         if entry.size > self._disk_cap:
             return False
-        path: Path | None = None
         try:
-            path = self._spill_directory() / entry.handle
-            path.write_bytes(data)
+            path = self._folder.write(entry.handle, data)
         except OSError as error:
             logger.warning("a result of %d bytes could not be spilled to disk: %s", entry.size, error)
-            if path is not None:
-                path.unlink(missing_ok=True)  # what did fit would only fill the disk
             return False
         entry.path, entry.data = path, None
         return True
-
-    def _spill_directory(self) -> Path:
-        if self._spill_dir is None:
-            # mkdtemp makes it readable by this user only.
-            made = tempfile.mkdtemp(prefix="gatemini-results-", dir=self._parent)
-            self._spill_dir = Path(made)
-            self._remove_files = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
-        return self._spill_dir
 
     def _remove(self, entry: _Entry) -> None:
         self._entries.pop(entry.handle, None)
