@@ -61,6 +61,7 @@ _COMPOUND = (
     "for_in_statement",
 )
 _WITH_EFFECT = (
+    "await_expression",
     "call_expression",
     "assignment_expression",
     "augmented_assignment_expression",

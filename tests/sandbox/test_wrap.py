@@ -155,6 +155,8 @@ def test_a_value_that_a_block_swallows_is_a_fact_for_the_hint():
     assert program.shape == "statements"
     assert program.lost_value == (3, 3, '"yes"')
     assert prepare("if (a) { f() }").lost_value is None
+    assert prepare("for (const i of [1]) { await demo.echo({ i }) }").lost_value is None
+    assert prepare("const n = 1;\nconst total = n + 2;").lost_value == (2, 7, "total")
 
 
 @pytest.mark.parametrize(

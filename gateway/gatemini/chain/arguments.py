@@ -91,7 +91,12 @@ def _positional(tool: Tool, given: Sequence[Any], signature: Callable[[Tool], st
     )
     message = f"{tool.qualified} {written} ({kinds})" if len(given) > 1 else f"{tool.qualified} {written}"
     pairs = zip(names, given, strict=False)
-    example = ", ".join(f"{_property(name)}: {_shown(item)}" for name, item in pairs)
+    required = tool.input_schema.get("required") if isinstance(tool.input_schema, dict) else None
+    lacking = [name for name in names[len(given) :] if isinstance(required, list) and name in required]
+    example = ", ".join(
+        [f"{_property(name)}: {_shown(item)}" for name, item in pairs]
+        + [f"{_property(name)}: …" for name in lacking]
+    )
     hint = f"write ({{ {example} }})" if example and len(given) <= len(names) else "write ({ name: value })"
     return _error(tool, message, hint, signature, fields=[])
 
