@@ -225,6 +225,7 @@ class Backend:
         except BackendTimeout as slow:
             raise BackendTimeout(
                 f"{self.config.name} did not get ready within {limit:g} s ({named}): {slow.message}{stderr_text(link.stderr_tail())}",
+                hint=f"raise {named} if it needs longer; else start it by hand to see what it waits for",
                 details={"stderr": link.stderr_tail()[-SHOWN_STDERR_LINES:]},
             ) from slow
         self.facts = facts

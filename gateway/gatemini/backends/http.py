@@ -279,7 +279,9 @@ class StreamableLink(HttpLink):
         if had_session and response.status_code in (400, 404):
             # The server forgot the session, so it did not run the call: a new session may.
             lost = BackendCrashed(
-                f"{self._name} has ended our session (HTTP {response.status_code})", sent=False
+                f"{self._name} has ended our session (HTTP {response.status_code})",
+                sent=False,
+                hint="it was not run: call again, which starts a new session",
             )
             if ident is not None:
                 self._receiver.fail_one(ident, lost)  # before the rest, which may have been sent
@@ -371,7 +373,11 @@ class SseLink(HttpLink):
 
     async def follow(self) -> None:
         """Read the stream to its end, which is the end of the connection."""
-        error: BackendError = BackendCrashed(f"{self._name}: the event stream ended", sent=True)
+        error: BackendError = BackendCrashed(
+            f"{self._name}: the event stream ended",
+            sent=True,
+            hint="the next call connects again; look whether this one took effect before you repeat it",
+        )
         reader = EventReader(self._max)
         try:
             async with self._open("GET", self._url, {"accept": "text/event-stream"}) as response:

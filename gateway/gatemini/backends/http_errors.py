@@ -91,7 +91,10 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
         return BackendUnreachable(
             text, sent=True, hint="the server behind it is down or slow", details=details
         )
-    return BackendProtocol(text, details=details, sent=True)
+    remedy = (
+        "the server itself failed: its log says why" if status >= 500 else "the server refuses this request"
+    )
+    return BackendProtocol(text, hint=remedy, details=details, sent=True)
 
 
 def content_error(name: str, response: httpx2.Response, body: bytes) -> BackendProtocol:

@@ -277,7 +277,12 @@ class Peer:
             self.stray += 1
             return
         kind = ResultTooLarge if piece.too_large else BackendProtocol
-        waiter.error = kind(f"{self._name}: {piece.reason}", sent=True)
+        remedy = (
+            "ask for less (a filter, a page), or raise max_message_mb of this backend"
+            if piece.too_large
+            else "the call ran and its answer is lost: look what it did before you repeat it"
+        )
+        waiter.error = kind(f"{self._name}: {piece.reason}", sent=True, hint=remedy)
         waiter.done.set()
 
     def _notification(self, method: str, params: Json, during: int | None) -> None:
