@@ -21,8 +21,8 @@ METHODS = ("rows", "chunk", "load", "info", "list", "save", "drop", "compact", "
 """What `results` offers; `chunks` is an async iterator in the guest over `chunk`."""
 
 
-READS_ALL = ("load", "chunk", "base64")
-"""Methods that may read and write megabytes: they run in a worker thread."""
+READS_ALL = ("load", "chunk", "base64", "rows", "info", "save", "compact")
+"""Methods that may read and write megabytes (the first look at a result finds its rows): in a worker thread."""
 
 
 async def answer_results_call(method: str, arguments: Any, store: ResultStore) -> Outcome:
