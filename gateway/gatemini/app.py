@@ -160,6 +160,7 @@ class App:
         environ = dict(os.environ if environ is None else environ)
         load = functools.partial(load_config, config_path, environ=environ)
         loaded = await anyio.to_thread.run_sync(load)
+        load = functools.partial(load, variables=loaded.variables)
         cache = Cache(loaded.config.cache_path)
         await anyio.to_thread.run_sync(cache.load)
         redactor = redactor or Redactor()

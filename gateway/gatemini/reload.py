@@ -1,6 +1,7 @@
 """Hot reload: a changed configuration file is read again and applied, or reported and left out of force.
 
-The folder is watched, not the file: editors replace files instead of writing into them. Above: app.py. Below:
+Folders are watched, not files: editors replace files instead of writing into them, and mounted configurations are
+links of which an inner one is exchanged. Whether something changed is told by the files themselves. Above: app.py. Below:
 watchfiles, config/load.py.
 """
 
@@ -8,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
-from watchfiles import Change, awatch
+from watchfiles import awatch
 
 from gatemini.config.load import Loaded
 from gatemini.errors import ConfigError
@@ -20,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 DEBOUNCE_MS = 300
 """Changes that follow each other within this time are one reload: editors write in several steps."""
+LOOK_MS = 5000
+"""The longest that a change stays unseen which no watch told of (network file systems, a change between two watches)."""
 
 
 async def watch_config(
@@ -33,29 +37,52 @@ async def watch_config(
     `load` blocks and runs in a worker thread; `apply` gives the names of backends it touched; `failed` gets
     the text of a configuration that cannot be used, None once one is in force again.
     """
+    seen = _state(files())
     while True:
         watched = files()
         folders = {path.parent for path in watched if path.parent.is_dir()}
         if not folders:
             return
-
-        def ours(_: Change, path: str, watched: frozenset[Path] = watched) -> bool:
-            return Path(path) in watched
-
-        await _one_change(folders, ours)
+        await _one_change(folders, partial(_differ, watched, seen))
+        seen = _state(watched)
         try:
             loaded = await anyio.to_thread.run_sync(load)
         except ConfigError as exc:
             logger.warning("the changed configuration is not used: %s", exc.text())
             failed(exc.text())
             continue
+        except Exception as fault:  # a file must not end the gateway, whatever stands in it
+            logger.exception("the changed configuration could not be read")
+            failed(f"it could not be read: {fault!r}")
+            continue
+        seen = {**_state(loaded.files), **seen}
         touched = await apply(loaded)
         failed(None)
         logger.info("configuration reloaded; backends touched: %s", ", ".join(touched) or "none")
 
 
-async def _one_change(folders: set[Path], ours: Callable[[Change, str], bool]) -> None:
-    """Until one of the files has changed.
+State = dict[Path, tuple[int, int, int] | None]
+
+
+def _differ(files: frozenset[Path], seen: State) -> bool:
+    return any(now != seen.get(path) for path, now in _state(files).items())
+
+
+def _state(files: frozenset[Path]) -> State:
+    """Which file each path leads to now, and when that was written; None where there is none."""
+    state: State = {}
+    for path in files:
+        try:
+            info = path.stat()
+        except OSError:
+            state[path] = None
+        else:
+            state[path] = (info.st_ino, info.st_mtime_ns, info.st_size)
+    return state
+
+
+async def _one_change(folders: set[Path], changed: Callable[[], bool]) -> None:
+    """Until one of the files has changed. They are also looked at every `LOOK_MS`: a change may fall between two watches.
 
     The library waits in a thread that only its own event ends, within some 50 ms; without it, cancelling (and so the
     end of the gateway) would take seconds.
@@ -71,7 +98,14 @@ async def _one_change(folders: set[Path], ours: Callable[[Change, str], bool]) -
     async with anyio.create_task_group() as group:
         group.start_soon(stop_with_us)
         async for _ in awatch(
-            *folders, watch_filter=ours, debounce=DEBOUNCE_MS, recursive=False, stop_event=stop
+            *folders,
+            watch_filter=None,
+            debounce=DEBOUNCE_MS,
+            recursive=False,
+            stop_event=stop,
+            rust_timeout=LOOK_MS,
+            yield_on_timeout=True,
         ):
-            break
+            if changed():
+                break
         group.cancel_scope.cancel()

@@ -110,3 +110,33 @@ async def test_a_backend_taken_out_of_the_configuration_leaves_the_cache_and_a_d
         await until(lambda: app.manager.config("third").transport == "python")
         told = await app.call_meta_tool("deregister_manual", {"manual_name": "third"})
         assert "configured" in told["content"][0]["text"]
+
+
+async def test_a_configuration_behind_exchanged_links_is_taken_in(tmp_path: Path) -> None:
+    """As Kubernetes mounts them: config.yaml → ..data/config.yaml, and `..data` is exchanged as a whole."""
+    mount = tmp_path / "mount"
+    for name, depth in (("..one", 4000), ("..two", 5000), ("..three", 6000)):
+        (mount / name).mkdir(parents=True)
+        write_config(mount / name, DEMO, sandbox={"max_output_size": depth})
+    (mount / "..data").symlink_to("..one")
+    (mount / "config.yaml").symlink_to("..data/config.yaml")
+    async with App.open(mount / "config.yaml", environ={}) as app:
+        assert await app.settled(20)
+        for name, size in (("..two", 5000), ("..three", 6000)):
+            (mount / "new").symlink_to(name)
+            os.replace(mount / "new", mount / "..data")
+            await until(lambda size=size: app.tools.config.max_output_size == size)
+
+
+async def test_env_files_are_read_once(tmp_path: Path) -> None:
+    config = write_config(tmp_path, DEMO)
+    (tmp_path / ".env").write_text("FIRST=1\n")
+    async with App.open(config, environ={}) as app:
+        assert await app.settled(20)
+        (tmp_path / ".env").write_text("FIRST=1\nLATER=1\n")
+        lazy = {"command": "x", "lazy": True}
+        old, new = {**lazy, "env": {"A": "${FIRST}"}}, {**lazy, "env": {"A": "${LATER}"}}
+        replace(tmp_path, {**DEMO, "old": old, "new": new})
+        await until(lambda: "new" in app.loaded.disabled)
+        assert "LATER is not set" in app.loaded.disabled["new"]
+        assert "old" in app.loaded.config.backends

@@ -64,7 +64,9 @@ class Loaded:
     keys: Mapping[str, BackendKeys] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     files: frozenset[Path] = frozenset()
-    """Every configuration file that was read: the main one and what it includes, resolved."""
+    """Every configuration file that was read: the main one and what it includes, as named and resolved."""
+    variables: Mapping[str, str] | None = field(default=None, repr=False)
+    """The environment with what the `.env` files added: those are read once, a reload is given this."""
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -92,10 +94,11 @@ def load_config(
     environ: Mapping[str, str],
     home: Path | None = None,
     config_dir: Path | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Read the configuration. No file at all is no error: `source` is None and there are no backends.
 
-    `environ` is the process environment; `.env` files are added below it.
+    `environ` is the process environment; `.env` files are added below it, or `variables` stands for both.
     """
     directory = config_dir if config_dir is not None else config_directory()
     home = home if home is not None else Path(os.path.expanduser("~"))  # never raises, unlike Path.home()
@@ -104,7 +107,7 @@ def load_config(
         return Loaded(Config())
     document = read_document(source)
     files = [home / ".env", directory / ".env", source.absolute().parent / ".env"]
-    merged, problems = read_environment(files, environ)
+    merged, problems = read_environment(files, environ) if variables is None else (dict(variables), [])
     return _Loading(source, document, merged, environ, home, directory, problems).run()
 
 
@@ -130,6 +133,8 @@ class _Loading:
         self.sections: dict[str, Any] = {}
         self.entries: dict[str, Entry] = {}
         self.read: set[Path] = {source.resolve()}
+        self.links: set[Path] = {source.absolute()}
+        """The same files as they were named: a link on the way may be exchanged."""
 
     def run(self) -> Loaded:
         if is_client_document(self.document):
@@ -327,6 +332,7 @@ class _Loading:
         if resolved in self.read:
             return
         self.read.add(resolved)
+        self.links.add(path)
         if len(self.read) > _MAX_INCLUDES:
             self.problems.append(
                 Problem(str(self.source), line, "include", f"more than {_MAX_INCLUDES} files")
@@ -389,7 +395,8 @@ class _Loading:
             source=self.source,
             keys={n: BackendKeys(b.keys, b.missing) for n, b in built.items()},
             origins={n: f"{e.document.path}:{e.document.line(e.prefix)}" for n, e in self.entries.items()},
-            files=frozenset(self.read),
+            files=frozenset(self.read | self.links),
+            variables=self.environ,
         )
 
     def place(self, problem: Problem) -> tuple[bool, str, int]:
