@@ -27,6 +27,12 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 _NOT_JAVASCRIPT = re.compile(rb'[0-9]e[-+][0-9]+(?:[,\]}]|\Z)|-0\.0(?:[,\]}]|\Z)|"[0-9]{1,10}":')
 """Where orjson may have written a number in another way or a key in another order than JavaScript."""
 
+_DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
+_MAY_DIFFER = (b"0e-", b"0e+", b"-0.0", b'0":')
+_SIXTEEN_DIGITS = b"0" * 16
+"""What every match of the two patterns holds once its digits are zeros. Mapping them and looking for plain bytes takes
+a fifth of the time of a pattern that begins with a digit, which is half of all that 40 MB take."""
+
 _WHOLE_FLOAT = re.compile(rb"\.0(?:[,\]}]|\Z)")
 """Where orjson may have written a whole number as `1.0`."""
 
@@ -52,7 +58,7 @@ def dumps(value: Any) -> str:
         written = orjson.dumps(value)
     except (orjson.JSONEncodeError, RecursionError):
         return "".join(_pieces(value))
-    if _NOT_JAVASCRIPT.search(written):
+    if _may_differ(written):
         return "".join(_pieces(value))
     if _WHOLE_FLOAT.search(written):
         written = _STRING_OR_POINT_ZERO.sub(rb"\1", written)
@@ -71,7 +77,7 @@ def loads(text: str | bytes) -> tuple[Any, int]:
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogatepass")
-    if _LONG_INTEGER.search(text) is None:
+    if not _has_long_integer(text):
         return _loads_plain(text), 0
     kept = 0
 
@@ -87,9 +93,19 @@ def loads(text: str | bytes) -> tuple[Any, int]:
 
 def loads_exact(text: str) -> Any:
     """The value of JSON text with integers of any size as they are. Raises NotJson."""
-    if _LONG_INTEGER.search(text) is None:
+    if not _has_long_integer(text):
         return _loads_plain(text)
     return _loads_with(text, lambda digits: int(digits) if len(digits) < 4000 else float(digits))
+
+
+def _may_differ(written: bytes) -> bool:
+    zeros = written.translate(_DIGITS_TO_ZERO)
+    return any(sign in zeros for sign in _MAY_DIFFER) and _NOT_JAVASCRIPT.search(written) is not None
+
+
+def _has_long_integer(text: str) -> bool:
+    zeros = text.encode("utf-8", "surrogatepass").translate(_DIGITS_TO_ZERO)
+    return _SIXTEEN_DIGITS in zeros and _LONG_INTEGER.search(text) is not None
 
 
 def _loads_plain(text: str) -> Any:
