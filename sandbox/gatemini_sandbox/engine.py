@@ -12,7 +12,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -301,7 +301,7 @@ class Machine:
             self.store.ptr(), _deadline_callback, ctypes.c_void_p(self.number), _no_finalizer
         )
         self._instance = engine.instantiate(self.store)
-        self._functions: dict[str, Any] = {}
+        self._functions: dict[str, tuple[Any, Any]] = {}
         self._values = (ffi.wasmtime_val_raw_t * MOST_SLOTS)()
         self._slots = (ctypes.c_uint64 * (2 * MOST_SLOTS)).from_buffer(self._values)
         self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
@@ -418,12 +418,19 @@ class Machine:
             _on_thread.machine = before
             self.memory_verdict()
 
+    def look_up(self, names: Iterable[str]) -> None:
+        """Find guest functions ahead of the first calls of them."""
+        for name in names:
+            self._function(name)
+
+    def _function(self, name: str) -> tuple[Any, Any]:
+        item = self._export(name)
+        function = self._functions[name] = (ctypes.byref(item.of.func), item)
+        return function
+
     def call(self, name: str, *arguments: int) -> int:
         """A guest function with whole numbers; the result is unsigned 64 bit. Raises Trapped."""
-        function = self._functions.get(name)
-        if function is None:
-            item = self._export(name)
-            function = self._functions[name] = (ctypes.byref(item.of.func), item)
+        function = self._functions.get(name) or self._function(name)
         slots = self._slots
         at = 0
         for argument in arguments:

@@ -61,6 +61,16 @@ FUNCTIONS = (
     "rejected",
     "console",
 )
+ALWAYS_CALLED = (
+    "JS_ParseJSON",
+    "JS_Call",
+    "JS_Eval",
+    "JS_FreeValue",
+    "js_std_loop_once",
+    "JS_ToCStringLen2",
+    "JS_FreeCString",
+)
+"""What every chain calls of the C API: found while its guest waits on the shelf, not while the chain waits."""
 JOB_THREW = 0xFFFFFFFE
 CONSOLE_HEAD = 16
 FULL = 0.9
@@ -214,6 +224,7 @@ class Shelf:
         for at, piece in image.pieces:
             ctypes.memmove(address + at, piece, len(piece))
         machine.set_stack(image.stack_bottom + STACK_BYTES)
+        machine.look_up(ALWAYS_CALLED)
         return machine
 
 
