@@ -233,3 +233,9 @@ def test_any_text_survives_being_written_to_yaml(values: dict[str, str]) -> None
     assert yaml.safe_load(add_backends(Path("/nowhere/config.yaml"), backends).after) == {
         "backends": backends
     }
+
+
+def test_a_file_that_is_both_of_the_home_and_of_the_folder_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / ".gemini").mkdir()
+    (tmp_path / ".gemini" / "settings.json").write_text("{}")
+    assert [source.client for source in find_sources(tmp_path, tmp_path, {})] == ["gemini"]

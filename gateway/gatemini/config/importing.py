@@ -117,15 +117,16 @@ def find_sources(
     home: Path, folder: Path, environ: Mapping[str, str], clients: Sequence[str] = ()
 ) -> list[Source]:
     """The clients' files that are there."""
-    found: list[Source] = []
+    found: dict[Path, Source] = {}
     for client, written in _PLACES:
         if clients and client not in clients:
             continue
         start, _, rest = written.partition("/")
         base = {"~": str(home), ".": str(folder)}.get(start) or environ.get(start.removeprefix("$"))
         if base and (Path(base) / rest).is_file():
-            found.append(Source(client, Path(base) / rest))
-    return found
+            path = Path(base) / rest
+            found.setdefault(path.resolve(), Source(client, path))
+    return list(found.values())
 
 
 def plan_import(sources: Iterable[Source], target: Path, context: ClientContext) -> ImportPlan:
