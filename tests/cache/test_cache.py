@@ -4,6 +4,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -262,3 +263,22 @@ def test_another_models_embeddings_make_room_for_the_one_in_use(tmp_path: Path) 
     cache.put_embeddings("new", {"k": b"v"})
     assert cache.embeddings("model") == {}
     assert cache.embeddings("new") == {"k": b"v"}
+
+
+def test_two_gateways_with_one_file_never_leave_a_damaged_one(tmp_path: Path) -> None:
+    path = tmp_path / "cache.json"
+    go = threading.Barrier(2)
+
+    def gateway(name: str) -> None:
+        cache = Cache(path)
+        go.wait(5)
+        for number in range(40):
+            cache.put_tools(name, f"hash{number}", [TOOL] * 50)
+            assert cache.save()
+            reader = Cache(path)
+            reader.load()
+            assert reader.problem is None
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(gateway, ("one", "two"))) == [None, None]
+    assert [file.name for file in tmp_path.iterdir()] == ["cache.json"]
