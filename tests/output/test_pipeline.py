@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,64 @@ def test_a_key_missing_from_a_tenth_of_the_rows_is_allowed_and_named(store: Resu
     assert shown["missing_in_rows"] == {"team": 60}
     del rows[160]["team"]
     assert "total_rows" not in json.loads(reduced(rows, store).text)
+
+
+@pytest.mark.parametrize("count", [3000, 200_000])
+@pytest.mark.parametrize(
+    ("item", "types", "digest"),
+    [
+        (lambda n: n * 7 - 5, "integer", lambda count: {"range": [-5, (count - 1) * 7 - 5]}),
+        (lambda n: n / 2, "number", lambda count: {"range": [0, (count - 1) / 2]}),
+        (lambda n: f"name {n:06}", "string", lambda count: {"range": ["name 000000", f"name {count - 1:06}"]}),
+        (lambda n: n % 4 == 0, "boolean", lambda count: {"counts": {"false": count * 3 // 4, "true": count // 4}}),
+        (
+            lambda n: None if n % 4 else "yes, of course",
+            "null|string",
+            lambda count: {"counts": {"null": count * 3 // 4, "yes, of course": count // 4}, "nulls": count * 3 // 4},
+        ),
+    ],
+)  # fmt: skip
+def test_an_array_of_plain_values_becomes_count_type_first_values_and_range(
+    store: ResultStore, item: Any, types: str, digest: Any, count: int
+) -> None:
+    values = [item(n) for n in range(count)]
+    answer = reduced({"of": "a sensor", "values": values}, store)
+    seen = json.loads(answer.text)
+    assert seen["of"] == "a sensor"
+    assert seen["values"]["total_rows"] == count
+    assert seen["values"]["types"] == types
+    assert seen["values"]["first_rows"] == values[: seen["values"]["shown_rows"]]
+    assert seen["values"]["shown_rows"] == 20
+    assert seen["values"]["digest"] == digest(count)
+    assert f"values: {count} rows, 20 shown" in answer.notes[0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[n / 7 for n in range(1000)] for _ in range(40)],
+        {f"series {n}": [{"id": m, "name": f"point {m}"} for m in range(300)] for n in range(60)},
+        [["x" * 600, n] for n in range(4000)],
+    ],
+    ids=["matrix", "many arrays", "large rows, surveyed"],
+)
+def test_the_note_names_no_array_that_cannot_be_seen(store: ResultStore, value: Any) -> None:
+    answer = reduced(value, store)
+    told = re.findall(r"([^;(]+|\(root\)): (\d+) rows, (\d+) shown", answer.notes[0].partition("(")[2])
+    seen = list(stand_ins(json.loads(answer.text)))
+    for _, total, shown in told:
+        assert {"total_rows": int(total), "shown_rows": int(shown)} in seen
+
+
+def stand_ins(value: Any) -> Any:
+    if isinstance(value, dict):
+        if "shown_rows" in value:
+            assert len(value["first_rows"]) == value["shown_rows"]
+            yield {"total_rows": value["total_rows"], "shown_rows": value["shown_rows"]}
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from stand_ins(item)
 
 
 def test_rows_without_identity_of_their_own_are_named_by_an_object_inside(store: ResultStore) -> None:

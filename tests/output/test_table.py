@@ -4,6 +4,7 @@ import csv
 import json
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -152,6 +153,35 @@ def test_rows_that_are_no_table_are_left_alone() -> None:
     assert as_table([{"bell": "\x07"}] * 5, limit=ROOMY) is None
     assert as_table([{"half": "\ud800"}] * 5, limit=ROOMY) is None
     assert as_table([flat] * 100, limit=100) is None
+
+
+@pytest.mark.parametrize("path", [("items",), ("result", "page", "rows")])
+def test_rows_inside_an_object_become_a_table_below_the_json_around_them(path: tuple[str, ...]) -> None:
+    rows = [{"identifier": n, "quantity": n / 2, "code": str(n)} for n in range(90)]
+    value: Any = rows
+    for key in reversed(path):
+        value = {"before": None, key: value, "total": 90}
+    text = dump(value)
+    answer = reduce_output(text, is_json=True, options=OutputOptions(), store=ResultStore())
+    around, _, table = answer.text.partition("\n")
+    place = json.loads(around)
+    for key in path:
+        assert (place["before"], place["total"]) == (None, 90)
+        place = place[key]
+    assert place == "$table"
+    assert read_back(table) == rows
+    assert [list(map(type, row.values())) for row in read_back(table)] == [
+        list(map(type, row.values())) for row in rows
+    ]
+    assert len(answer.text) < len(text) * 0.75
+    assert f"the table is the array at {' > '.join(path)}" in answer.notes[0]
+
+
+def test_an_object_whose_bulk_is_elsewhere_is_no_table() -> None:
+    rows = [{"identifier": n, "quantity": n} for n in range(60)]
+    value = {"text": "word " * 600, "items": rows}
+    answer = reduce_output(dump(value), is_json=True, options=OutputOptions(), store=ResultStore())
+    assert answer.text == dump(value)
 
 
 def test_a_table_goes_out_only_when_a_quarter_smaller_and_within_the_chunk_threshold() -> None:

@@ -32,6 +32,8 @@ _NESTED_KEYS = 60
 """An object inside rows with more keys than this is data, not structure."""
 _RESERVED_BYTES = 120
 """Kept free in a digest so that ranges and null counts are not crowded out by categories."""
+_ENDS_CHARS = 80
+"""The first and last of plain strings in order are clipped to this."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
 _NAMES = {
     bool: "boolean",
@@ -57,9 +59,10 @@ class Column:
         self.low: Any = None
         self.high: Any = None
 
-    def add(self, values: Sequence[Any]) -> None:
+    def add(self, values: Sequence[Any], types: set[type] | None = None) -> None:
+        """`types` are those of the values, where the caller has found them out."""
         self.present += len(values)
-        types = set(map(type, values))
+        types = set(map(type, values)) if types is None else types
         self.types |= types
         if type(None) in types:
             self.nulls += sum(value is None for value in values)
@@ -116,6 +119,16 @@ class Column:
         return None
 
     @property
+    def ends(self) -> list[Any] | None:
+        """The lowest and the highest of numbers, or of strings in their order."""
+        if self.low is None or self.low == self.high:
+            return None
+        known = self.types - {type(None)}
+        if not (known <= {int, float} or known == {str}):
+            return None
+        return [_clipped(self.low), _clipped(self.high)]
+
+    @property
     def categories(self) -> list[tuple[str, int]] | None:
         """Values with their counts, most frequent first; None unless they are few and repeat."""
         counts = self.counts
@@ -133,8 +146,15 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _clipped(value: Any) -> Any:
+    return value[:_ENDS_CHARS] + "…" if isinstance(value, str) and len(value) > _ENDS_CHARS else value
+
+
 class Summary:
-    """Rows of one array, described as they pass by; objects inside them `levels` deep."""
+    """Rows of one array, described as they pass by; objects inside them `levels` deep.
+
+    `plain` describes the rows themselves, while none of them is an object or array.
+    """
 
     def __init__(self, levels: int = _NESTED_LEVELS) -> None:
         self._levels = levels
@@ -142,6 +162,7 @@ class Summary:
         self.shapes: Counter[tuple[str, ...]] = Counter()
         self.columns: dict[str, Column] = {}
         self.all_objects = True
+        self.plain: Column | None = Column(0)
         self.types: set[type] = set()
 
     def add(self, rows: Sequence[Any]) -> None:
@@ -150,6 +171,11 @@ class Summary:
         self.total += len(rows)
         kinds = set(map(type, rows))
         self.types |= kinds
+        if self.plain is not None:
+            if dict in kinds or list in kinds:
+                self.plain = None
+            else:
+                self.plain.add(rows, kinds)
         if kinds != {dict}:
             self.all_objects = False
         if not self.all_objects:
@@ -171,6 +197,11 @@ class Summary:
         if found is None:
             found = self.columns[key] = Column(self._levels)
         return found
+
+    @property
+    def collapsible(self) -> bool:
+        """Count, types and the first rows tell what these rows are."""
+        return self.uniform or (self.plain is not None and self.total > 0)
 
     @property
     def uniform(self) -> bool:
@@ -222,6 +253,8 @@ class Summary:
 
         Categories first, fields in their order; what does not fit is left out, whole fields at a time.
         """
+        if self.plain is not None and self.total:
+            return _plain_digest(self.plain, limit)
         made: dict[str, Any] = {}
         if not self.all_objects:
             return made
@@ -242,3 +275,16 @@ class Summary:
                     if not had:
                         del made[part]
         return made
+
+
+def _plain_digest(rows: Column, limit: int) -> dict[str, Any]:
+    """Of plain values: how often each occurs, where these are few, else the lowest and the highest; how many nulls."""
+    made: dict[str, Any] = {}
+    categories = rows.categories
+    if categories is not None and size(counts := dict(categories)) <= limit - _RESERVED_BYTES:
+        made["counts"] = counts
+    elif (ends := rows.ends) and size(ends) <= limit - _RESERVED_BYTES:
+        made["range"] = ends
+    if rows.nulls:
+        made["nulls"] = rows.nulls
+    return made

@@ -56,13 +56,14 @@ class Collapse:
     arrays: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def collapsed_rows(
-    summary: Summary, first: Sequence[Any], later: Sequence[Any], detail: Detail
-) -> dict[str, Any]:
-    """The object that stands for a uniform array; `later` are the rows right after `first`."""
-    shown = list(first[: detail.rows])
+def collapsed_rows(summary: Summary, head: Sequence[Any], detail: Detail) -> dict[str, Any]:
+    """The object that stands for a uniform array, or for one of plain values; `head` are its first rows."""
+    if summary.plain is not None:
+        shown = [short(value) for value in head[: detail.identities or detail.rows]]
+    else:
+        shown = list(head[: detail.rows])
     made: dict[str, Any] = {
-        "$reduced": f"{summary.total} rows, first {len(shown)} shown",
+        "$reduced": f"{summary.total} {'values' if summary.plain else 'rows'}, first {len(shown)} shown",
         "total_rows": summary.total,
         "shown_rows": len(shown),
         "types": summary.schema(),
@@ -72,7 +73,8 @@ def collapsed_rows(
     made["first_rows"] = shown
     keys = summary.identity
     if keys is not None and detail.identities:
-        named = [short(_at(row, keys)) for row in later[: detail.identities]]
+        later = head[detail.rows : detail.rows + detail.identities]
+        named = [short(_at(row, keys)) for row in later]
         made["next_identities"] = {"key": ".".join(keys), "values": named}
     if detail.digest and (digest := summary.digest()):
         made["digest"] = digest
@@ -87,9 +89,8 @@ def _at(row: Any, keys: Sequence[str]) -> Any:
 
 def stand_in(bulk: Bulk, detail: Detail) -> dict[str, Any]:
     """The object that stands for a long array of a surveyed document: collapsed rows, else its stretches."""
-    if bulk.summary.uniform:
-        later = bulk.head[detail.rows : detail.rows + IDENTITIES]
-        return collapsed_rows(bulk.summary, bulk.head, later, detail)
+    if bulk.summary.collapsible:
+        return collapsed_rows(bulk.summary, bulk.head, detail)
     step = -(-len(bulk.batches) // MAX_CHUNKS) or 1
     chunks: dict[str, str] = {}
     for at in range(0, len(bulk.batches), step):
@@ -134,22 +135,19 @@ def collapse(value: Any, *, target: int, detail: Detail = DETAILS[0]) -> Collaps
 
 
 def _collapse(value: Any, path: tuple[str, ...], made: Collapse, detail: Detail) -> Any:
-    if len(path) > MAX_DEPTH or size(value) < MIN_BYTES:
+    if not isinstance(value, dict | list) or len(path) > MAX_DEPTH or size(value) < MIN_BYTES:
         return value
     if isinstance(value, dict):
         if "$reduced" in value:
             return value
         return {key: _collapse(item, (*path, key), made, detail) for key, item in value.items()}
-    if not isinstance(value, list):
-        return value
     summary = summarise(value) if len(value) >= MIN_ROWS else None
-    if summary is None or not summary.uniform:
+    if summary is None or not summary.collapsible:
         return [_collapse(item, (*path, f"[{i}]"), made, detail) for i, item in enumerate(value)]
-    later = value[detail.rows : detail.rows + IDENTITIES]
-    instead = collapsed_rows(summary, value[: detail.rows], later, detail)
+    instead = collapsed_rows(summary, value[: detail.rows + IDENTITIES], detail)
     if size(instead) >= size(value):
         return value
-    made.arrays[path_text(path)] = (summary.total, min(detail.rows, summary.total))
+    made.arrays[path_text(path)] = (summary.total, instead["shown_rows"])
     return instead
 
 
@@ -166,6 +164,18 @@ def _inside_rows(value: Any, made: Collapse, detail: Detail) -> Any:
         ]
         return {**value, "first_rows": rows}
     return {key: _inside_rows(item, made, detail) for key, item in value.items()}
+
+
+def collapsed_paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The paths, as `Collapse.arrays` has them, of the collapsed arrays that can be seen in `value`."""
+    if isinstance(value, dict):
+        if "$reduced" in value and "shown_rows" in value:
+            yield path_text(path)
+        for key, item in value.items():
+            yield from collapsed_paths(item, (*path, str(key)))
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from collapsed_paths(item, (*path, f"[{at}]"))
 
 
 def summarise(rows: list[Any]) -> Summary:

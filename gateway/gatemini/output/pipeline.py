@@ -7,7 +7,7 @@ handle the footer names. It is synchronous; callers with more than 256 KB run it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,8 @@ from gatemini.output.json_reduce import (
     CHUNK_BYTES,
     DETAILS,
     MAX_CHUNKS,
-    Detail,
     collapse,
+    collapsed_paths,
     outline,
     path_text,
     stand_in,
@@ -33,6 +33,8 @@ from gatemini.output.truncate import truncate
 
 MAX_CHARS = 200_000
 TABLE_THRESHOLD = 2048
+TABLE_REACH = 20
+"""An object larger than this many tables is not searched for an array: writing keys once does not save that much."""
 CHUNK_THRESHOLD = 10_240
 INTENT_THRESHOLD = 5000
 LOSSLESS_SAVING = 200
@@ -225,11 +227,20 @@ def _note_intent(draft: _Draft, options: OutputOptions, kept: int, total: int) -
 def _write_table(draft: _Draft, options: OutputOptions) -> bool:
     if not options.table or not draft.faithful or draft.bytes <= options.table_threshold:
         return False
-    made = table.as_table(draft.value, limit=min(options.chunk_threshold, options.limit))
+    limit = min(options.chunk_threshold, options.limit)
+    keys: tuple[str, ...] | None = ()
+    if isinstance(draft.value, dict):
+        keys = bulk_path(draft.value) if draft.bytes <= limit * TABLE_REACH else None
+    if keys is None:
+        return False
+    rows = _at(draft.value, keys)
+    made = table.as_table(rows, limit=limit)
     if made is None:
         return False
+    line = table.note(len(rows), made, keys)
+    if keys:
+        made = table.within(dump(_placed(draft.value, keys, table.PLACE)), made)
     weight = len(encode(made))
-    line = table.note(len(draft.value), made)
     if weight > options.chunk_threshold or weight > draft.bytes * (1 - table.MIN_SAVING):
         return False
     if len(made) + draft.spoken + len(line) + 1 > options.limit:
@@ -244,9 +255,7 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
     keys = bulk_path(draft.value)
     if keys is None:
         return
-    rows = draft.value
-    for key in keys:
-        rows = rows[key]
+    rows = _at(draft.value, keys)
     around = size(draft.value) - size(rows)
     room = options.limit - around - draft.spoken - DISCLOSURE_CHARS
     if room < BYTES_PER_TOKEN:
@@ -254,6 +263,12 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
     made = compact(rows, budget_tokens=room // BYTES_PER_TOKEN)
     draft.value = _placed(draft.value, keys, made)
     draft.write(dump(draft.value), lossy=True)
+
+
+def _at(value: Any, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        value = value[key]
+    return value
 
 
 def _placed(value: Any, keys: tuple[str, ...], item: Any) -> Any:
@@ -280,27 +295,28 @@ def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
 def _candidates(draft: _Draft, target: int) -> Iterator[tuple[str, str]]:
     """(text, note) from most to least detail."""
     found = draft.survey
-    arrays: dict[str, tuple[int, int]] = {}
-    build: Callable[[Detail], Any] = lambda _: draft.value  # noqa: E731
-    if found is not None:
-        build = lambda detail: found.filled(lambda bulk: stand_in(bulk, detail))  # noqa: E731
+    value = draft.value
     for detail in DETAILS:
-        value = build(detail)
+        arrays: dict[str, tuple[int, int]] = {}
         if found is not None:
+            instead = [stand_in(bulk, detail) for bulk in found.bulks]
             arrays = {
-                path_text(b.keys): (b.summary.total, min(detail.rows, len(b.head))) for b in found.bulks
+                path_text(bulk.keys): (told["total_rows"], told["shown_rows"])
+                for bulk, told in zip(found.bulks, instead, strict=True)
             }
+            value = found.filled(instead)
         made = collapse(value, target=target, detail=detail)
+        smaller = value
         if made is not None:
-            value, arrays = made.value, {**arrays, **made.arrays}
+            smaller, arrays = made.value, {**arrays, **made.arrays}
         if not arrays:
             break
-        line = _collapsed_note(arrays)
-        if size(value) <= target:
-            yield dump(value), line
-        else:
-            yield dump(outline(value).value()), f"{line} The rest by key path."
-    value = build(DETAILS[-1])
+        if size(smaller) <= target:
+            yield dump(smaller), _collapsed_note(arrays)
+            continue
+        outlined = outline(smaller)
+        if told := {path: arrays[path] for path in collapsed_paths(outlined.shown) if path in arrays}:
+            yield dump(outlined.value()), f"{_collapsed_note(told)} The rest by key path."
     for chunks, shown in _OUTLINES:
         made_outline = outline(value, max_chunks=chunks, shown_bytes=shown)
         yield dump(made_outline.value()), "Large branches are listed by key path with their size."

@@ -9,7 +9,7 @@ Above: `pipeline.py`, `rows.py`. Below: `digest.py`, `jsontext.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -88,11 +88,11 @@ class Survey:
             made += [rows(bulk), decode(piece)]
         return "".join(made)
 
-    def filled(self, stand_in: Callable[[Bulk], Any]) -> Any:
-        """The document with something else in place of each long array."""
+    def filled(self, instead: Sequence[Any]) -> Any:
+        """The document with something else in place of each long array, in their order."""
         value = self.skeleton
-        for bulk in self.bulks:
-            value = _placed(value, bulk.keys, stand_in(bulk))
+        for bulk, item in zip(self.bulks, instead, strict=True):
+            value = _placed(value, bulk.keys, item)
         return value
 
 

@@ -1,15 +1,15 @@
-"""A uniform array of objects as a table: the keys once, then one row each. Nothing is lost.
+"""A uniform array of objects, bare or inside an object, as a table: the keys once, then one row each. Nothing is lost.
 
 How types are recovered: a bare cell is a number, `true`, `false`, `null` or a plain string; strings that
 would read as one of these, or that hold a comma, quote or line break, are quoted as in CSV; a bare empty
-cell is a missing key, `""` an empty string; a column headed `name:json` holds JSON, quoted. Above:
-`pipeline.py`. Below: `jsontext.py`.
+cell is a missing key, `""` an empty string; a column headed `name:json` holds JSON, quoted. What stands around
+the array is the first line, JSON with `"$table"` in the array's place. Above: `pipeline.py`. Below: `jsontext.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gatemini.output.jsontext import dump
@@ -25,6 +25,9 @@ NOTE = (
     "strings, an empty cell is a missing key{json}."
 )
 JSON_NOTE = ", columns headed name:json hold JSON"
+PLACE = "$table"
+"""Stands for the array in the JSON around it."""
+AROUND_NOTE = " The first line is the JSON around it: the table is the array at {path}."
 
 _PLAIN = re.compile(r"[^\s\",\[{\x00-\x1f\x7f-\x9f](?:[^\",\x00-\x1f\x7f-\x9f]*[^\s\",\x00-\x1f\x7f-\x9f])?")
 _NUMBER_LIKE = re.compile(r"[-+.]?\d.*|true|false|null|NaN|-?Infinity")
@@ -63,10 +66,16 @@ def as_table(rows: Any, *, limit: int) -> str | None:
     return "\n".join(lines)
 
 
-def note(rows: int, table: str) -> str:
-    """The line of the notes block that says how to read the table."""
+def within(around: str, table: str) -> str:
+    """The whole answer: the JSON around the array, `PLACE` in its place, in one line; then the table."""
+    return f"{around}\n{table}"
+
+
+def note(rows: int, table: str, path: Sequence[str] = ()) -> str:
+    """The line of the notes block that says how to read the table; `path` leads to the array."""
     header = table.partition("\n")[0]
-    return NOTE.format(rows=rows, json=JSON_NOTE if ":json" in header else "")
+    said = NOTE.format(rows=rows, json=JSON_NOTE if ":json" in header else "")
+    return said + AROUND_NOTE.format(path=" > ".join(path)) if path else said
 
 
 def _is_json_column(rows: Iterable[dict[str, Any]], key: str) -> bool:
