@@ -28,7 +28,7 @@ def test_deciding_what_to_run_imports_nothing_heavy() -> None:
 
 
 def test_checking_a_configuration_loads_no_gateway() -> None:
-    code = "import gatemini.cli.configuration, sys; print([m for m in ('mcp', 'wasmtime', 'numpy') if m in sys.modules])"
+    code = "import gatemini.cli.configuration, sys; print([m for m in ('mcp', 'numpy') if m in sys.modules])"
     assert python(code).strip() == "[]"
 
 

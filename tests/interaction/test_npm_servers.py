@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from mcp import Client
-from mcp_types import ImageContent
+from mcp_types import ElicitResult, ImageContent
 
 from fixtures.direct import chain_value, gateway, run_chain, text_of
 from fixtures.npm import missing, script
@@ -19,8 +19,8 @@ pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
 
-BACKENDS = {"everything": 14, "filesystem": 14, "memory": 9, "thinking": 1}
-"""The pinned servers and how many tools each lists."""
+BACKENDS = {"everything": 13, "filesystem": 14, "memory": 9, "thinking": 1}
+"""The pinned servers and how many tools each lists; everything lists more to a client that can be asked."""
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +193,16 @@ async def test_one_chain_works_over_all_four(client: Client, shared_folder: Path
     )
     assert value == {"sum": 12, "stored": ["12"], "last": False}
     assert (shared_folder / "sum.txt").read_text() == "12"
+
+
+async def test_a_server_that_offers_more_to_a_client_that_can_be_asked_does_so_through_the_gateway(
+    tmp_path: Path,
+) -> None:
+    async def decline(_context: object, _params: object) -> ElicitResult:
+        return ElicitResult(action="decline")
+
+    backends = {"everything": {"command": "node", "args": [script("mcp-server-everything")]}}
+    async with gateway(tmp_path, backends, elicitation_callback=decline) as connected:
+        await chain_value(connected, 'return await everything.echo({ message: "ready" });')
+        page = json.loads(text_of(await connected.call_tool("list_tools_meta", {"page_size": 500})))
+    assert "everything.trigger-elicitation-request" in page["tools"]
