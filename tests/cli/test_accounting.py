@@ -1,7 +1,10 @@
 """`gatemini stats` and `gatemini recent` beside a real gateway that a real client talks to."""
 
+import dataclasses
 import json
+import re
 import sys
+import threading
 from pathlib import Path
 
 import anyio
@@ -9,7 +12,9 @@ import pytest
 
 from fixtures.command_line import Run
 from fixtures.direct import DEMO_SERVER, chain_value, gateway
+from gatemini.app import App
 from gatemini.cli.accounting import BAR_CELLS, bar
+from gatemini.output.results import ResultStore
 
 DEMO = {"demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}}
 
@@ -25,6 +30,44 @@ async def _session(folder: Path) -> dict[str, object]:
             (await client.read_resource("gatemini://stats")).contents[0].text
         )  # type: ignore[union-attr]
         return stats
+
+
+@pytest.mark.anyio
+async def test_pages_of_a_result_and_guides_are_counted_like_answers_of_tools(tmp_path: Path) -> None:
+    async with gateway(tmp_path, DEMO) as client:
+        result = await client.call_tool("call_tool_chain", {"code": "return await demo.rows({ n: 2000 });"})
+        handle = re.search(r"res_[0-9a-f]{8}", result.content[-1].text)[0]  # type: ignore[union-attr,index]
+        read = [f"gatemini://result/{handle}", f"gatemini://result/{handle}/1500", "gatemini://overview"]
+        sizes = [len((await client.read_resource(uri)).contents[0].text) for uri in read]  # type: ignore[union-attr]
+        for uri in ("gatemini://stats", "gatemini://recent", "gatemini://health"):
+            told = json.loads((await client.read_resource("gatemini://stats")).contents[0].text)  # type: ignore[union-attr]
+            await client.read_resource(uri)
+        assert [(call["tool"], call["returned"]) for call in told["per_call"][1:]] == [
+            ("gatemini://result", sizes[0]),
+            ("gatemini://result", sizes[1]),
+            ("gatemini://overview", sizes[2]),
+        ]
+        assert told["total_bytes_returned"] == sum(call["returned"] for call in told["per_call"])
+
+
+@pytest.mark.anyio
+async def test_the_first_look_at_a_stored_result_is_not_taken_on_the_event_loop(tmp_path: Path) -> None:
+    threads: set[int] = set()
+
+    def clock() -> float:
+        threads.add(threading.get_ident())
+        return 0.0
+
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({"cache_path": str(tmp_path / "cache.json"), "backends": {}}))
+    async with App.open(config, environ={}) as app:
+        session = dataclasses.replace(app.new_session(), results=ResultStore(clock=clock))
+        handle = session.results.save([{"id": n} for n in range(100)])
+        threads.clear()
+        _, text = await app.surface(session).read_resource(f"gatemini://result/{handle}/90")
+        assert json.loads(text)["rows"][0] == {"id": 90}
+        assert threads
+        assert threading.get_ident() not in threads
 
 
 @pytest.mark.slow

@@ -40,6 +40,6 @@ async def test_a_secret_that_a_backend_gives_back_is_redacted_everywhere_it_coul
         result = await surface.call_tool("call_tool_chain", {"code": chains["value"]})
         assert json.loads(result["content"][0]["text"])["n"] == len(SECRET)
         (handle,) = [h for h in session.results.handles() if "rows" in str(session.results.info(h))][:1]
-        assert SECRET not in surface.read_resource(f"gatemini://result/{handle}")[1]
+        assert SECRET not in (await surface.read_resource(f"gatemini://result/{handle}"))[1]
         keys = await surface.call_tool("get_required_keys_for_tool", {"tool_name": "demo.echo"})
         assert "TOKEN" in keys["content"][0]["text"]

@@ -182,7 +182,7 @@ async def test_what_hides_in_a_name_is_escaped_in_failures_notes_and_resources(a
         "llms-full",
         "tool/odd.ev%E2%80%8Bil",
     ):
-        text = surface.read_resource(f"gatemini://{path}")[1]
+        _, text = await surface.read_resource(f"gatemini://{path}")
         assert "\u200b" not in text
         assert "\u202e" not in text
     (offered,), _ = surface.complete("tool_name", "odd.ev")

@@ -62,7 +62,7 @@ async def test_a_changed_file_that_cannot_be_used_leaves_the_running_one_in_forc
         config.write_text("backends: [")
         await until(lambda: any("not in force" in problem for problem in app.problems()))
         assert (await answer(app, "return (await demo.add({ a: 1, b: 2 })).sum;"))[0] == "3"
-        health = app.surface(app.new_session()).read_resource("gatemini://health")[1]
+        _, health = await app.surface(app.new_session()).read_resource("gatemini://health")
         assert "not in force" in health
         write_config(tmp_path, DEMO, sandbox={"max_output_size": 5000})
         await until(lambda: not any("not in force" in problem for problem in app.problems()))

@@ -62,7 +62,10 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         )
 
     async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> Any:
-        mime, text = _or_invalid(lambda: surface.read_resource(str(params.uri)))
+        try:
+            mime, text = await surface.read_resource(str(params.uri))
+        except GateminiError as exc:
+            raise MCPError(code=types.INVALID_PARAMS, message=exc.text()) from exc
         contents = [{"uri": str(params.uri), "mimeType": mime, "text": text}]
         return types.ReadResourceResult.model_validate({"contents": contents})
 

@@ -28,6 +28,9 @@ JSON_TYPE = "application/json"
 MARKDOWN = "text/markdown"
 TYPESCRIPT = "text/typescript"
 SCHEME = "gatemini://"
+RESULT = "result"
+OWN_RECORDS = ("stats", "recent", "health")
+"""Kinds that tell of the gateway itself; reading them is not counted, or looking would change what is looked at."""
 RECENT = 50
 MAX_RECENT = 500
 MAX_COMPLETIONS = 100
@@ -450,7 +453,7 @@ _TEMPLATE_READERS: Mapping[str, Callable[[View, str], tuple[str, str]]] = {
     "backend": _backend,
     "recent": _recent,
     "guide": _guide,
-    "result": _result,
+    RESULT: _result,
     "types": _types,
 }
 

@@ -10,17 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import anyio.to_thread
+
 from gatemini.backends.base import AskFn
 from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.changes import Changes
 from gatemini.model import Json
+from gatemini.output.jsontext import encode
 from gatemini.search.index import SearchIndex
 from gatemini.server.clients import ConnectedClients
 from gatemini.server.instructions import instructions
 from gatemini.server.parking import Parking
 from gatemini.server.prompts import PROMPTS, get_prompt
 from gatemini.server.resources import (
+    OWN_RECORDS,
+    RESULT,
+    SCHEME,
     View,
     backend_of,
     complete,
@@ -97,10 +103,18 @@ class Surface:
     def list_resource_templates(self) -> list[Json]:
         return list_templates(self._view(self.session))
 
-    def read_resource(self, uri: str) -> tuple[str, str]:
-        """(MIME type, text); raises ResourceNotFound or ResultGone."""
-        mime, text = read_resource(self._view(self.session), uri)
-        return mime, self.redactor.redact(text)
+    async def read_resource(self, uri: str) -> tuple[str, str]:
+        """(MIME type, text), counted as an answer; raises ResourceNotFound or ResultGone."""
+        kind, _ = split_address(uri)
+        view = self._view(self.session)
+        if kind == RESULT:  # the first look at a large one reads all of it
+            mime, text = await anyio.to_thread.run_sync(read_resource, view, uri)
+        else:
+            mime, text = read_resource(view, uri)
+        text = self.redactor.redact(text)
+        if kind not in OWN_RECORDS:
+            self._tools.count_answer(f"{SCHEME}{kind}", len(encode(text)), self.session)
+        return mime, text
 
     def list_prompts(self) -> list[Json]:
         return PROMPTS

@@ -83,8 +83,12 @@ class MetaTools:
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
-        self.tracker.record_answer(name, max(processed, returned), returned, session.id)
+        self.count_answer(name, returned, session, processed)
         return result
+
+    def count_answer(self, name: str, returned: int, session: Session, processed: int = 0) -> None:
+        """Bytes the model is given, and what they were made of, if more."""
+        self.tracker.record_answer(name, max(processed, returned), returned, session.id)
 
     def _without_secrets(self, result: Json) -> Json:
         content = [
