@@ -30,6 +30,7 @@ from gatemini.config.schema import BackendConfig, CompositeTool, SandboxConfig
 from gatemini.config.secrets import Redactor
 from gatemini.embedding import Embedding
 from gatemini.history import SearchHistory, history_path
+from gatemini.indexing import Indexing
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.spill import sweep_abandoned
@@ -81,9 +82,10 @@ class App:
             b=config.search.b,
             name_weight=config.search.name_weight,
         )
-        self.registry.listen(self.index.follow)
+        self.indexing = Indexing(self.index)
+        self.registry.listen(self.indexing.follow)
         self.registry.listen(lambda backend, _: self.changes.tell("tools", backend))
-        self.embedding = Embedding(self.index, cache, config.semantic.model)
+        self.embedding = Embedding(self.index, self.indexing, cache, config.semantic.model)
         self.clients = clients
         self.manager = Manager(
             on_tools=self._on_tools,
@@ -172,6 +174,7 @@ class App:
             app.set_composite_tools(loaded.config.composite_tools)
             app._start_backends()
             group.start_soon(app._warm_sandbox)
+            group.start_soon(app.indexing.run)
             group.start_soon(app.embedding.run)
             group.start_soon(app._keep_house)
             group.start_soon(app._sweep_results)
@@ -257,7 +260,7 @@ class App:
             await self._state_changed.wait()
 
     async def _listed(self, timeout: float) -> list[str]:
-        """Wait for backends of which nothing is known yet; the names of those still missing."""
+        """Wait for backends of which nothing, or not all, can be found yet; the names of those still missing."""
 
         def unlisted() -> list[str]:
             known = self.registry.backends()
@@ -265,10 +268,11 @@ class App:
                 n for n in self.manager.names() if n not in known and self.manager.state(n) == State.STARTING
             ]
 
-        if unlisted():
-            with anyio.move_on_after(timeout):
-                await self._until(lambda: not unlisted())
-        return unlisted()
+        with anyio.move_on_after(timeout):
+            await self._until(lambda: not unlisted())
+            if self.index.incomplete():
+                await self.indexing.idle()
+        return [*unlisted(), *self.index.incomplete()]
 
     def problems(self) -> list[str]:
         """Everything about the configuration that its owner should know, one sentence each."""

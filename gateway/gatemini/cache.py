@@ -92,6 +92,10 @@ class Cache:
         """Why the last load started cold although there was a file; for `doctor`."""
         self._clock = clock
         self._file = _File(version=VERSION)
+        self._lists: dict[str, tuple[str, list[Tool]]] = {}
+        """By backend: configuration and tools, as read from the file or told since."""
+        self._told: set[str] = set()
+        """Backends whose list the file's content does not have yet: it is put in where saving does not delay."""
         self._dirty = False
         self._saved_at: float | None = None
 
@@ -125,6 +129,8 @@ class Cache:
 
     def _start_cold(self, why: str, *, set_aside: bool) -> None:
         self._file = _File(version=VERSION)
+        self._lists.clear()
+        self._told.clear()
         aside = self.path.with_name(self.path.name + ".bad")
         self.problem = f"the cache {self.path} {why}"
         if set_aside:
@@ -171,9 +177,15 @@ class Cache:
     def _copied(self) -> _File:
         """The content as it is now: entries are replaced, never changed, so their containers are enough."""
         now = self._file
+        backends, lists = now.backends.copy(), self._lists.copy()
+        for name in self._told.copy():
+            config, tools = lists.get(name, ("", []))
+            entry = backends.get(name)
+            if entry is not None and entry.config == config:
+                backends[name] = _Backend(config=config, era=entry.era, tools=[_kept(t) for t in tools])
         return _File.model_construct(
             version=now.version,
-            backends=now.backends.copy(),
+            backends=backends,
             embeddings={model: vectors.copy() for model, vectors in now.embeddings.items()},
             usage=now.usage,
         )
@@ -185,36 +197,21 @@ class Cache:
         entry = self._file.backends.get(backend)
         if entry is None or entry.config != config:
             return None
-        return [
-            Tool(
-                backend=backend,
-                **{
-                    **tool.model_dump(),
-                    "tags": tuple(tool.tags),
-                    "repairs": tuple(tool.repairs),
-                },
-            )
-            for tool in entry.tools
-        ]
+        known = self._lists.get(backend)
+        if known is None or known[0] != config:
+            known = self._lists[backend] = (config, [_tool(backend, kept) for kept in entry.tools])
+        return known[1].copy()
 
     def put_tools(self, backend: str, config: str, tools: Iterable[Tool]) -> None:
-        kept = [
-            _Tool(
-                name=tool.name,
-                description=tool.description,
-                input_schema=tool.input_schema,
-                output_schema=tool.output_schema,
-                annotations=tool.annotations,
-                tags=list(tool.tags),
-                namespace=tool.namespace,
-                title=tool.title,
-                repairs=list(tool.repairs),
-            )
-            for tool in tools
-        ]
+        listed = list(tools)
+        if self.tools(backend, config) == listed:
+            return
         before = self._file.backends.get(backend)
-        era = before.era if before and before.config == config else None
-        self._put(backend, _Backend(config=config, era=era, tools=kept))
+        if before is None or before.config != config:
+            self._file.backends[backend] = _Backend(config=config)
+        self._lists[backend] = (config, listed)
+        self._told.add(backend)
+        self._dirty = True
 
     def era(self, backend: str, config: str) -> str | None:
         """Which handshake this backend answered last time under this configuration."""
@@ -238,6 +235,8 @@ class Cache:
         """
         for name in backends:
             self._dirty = self._file.backends.pop(name, None) is not None or self._dirty
+            self._lists.pop(name, None)
+            self._told.discard(name)
 
     def embeddings(self, model: str) -> dict[str, bytes]:
         """Vectors (the caller's own bytes) of one model by `text_hash`; what is no base64 is left out."""
@@ -273,3 +272,33 @@ class Cache:
         if self._file.usage != counts:
             self._file.usage = dict(counts)
             self._dirty = True
+
+
+def _kept(tool: Tool) -> _Tool:
+    """A tool as the file has it."""
+    return _Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=tool.annotations,
+        tags=list(tool.tags),
+        namespace=tool.namespace,
+        title=tool.title,
+        repairs=list(tool.repairs),
+    )
+
+
+def _tool(backend: str, kept: _Tool) -> Tool:
+    return Tool(
+        backend=backend,
+        name=kept.name,
+        description=kept.description,
+        input_schema=kept.input_schema,
+        output_schema=kept.output_schema,
+        annotations=kept.annotations,
+        tags=tuple(kept.tags),
+        namespace=kept.namespace,
+        title=kept.title,
+        repairs=tuple(kept.repairs),
+    )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import logging
+from itertools import islice
 
 import anyio
 
 from gatemini.cache import Cache
 from gatemini.errors import ConfigError
+from gatemini.indexing import Indexing
 from gatemini.search.embeddings import BUNDLED, Embedder, as_bytes, as_vector, load_embedder
 from gatemini.search.index import MEANING_CHARS, SearchIndex
 from gatemini.search.postings import Floats
@@ -21,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 QUIET_START_SECONDS = 0.5
 """Loading a model takes a second or two of one core: it starts after backends and sandbox had theirs."""
+
+SUPPLIED_AT_ONCE = 512
+"""Vectors of the cache that the index takes before others have their turn: a few milliseconds."""
 
 
 @functools.lru_cache(maxsize=2)
@@ -35,8 +40,9 @@ def _load_once(model: str) -> Embedder | None:
 class Embedding:
     """Keeps `index` supplied with vectors of the configured model."""
 
-    def __init__(self, index: SearchIndex, cache: Cache, model: str) -> None:
+    def __init__(self, index: SearchIndex, indexing: Indexing, cache: Cache, model: str) -> None:
         self._index = index
+        self._indexing = indexing
         self._cache = cache
         self._model = model
         self._embedder: Embedder | None = None
@@ -54,7 +60,8 @@ class Embedding:
             self._idle = anyio.Event()
 
     async def ready(self) -> None:
-        """Until every tool known now has its vector, or it is known that there will be none."""
+        """Until every tool known now can be found and has its vector, or it is known that there will be none."""
+        await self._indexing.idle()
         await self._idle.wait()
 
     async def query_vector(self, text: str) -> Floats | None:
@@ -86,12 +93,15 @@ class Embedding:
             return
         if embedder is None:
             return
-        self._index.set_embedder(embedder)
+        self._index.expect_embedder(embedder)
+        self._indexing.work()
         self._embedder = embedder
         self.loaded = embedder.name
+        await self._indexing.idle()
         await self._supply_from_cache(embedder)
         while True:
             self._wanted = anyio.Event()
+            await self._indexing.idle()
             await self._encode_pending(embedder)
             if not self._wanted.is_set():
                 self._idle.set()
@@ -102,7 +112,10 @@ class Embedding:
         known = {key: as_vector(data) for key, data in kept.items() if len(data) % 4 == 0}
         sizes = {len(vector) for vector in known.values()}
         if len(sizes) == 1:  # a damaged or foreign entry would poison the whole matrix
-            self._index.supply(known)
+            left = iter(known.items())
+            while some := dict(islice(left, SUPPLIED_AT_ONCE)):
+                self._index.supply(some)
+                await anyio.lowlevel.checkpoint()
 
     async def _encode_pending(self, embedder: Embedder) -> None:
         while pending := self._index.pending():

@@ -16,11 +16,13 @@ from rapidfuzz import fuzz, process, utils
 from gatemini.errors import AmbiguousTool, BackendNotFound, ToolNotFound
 from gatemini.model import Tool
 from gatemini.types.identifiers import (
+    LONGEST_NAME,
     LONGEST_SHOWN,
     backend_expressions,
     backend_identifier,
     backend_identifiers,
     identifier,
+    is_plain_name,
     short_name,
 )
 from gatemini.types.wording import visible
@@ -76,6 +78,9 @@ class Registry:
         before = self._backends.get(backend, {})
         was_live = backend in self._live
         now = {tool.name: tool for tool in tools}
+        for name, tool in now.items():
+            if name in before and before[name] == tool:
+                now[name] = before[name]  # it keeps its places
         self._backends[backend] = now
         (self._live.add if live else self._live.discard)(backend)
         self._reindex(backend, before, now)
@@ -338,8 +343,12 @@ def _owner(claims: Iterable[Tool]) -> Tool:
 
 def _spellings(tool: Tool) -> set[str]:
     """Other ways a qualified name is written: by identifiers as in a chain, and escaped as it is shown."""
-    space, name = _space_of(tool), identifier(tool.name)
+    space = _space_of(tool)
     in_chain = backend_identifier(space)
+    plain = in_chain == space and is_plain_name(space) and is_plain_name(tool.name)
+    if plain and len(tool.qualified) <= LONGEST_NAME:
+        return set()  # most tools: there is one way to write it
+    name = identifier(tool.name)
     ways = {f"{in_chain}.{name}", f"{space}.{name}", f"{in_chain}.{tool.name}", visible(tool.qualified)}
     if len(tool.qualified) > LONGEST_SHOWN:
         short = short_name(tool.name)

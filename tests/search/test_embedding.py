@@ -9,6 +9,7 @@ import pytest
 
 from gatemini.cache import Cache
 from gatemini.embedding import Embedding
+from gatemini.indexing import Indexing
 from gatemini.model import Tool
 from gatemini.search.embeddings import BUNDLED, load_embedder
 from gatemini.search.index import SearchIndex
@@ -30,7 +31,7 @@ def _extra() -> None:
 @pytest.mark.usefixtures("_extra")
 async def test_ready_waits_for_tools_that_came_after_the_model(tmp_path: Path) -> None:
     index = SearchIndex()
-    embedding = Embedding(index, Cache(tmp_path / "cache.json"), BUNDLED)
+    embedding = Embedding(index, Indexing(index), Cache(tmp_path / "cache.json"), BUNDLED)
     async with anyio.create_task_group() as group:
         group.start_soon(embedding.run)
         with anyio.fail_after(READY_SECONDS):
@@ -48,7 +49,8 @@ async def test_ready_waits_for_tools_that_came_after_the_model(tmp_path: Path) -
 
 
 async def test_without_a_model_ready_returns_and_a_query_has_no_vector(tmp_path: Path) -> None:
-    embedding = Embedding(SearchIndex(), Cache(tmp_path / "cache.json"), "none")
+    index = SearchIndex()
+    embedding = Embedding(index, Indexing(index), Cache(tmp_path / "cache.json"), "none")
     async with anyio.create_task_group() as group:
         group.start_soon(embedding.run)
         with anyio.fail_after(READY_SECONDS):

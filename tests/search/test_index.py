@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from itertools import zip_longest
 from math import log
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemini.model import Tool
-from gatemini.search.index import USAGE_CAP, Ranking, SearchIndex
+from gatemini.search.index import TOOLS_AT_ONCE, USAGE_CAP, Ranking, SearchIndex
 from gatemini.search.postings import Floats
 from gatemini.search.words import raw_words, squash, stem, words
 
@@ -256,6 +257,64 @@ def test_changes_in_place_end_where_building_anew_would(
     fresh = SearchIndex(ranking)
     for backend, tools in last.items():
         fresh.replace(backend, tools)
+    _assert_alike(index, fresh, query)
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS, worked=st.lists(st.integers(0, 3), max_size=8), query=DESCRIPTIONS | NAMES)
+def test_changes_made_in_steps_end_where_building_anew_would_whatever_comes_in_between(
+    ranking: Ranking, steps: list[tuple[str, dict[str, str] | None]], worked: list[int], query: str
+) -> None:
+    index, last = SearchIndex(ranking), {}
+    for (backend, listed), work in zip_longest(steps, worked[: len(steps)], fillvalue=0):
+        last[backend] = [Tool(backend, name, text) for name, text in (listed or {}).items()]
+        index.expect(backend, last[backend])
+        for _ in range(work):
+            index.work()
+            known = {tool.qualified for tools in last.values() for tool in tools}
+            assert {hit.tool.qualified for hit in index.search(query, limit=50).hits} <= known
+    while index.work():
+        pass
+    fresh = SearchIndex(ranking)
+    for backend, tools in last.items():
+        fresh.replace(backend, tools)
+    _assert_alike(index, fresh, query)
+
+
+def test_what_changes_is_found_as_it_was_until_its_turn_and_what_went_is_not() -> None:
+    index = SearchIndex()
+    many = 3 * TOOLS_AT_ONCE
+    before = [Tool("big", f"tool_{i:03}", "read a file") for i in range(many)]
+    index.replace("big", before)
+    index.expect("big", [Tool("big", tool.name, "send a letter") for tool in before[:-1]])
+    assert before[-1].name not in {hit.tool.name for hit in index.search("file", limit=many).hits}
+    assert index.search("file").total == many - 1
+    assert index.work()
+    assert index.search("letter").total == TOOLS_AT_ONCE
+    assert index.search("file").total == many - 1 - TOOLS_AT_ONCE
+    assert len(index) == many - 1
+    while index.work():
+        pass
+    assert index.search("letter").total == many - 1
+    assert index.search("file").total == 0
+
+
+def test_a_backend_is_incomplete_until_its_first_list_is_taken_in_and_not_when_that_changes() -> None:
+    index = SearchIndex()
+    tools = [Tool("big", f"tool_{i}", "read") for i in range(2 * TOOLS_AT_ONCE)]
+    index.expect("big", tools)
+    index.work()
+    index.expect("big", tools[1:])
+    assert index.incomplete() == ["big"]
+    while index.work():
+        pass
+    assert index.incomplete() == []
+    index.expect("big", [Tool("big", tool.name, "write") for tool in tools])
+    assert index.incomplete() == []
+
+
+def _assert_alike(index: SearchIndex, fresh: SearchIndex, query: str) -> None:
     ours, theirs = index.search(query, limit=50), fresh.search(query, limit=50)
     assert len(index) == len(fresh)
     assert ours.total == theirs.total

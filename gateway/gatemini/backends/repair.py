@@ -28,32 +28,54 @@ def repair_tools(
     raw: Iterable[Any], *, backend: str, namespace: str | None = None, tags: Sequence[str] = ()
 ) -> tuple[list[Tool], list[str]]:
     """Tools as listed, mended, names byte for byte; and one sentence for each thing mended."""
-    tools: dict[str, Tool] = {}
-    repairs: list[str] = []
-    for position, item in enumerate(raw):
-        if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
-            repairs.append(f"entry {position} of the tool list has no name and was left out")
-            continue
-        name: str = item["name"]
-        if name in tools:
-            repairs.append(f"{name}: listed twice, the first one is kept")
-            continue
-        notes: list[str] = []
+    listing = Listing(backend, namespace, tags)
+    listing.read(raw)
+    return listing.tools(), listing.repairs
+
+
+class Listing:
+    """A tool list that is mended part by part: a long one must not hold everybody up."""
+
+    def __init__(self, backend: str, namespace: str | None = None, tags: Sequence[str] = ()) -> None:
+        self.repairs: list[str] = []
+        self._tools: dict[str, Tool] = {}
+        self._read = 0
+        self._backend = backend
+        self._namespace = namespace
+        self._tags = tuple(tags)
+
+    def tools(self) -> list[Tool]:
+        return list(self._tools.values())
+
+    def read(self, raw: Iterable[Any]) -> None:
+        """Take in the next entries of the list."""
+        for item in raw:
+            position, self._read = self._read, self._read + 1
+            if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
+                self.repairs.append(f"entry {position} of the tool list has no name and was left out")
+                continue
+            name: str = item["name"]
+            if name in self._tools:
+                self.repairs.append(f"{name}: listed twice, the first one is kept")
+                continue
+            notes: list[str] = []
+            self._tools[name] = self._mended(name, item, notes)
+            self.repairs.extend(f"{name}: {note}" for note in notes)
+
+    def _mended(self, name: str, item: Json, notes: list[str]) -> Tool:
         annotations = _object_or_none(item, "annotations", notes)
-        tools[name] = Tool(
-            backend=backend,
+        return Tool(
+            backend=self._backend,
             name=name,
             description=_text(item, "description", notes) or "",
             input_schema=repair_input_schema(item.get("inputSchema"), notes),
             output_schema=_object_or_none(item, "outputSchema", notes),
             annotations=annotations or {},
-            tags=tuple(tags),
-            namespace=namespace,
+            tags=self._tags,
+            namespace=self._namespace,
             title=_text(item, "title", notes) or _text(annotations or {}, "title", notes),
             repairs=tuple(notes),
         )
-        repairs.extend(f"{name}: {note}" for note in notes)
-    return list(tools.values()), repairs
 
 
 def repair_input_schema(schema: Any, notes: list[str]) -> Json:

@@ -25,7 +25,7 @@ from gatemini.backends.base import (
     ServerFacts,
 )
 from gatemini.backends.peer import ASK_SECONDS, LISTEN, Peer, Reply
-from gatemini.backends.repair import repair_result, repair_tools
+from gatemini.backends.repair import Listing, repair_result
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendTimeout
 from gatemini.model import CallOutcome, Json, Tool
@@ -41,6 +41,8 @@ UNDECLARED_LIST_SECONDS = 5.0
 
 MAX_PAGES = 1000
 MAX_TOOLS = 50_000
+MENDED_AT_ONCE = 500
+"""Listed tools that are mended before others have their turn: a few milliseconds."""
 
 MAX_ASK_ROUNDS = 10
 """How often one call may ask for more input."""
@@ -313,13 +315,11 @@ class McpSession:
             if len(raw) > MAX_TOOLS:
                 notes.append(f"the tool list was cut at {MAX_TOOLS} tools")
                 break
-        tools, repairs = repair_tools(
-            raw[:MAX_TOOLS],
-            backend=self._config.name,
-            namespace=self._config.namespace,
-            tags=self._config.tags,
-        )
-        return self._allowed(tools), notes + repairs
+        listing = Listing(self._config.name, self._config.namespace, self._config.tags)
+        for start in range(0, min(len(raw), MAX_TOOLS), MENDED_AT_ONCE):
+            listing.read(raw[start : min(start + MENDED_AT_ONCE, MAX_TOOLS)])
+            await anyio.lowlevel.checkpoint()
+        return self._allowed(listing.tools()), notes + listing.repairs
 
     async def roots_changed(self) -> None:
         """Tell a backend that was promised to hear of it that the client's roots are others now."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gatemini.model import Json, Tool
 from gatemini.search.bm25 import Bm25
 from gatemini.search.lexicon import FOREIGN_STOP_WORDS, SYNONYMS, foreign, foreign_run
-from gatemini.search.postings import Floats, Postings
+from gatemini.search.postings import STEP, Floats, Postings
 from gatemini.search.ranked import Ranked
 from gatemini.search.repair import Vocabulary
 from gatemini.search.words import (
@@ -89,18 +89,27 @@ class BestRanker:
         self._name_words.update(named)
         self._held[slot] = (tuple(frequencies), tuple(letters), tuple(named))
 
-    def remove(self, slots: Sequence[int], capacity: int) -> None:
-        held = [self._held.pop(slot) for slot in slots]
-        lost = self._lexical.remove(slots, {t for terms, _, _ in held for t in terms})
-        self.vocabulary.remove(lost)
-        gone = np.zeros(capacity, dtype=np.bool_)
-        gone[list(slots)] = True
-        self._letters.remove(gone, {t for _, letters, _ in held for t in letters})
-        for _, _, named in held:
+    def remove(self, slots: Sequence[int], capacity: int) -> Iterator[None]:
+        """Take tools out, in steps: those that step may search in between, and add nothing before the last."""
+        terms: set[str] = set()
+        letters: set[str] = set()
+        for number, slot in enumerate(slots, start=1):
+            held, windows, named = self._held.pop(slot)
+            terms.update(held)
+            letters.update(windows)
             self._name_words.subtract(named)
             for word in named:
                 if self._name_words[word] <= 0:
                     del self._name_words[word]
+            if number % STEP == 0:
+                yield
+        for lost in self._lexical.remove(slots, terms):
+            self.vocabulary.remove(lost)
+            yield
+        gone = np.zeros(capacity, dtype=np.bool_)
+        gone[list(slots)] = True
+        for _ in self._letters.remove_in_steps(gone, letters):
+            yield
 
     def rank(self, text: str, allowed: NDArray[np.bool_], meaning: Floats | None, limit: int) -> Ranked:
         query = self.read(text)

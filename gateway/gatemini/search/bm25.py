@@ -11,7 +11,7 @@ held to `rank-bm25` by a test; that package itself rebuilds everything at each c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -44,14 +44,14 @@ class Bm25:
         self.count += 1
         return self.postings.add(slot, frequencies)
 
-    def remove(self, slots: Sequence[int], terms: Iterable[str]) -> list[str]:
-        """Take documents out; `terms` are all they hold. Answers the terms that left the vocabulary."""
+    def remove(self, slots: Sequence[int], terms: Iterable[str]) -> Iterator[list[str]]:
+        """Take documents out, in steps; `terms` are all they hold. A step answers terms that left the vocabulary."""
         gone = np.zeros(len(self._lengths), dtype=np.bool_)
         gone[list(slots)] = True
         self._total = max(0.0, self._total - float(self._lengths[gone].sum(dtype=np.float64)))
         self._lengths[gone] = 0.0
         self.count -= len(slots)
-        return self.postings.remove(gone, terms)
+        return self.postings.remove_in_steps(gone, terms)
 
     def idf(self, terms: Sequence[str]) -> Floats:
         counts = np.fromiter((self.postings.count(t) for t in terms), dtype=np.float32, count=len(terms))

@@ -7,7 +7,7 @@ they can compute by hand. Above: `index.py`. Below: `bm25.py`, `fallbacks.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +43,10 @@ class ClassicRanker:
         self._trigrams.add(slot, tool)
         self._held[slot] = tuple(frequencies)
 
-    def remove(self, slots: Sequence[int], capacity: int) -> None:
-        self._bm25.remove(slots, {t for slot in slots for t in self._held.pop(slot)})
-        self._trigrams.remove(slots, capacity)
+    def remove(self, slots: Sequence[int], capacity: int) -> Iterator[None]:
+        for _ in self._bm25.remove(slots, {t for slot in slots for t in self._held.pop(slot)}):
+            yield
+        yield from self._trigrams.remove(slots, capacity)
 
     def rank(self, text: str, allowed: NDArray[np.bool_], meaning: Floats | None, limit: int) -> Ranked:
         terms = plain_tokens(text)

@@ -6,7 +6,7 @@ rapidfuzz.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from rapidfuzz import process
@@ -36,10 +36,13 @@ class TrigramMatch:
         self._postings.add(slot, weights)
         self._held[slot] = tuple(weights)
 
-    def remove(self, slots: Sequence[int], capacity: int) -> None:
+    def remove(self, slots: Sequence[int], capacity: int) -> Iterator[None]:
+        """Take tools out, in steps."""
         gone = np.zeros(capacity, dtype=np.bool_)
         gone[list(slots)] = True
-        self._postings.remove(gone, {t for slot in slots for t in self._held.pop(slot)})
+        terms = {t for slot in slots for t in self._held.pop(slot)}
+        for _ in self._postings.remove_in_steps(gone, terms):
+            yield
 
     def scores(self, terms: Sequence[str], capacity: int) -> Floats:
         """Share of the terms' trigrams each slot has, 0 below `ENOUGH`."""

@@ -1,7 +1,7 @@
 """The search over all tools: what is indexed, which ranking is asked, what the answer says (spec 3.2).
 
-Sync and without I/O; a change costs what the changed backend costs. Above: discovery, CLI; it listens to the
-registry. Below: `best.py`, `classic.py`, `embeddings.py`.
+Sync and without I/O; a change costs what the changed backend costs, and may be made in steps. Above: discovery,
+CLI, `indexing.py`. Below: `best.py`, `classic.py`, `embeddings.py`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from gatemini.search.bm25 import K1, B
 from gatemini.search.classic import NAME_WEIGHT, ClassicRanker
 from gatemini.search.embeddings import Embedder
 from gatemini.search.names import NameOrder
-from gatemini.search.postings import Floats
+from gatemini.search.postings import STEP, Floats
 from gatemini.search.ranked import Ranked
 from gatemini.search.vectors import Vectors
 from gatemini.search.words import MAX_QUERY, STOP_WORDS, plain_tokens, squash
@@ -41,6 +42,9 @@ _TELLING = 24
 _LONGEST_TERM = 30
 """Letters of a term in `try_also`; what is longer is no word that anybody would search with."""
 _MIN_PREFIX = 3
+TOOLS_AT_ONCE = 50
+"""Tools that one step takes in: some 5 to 10 ms. A smaller backend is searchable as soon as it has listed."""
+_DONE = object()
 _EXACT, _SQUASHED, _PREFIX = 3, 2, 1
 
 
@@ -66,7 +70,7 @@ class SearchResult:
 
 class Ranker(Protocol):
     def add(self, slot: int, tool: Tool) -> None: ...
-    def remove(self, slots: Sequence[int], capacity: int) -> None: ...
+    def remove(self, slots: Sequence[int], capacity: int) -> Iterator[None]: ...
     def rank(self, text: str, allowed: NDArray[np.bool_], meaning: Floats | None, limit: int) -> Ranked: ...
 
 
@@ -95,52 +99,94 @@ class SearchIndex:
         self._terms: dict[str, Counter[str]] = {}
         self._documents: Counter[str] = Counter()
         self._telling: dict[str, list[str]] = {}  # emptied by every change
+        self._waiting: dict[str, dict[str, Tool]] = {}  # by backend and name: to be taken in
+        self._new: set[str] = set()
+        self._dead: list[tuple[int, Tool]] = []
+        self._clearing: Iterator[None] | None = None
+        self._unread: list[int] = []  # slots whose texts the embedder has not been told
         self._embedder: Embedder | None = None
         self._vectors: Vectors | None = None
         if embedder is not None:
             self.set_embedder(embedder)
 
     def __len__(self) -> int:
-        return len(self._tools) - len(self._free)
+        return int(np.count_nonzero(self._alive))
 
     # ---- changes -------------------------------------------------------------------------------------
 
-    def replace(self, backend: str, tools: Sequence[Tool]) -> None:
-        """Make `tools` all that `backend` has; unchanged ones are left alone."""
+    def expect(self, backend: str, tools: Sequence[Tool]) -> None:
+        """Note that `tools` are all that `backend` has now; `work` takes them in.
+
+        What is gone is not found any more from here on; what changed is found as it was until its turn comes.
+        """
         held = self._slots.setdefault(backend, {})
+        new = not held or backend in self._new
         wanted = {tool.name: tool for tool in tools}
-        self._drop(backend, [n for n, s in held.items() if self._tools[s] != wanted.get(n)])
-        held = self._slots.setdefault(backend, {})
-        terms = self._terms.setdefault(backend, Counter())
-        self._telling.clear()
-        for name, tool in wanted.items():
-            if name not in held:
-                held[name] = self._take(tool)
-                fresh = set(_distinctive_words(tool))
-                terms.update(fresh)
-                self._documents.update(fresh)
+        self._bury(backend, [name for name in held if name not in wanted])
+        changed = {n: t for n, t in wanted.items() if n not in held or self._tools[held[n]] != t}
+        self._waiting.pop(backend, None)
+        self._new.discard(backend)
+        if changed:
+            self._waiting[backend] = changed
+            if new:
+                self._new.add(backend)
+        if not wanted:
+            del self._slots[backend]
+
+    def work(self) -> bool:
+        """Do a few milliseconds of what `expect` noted; False once nothing is left to do."""
+        if self._unread:  # before any slot can be given to another tool
+            self._read_texts(self._unread[-TOOLS_AT_ONCE:])
+            del self._unread[-TOOLS_AT_ONCE:]
+        elif self._clearing is not None:
+            if next(self._clearing, _DONE) is _DONE:
+                self._clearing = None
+        elif self._waiting:
+            backend, tools = next(iter(self._waiting.items()))
+            for name in list(islice(tools, TOOLS_AT_ONCE)):
+                self._bury(backend, [name] if name in self._slots[backend] else [])
+                self._slots[backend][name] = self._take(tools.pop(name))
+            if not tools:
+                del self._waiting[backend]
+                self._new.discard(backend)
+        elif self._dead:
+            self._clearing = self._clear(self._dead)
+            self._dead = []
+        return bool(self._clearing or self._waiting or self._dead or self._unread)
+
+    def incomplete(self) -> list[str]:
+        """Backends that had no tools before and of which some still wait to be taken in."""
+        return sorted(self._new)
+
+    def replace(self, backend: str, tools: Sequence[Tool]) -> None:
+        """Make `tools` all that `backend` has, at once; unchanged ones are left alone."""
+        self.expect(backend, tools)
+        while self.work():
+            pass
 
     def remove(self, backend: str) -> None:
         """Forget all tools of `backend`."""
-        self._drop(backend, list(self._slots.get(backend, ())))
+        self.replace(backend, ())
 
     def follow(self, backend: str, tools: Sequence[Tool] | None) -> None:
-        """The registry's listener."""
-        if tools is None:
-            self.remove(backend)
-        else:
-            self.replace(backend, tools)
+        """The registry's listener, where nobody waits meanwhile."""
+        self.replace(backend, tools or ())
 
     # ---- vectors -------------------------------------------------------------------------------------
 
     def set_embedder(self, embedder: Embedder | None) -> None:
         """Use this model from now on; search stays lexical until vectors are supplied."""
+        self.expect_embedder(embedder)
+        while self.work():
+            pass
+
+    def expect_embedder(self, embedder: Embedder | None) -> None:
+        """The same, where `work` tells which texts it has to encode."""
         self._embedder = embedder
         self._vectors = None if embedder is None else Vectors(embedder.name)
-        if self._vectors is not None:
-            for slot, tool in enumerate(self._tools):
-                if tool is not None:
-                    self._vectors.add(slot, self._texts(tool))
+        self._unread = (
+            [] if embedder is None else [s for s, tool in enumerate(self._tools) if tool is not None]
+        )
 
     def pending(self, limit: int = 256) -> dict[str, str]:
         """Texts that lack a vector, by cache key: encode them off the event loop, then `supply`."""
@@ -204,36 +250,54 @@ class SearchIndex:
         self._qualified[tool.qualified] = slot
         self._names.add(slot, {squash(tool.name), squash(tool.qualified)})
         self._ranker.add(slot, tool)
-        if self._vectors is not None:
-            self._vectors.add(slot, self._texts(tool))
+        self._read_texts([slot])
+        self._telling.clear()
+        fresh = set(_distinctive_words(tool))
+        self._terms.setdefault(tool.backend, Counter()).update(fresh)
+        self._documents.update(fresh)
         return slot
 
-    def _drop(self, backend: str, names: Sequence[str]) -> None:
+    def _read_texts(self, slots: Sequence[int]) -> None:
+        for slot in slots if self._vectors is not None else ():
+            tool = self._tools[slot]
+            if tool is not None and self._vectors is not None:
+                self._vectors.add(slot, self._texts(tool))
+
+    def _bury(self, backend: str, names: Sequence[str]) -> None:
+        """These tools are found no more; `_clear` forgets them."""
+        for name in names:
+            slot = self._slots[backend].pop(name)
+            tool = self._tools[slot]
+            assert tool is not None  # noqa: S101 - a slot that has a name is in use
+            if self._qualified.get(tool.qualified) == slot:
+                del self._qualified[tool.qualified]
+            self._tools[slot] = None
+            self._alive[slot] = False
+            self._dead.append((slot, tool))
+
+    def _clear(self, dead: Sequence[tuple[int, Tool]]) -> Iterator[None]:
+        """Take buried tools out of every list, in steps; their slots are free at the end."""
         self._telling.clear()
-        if names:
-            held, terms = self._slots[backend], self._terms[backend]
-            slots = [held.pop(name) for name in names]
-            for slot in slots:
-                tool = self._tools[slot]
-                if tool is None:
-                    continue
-                if self._qualified.get(tool.qualified) == slot:
-                    del self._qualified[tool.qualified]
-                lost = set(_distinctive_words(tool))
-                terms.subtract(lost)
-                self._documents.subtract(lost)
-                self._tools[slot] = None
-            self._alive[slots] = False
-            self._names.remove(slots)
-            self._ranker.remove(slots, len(self._tools))
+        slots = [slot for slot, _ in dead]
+        for start in range(0, len(dead), STEP):
+            for _, tool in dead[start : start + STEP]:
+                self._forget_terms(tool)
             if self._vectors is not None:
-                self._vectors.remove(slots)
-            self._free += slots
-        if not self._slots.get(backend):
-            self._slots.pop(backend, None)
-            for word in self._terms.pop(backend, Counter()):
-                if self._documents[word] <= 0:
-                    del self._documents[word]
+                self._vectors.remove(slots[start : start + STEP])
+            yield
+        self._names.remove(slots)
+        yield from self._ranker.remove(slots, len(self._tools))
+        self._free += slots
+
+    def _forget_terms(self, tool: Tool) -> None:
+        inside = self._terms.get(tool.backend, Counter())
+        for word in set(_distinctive_words(tool)):
+            for counts in (inside, self._documents):
+                counts[word] -= 1
+                if counts[word] <= 0:
+                    del counts[word]
+        if not inside:
+            self._terms.pop(tool.backend, None)
 
     def _texts(self, tool: Tool) -> tuple[tuple[str, float], ...]:
         if self.ranking == "classic":

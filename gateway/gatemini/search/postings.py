@@ -7,8 +7,9 @@ costs what its own terms cost; nothing is ever rebuilt. Above: every ranker. Bel
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +70,15 @@ class Postings:
             if found is None:
                 continue
             slots, weights = found
+            leaving = _marked(gone, slots)
+            if len(leaving) > max(_SHORT, len(slots) // _FEW):
+                left = ~gone[np.frombuffer(slots, dtype=np.int32)]
+                slots = array("i", np.frombuffer(slots, dtype=np.int32)[left].tobytes())
+                weights = array("f", np.frombuffer(weights, dtype=np.float32)[left].tobytes())
+                self._lists[term] = (slots, weights)
+                leaving = []
             # Few entries leave a list: the last ones take their places, so nothing is copied.
-            for position in _marked(gone, slots):
+            for position in leaving:
                 slots[position] = slots[-1]
                 weights[position] = weights[-1]
                 slots.pop()
@@ -79,6 +87,12 @@ class Postings:
                 del self._lists[term]
                 lost.append(term)
         return lost
+
+    def remove_in_steps(self, gone: NDArray[np.bool_], terms: Iterable[str]) -> Iterator[list[str]]:
+        """The same, some terms at a time: whoever steps may do something else in between."""
+        left = iter(terms)
+        while some := list(islice(left, STEP)):
+            yield self.remove(gone, some)
 
     def gather(self, terms: Sequence[str]) -> Gathered:
         """The lists of `terms` end to end, for one vectorised pass."""
@@ -103,7 +117,11 @@ def _marked(gone: NDArray[np.bool_], slots: array[int]) -> list[int]:
     return found[::-1]
 
 
+STEP = 256
+"""Terms that one step of a removal looks at: a few milliseconds."""
 _SHORT = 6
 """Below this a loop is faster than numpy."""
+_FEW = 16
+"""Where more than one entry in so many leaves a list, the list is copied without them."""
 _NO_INTS: array[int] = array("i")
 _NO_FLOATS: array[float] = array("f")

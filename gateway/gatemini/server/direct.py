@@ -5,6 +5,7 @@ Above: cli/. Below: descriptors.py, stdio.py, gateway.py, app.py.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -50,6 +51,7 @@ async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor) -> No
     opened = App.open(config_path, redactor=redactor, serving=True)
     async with opened as app, anyio.create_task_group() as group:
         logging.getLogger().setLevel(app.loaded.config.log_level.upper())
+        gc.freeze()  # what the imports made stays: walking it again and again would delay every answer
         for problem in app.problems():
             logging.getLogger("gatemini.config").warning("%s", problem)
         group.start_soon(_stop_on_signal, group.cancel_scope)
