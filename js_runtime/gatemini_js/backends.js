@@ -183,10 +183,33 @@
     return { next, return: async (value) => { ended = true; return { value, done: true }; }, [own.asyncIterator]() { return this; } };
   }
 
+  // --- what other hosts have ------------------------------------------------------------------------------------------
+
+  function absence(head, hint) {
+    // Code that catches it reads all of it; of an error nobody catches the host shows message and hint apart.
+    const error = new own.ReferenceError(head + ": " + hint);
+    define(error, "hint", { __proto__: null, value: hint, writable: true, configurable: true });
+    return error;
+  }
+
+  function exposeAbsent(start) {
+    // Only names the code reads without asking for them first: `typeof fetch` would run the getter.
+    const absent = start.absent ?? own.create(null), names = own.keys(absent);
+    for (let i = 0; i < names.length; i++) {
+      const name = names[i];
+      if (own.hasOwn(globalThis, name)) continue;
+      const fail = () => { throw absence(name + " is not defined", absent[name]); };
+      define(globalThis, name, { __proto__: null, get: fail, set: fail, enumerable: false, configurable: true });
+    }
+    const modules = own.hasOwn(absent, "import") ? absent.import : "there is no module system here";
+    expose(globalThis, "__import", async (name) => { throw absence("could not load module '" + own.String(name) + "'", modules); });
+  }
+
   function begin(start) {
     catalog = start.catalog ?? null;
     exposeServices(start);
     exposeBackends(start);
+    exposeAbsent(start);
   }
 
   return own.freeze({ __proto__: null, begin });

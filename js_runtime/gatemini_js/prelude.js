@@ -462,6 +462,12 @@
     return (typeof name === "string" ? own.slice(name, 0, 100) : "Error") + ": " + of + own.slice(message, 0, 500);
   }
 
+  function tells(outer, cause) {
+    // `throw new Error("no rows: " + e.message, { cause: e })` has said it already.
+    const whole = safeGet(outer, "message"), part = safeGet(cause, "message");
+    return typeof whole === "string" && typeof part === "string" && part.length >= 16 && own.indexOf(whole, part) >= 0;
+  }
+
   const MOST_CAUSES = 8; // lines on what an error holds: enough to find the first cause, whatever made the chain
   function causesOf(error) {
     // What stands behind an error, one line each: the errors of an AggregateError and the chain of `cause`.
@@ -477,7 +483,7 @@
       }
       const cause = safeGet(at, "cause");
       if (cause === undefined) break;
-      if (lines.length < MOST_CAUSES) lines[lines.length] = "Caused by: " + thrownLine(cause);
+      if (!tells(at, cause) && lines.length < MOST_CAUSES) lines[lines.length] = "Caused by: " + thrownLine(cause);
       at = cause;
     }
     return own.join(lines, "\n");

@@ -18,7 +18,12 @@ from gatemini_sandbox.positions import SourceText
 
 _ROOTS = ("__backends", "globalThis")
 _WORDS = ("__getToolInterface", "__interfaces", *_ROOTS)
+# Ways to ask for a global that show no name.
+_INDIRECT = ("globalThis", "eval", "Function")
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
+_LONG_NUMBER = re.compile(
+    rb"(?<![\w$.])(?:0[xX][\da-fA-F_]{14,400}|0[oObB][0-7_]{18,1100}|[1-9][\d_]{15,400})(?![\w$.])"
+)
 _PROMISE_METHODS = ("then", "catch", "finally")
 _TEXT_LENGTH = 80
 _WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
@@ -39,11 +44,17 @@ class Facts:
     needs_interfaces: bool = False
     shadowed: dict[str, tuple[int, int]] = field(default_factory=dict)
     unawaited: list[tuple[int, int, str]] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
+    rounded: list[tuple[int, int, str]] = field(default_factory=list)
 
 
-def gather(parsed: Parsed, source: SourceText, backends: frozenset[str]) -> Facts:
+def gather(
+    parsed: Parsed, source: SourceText, backends: frozenset[str], watched: frozenset[str] = frozenset()
+) -> Facts:
+    """`watched` are names of which `read` tells whether the code reads them without ever asking what they are."""
     facts = Facts()
-    words = {word.encode("utf-8", "replace") for word in (*_WORDS, *backends)}
+    asked: set[str] = set()
+    words = {word.encode("utf-8", "replace") for word in (*_WORDS, *_INDIRECT, *backends, *watched)}
     root = parsed.root
     for match in _WORD.finditer(parsed.data):
         if match[0] not in words:
@@ -57,8 +68,26 @@ def gather(parsed: Parsed, source: SourceText, backends: frozenset[str]) -> Fact
             "shorthand_property_identifier",
             "shorthand_property_identifier_pattern",
         ):
-            _visit(node, text(node), facts, source, root)
+            name = text(node)
+            if name in watched or name in _INDIRECT:
+                _read(node, name, facts.read, asked)
+            if name in backends or name in _WORDS:
+                _visit(node, name, facts, source, root)
+    facts.rounded = _rounded(parsed, source)
+    facts.read = set() if asked.intersection(_INDIRECT) else facts.read - asked
     return facts
+
+
+def _read(node: Node, name: str, read: set[str], asked: set[str]) -> None:
+    """`typeof x` asks whether there is an x, a declaration says there is; types are no reads."""
+    parent = node.parent
+    is_asked = (
+        parent is not None and parent.type == "unary_expression" and parent.children[0].type == "typeof"
+    )
+    if name in _INDIRECT or is_asked or _is_declaration(node):
+        asked.add(name)
+    elif parent is None or parent.type != "type_query":
+        read.add(name)
 
 
 def _visit(node: Node, name: str, facts: Facts, source: SourceText, root: Node) -> None:
@@ -78,6 +107,22 @@ def _visit(node: Node, name: str, facts: Facts, source: SourceText, root: Node) 
         return
     if name not in facts.shadowed:
         _check_awaited(call, facts, source, root)
+
+
+def _rounded(parsed: Parsed, source: SourceText) -> list[tuple[int, int, str]]:
+    """Whole numbers beyond 2^53 that are no double: JavaScript silently takes the nearest one."""
+    found = []
+    for match in _LONG_NUMBER.finditer(parsed.data):
+        check()
+        node = parsed.root.descendant_for_byte_range(match.start(), match.end())
+        if node is None or node.type != "number" or node.end_byte != match.end():
+            continue
+        if node.parent is not None and node.parent.type == "literal_type":
+            continue
+        exact = int(match[0], 0)
+        if exact.bit_length() <= 1024 and int(float(exact)) != exact:
+            found.append((*source.position(match.start()), match[0].decode()))
+    return found
 
 
 def _interface(node: Node, facts: Facts) -> None:

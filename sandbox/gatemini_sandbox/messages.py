@@ -41,6 +41,8 @@ class Start:
     catalog: Mapping[str, Sequence[str]] | None = None
     interfaces: Mapping[str, Any] | None = None
     args: Any | None = None
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Name -> what to say where the code reads it: globals of other hosts, and "import" for `import(…)`."""
     clock: Sequence[int] = ()
     """Wall clock readings of an earlier run, in ns: the guest reads these again, in order, before the real ones."""
 
@@ -189,6 +191,8 @@ def encode_start(start: Start, limits: Limits) -> bytes:
         message["interfaces"] = dict(start.interfaces)
     if start.args is not None:
         message["args"] = start.args
+    if start.absent:
+        message["absent"] = dict(start.absent)
     return orjson.dumps(message)
 
 

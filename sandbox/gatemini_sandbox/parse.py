@@ -69,6 +69,7 @@ _KINDS = [
     "array_type",
     "type_query",
     "regex_flags",
+    "import",
 ]
 _QUERY = Query(
     LANGUAGE,

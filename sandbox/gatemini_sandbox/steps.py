@@ -135,6 +135,8 @@ class Reader:
 
     def _placed(self, error: ErrorInfo, stack: str, full: bool) -> ErrorInfo:
         """Positions of the program's frames, as the author sees them; a memory error in our words."""
+        if error.hint:  # one that code can catch says it in its message too
+            error.message = error.message.removesuffix(f": {error.hint}")
         # QuickJS counts the columns of the first line, and of no other, from 0.
         frames = [
             (name, int(line), int(column) + (line == "1"))

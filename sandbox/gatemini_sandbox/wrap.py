@@ -76,6 +76,8 @@ class Program:
     declared_never_called: str | None
     lost_value: tuple[int, int, str] | None
     dropped_imports: tuple[str, ...]
+    read: frozenset[str]
+    rounded: tuple[tuple[int, int, str], ...]
     _positions: _Positions = field(repr=False, compare=False)
 
     def position(self, line: int, byte_column: int) -> tuple[int, int]:
@@ -91,10 +93,12 @@ _cache: OrderedDict[bytes, Program] = OrderedDict()
 _cache_lock = threading.Lock()
 
 
-def prepare(source: str, backends: Collection[str] = ()) -> Program:
-    """Make the submitted text runnable; raises SandboxSyntaxError. `backends` are the identifiers of the globals."""
+def prepare(source: str, backends: Collection[str] = (), watched: frozenset[str] = frozenset()) -> Program:
+    """Make the submitted text runnable; raises SandboxSyntaxError. `backends` are the identifiers of the globals,
+    `watched` the names the program's `read` is about (facts.gather)."""
     names = frozenset(backends)
     digest = blake2b("\0".join(sorted(names)).encode("utf-8", "replace"), digest_size=16)
+    digest.update("\0".join(("", *sorted(watched))).encode())
     digest.update(b"\0\0" + source.encode("utf-8", "surrogatepass"))
     key = digest.digest()
     with _cache_lock:
@@ -102,7 +106,7 @@ def prepare(source: str, backends: Collection[str] = ()) -> Program:
         if known is not None:
             _cache.move_to_end(key)
             return known
-    program = _prepare(source, names)
+    program = _prepare(source, names, watched)
     if len(source) <= CACHED_LENGTH:
         with _cache_lock:
             _cache[key] = program
@@ -111,7 +115,7 @@ def prepare(source: str, backends: Collection[str] = ()) -> Program:
     return program
 
 
-def _prepare(source: str, backends: frozenset[str]) -> Program:
+def _prepare(source: str, backends: frozenset[str], watched: frozenset[str]) -> Program:
     submitted = SourceText(source)
     parsed = parse(submitted.data)
     if not parsed.data.isascii():
@@ -126,9 +130,9 @@ def _prepare(source: str, backends: frozenset[str]) -> Program:
             if parsed.root.has_error:
                 raise syntax_error(str(refusal), submitted, parsed) from None
         else:
-            return _reprinted(source, submitted, printed, backends)
+            return _reprinted(source, submitted, printed, backends, watched)
     patched, shape = _erased(parsed, submitted, backends)
-    facts = gather(parsed, submitted, backends)
+    facts = gather(parsed, submitted, backends, watched)
     return _program(source, patched, shape, facts, _Positions(submitted, patched), exact=True)
 
 
@@ -144,7 +148,9 @@ def _erased(parsed: Parsed, text: SourceText, backends: frozenset[str]) -> tuple
     return patch.apply((_HEAD + shape.prefix).encode(), (shape.suffix + _TAIL).encode()), shape
 
 
-def _reprinted(source: str, submitted: SourceText, printed: str, backends: frozenset[str]) -> Program:
+def _reprinted(
+    source: str, submitted: SourceText, printed: str, backends: frozenset[str], watched: frozenset[str]
+) -> Program:
     """The same steps on what OXC printed: enums and types are gone, namespaces and the shape are still to do."""
     text = SourceText(printed)
     parsed = parse(text.data)
@@ -169,9 +175,10 @@ def _reprinted(source: str, submitted: SourceText, printed: str, backends: froze
         ) from None
     if shape.lost_value is not None:
         shape.lost_value = *back(*shape.lost_value[:2]), shape.lost_value[2]
-    facts = gather(parsed, text, backends)
+    facts = gather(parsed, text, backends, watched)
     facts.shadowed = {name: back(*place) for name, place in facts.shadowed.items()}
     facts.unawaited = [(*back(line, column), call) for line, column, call in facts.unawaited]
+    facts.rounded = [(*back(line, column), digits) for line, column, digits in facts.rounded]
     positions = _Positions(submitted, patched, alignment)
     return _program(source, patched, shape, facts, positions, exact=False)
 
@@ -192,5 +199,7 @@ def _program(
         declared_never_called=shape.declared_never_called,
         lost_value=shape.lost_value,
         dropped_imports=tuple(shape.dropped_imports),
+        read=frozenset(facts.read),
+        rounded=tuple(facts.rounded),
         _positions=positions,
     )

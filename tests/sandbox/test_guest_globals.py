@@ -193,6 +193,37 @@ async def test_what_is_not_there_is_undefined_so_that_code_can_ask_for_it(run, n
     assert (error.name, error.message, error.hint) == ("ReferenceError", f"{name} is not defined", None)
 
 
+ABSENT = {"fetch": "there is no network here", "import": "there are no modules"}
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        (
+            "try { fetch('x') } catch (e) { return [e.name, e.message, e instanceof ReferenceError] }",
+            ["ReferenceError", "fetch is not defined: there is no network here", True],
+        ),
+        (
+            "try { fetch = 1 } catch (e) { return e.message }",
+            "fetch is not defined: there is no network here",
+        ),
+        (
+            "return await __import('fs').catch((e) => e.message)",
+            "could not load module 'fs': there are no modules",
+        ),
+        ("return Object.keys(globalThis).includes('fetch')", False),
+    ],
+)
+async def test_code_that_catches_the_error_reads_what_there_is_instead(run, code, value):
+    assert await run.value(code, absent=ABSENT) == value
+
+
+async def test_an_error_nobody_catches_says_it_once(run):
+    error = (await run.error("fetch('x')", absent=ABSENT)).error
+    assert (error.message, error.hint) == ("fetch is not defined", "there is no network here")
+    assert (error.line, error.column) == (1, 1)
+
+
 async def test_an_unknown_name_is_left_to_the_host_to_explain(run):
     error = (await run.error("nope()")).error
     assert (error.message, error.hint) == ("nope is not defined", None)

@@ -188,6 +188,10 @@ async def test_what_could_not_be_read_is_named_in_a_note(run, code, words):
             "throw new Error('o', { cause: new Error('m', { cause: 'deep' }) })",
             ["Caused by: Error: m", "Caused by: deep"],
         ),
+        (
+            "const e = new Error('no answer from there'); throw new Error('down: ' + e.message, { cause: new Error(e.message, { cause: 'deep' }) })",
+            ["Caused by: deep"],
+        ),
         ("const e = new Error('e'); e.cause = e; throw e", ["Caused by: Error: e"]),
     ],
 )

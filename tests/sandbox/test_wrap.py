@@ -236,6 +236,38 @@ def test_the_catalog_is_asked_for_only_where_names_may_be_listed(code, needed):
     assert prepare(code, ["demo"]).needs_catalog is needed
 
 
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [
+        ("return fetch('x')", {"fetch"}),
+        ("enum E { A }\nreturn { fetch, a: E.A }", {"fetch"}),
+        ("type F = typeof fetch; const x: process = 1; return demo.fetch({ fetch: 1 })", set()),
+        ("return typeof fetch === 'function' ? fetch('x') : process.env", {"process"}),
+        ("return (fetch: string) => fetch", set()),
+        ("const process = 1; return process", set()),
+        ("return globalThis.fetch ?? fetch('x')", set()),
+        ("return eval('typeof fetch') + fetch('x')", set()),
+        ("return 'fetch' // fetch", set()),
+    ],
+)
+def test_names_of_other_hosts_count_as_read_where_nothing_asks_whether_they_exist(code, read):
+    assert prepare(code, ["demo"], frozenset(["fetch", "process"])).read == read
+
+
+@pytest.mark.parametrize(
+    ("code", "rounded"),
+    [
+        ("return 9007199254740993", [(1, 8, "9007199254740993")]),
+        ("\nreturn [-9_007_199_254_740_993]", [(2, 10, "9_007_199_254_740_993")]),
+        ("enum E { A }\nreturn 0xfffffffffffffff", [(2, 8, "0xfffffffffffffff")]),
+        ("return [9007199254740992, 100000000000000000000, 9007199254740993n, 1234567890123456.5]", []),
+        ("type T = 9007199254740993; return '9007199254740993' // 9007199254740993", []),
+    ],
+)
+def test_whole_numbers_that_javascript_rounds_are_known(code, rounded):
+    assert list(prepare(code).rounded) == rounded
+
+
 def test_interfaces_by_literal_name_bring_in_only_those():
     program = prepare("return [__getToolInterface('demo.echo'), __getToolInterface(`add`)]")
     assert program.interface_literals == {"demo.echo", "add"}

@@ -122,9 +122,6 @@ def _context(services: ChainServices, program: Program | None) -> HintContext:
     def tools(backend: str) -> list[str]:
         return [tool.name for tool in registry.backend_tools(backend)]
 
-    def owners(name: str) -> list[str]:
-        return [tool.qualified for tool in registry.tools() if tool.name == name]
-
     def signed(backend: str, name: str) -> str | None:
         try:
             return signature(registry.find(backend, name))
@@ -142,4 +139,4 @@ def _context(services: ChainServices, program: Program | None) -> HintContext:
         facts = ProgramFacts(
             program.shadowed, program.unawaited, program.declared_never_called, program.lost_value
         )
-    return HintContext(services.identifiers()[0], tools, owners, signed, state, facts)
+    return HintContext(services.identifiers()[0], tools, services.owners, signed, state, facts)

@@ -138,6 +138,8 @@ class Reader:
         try:
             base = {"x": 16, "o": 8, "b": 2}.get(digits[1:2].lower())
             value = float(int(digits[2:], base)) if base else float(digits)
+            if value > MAX_SAFE_INTEGER and (base or digits.isdigit()) and value != int(digits, 0):
+                raise Uncertain  # rounded, which the sandbox's answer tells
         except OverflowError:
             raise Uncertain from None
         if not math.isfinite(value):

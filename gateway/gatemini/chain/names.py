@@ -6,6 +6,8 @@ Rules of the ladder in hints.py, which is above; below: absent.py, facts.py.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Final
 
 from gatemini.chain.absent import HOST, MEMBERS, SEARCHED, SUBSTITUTES
 from gatemini.chain.facts import CLOSEST, ErrorFacts, HintContext, close_to, listed
@@ -40,6 +42,18 @@ def shadowed(error: ErrorFacts, context: HintContext) -> str | None:
             if line:
                 return f"{hidden} is the variable of line {line} here, not the backend: rename the variable"
     return None
+
+
+WATCHED: Final = frozenset((*HOST, *SUBSTITUTES))
+"""Names whose reading fails with the whole explanation, so that code which catches the error has it too."""
+
+
+def absent_names(read: Iterable[str], context: HintContext) -> dict[str, str]:
+    """What the guest says of each of these names, and of `import(…)`."""
+    said = {
+        name: unknown_name(ErrorFacts("ReferenceError", f"{name} is not defined"), context) for name in read
+    }
+    return {"import": _no_modules(context), **{name: text for name, text in said.items() if text}}
 
 
 def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
@@ -93,9 +107,7 @@ def _as_backend_or_tool(name: str, error: ErrorFacts, context: HintContext) -> s
 
 
 def host_access(error: ErrorFacts, context: HintContext) -> str | None:
-    """`import("fs")`, `globalThis.fetch(…)`: the host again, under another name."""
-    if re.search(r"could not load module", error.message):
-        return _sandbox_is(HOST["require"], "require", context)
+    """`globalThis.fetch(…)`: the host again, under another name."""
     found = re.search(r"\b(?:globalThis|self|window)\.([\w$]+)", error.source_line)
     if error.name == "TypeError" and found is not None and found[1] in HOST:
         return _sandbox_is(HOST[found[1]], found[1], context)
@@ -126,9 +138,13 @@ def wrong_owner(error: ErrorFacts, context: HintContext) -> str | None:
     return None
 
 
+def _no_modules(context: HintContext) -> str:
+    return _sandbox_is(HOST["require"], "require", context)
+
+
 def _sandbox_is(what: str, name: str, context: HintContext) -> str:
-    wanted = SEARCHED.get(name, "what you need")
-    return f"{what}. Code runs in a sandbox without network, files and processes; {context.available}; find a tool with search_tools('{wanted}')"
+    wanted = f"; find a tool with search_tools('{SEARCHED[name]}')" if name in SEARCHED else ""
+    return f"{what}. Code runs in a sandbox without network, files and processes; {context.available}{wanted}"
 
 
 def _spelled(qualified: str, context: HintContext, backend: str | None = None) -> str:

@@ -18,9 +18,11 @@ from typing import Any
 import anyio
 
 from gatemini.chain.deadline import ChainTime
+from gatemini.chain.facts import HintContext
 from gatemini.chain.handles import answer_results_call
 from gatemini.chain.interfaces import all_interfaces, interface_of
 from gatemini.chain.invoke import Invoker, error_fields
+from gatemini.chain.names import WATCHED, absent_names
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
@@ -52,6 +54,10 @@ then only the host ends the chain in time. CPU time is limited all the same."""
 
 MINIMUM_SECONDS = 0.001
 """A chain whose time is over when its turn comes still ends by the guest's own limit."""
+
+
+ROUNDED_SHOWN = 3
+"""Numbers named in the note on those that were rounded."""
 
 
 UNAWAITED_SHOWN = 10
@@ -105,7 +111,7 @@ async def run_script(
     program = await _prepare(code, tuple(identifiers), invoker.time)
     if trace.start is None:
         trace.start = _start(program, services, identifiers, ambiguous, args)
-    run = ScriptRun(program, Failed.placeholder(), [])
+    run = ScriptRun(program, Failed.placeholder(), _rounded(program))
     guest = services.sandbox.session(
         program,
         replace(trace.start, clock=trace.readings),
@@ -302,6 +308,18 @@ class _Conversation:
         return await answer_results_call(call.tool, call.arguments, self._results)
 
 
+def _rounded(program: Program) -> list[str]:
+    """What became of whole numbers in the code that JavaScript cannot hold."""
+    shown = [
+        f"{digits} on line {line} became {int(float(int(digits, 0)))}" for line, _, digits in program.rounded
+    ][:ROUNDED_SHOWN]
+    return (
+        [f"numbers beyond 2^53 are rounded in code: {', '.join(shown)}; write ids as strings"]
+        if shown
+        else []
+    )
+
+
 def _unawaited(ids: Sequence[int], outcomes: Mapping[int, tuple[str, str]]) -> list[str]:
     """What became of calls nobody waited for: one note, the failed ones first."""
     told = [outcomes.get(i, ("a call", "no answer in time")) for i in ids]
@@ -325,7 +343,7 @@ async def _prepare(code: str, identifiers: tuple[str, ...], chain_time: ChainTim
 
     def read() -> Program:
         with patience(seconds):
-            return prepare(code, identifiers)
+            return prepare(code, identifiers, WATCHED)
 
     why = f"the code could not be parsed within {READING_SECONDS:g} s"
     try:
@@ -359,6 +377,7 @@ def _start(
         catalog=_catalog(services) if program.needs_catalog else None,
         interfaces=_interfaces(program, services),
         args=args,
+        absent=absent_names(program.read, HintContext(identifiers, owners=services.owners)),
     )
 
 

@@ -86,6 +86,10 @@ class ChainServices:
         """(global identifier → name, ambiguous identifier → the names that share it)."""
         return backend_identifiers(self.backend_names())
 
+    def owners(self, tool: str) -> list[str]:
+        """The qualified names of the tools with this bare name."""
+        return [found.qualified for found in self.registry.tools() if found.name == tool]
+
     def is_backend(self, identifier: str) -> bool:
         """Whether a chain's global of this name is a backend."""
         return identifier in self.identifiers()[0]
