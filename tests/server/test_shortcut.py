@@ -264,3 +264,13 @@ async def test_calls_that_are_open_when_the_client_leaves_are_told_so(app: App) 
         ident = client.start("await new Promise(r => setTimeout(r, 5000))")
         client.leave()
         assert (await client.answer(ident))["error"]["code"] == -32000
+
+
+async def test_a_request_whose_id_is_a_number_of_thousands_of_digits_is_served(app: App) -> None:
+    async with connected(app) as (client, _):
+        await client.chain("return 1")
+        ident: Any = "9" * 5000
+        client.send({"method": "notifications/cancelled", "params": {"requestId": ident}})
+        call = {"name": "call_tool_chain", "arguments": {"code": "return 2"}}
+        client.send({"id": ident, "method": "tools/call", "params": call})
+        assert (await client.answer(ident))["result"]["content"][0]["text"] == "2"

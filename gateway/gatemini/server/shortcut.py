@@ -43,6 +43,9 @@ ENVELOPE_KEYS = (PROTOCOL_VERSION_META_KEY, CLIENT_INFO_META_KEY, CLIENT_CAPABIL
 
 PLAIN_PARAMS = frozenset({"name", "arguments", "_meta"})
 
+ID_DIGITS = 20
+"""Of an id that is a whole number: what 64 bits hold."""
+
 CALL = "tools/call"
 CANCELLED = "notifications/cancelled"
 
@@ -204,8 +207,9 @@ def _is_ident(value: Any) -> bool:
 
 
 def _key(ident: Ident) -> Ident:
-    """Ids that came back as text are the same ids."""
-    return int(ident) if isinstance(ident, str) and ident.isascii() and ident.isdigit() else ident
+    """Ids that came back as text are the same ids; Python refuses to read numbers of thousands of digits."""
+    number = isinstance(ident, str) and len(ident) <= ID_DIGITS and ident.isascii() and ident.isdigit()
+    return int(ident) if number else ident
 
 
 def _failure(ident: Ident, code: int, text: str) -> Json:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import select
@@ -38,7 +39,7 @@ READ_CHUNK = 256 * 1024
 REFUSED_LOOK = 64 * 1024
 """Characters of a message that is none in which its id is looked for."""
 
-_ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,15}(?![0-9.eE])|"(?:[^"\\\\]|\\\\.){0,200}")')
+_ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,15}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
 
 NOTIFICATION = "notifications/"
 """What the method of every notification begins with."""
@@ -237,11 +238,17 @@ async def _deliver_batch(
 
 async def _refuse_id(text: str, answers: LineWriter) -> None:
     """A request whose id is none, or neither text nor a whole number; the SDK would take it for a notification."""
-    ident = json.loads(text).get("id")
     logger.warning("a request without a valid id: %.200r", text)
-    error = {"code": INVALID_REQUEST, "message": "the id of a request is a string or an integer"}
-    told = ident if isinstance(ident, float) else None
-    await answers.send(json.dumps({"jsonrpc": "2.0", "id": told, "error": error}).encode() + b"\n")
+    await answers.send(_refusal(_number_as_id(text), "the id of a request is a string or an integer"))
+
+
+def _number_as_id(text: str) -> float | None:
+    """The id where it is a number that JSON can say again."""
+    try:
+        ident = json.loads(text).get("id")
+    except (ValueError, RecursionError):  # a whole number of thousands of digits somewhere in it
+        return None
+    return ident if isinstance(ident, float) and math.isfinite(ident) else None
 
 
 def _well_formed(text: str) -> str:
@@ -251,13 +258,25 @@ def _well_formed(text: str) -> str:
 
 
 async def _refuse(text: str, answers: LineWriter) -> None:
-    found = _ID.search(text[:REFUSED_LOOK])
     logger.warning("not a JSON-RPC message: %.200r", text)
-    if found is None or '"method"' not in text:
-        return
-    error = {"code": INVALID_REQUEST, "message": "not a valid JSON-RPC 2.0 request"}
-    answer = {"jsonrpc": "2.0", "id": json.loads(found[1]), "error": error}
-    await answers.send(json.dumps(answer).encode() + b"\n")
+    ident = _found_id(text) if '"method"' in text else None
+    if ident is not None:
+        await answers.send(_refusal(ident, "not a valid JSON-RPC 2.0 request"))
+
+
+def _found_id(text: str) -> int | str | None:
+    """The id in what may be no JSON at all; None where there is none, or it is no JSON itself."""
+    found = _ID.search(text[:REFUSED_LOOK])
+    try:
+        ident: int | str | None = json.loads(found[1]) if found else None
+    except ValueError:
+        return None
+    return ident
+
+
+def _refusal(ident: float | str | None, message: str) -> bytes:
+    error = {"code": INVALID_REQUEST, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": ident, "error": error}).encode() + b"\n"
 
 
 async def _read_some(fd: int) -> bytes:

@@ -1,0 +1,74 @@
+"""Whatever a line from the client holds, the lines after it are served."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from fixtures.running import running_app
+from gatemini.server.descriptors import Wire
+from gatemini.server.shortcut import Shortcut
+from gatemini.server.stdio import serve_wire
+
+pytestmark = pytest.mark.anyio
+
+WAIT_SECONDS = 10.0
+AFTER = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+
+
+async def answers_to(line: bytes, folder: Path) -> tuple[list[Any], Any]:
+    """What is answered at once to a line, and the message handed on for the line after it."""
+    theirs_read, write = os.pipe()
+    read, theirs_write = os.pipe()
+    try:
+        async with running_app(folder) as app:
+            shortcut = Shortcut(app.surface(app.new_session()))
+            os.write(write, line + b"\n" + json.dumps(AFTER).encode() + b"\n")
+            async with serve_wire(Wire(theirs_read, theirs_write), shortcut) as (incoming, _):
+                with anyio.fail_after(WAIT_SECONDS):
+                    following = await incoming.receive()
+        os.close(theirs_write)
+        theirs_write = -1
+        said = os.read(read, 1 << 16).splitlines()
+    finally:
+        for fd in (theirs_read, write, read, theirs_write):
+            if fd >= 0:
+                os.close(fd)
+    assert not isinstance(following, Exception)
+    return [json.loads(text, parse_constant=_no_json) for text in said], following.message
+
+
+def _no_json(constant: str) -> Any:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+@pytest.mark.parametrize(
+    ("line", "ident"),
+    [
+        (b'{"jsonrpc":"2.0","id":"a\tb","method":"ping"', None),
+        (b'{"jsonrpc":"2.0","id":"a\\qb","method":5}', None),
+        (b'{"jsonrpc":"2.0","id":"a\\"b","method":5}', 'a"b'),
+        (b'{"jsonrpc":"2.0","id":"\\u00e9","method":5}', "é"),
+        (b'{"jsonrpc":"2.0","id":7,"method":5}', 7),
+    ],
+    ids=["a tab in the id", "no escape", "an escaped quote", "an escaped letter", "a number"],
+)
+async def test_a_line_that_is_no_message_is_answered_where_its_id_can_be_read(
+    line: bytes, ident: Any, tmp_path: Path
+) -> None:
+    said, following = await answers_to(line, tmp_path)
+    assert [answer["id"] for answer in said] == ([] if ident is None else [ident])
+    assert following.id == AFTER["id"]
+
+
+@pytest.mark.parametrize("written", ["1e999", "NaN", "null", "[1]", "1" * 5000, "1.5"])
+async def test_a_request_whose_id_is_none_is_refused_in_json(written: str, tmp_path: Path) -> None:
+    line = f'{{"jsonrpc":"2.0","id":{written},"method":"ping"}}'.encode()
+    said, following = await answers_to(line, tmp_path)
+    assert [answer.get("id") for answer in said] in ([], [None], [1.5])
+    assert following.id == AFTER["id"]
