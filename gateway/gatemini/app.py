@@ -37,6 +37,7 @@ from gatemini.output.spill import sweep_abandoned
 from gatemini.registry import Registry
 from gatemini.reload import watch_config
 from gatemini.search.index import SearchIndex
+from gatemini.server.admission import Admission
 from gatemini.server.catalog import Catalog
 from gatemini.server.clients import ConnectedClients
 from gatemini.server.discovery import keys_of
@@ -119,9 +120,8 @@ class App:
         self.history = SearchHistory(history_path(cache.path) if config.search.history else None)
         self.registration = Registration(
             self.manager,
-            config.registration,
+            Admission(config.registration, str(loaded.source or "the config file")),
             config.max_dynamic_backends,
-            str(loaded.source or "the config file"),
             frozenset(loaded.origins),
         )
         self.chain = ChainServices(
@@ -325,7 +325,7 @@ class App:
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
         self.sandbox.set_limits(limits_of(running))
-        self.registration.policy = config.registration
+        self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends
         self.set_composite_tools(config.composite_tools)
         wanted = {name: backend for name, backend in config.backends.items() if not backend.disabled}

@@ -12,6 +12,7 @@ import pytest
 from fixtures.direct import DEMO_SERVER
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
+from gatemini.config.schema import RegistrationConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -138,12 +139,32 @@ async def test_allowed_commands_and_hosts_narrow_what_may_be_registered(tmp_path
         "[::ffff:169.254.169.254]",
         "100.100.100.200",
         "metadata.google.internal",
+        "metadata.google.internal.",
+        "2852039166",
+        "0xa9fea9fe",
+        "169.254.43518",
+        "[2002:a9fe:a9fe::1]",
     ],
 )
 async def test_metadata_addresses_are_never_registered(app: App, host: str) -> None:
     failed, text = await register(app, {"name": "web", "url": f"http://{host}/mcp"})
     assert failed
     assert "metadata" in text
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "192.168.1.1", "3232235777", "172.31.0.9", "[fd12::1]"])
+async def test_private_networks_are_only_open_where_the_owner_lists_them(app: App, host: str) -> None:
+    failed, text = await register(app, {"name": "web", "url": f"http://{host}:9/mcp"})
+    assert failed
+    assert "private network" in text
+    assert "registration.allow_hosts" in text
+    app.registration.admission.policy = RegistrationConfig(allow_hosts=(host.strip("[]"),))
+    failed, text = await register(
+        app, {"name": "web", "url": f"http://{host}:9/mcp", "connect_timeout": "200ms"}
+    )
+    assert failed
+    assert "private network" not in text
+    assert "allow_hosts" not in text
 
 
 async def test_names_of_a_stranger_are_shown_escaped_and_short(app: App) -> None:

@@ -149,7 +149,7 @@ class RegistrationConfig(Strict):
     allow_commands: tuple[str, ...] = ()
     """Programs that may be registered; empty: any."""
     allow_hosts: tuple[str, ...] = ()
-    """Hosts that may be registered; empty: any."""
+    """Hosts that may be registered; empty: any outside private networks."""
 
 
 class SearchConfig(Strict):

@@ -23,11 +23,14 @@ from pydantic import ValidationError
 from gatemini.backends.base import INTERNAL_ERROR, INVALID_PARAMS, AskFn, RpcError
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.model import Json
-from gatemini.server.definitions import CALL_TOOL_CHAIN
+from gatemini.server.definitions import CALL_TOOL_CHAIN, REGISTER_MANUAL
 from gatemini.server.parking import PARKED_SECONDS, Parking, Question, Stay
 from gatemini.server.questions import answer, answer_type, as_json, can_be_asked, question
 from gatemini.server.relay import Relay
 from gatemini.server.surface import Surface
+
+ASKING = (CALL_TOOL_CHAIN, REGISTER_MANUAL)
+"""The meta-tools in whose midst the client may be asked something."""
 
 Context = ServerRequestContext[Any, Any]
 WithRelay = Callable[[Callable[[Relay], Awaitable[Any]]], Awaitable[Any]]
@@ -58,7 +61,7 @@ async def call_and_ask(
         return await _round(surface, stay, with_relay)
     version = context.protocol_version
     can = can_be_asked(context.session.client_capabilities, version)
-    if params.name != CALL_TOOL_CHAIN:
+    if params.name not in ASKING:
         return await _plain(surface, params, with_relay, lambda _: NO_CLIENT)
     if not can:
         return await _plain(surface, params, with_relay, lambda relay: relay.client())

@@ -115,7 +115,7 @@ class MetaTools:
                     self.history.called(session.id, made["tool"])
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
-            return _json_result(await self.registration.register(arguments)), 0
+            return _json_result(await self.registration.register(arguments, client.caller)), 0
         if name == DEREGISTER_MANUAL:
             return _json_result(await self.registration.deregister(arguments)), 0
         known = (*DISCOVERY_TOOLS, CALL_TOOL_CHAIN, REGISTER_MANUAL, DEREGISTER_MANUAL)

@@ -1,0 +1,198 @@
+"""`registration: ask`: the person behind the client decides what is registered, in both client eras."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
+
+from fixtures.direct import DEMO_SERVER, chain_value, gateway, text_of
+
+pytestmark = pytest.mark.anyio
+
+BACKENDS: dict[str, dict[str, Any]] = {
+    "demo": {"transport": "python", "module": "fixtures.demo_server:server"}
+}
+EXTRA = {"name": "extra", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
+
+
+class User:
+    """Whoever sits in front of the client."""
+
+    def __init__(self, action: str = "accept") -> None:
+        self.action = action
+        self.asked: list[str] = []
+
+    async def __call__(self, _context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        self.asked.append(params.message)
+        return ElicitResult.model_validate({"action": self.action, "content": {}})
+
+
+async def register(client: Client, template: Any) -> CallToolResult:
+    result = await client.call_tool("register_manual", {"manual_call_template": template})
+    assert isinstance(result, CallToolResult)
+    return result
+
+
+@ERAS
+async def test_what_the_person_accepts_is_registered_and_can_be_called(tmp_path: Path, mode: Any) -> None:
+    user = User()
+    async with gateway(tmp_path, BACKENDS, mode=mode, elicitation_callback=user) as client:
+        assert await chain_value(client, "return 1;") == 1  # the client is known by now
+        told = json.loads(text_of(await register(client, EXTRA)))
+        assert told["backend"] == "extra"
+        assert (await chain_value(client, "return (await extra.add({ a: 2, b: 3 })).sum;")) == 5
+        assert len(user.asked) == 1
+        assert f"{sys.executable} -P {DEMO_SERVER}" in user.asked[0]
+        assert "starts programs on this machine" in user.asked[0]
+
+
+@ERAS
+@pytest.mark.parametrize(("action", "did"), [("decline", "declined"), ("cancel", "closed the question")])
+async def test_what_the_person_does_not_accept_is_not_started(
+    tmp_path: Path, mode: Any, action: str, did: str
+) -> None:
+    touched = tmp_path / "started"
+    template = {"name": "extra", "command": "touch", "args": [str(touched)]}
+    async with gateway(tmp_path, BACKENDS, mode=mode, elicitation_callback=User(action)) as client:
+        result = await register(client, template)
+        assert result.is_error
+        assert did in text_of(result)
+        assert "nothing was registered" in text_of(result)
+        assert not touched.exists()
+
+
+@ERAS
+async def test_a_client_that_cannot_ask_is_refused_with_the_key_that_allows_it(
+    tmp_path: Path, mode: Any
+) -> None:
+    async with gateway(tmp_path, BACKENDS, mode=mode) as client:
+        for template, key in (
+            (EXTRA, "registration.stdio: allow"),
+            ({"name": "lines", "tools": {"say": {"command": "echo hi"}}}, "registration.cli: allow"),
+        ):
+            result = await register(client, template)
+            assert result.is_error
+            assert "no elicitation" in text_of(result)
+            assert key in text_of(result)
+
+
+async def test_the_call_that_is_sent_again_starts_the_backend_once(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    code = f"open({str(starts)!r}, 'a').write('x'); import runpy; runpy.run_path({str(DEMO_SERVER)!r}, run_name='__main__')"
+    arguments = {"manual_call_template": {**EXTRA, "args": ["-P", "-c", code]}}
+    async with gateway(tmp_path, BACKENDS, elicitation_callback=User()) as client:
+        first = await client.session.call_tool("register_manual", arguments, allow_input_required=True)
+        assert isinstance(first, InputRequiredResult)
+        assert not starts.exists()
+        (key,) = first.input_requests or {}
+        sent: Any = {key: ElicitResult(action="accept", content={})}
+
+        async def again() -> Any:
+            return await client.session.call_tool(
+                "register_manual",
+                arguments,
+                input_responses=sent,
+                request_state=first.request_state,
+                allow_input_required=True,
+            )
+
+        assert json.loads(text_of(await again()))["backend"] == "extra"
+        with pytest.raises(MCPError, match="no longer waiting"):
+            await again()
+        assert starts.read_text() == "x"
+
+
+async def test_the_person_sees_every_key_that_is_set_and_no_secret(tmp_path: Path) -> None:
+    user = User("decline")
+    template = {
+        **EXTRA,
+        "args": ["--token", "hidden-one", "--api-key=hidden-two", "--eval", "a b\u202e"],
+        "env": {"GITHUB_TOKEN": "hidden-three", "LD_PRELOAD": "/x.so"},
+        "cwd": "/srv",
+        "prerequisite": {"command": "nc", "args": ["-l", "80"], "env": {"PASSWORD": "hidden-four"}},
+    }
+    lines = {
+        "name": "lines",
+        "tools": {
+            "args": {"command": "rm -r x", "shell": True},
+            "input_schema": {"command": ["id", "-u n"]},
+            "url": {"command": "curl y", "stdin": "told"},
+        },
+    }
+    web = {
+        "name": "web",
+        "url": "http://me:hidden-five@127.0.0.1:9/mcp?api_key=hidden-six&page=2",
+        "headers": {"Authorization": "Bearer hidden-seven", "X-Team": "blue"},
+    }
+    top = {"registration": {"http": "ask"}}
+    async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=user) as client:
+        for one in (template, lines, web):
+            assert (await register(client, one)).is_error
+    shown = "\n".join(user.asked)
+    assert "hidden" not in shown
+    assert "\u202e" not in shown
+    for part in (
+        "--token '«secret»' '--api-key=«secret»' --eval 'a b",
+        "env.LD_PRELOAD: /x.so",
+        "cwd: /srv",
+        "prerequisite.command: nc -l 80",
+        "tools.args.command: rm -r x",
+        "tools.args.shell: true",
+        "tools.input_schema.command: id '-u n'",
+        "tools.url.command: curl y",
+        "tools.url.stdin: told",
+        "url: http://«secret»@127.0.0.1:9/mcp?api_key=«secret»&page=2",
+        "headers.X-Team: blue",
+    ):
+        assert part in shown, part
+
+
+async def test_nobody_agrees_to_what_is_too_long_to_be_read(tmp_path: Path) -> None:
+    user = User()
+    async with gateway(tmp_path, BACKENDS, elicitation_callback=user) as client:
+        result = await register(client, {**EXTRA, "args": ["x" * 20_000]})
+        assert "too long to be read" in text_of(result)
+        assert user.asked == []
+
+
+async def test_an_adapter_file_is_not_looked_at_before_the_person_agrees(tmp_path: Path) -> None:
+    user = User("decline")
+    template = {"name": "lines", "adapter_file": str(tmp_path / "adapter.yaml")}
+    (tmp_path / "adapter.yaml").write_text("tools:\n  say: {command: [echo, hello]}\n")
+    async with gateway(tmp_path, BACKENDS, elicitation_callback=user) as client:
+        missing = await register(client, {**template, "adapter_file": "/no/such/file"})
+        assert text_of(missing) == text_of(await register(client, template))
+        user.action = "accept"
+        user.asked.clear()
+        assert json.loads(text_of(await register(client, template)))["names"] == ["say"]
+        assert len(user.asked) == 2
+        assert "tools.say.command: echo hello" in user.asked[1]
+
+
+@ERAS
+async def test_a_registration_that_is_given_up_while_the_person_thinks_leaves_nothing(
+    tmp_path: Path, mode: Any
+) -> None:
+    thinking = anyio.Event()
+
+    async def never(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
+        thinking.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with gateway(tmp_path, BACKENDS, mode=mode, elicitation_callback=never) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(register, client, EXTRA)
+            with anyio.fail_after(10):
+                await thinking.wait()
+            group.cancel_scope.cancel()
+        result = await client.call_tool("deregister_manual", {"manual_name": "extra"})
+        assert "no dynamic backend 'extra'" in text_of(result)
