@@ -104,6 +104,7 @@ class App:
         )
         self._hashes: dict[str, str] = {}
         self._state_changed = anyio.Event()
+        self._waited_for: set[str] = set()
         self._sessions: list[Session] = []
         self._last_client: str | None = None
         self._reload_problem: str | None = None
@@ -256,7 +257,8 @@ class App:
     async def _until(self, holds: Callable[[], bool]) -> None:
         """Until `holds` after a change of a backend's state; the caller bounds the wait."""
         while not holds():
-            self._state_changed = anyio.Event()
+            if self._state_changed.is_set():  # another one that waits may have made it new already
+                self._state_changed = anyio.Event()
             await self._state_changed.wait()
 
     async def _listed(self, timeout: float) -> list[str]:
@@ -269,9 +271,12 @@ class App:
             ]
 
         with anyio.move_on_after(timeout):
-            await self._until(lambda: not unlisted())
+            await self._until(lambda: self._waited_for.issuperset(unlisted()))
             if self.index.incomplete():
                 await self.indexing.idle()
+        # One slow starter costs one wait, not one with every question until it is there.
+        self._waited_for.intersection_update(unlisted())
+        self._waited_for.update(unlisted())
         return [*unlisted(), *self.index.incomplete()]
 
     def problems(self) -> list[str]:

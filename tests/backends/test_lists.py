@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import Bench, odd_config
+from gatemini.backends import session
 from gatemini.backends.base import State
 from gatemini.errors import BackendStopped
 
@@ -38,6 +39,15 @@ async def test_a_cursor_that_repeats_ends_the_list_with_a_note(bench: Bench) -> 
     await bench.odd(options={"pages": pages})
     assert names(bench) == ["a", "b"]
     assert any("repeated a cursor" in note for note in bench.manager.status("odd").repairs)
+
+
+async def test_a_list_that_never_ends_is_ended_with_a_note(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "MAX_PAGES", 3)
+    pages = [{"tools": [], "nextCursor": f"p{i}"} for i in range(9)]
+    await bench.odd(options={"pages": pages})
+    assert bench.manager.status("odd").repairs == ["the tool list was ended after 3 pages"]
 
 
 async def test_a_burst_of_list_changed_leads_to_few_refreshes(bench: Bench) -> None:

@@ -145,6 +145,29 @@ def test_names_of_any_kind_stay_as_they_are() -> None:
     assert repairs == []
 
 
+def test_type_names_in_capitals_are_the_types_that_are_meant() -> None:
+    text, number = {"type": "STRING"}, {"type": "Number"}
+    listed = {
+        "type": "OBJECT",
+        "properties": {"type": text, "all": {"type": "ARRAY", "items": number}, "ref": {"$ref": "#/$defs/T"}},
+        "required": ["type"],
+        "$defs": {"T": {"anyOf": [text, {"enum": ["STRING"], "default": {"type": "STRING"}}]}},
+    }
+    (tool,), repairs = repair_tools([{"name": "t", "inputSchema": listed}], backend="b")
+    plain = {"type": "string"}
+    assert tool.input_schema == {
+        "type": "object",
+        "properties": {
+            "type": plain,
+            "all": {"type": "array", "items": {"type": "number"}},
+            "ref": {"$ref": "#/$defs/T"},
+        },
+        "required": ["type"],
+        "$defs": {"T": {"anyOf": [plain, {"enum": ["STRING"], "default": {"type": "STRING"}}]}},
+    }
+    assert repairs == ["t: type names in capitals were read as the types of JSON Schema"]
+
+
 def test_odd_fields_of_a_tool_are_dropped_with_a_note_and_the_tool_stays() -> None:
     raw = {
         "name": "t",

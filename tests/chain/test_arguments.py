@@ -190,6 +190,7 @@ def test_a_long_value_is_not_repeated_in_the_error():
         {"properties": {"a": "string"}},
         {"properties": {"a": {"required": "xyz"}}},
         {"properties": {"a": {"enum": "abc"}}},
+        {"properties": {"a": {"enum": []}}},
         {"properties": {"a": {"minimum": "5"}}},
         {"properties": {"a": {"multipleOf": 0}}},
         {"properties": {"a": {"maxLength": "9"}}},

@@ -22,6 +22,21 @@ MAX_REF_HOPS = 8
 """How many local `$ref`s are followed from the root of a schema."""
 
 _COMBINATORS = ("anyOf", "oneOf", "allOf")
+_TYPES = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
+_PARTS = (
+    *_COMBINATORS,
+    "items",
+    "prefixItems",
+    "additionalProperties",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+)
+"""Keywords whose value is a schema or a list of schemas."""
+_NAMED_PARTS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keywords whose value is an object of schemas by name."""
 
 
 def repair_tools(
@@ -86,7 +101,7 @@ def repair_input_schema(schema: Any, notes: list[str]) -> Json:
     if _too_deep(schema):
         notes.append(f"inputSchema is nested deeper than {MAX_SCHEMA_DEPTH} levels, any object is accepted")
         return {"type": "object"}
-    schema = _without_root_ref(schema, notes)
+    schema = _without_root_ref(_with_plain_types(schema, notes), notes)
     kind = schema.get("type")
     if kind == "object":
         fixed = schema
@@ -100,6 +115,37 @@ def repair_input_schema(schema: Any, notes: list[str]) -> Json:
         notes.append("inputSchema had no type, read as an object" if schema else "inputSchema was empty")
         fixed = {**schema, "type": "object"}
     return _repair_members(fixed, notes)
+
+
+def _with_plain_types(schema: Json, notes: list[str]) -> Json:
+    """`OBJECT` and `String` as the `object` and `string` that are meant: some SDKs write their own enums' names."""
+    fixed: Json = _plain_types(schema)
+    if fixed is not schema:
+        notes.append("type names in capitals were read as the types of JSON Schema")
+    return fixed
+
+
+def _plain_types(schema: Any) -> Any:
+    """The schema itself where there is nothing to change; names of properties and values are no schemas."""
+    if isinstance(schema, list):
+        parts = [_plain_types(part) for part in schema]
+        return parts if any(new is not old for new, old in zip(parts, schema, strict=True)) else schema
+    if not isinstance(schema, dict):
+        return schema
+    changes: Json = {}
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind not in _TYPES and kind.lower() in _TYPES:
+        changes["type"] = kind.lower()
+    for key in _PARTS:
+        if key in schema and (part := _plain_types(schema[key])) is not schema[key]:
+            changes[key] = part
+    for key in _NAMED_PARTS:
+        named = schema.get(key)
+        if isinstance(named, dict):
+            made = {name: _plain_types(part) for name, part in named.items()}
+            if any(made[name] is not part for name, part in named.items()):
+                changes[key] = made
+    return {**schema, **changes} if changes else schema
 
 
 def _repair_members(schema: Json, notes: list[str]) -> Json:

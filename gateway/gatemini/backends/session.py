@@ -315,6 +315,8 @@ class McpSession:
             if len(raw) > MAX_TOOLS:
                 notes.append(f"the tool list was cut at {MAX_TOOLS} tools")
                 break
+        else:
+            notes.append(f"the tool list was ended after {MAX_PAGES} pages")
         listing = Listing(self._config.name, self._config.namespace, self._config.tags)
         for start in range(0, min(len(raw), MAX_TOOLS), MENDED_AT_ONCE):
             listing.read(raw[start : min(start + MENDED_AT_ONCE, MAX_TOOLS)])

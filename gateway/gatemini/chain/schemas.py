@@ -175,7 +175,7 @@ _TYPE_NAMES: Final = ("null", "boolean", "integer", "number", "string", "array",
 _SHAPES: Final[dict[str, Callable[[Any], bool]]] = {
     "type": _is_type,
     "required": _is_names,
-    "enum": lambda value: isinstance(value, list),
+    "enum": lambda value: isinstance(value, list) and bool(value),
     "multipleOf": lambda value: _is_number(value) and value > 0,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_size),
