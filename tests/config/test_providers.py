@@ -226,6 +226,42 @@ def test_what_vault_refuses_has_its_cause_and_no_token(
     assert "value-one" not in caught.value.message + caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("settings", "path", "says"),
+    [
+        ({"token": "tök"}, "x", "holds a character that a header cannot carry"),
+        ({"token": "root-token-1\n"}, "x", "holds a character that a header cannot carry"),
+        ({"namespace": "ö"}, "x", "holds a character that a header cannot carry"),
+        ({"address": "http://[:1"}, "x", "make no URL|cannot be reached"),
+        ({}, "a\x01b", "make no URL"),
+        ({"ca_file": "/no/such.pem"}, "x", "/no/such.pem cannot be read as certificates"),
+        (
+            {"address": "http://me:hidden-one@127.0.0.1:1"},
+            "x",
+            "Vault at http://127.0.0.1:1 cannot be reached",
+        ),
+    ],
+    ids=["token", "newline", "namespace", "address", "path", "certificates", "user in the address"],
+)
+def test_what_cannot_be_asked_of_vault_has_its_cause_and_no_password(
+    tmp_path: Path, settings: dict[str, str], path: str, says: str
+) -> None:
+    vault = VaultConfig(**{"address": "http://127.0.0.1:1", "token": "root-token-1", **settings})
+    with pytest.raises(SecretUnavailable, match=says) as caught:
+        resolver(tmp_path, vault=vault).fetch("vault", path)
+    assert "hidden-one" not in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("end", ["a\0b", "\ud800"], ids=["NUL", "half a character"])
+@pytest.mark.parametrize("reference", ["exec:echo ", "file:", "file:~/", "env:", "keyring:"])
+def test_a_reference_that_the_system_cannot_take_is_unavailable(
+    keychain_file: Path, tmp_path: Path, reference: str, end: str
+) -> None:
+    with pytest.raises(SecretUnavailable):
+        resolver(tmp_path, exec_allow=["echo"]).resolve(f"secretref:{reference}{end}")
+
+
 def test_a_silent_vault_is_waited_for_once(vault: VaultDouble, tmp_path: Path) -> None:
     vault.hang = True
     settings = VaultConfig(address=vault.address, token="root-token-1", timeout=0.1)

@@ -76,6 +76,10 @@ def run_command(words: list[str], environ: Mapping[str, str], seconds: float, ke
         raise SecretUnavailable(f"{words[0]} gave no answer within {seconds:g} s", f"Raise {key}") from None
     except OSError as error:
         raise SecretUnavailable(f"{words[0]} could not be started: {os.strerror(error.errno or 0)}") from None
+    except ValueError:
+        raise SecretUnavailable(
+            f"{words[0]!r} or its arguments hold what no command line can", "Remove NUL and half characters"
+        ) from None
     if done.returncode != 0:
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         said = f": {last[0][:200]}" if last else ""
@@ -162,6 +166,32 @@ class Vault:
         return self._field(place, field, self._ask(place))
 
     def _ask(self, place: str) -> bytes:
+        url, headers = self._request(place)
+        shown = f"Vault at {url.scheme}://{url.netloc.decode()}"  # without a user and password
+        try:
+            status, body = self._get(url, headers)
+        except (httpx2.HTTPError, TimeoutError, OSError) as error:
+            said = (
+                "gave no answer in time"
+                if isinstance(error, TimeoutError | httpx2.TimeoutException)
+                else "cannot be reached"
+            )
+            self._down = SecretUnavailable(
+                f"{shown} {said} ({type(error).__name__})", "Check VAULT_ADDR, and that it is running"
+            )
+            raise self._down from None
+        if status == 404:
+            raise SecretUnavailable(
+                f"Vault has no secret {place} in {self.settings.mount}",
+                f"`vault kv list {self.settings.mount}` shows the names",
+            )
+        if status != 200:
+            reason = _VAULT_REASONS.get(status, f"it answered with HTTP {status}")
+            raise SecretUnavailable(f"{shown}: {reason}", f"vault kv get {self.settings.mount}/{place}")
+        return body
+
+    def _request(self, place: str) -> tuple[httpx2.URL, dict[str, str]]:
+        """Where to ask for a secret, and as whom."""
         address = (self.settings.address or self.environ.get("VAULT_ADDR", "")).rstrip("/")
         token = self.settings.token or self.environ.get("VAULT_TOKEN", "")
         if not address:
@@ -178,43 +208,38 @@ class Vault:
         namespace = self.settings.namespace or self.environ.get("VAULT_NAMESPACE")
         if namespace:
             headers["X-Vault-Namespace"] = namespace
-        url = httpx2.URL(address).copy_with(
-            path=f"{httpx2.URL(address).path.rstrip('/')}/v1/{self.settings.mount.strip('/')}/data/{place}"
-        )
+        if not all(value.isascii() and value.isprintable() for value in headers.values()):
+            raise SecretUnavailable(
+                "the token or the namespace of Vault holds a character that a header cannot carry",
+                "Set it again; a newline may have come along",
+            )
         try:
-            status, body = self._get(url, headers)
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, ssl.SSLError, OSError) as error:
-            said = (
-                "gave no answer in time"
-                if isinstance(error, TimeoutError | httpx2.TimeoutException)
-                else "cannot be reached"
-            )
-            self._down = SecretUnavailable(
-                f"Vault at {address} {said} ({type(error).__name__})",
-                "Check VAULT_ADDR, and that it is running",
-            )
-            raise self._down from None
-        if status == 404:
+            base = httpx2.URL(address)
+            path = f"{base.path.rstrip('/')}/v1/{self.settings.mount.strip('/')}/data/{place}"
+            return base.copy_with(path=path), headers
+        except httpx2.InvalidURL:
             raise SecretUnavailable(
-                f"Vault has no secret {place} in {self.settings.mount}",
-                f"`vault kv list {self.settings.mount}` shows the names",
-            )
-        if status != 200:
-            reason = _VAULT_REASONS.get(status, f"it answered with HTTP {status}")
+                "the address of Vault and the path of the secret make no URL", "https://host:8200"
+            ) from None
+
+    def _trusted(self) -> ssl.SSLContext | bool:
+        authority = self.settings.ca_file or self.environ.get("VAULT_CACERT")
+        if not authority:
+            return True
+        try:
+            return ssl.create_default_context(cafile=authority)
+        except (OSError, ValueError):  # ssl's own errors are OSErrors
             raise SecretUnavailable(
-                f"Vault at {address}: {reason}", f"vault kv get {self.settings.mount}/{place}"
-            )
-        return body
+                f"{authority} cannot be read as certificates", "Correct VAULT_CACERT or secrets.vault.ca_file"
+            ) from None
 
     def _get(self, url: httpx2.URL, headers: dict[str, str]) -> tuple[int, bytes]:
         """One request, bounded as a whole: a server that drips ends like one that is silent."""
         seconds = self.settings.timeout
         deadline = time.monotonic() + seconds
-        authority = self.settings.ca_file or self.environ.get("VAULT_CACERT")
-        verify: ssl.SSLContext | bool = ssl.create_default_context(cafile=authority) if authority else True
         body = b""
         with (
-            httpx2.Client(verify=verify, timeout=seconds, follow_redirects=False) as client,
+            httpx2.Client(verify=self._trusted(), timeout=seconds, follow_redirects=False) as client,
             client.stream("GET", url, headers=headers) as reply,
         ):
             for piece in reply.iter_bytes():

@@ -178,6 +178,8 @@ def read_private(file: Path) -> str:
         raise SecretUnavailable(
             f"{file} cannot be read: {os.strerror(error.errno or 0)}", f"chmod 600 {file}"
         ) from None
+    except ValueError:
+        raise SecretUnavailable(f"{str(file)!r} is no file name", "Remove NUL and half characters") from None
     return secret_text(data, str(file))
 
 
