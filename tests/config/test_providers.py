@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 import threading
@@ -198,6 +199,66 @@ def test_vault_is_configured_in_the_file_too(vault: VaultDouble, tmp_path: Path)
     vault.put("x", {"value": "value-one"}, mount="kv/team")
     settings = VaultConfig(address=vault.address, token="root-token-1", mount="kv/team")
     assert resolver(tmp_path, vault=settings).resolve("secretref:vault:x")[0] == "value-one"
+
+
+@pytest.mark.parametrize("written", ["secretref:env:ROOT", "secretref:file:root", "secretref:exec:cat root"])
+def test_the_token_of_vault_comes_from_a_simpler_provider_and_is_hidden(
+    vault: VaultDouble, load: Load, tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    vault.put("x", {"value": "value-one"})
+    (tmp_path / "root").write_text("root-token-1\n")
+    (tmp_path / "root").chmod(0o600)
+    loaded = load(
+        f"secrets: {{exec_allow: [cat], vault: {{address: '{vault.address}', token: '{written}'}}}}\n"
+        "backends: {a: {command: x, env: {T: 'secretref:vault:x'}}}",
+        {"ROOT": "root-token-1", "PATH": os.environ["PATH"]},
+    )
+    assert loaded.problems == ()
+    assert loaded.config.backends["a"].env["T"] == "value-one"
+    assert ("VAULT_TOKEN", "root-token-1") in loaded.secrets
+    assert "root-token-1" not in Redactor(loaded.secrets).redact("said root-token-1")
+
+
+@pytest.mark.parametrize(
+    ("token", "says"),
+    [
+        ("secretref:vault:own", "secrets.vault.token is not taken from there"),
+        ("secretref:bws:own", "secrets.vault.token is not taken from there"),
+        ("secretref:env:GONE", "secrets.vault.token: GONE is not set"),
+        ("secretref:", "secrets.vault.token is not taken from there"),
+        ("${GONE}", "the token of Vault is not set"),
+    ],
+)
+def test_a_token_that_is_not_there_disables_only_who_needs_it(
+    vault: VaultDouble, load: Load, token: str, says: str
+) -> None:
+    loaded = load(
+        f"secrets: {{vault: {{address: '{vault.address}', token: '{token}'}}}}\n"
+        "backends: {a: {command: x, env: {T: 'secretref:vault:x'}}, b: {command: x}}"
+    )
+    assert list(loaded.config.backends) == ["b"]
+    assert says in loaded.disabled["a"]
+    assert vault.asked == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "secrets: {vault: {address: 'secretref:env:A'}}",
+        "secrets: {vault: {namespace: 'secretref:env:A'}}",
+        "secrets: {bws: {server_url: 'secretref:env:A'}}",
+        "cache_path: 'secretref:env:A'",
+        "semantic: {model: 'secretref:env:A'}",
+    ],
+)
+def test_a_reference_that_nobody_resolves_is_refused_by_name(load: Load, text: str) -> None:
+    try:
+        said = "\n".join(map(str, load(text, {"A": "http://h"}).errors))
+    except ConfigError as error:
+        said = error.text()
+    assert "a secretref: is not resolved here" in said
+    assert text.split(":")[0] in said
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ STORE = "secrets"
 """Folder beside the configuration where `gatemini secret set` keeps values, one private file each."""
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: wrong ones stop the start, they are never replaced by defaults."""
+_TOKENS = frozenset((("secrets", "vault", "token"), ("secrets", "bws", "access_token")))
+"""Where a provider's own token stands: with a `secretref:` of a simpler provider, or a variable."""
 _INCLUDABLE = frozenset(("backends", "aliases", "composite_tools"))
 _MAX_INCLUDES = 32
 _PER_ENTRY = frozenset(("aliases", "composite_tools"))
@@ -133,6 +135,7 @@ class _Loading:
         self.sections: dict[str, Any] = {}
         self.entries: dict[str, Entry] = {}
         self.read: set[Path] = {source.resolve()}
+        self.tokens: dict[str, str] = {}
         self.links: set[Path] = {source.absolute()}
         """The same files as they were named: a link on the way may be exchanged."""
 
@@ -277,9 +280,15 @@ class _Loading:
             return {k: self.expand(document, v, (*path, k), section) for k, v in value.items()}
         if isinstance(value, list):
             return [self.expand(document, v, (*path, i), section) for i, v in enumerate(value)]
-        if not isinstance(value, str) or "$" not in value:
+        if not isinstance(value, str):
             return value
         where = (str(document.path), document.line(path), dotted(path))
+        if "secretref:" in value and path not in _TOKENS:
+            self.report(
+                Problem(*where, "a secretref: is not resolved here", "backends and provider tokens"), section
+            )
+        if "$" not in value:
+            return value
         try:
             result = expand(parse_template(value), self.variable)
         except TemplateError as error:
@@ -287,7 +296,11 @@ class _Loading:
             return value
         for reference in result.missing:
             remedy = f"Set {reference.name} in the environment or a .env file"
-            self.report(Problem(*where, f"{reference.name} is not set", "", remedy, unresolved=True), section)
+            problem = Problem(*where, f"{reference.name} is not set", "", remedy, unresolved=True)
+            if path in _TOKENS:  # only the backends whose secrets lie there go without
+                self.problems.append(problem)
+                return None
+            self.report(problem, section)
         return result.text
 
     def variable(self, reference: Reference) -> str | None:
@@ -361,6 +374,7 @@ class _Loading:
         redact = frozenset(settings.redact)
         builder = Builder(self.environ, self.process, resolver, redact, store, resolves=not self.fatal)
         built = {name: builder.build(entry) for name, entry in self.entries.items()}
+        self.tokens = resolver.tokens
         for one in built.values():
             self.problems += one.problems
         return built
@@ -379,14 +393,13 @@ class _Loading:
         backends: dict[str, BackendConfig] = {n: b.config for n, b in built.items() if b.config is not None}
         secrets = [pair for one in built.values() for pair in one.secrets]
         secrets += [(name, self.environ[name]) for name in settings.redact if self.environ.get(name)]
-        secrets += [
-            (name, value)
-            for name, value in (
-                ("VAULT_TOKEN", settings.vault.token or self.environ.get("VAULT_TOKEN")),
-                ("BWS_ACCESS_TOKEN", settings.bws.access_token or self.environ.get("BWS_ACCESS_TOKEN")),
-            )
-            if value
-        ]
+        for name, written in (
+            ("VAULT_TOKEN", settings.vault.token),
+            ("BWS_ACCESS_TOKEN", settings.bws.access_token),
+        ):
+            plain = None if written and "secretref:" in written else written
+            token = self.tokens.get(name) or plain or self.environ.get(name)
+            secrets += [(name, token)] if token else []
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),

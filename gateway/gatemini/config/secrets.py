@@ -39,6 +39,8 @@ _MAX_NAME = 60
 _REFERENCE = re.compile(r"secretref:([A-Za-z][A-Za-z0-9_-]*):([^\s&\"'<>]+)")
 _WHOLE = re.compile(r"secretref:([A-Za-z][A-Za-z0-9_-]*):(.+)\Z", re.DOTALL)
 PROVIDERS = ("env", "file", "exec", "keyring", "vault", "bws")
+OPENERS = ("env", "file", "exec", "keyring")
+"""Providers that need no token, and so may hold that of another."""
 _SECRET_WORD = re.compile(
     r"(?:^|[_\-.])(?:token|secret|password|passwd|pwd|passphrase|credentials?|auth|authorization|bearer|cookie|"
     r"(?:api|access|private|secret|auth|license|subscription|encryption|signing)[_\-.]?key|apikey|key|pat|dsn)(?:$|[_\-.])",
@@ -78,13 +80,11 @@ class SecretResolver:
     settings: SecretsConfig
     base: Path
     home: Path
+    tokens: dict[str, str] = field(default_factory=dict)
+    """The tokens the providers themselves were opened with, for redaction."""
     _known: dict[str, str | SecretUnavailable] = field(default_factory=dict)
-    _vault: Vault = field(init=False)
-    _bitwarden: Bitwarden = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._vault = Vault(self.settings.vault, self.environ)
-        self._bitwarden = Bitwarden(self.settings.bws, self.environ)
+    _vault: Vault | None = None
+    _bitwarden: Bitwarden | None = None
 
     def resolve(self, text: str) -> tuple[str, list[tuple[str, str]]]:
         """The text with its references replaced, and (name, value) of each. Raises `SecretUnavailable`."""
@@ -126,16 +126,42 @@ class SecretResolver:
         if provider == "bws" and not self.settings.bws.enabled:
             return self._variable(path.rstrip("/").rsplit("/", 1)[-1], path)
         if provider == "bws":
+            if self._bitwarden is None:
+                token = self._token(
+                    "BWS_ACCESS_TOKEN", "secrets.bws.access_token", self.settings.bws.access_token
+                )
+                settings = self.settings.bws.model_copy(update={"access_token": token})
+                self._bitwarden = Bitwarden(settings, self.environ)
             return self._bitwarden.read(path)
         if provider == "keyring":
             return read_keychain(self.settings.keyring, path)
         if provider == "vault":
+            if self._vault is None:
+                token = self._token("VAULT_TOKEN", "secrets.vault.token", self.settings.vault.token)
+                opened = self.settings.vault.model_copy(update={"token": token})
+                self._vault = Vault(opened, self.environ)
             return self._vault.read(path)
         if provider == "file":
             return self._file(path)
         if provider == "exec":
             return self._exec(path)
         raise SecretUnavailable(f"unknown secret provider {provider}", _providers())
+
+    def _token(self, name: str, key: str, written: str | None) -> str | None:
+        """A provider's own token, which may lie with a simpler provider."""
+        if written is not None and "secretref:" in written:
+            asked = {match[1] for match in _REFERENCE.finditer(written)}
+            if not asked or not asked <= set(OPENERS):
+                allowed = ", ".join(OPENERS)
+                raise SecretUnavailable(f"{key} is not taken from there", f"Use one of {allowed}")
+            try:
+                written = self.resolve(written)[0]
+            except SecretUnavailable as error:
+                raise SecretUnavailable(f"{key}: {error.message}", error.remedy) from None
+        token = written or self.environ.get(name)
+        if token:
+            self.tokens[name] = token
+        return token
 
     def _variable(self, name: str, path: str) -> str:
         value = self.environ.get(name)
