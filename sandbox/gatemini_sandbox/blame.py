@@ -35,6 +35,14 @@ _READ_ONLY = re.compile(r"'(.+)' is read-only$")
 _MODULE = re.compile(r"^could not load module '(.*)'$", re.DOTALL)
 _TO_OBJECT = "cannot convert undefined or null to object"
 _ITERATOR = "Symbol.iterator"
+_NO_FUNCTION = "not a function"
+# Methods that what they are called on most likely has.
+_USUAL = frozenset([
+    *("at", "charAt", "concat", "entries", "filter", "find", "flat", "flatMap", "get", "has", "includes", "indexOf"),
+    *("join", "keys", "map", "match", "padStart", "parse", "reduce", "repeat", "replace", "replaceAll", "reverse"),
+    *("slice", "sort", "split", "stringify", "substring", "then", "toFixed", "toISOString", "toLowerCase", "toString"),
+    *("toUpperCase", "trim", "values"),
+])  # fmt: skip
 
 Fits = Callable[[Node], Node | None]
 Frame = tuple[str, int, int]
@@ -53,6 +61,11 @@ def refine(js: str, name: str, message: str, frames: Sequence[Frame]) -> tuple[i
     made = _made_at(at, {name, *(frame[0] for frame in frames[:index])}, message)
     if made is not None:
         return index, made.start_point[0] + 1, made.start_point[1] + 1
+    if message == _NO_FUNCTION:
+        called = _called(at, start, Values(root))
+        return index, *(
+            (called.start_point[0] + 1, called.start_point[1] + 1) if called else (line, byte_column)
+        )
     fits = _wanted(name, message)
     found = fits and _first_fitting(fits, root, at, start, len(frames) > 1, message)
     if found:
@@ -94,10 +107,8 @@ def _first_fitting(
     values, passed = Values(root), None
     for function, first in _places(root, at, start, inner):
         for node in _inside(function):
-            if node.start_point < first or _argument_of_call_at(node, first):
-                continue
             found = fits(node)
-            if found is None:
+            if found is None or found.start_point < first or _argument_of_call_at(node, first):
                 continue
             if _may_be_nothing(node, values, message):
                 return found
@@ -134,6 +145,58 @@ def _is_error_class(root: Node, frame: Frame) -> bool:
     )
 
 
+def _called(at: Node | None, place: tuple[int, int], values: Values) -> Node | None:
+    """The name of what was called and is no function, None where the place is as good.
+
+    A call gets its place only once it has been made: one that fails is reported at the last thing its arguments
+    did. So a place that is the name of a call means that call if its arguments do nothing, else the call around it.
+    """
+    node, first = at, None
+    while node is not None and node.parent is not None:
+        parent = node.parent
+        if node.type in _FUNCTIONS and node.start_point != place:
+            break
+        call = parent if parent.type == "call_expression" else parent.parent
+        callee = None if call is None else call.child_by_field_name("function")
+        if callee is not None and callee == node:
+            name = _callee_name(callee)
+            if name.start_point == place and not _is_silent(parent):
+                callee = None
+        elif parent.type != "arguments":
+            callee = None
+        if callee is not None and callee.type == "call_expression":
+            callee = None  # has no name that could be shown
+        if callee is not None and (callee != node or _callee_name(callee).start_point == place):
+            first = first or _callee_name(callee)
+            if not _is_usual(callee, values):
+                return _callee_name(callee)
+        node = parent
+    return first
+
+
+def _callee_name(callee: Node) -> Node:
+    return callee.child_by_field_name("property") or callee.child_by_field_name("index") or callee
+
+
+def _is_silent(call: Node) -> bool:
+    """Whether evaluating its arguments leaves no place behind, as literals do not."""
+    arguments = call.child_by_field_name("arguments")
+    named = arguments.named_children if arguments is not None else []
+    return not named or named[0].type not in (
+        *_FUNCTIONS,
+        "identifier",
+        "class",
+        "call_expression",
+        "member_expression",
+    )
+
+
+def _is_usual(callee: Node, values: Values) -> bool:
+    if callee.type == "identifier":
+        return values.known(callee) == "something"
+    return _text(_callee_name(callee)) in _USUAL
+
+
 def _made_at(at: Node | None, classes: set[str], message: str) -> Node | None:
     """The `new X(…)` or `Error(…)` that made the error: QuickJS points at its class, or at a call in its arguments."""
     found: Node | None = None
@@ -167,7 +230,8 @@ def _places(
             starting = starting[1:]  # not the program's own function: it is the caller
         for function in starting:
             yield function, (function.start_point[0], function.start_point[1])
-    while at is not None and at.type not in _FUNCTIONS:
+    # A place that is a function's very beginning was left by making it, so it belongs to the function around it.
+    while at is not None and (at.type not in _FUNCTIONS or at.start_point == start):
         at = at.parent
     yield (at or root), start
 

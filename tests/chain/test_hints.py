@@ -237,8 +237,6 @@ def test_a_promise_kept_in_a_variable_is_found_by_the_parse():
             "taken apart",
         ),
         ("TypeError", "cannot read property 'b' of undefined", "nothing here", ".b is undefined"),
-        ("TypeError", "not a function", "r.rows.filter(f)", "r.rows is no array"),
-        ("TypeError", "not a function", "await demo({})", "demo is a backend"),
         ("TypeError", "'n' is read-only", "n = 1", "let instead of const"),
         ("TypeError", "value is not iterable", "for (const x of r) {}", "Object.entries"),
         ("TypeError", "cannot convert BigInt to number", "1n + 1", "Number(x)"),
@@ -248,6 +246,24 @@ def test_a_promise_kept_in_a_variable_is_found_by_the_parse():
 )
 def test_values_that_are_not_what_they_seem_are_explained(name, message, source, part):
     assert part in said(name, message, source)
+
+
+@pytest.mark.parametrize(
+    ("source", "at", "part"),
+    [
+        ("r.rows.filter(f)", "filter", "r.rows is no array"),
+        ("return (await demo.echo({})).a.map(x => x)", "map", "the value in front of .map is no array"),
+        ("return xs.map(f).fliter(g)", "fliter", "has no function fliter: did you mean filter"),
+        ("for (const x of a) b.psuh(x)", "psuh", "b has no function psuh: did you mean push?"),
+        ("return a.map(f) + b.readInt8(1)", "readInt8", "b has no function readInt8: return b"),
+        ("return xs.sort('name')", "sort", "what .sort is given is no function"),
+        ("f(n(1))", "n", "n is no function here"),
+        ("return demo(1)", "demo", "demo is a backend"),
+    ],
+)
+def test_what_was_called_and_is_no_function_is_named(source, at, part):
+    error = ErrorFacts("TypeError", "not a function", 1, source.index(at) + 1, source)
+    assert part in (hint(error, context()) or "")
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,17 @@ MARKED = [
     "const r = await demo.echo({ v: null });\nreturn [Math.x, 'a'.x, r.v.«x];",
     "return 1n + «1",
     "x: for (;;) { const y = undefined;\n y.«z; }",
+    "const a = [1];\nreturn a.«mpa(x => x);",
+    "const a = [1], f = x => x;\nreturn f(a.«mpa(f(1)), 1);",
+    "const a = [1], b = [2];\nreturn a.«mpa(b.map(x => x));",
+    "const a = [1];\nreturn a.map(x => x)\n  .«fliter(y => y)\n  .map(z => z);",
+    "const a = [1];\nreturn a.map(x => x.«foo(y => y));",
+    "const a = [1], b = [2];\nfor (const x of a) b.«psuh(x);",
+    "const r = (await demo.echo({ a: 1 })).a.«map(x => x);",
+    "const n = null;\nreturn «n(x => x);",
+    "return [3, 1].«sort('id');",
+    "const a = [1];\nreturn a.find(x => x === 9).«name;",
+    "const a = [1];\nreturn a.at(0).b.«c(x => x);",
 ]
 
 

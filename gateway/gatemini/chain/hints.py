@@ -154,7 +154,26 @@ _PROMISE_MISUSED = re.compile(
     r"cannot read property|Cannot read properties|not a function|not iterable|is not an object|is a promise",
     re.I,
 )
-_ARRAY_METHODS = "map|filter|reduce|forEach|find|some|every|flatMap|slice|sort|join|push|concat|includes"
+_WITH_FUNCTION = (
+    "map",
+    "filter",
+    "reduce",
+    "forEach",
+    "find",
+    "findIndex",
+    "some",
+    "every",
+    "flatMap",
+    "sort",
+)
+_LIST_METHODS = (*_WITH_FUNCTION, "slice", "join", "push", "concat", "includes")
+_KNOWN_METHODS = (
+    *(*_LIST_METHODS, "pop", "shift", "unshift", "splice", "reverse", "indexOf", "entries", "keys", "values", "at", "flat"),
+    *("split", "replace", "replaceAll", "trim", "padStart", "padEnd", "startsWith", "endsWith", "substring", "toLowerCase"),
+    *("toUpperCase", "toString", "toFixed", "toISOString", "getTime", "has", "get", "set", "add", "delete", "match", "matchAll"),
+    *("repeat", "charAt", "findLast", "toSorted", "toReversed", "then", "catch", "finally", "test", "exec"),
+)  # fmt: skip
+_CALLED = re.compile(r"([\w$]+)\s*(?:\?\.)?\(\s*(.?)")
 
 
 def _forgotten_await(error: ErrorFacts, context: HintContext) -> str | None:
@@ -233,28 +252,33 @@ def _before(error: ErrorFacts, member: str) -> str | None:
     end, parts = text[:-1].removesuffix("?").rstrip(), list[str]()
     while found := _PATH_END.search(end):
         parts.insert(0, found[0].removesuffix("!"))
-        end = end[: found.start()].rstrip()
-        if not end.endswith("."):
+        end = end[: found.start()]
+        if not end.rstrip().endswith("."):
             return None if end.endswith((")", "]", "?", '"', "'", "`")) else ".".join(parts)
-        end = end[:-1].removesuffix("?").rstrip()
+        end = end.rstrip()[:-1].removesuffix("?").rstrip()
     return None
 
 
 def _no_function(error: ErrorFacts, context: HintContext) -> str | None:
     if not _NO_FUNCTION.match(error.message):
         return None
-    text = error.source_line
-    if found := re.search(rf"([\w$][\w$.\[\]'\"]*)\s*\.\s*({_ARRAY_METHODS})\s*\(", text):
-        return f"{found[1]} is no array here: return {found[1]} to see what it is (often the list is in a property such as .items)"
-    if (found := re.search(r"([\w$]+)\s*\(", text)) and found[1] in context.backends:
-        return (
-            f"{found[1]} is a backend, not a function: call one of its tools, `await {found[1]}.tool({{…}})`"
-        )
-    member = re.match(r"[\w$]+", text[(error.column or 1) - 1 :])
-    if member is None or re.match(r"\s*\?*\.?\s*\(", text[(error.column or 1) - 1 + member.end() :]) is None:
+    called = _CALLED.match(error.source_line, (error.column or 1) - 1)
+    if called is None:
         return None
-    whole = _before(error, member[0])
-    return f"{whole} has no function {member[0]}: return {whole} to see what it is" if whole else None
+    name, given = called[1], called[2]
+    if name in context.backends:
+        return f"{name} is a backend, not a function: call one of its tools, `await {name}.tool({{…}})`"
+    if not error.source_line[: called.start()].rstrip().endswith("."):
+        return f"{name} is no function here: return {name} to see what it is"
+    whole = _before(error, name)
+    shown, see = whole or f"the value in front of .{name}", whole or "it"
+    if close := close_to(name, set(_KNOWN_METHODS) - {name}) if name not in _KNOWN_METHODS else []:
+        return f"{shown} has no function {name}: did you mean {listed(close)}?"
+    if name not in _LIST_METHODS:
+        return f"{shown} has no function {name}: return {see} to see what it is"
+    if re.match(r"[\d\"'`\[{]", given) and name in _WITH_FUNCTION:
+        return f"what .{name} is given is no function, or {shown} is no array"
+    return f"{shown} is no array here: return {see} to see what it is (often the list is in a property such as .items)"
 
 
 _DEADLOCK = re.compile(r"nothing left to run|never settle|deadlock", re.I)
