@@ -49,6 +49,7 @@ from gatemini.server.surface import Surface
 from gatemini.server.tools import MetaTools
 from gatemini.tracker import RECENT_CALLS, Tracker
 from gatemini.types.identifiers import COMPOSITE_BACKEND
+from gatemini.unlisted import Unlisted
 from gatemini_sandbox import Limits, Sandbox
 
 logger = logging.getLogger(__name__)
@@ -133,6 +134,7 @@ class App:
             config=config.sandbox,
             guests=anyio.CapacityLimiter(open_chains(config.sandbox)),
             discovery=self.catalog.call_inside,
+            unlisted=self.unlisted,
         )
         self.tools = MetaTools(
             self.chain,
@@ -140,7 +142,6 @@ class App:
             self.registration,
             self.tracker,
             config.sandbox,
-            self._listed,
             self.history,
             redactor,
         )
@@ -261,23 +262,29 @@ class App:
                 self._state_changed = anyio.Event()
             await self._state_changed.wait()
 
-    async def _listed(self, timeout: float) -> list[str]:
-        """Wait for backends of which nothing, or not all, can be found yet; the names of those still missing."""
+    async def unlisted(self, seconds: float, *, live: bool = False) -> Unlisted:
+        """A `Look`: waits for backends of which nothing, or not all, can be found yet (`live`: or only as of last time)."""
 
-        def unlisted() -> list[str]:
+        def unknown() -> list[str]:
             known = self.registry.backends()
             return [
-                n for n in self.manager.names() if n not in known and self.manager.state(n) == State.STARTING
+                n for n in self.manager.names() if n not in known or (live and not self.registry.is_live(n))
             ]
 
-        with anyio.move_on_after(timeout):
-            await self._until(lambda: self._waited_for.issuperset(unlisted()))
+        def starting() -> list[str]:
+            return [n for n in unknown() if self.manager.state(n) == State.STARTING]
+
+        # One slow starter costs one wait, not one with every question until it is there.
+        waited_for: set[str] = set() if live else self._waited_for
+        with anyio.move_on_after(seconds):
+            await self._until(lambda: waited_for.issuperset(starting()))
             if self.index.incomplete():
                 await self.indexing.idle()
-        # One slow starter costs one wait, not one with every question until it is there.
-        self._waited_for.intersection_update(unlisted())
-        self._waited_for.update(unlisted())
-        return [*unlisted(), *self.index.incomplete()]
+        waited_for.intersection_update(starting())
+        waited_for.update(starting())
+        late = [*starting(), *self.index.incomplete()]
+        down = {name: self.manager.error(name) or "" for name in unknown() if name not in late}
+        return Unlisted(late, {**self.loaded.unusable, **{name: why for name, why in down.items() if why}})
 
     def problems(self) -> list[str]:
         """Everything about the configuration that its owner should know, one sentence each."""

@@ -35,6 +35,10 @@ class GateminiError(Exception):
         return f"{first}\nHINT: {self.hint}" if self.hint else first
 
 
+class InternalError(GateminiError):
+    """A fault of the gateway itself; nothing the reader did is wrong."""
+
+
 class ConfigError(GateminiError):
     """The configuration cannot be used; the message names file, key, what was found and the remedy."""
 

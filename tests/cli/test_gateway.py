@@ -77,6 +77,27 @@ def test_info_and_types_show_a_tool_and_name_the_closest_when_it_is_not_there(ru
     assert run("types", "clok").code == 1
 
 
+def test_a_tool_that_is_not_there_is_one_error_of_the_tree(run: Run) -> None:
+    told = run("info", "clock.nov", "--json").json
+    assert (told["kind"], told["code"]) == ("ToolNotFound", "tool.not_found")
+    assert "clock.now" in told["hint"]
+
+
+def test_a_tool_is_called_by_its_name_alone(run: Run) -> None:
+    assert "T" in run("call", "now", "--json").json["value"]["time"]
+
+
+def test_a_backend_that_cannot_start_is_named_where_its_tools_are_looked_for(
+    run: Run, tmp_path: Path
+) -> None:
+    file = write_config(tmp_path, {"gone": {"command": "no-such-program-here"}})
+    for words in (["search", "anything"], ["search", "anything", "--json"]):
+        searched = run(*words, "-c", str(file))
+        assert "not running, tools unknown: gone" in searched.out + searched.err
+    told = run("info", "gone.tool", "-c", str(file)).err
+    assert "gone is not running: command not found: 'no-such-program-here'" in told
+
+
 def test_stats_count_tools_and_what_they_would_cost(run: Run) -> None:
     answer = run("stats", "--json").json
     assert answer["tools"] == sum(row["tools"] for row in answer["backends"])
@@ -89,6 +110,8 @@ def test_doctor_is_content_with_the_demo(run: Run) -> None:
     verdicts = {finding["what"]: finding["verdict"] for finding in answer.json["findings"]}
     assert verdicts["backend clock"] == "ok"
     assert verdicts["sandbox"] == "ok"
+    seen = {finding["what"]: finding["seen"] for finding in answer.json["findings"]}
+    assert seen["search model"] == "bundled"  # loaded, not on its way
 
 
 def test_doctor_names_what_is_wrong_and_hides_secrets(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -12,6 +14,7 @@ import typer
 
 from fixtures.command_line import Run
 from gatemini.cli.main import COMMANDS
+from gatemini.cli.shell import JSON, application, start
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 HEAVY = ("mcp", "pydantic", "typer", "rich", "wasmtime", "numpy", "yaml", "anyio")
@@ -28,7 +31,8 @@ def test_deciding_what_to_run_imports_nothing_heavy() -> None:
 
 
 def test_checking_a_configuration_loads_no_gateway() -> None:
-    code = "import gatemini.cli.configuration, sys; print([m for m in ('mcp', 'numpy') if m in sys.modules])"
+    # The sandbox's parser is loaded: the syntax of composite tools is checked as well.
+    code = "import gatemini.cli.configuration, sys; print([m for m in ('mcp', 'numpy', 'gatemini.app') if m in sys.modules])"
     assert python(code).strip() == "[]"
 
 
@@ -92,3 +96,72 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     )  # fmt: skip
     assert done.stdout == "{\n"
     assert done.stderr == ""
+
+
+def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A line of shell in which $G is the command."""
+    command = f"{sys.executable} -P -m gatemini"
+    environ = {**os.environ, "G": command, **variables}
+    return subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, env=environ, check=False)
+
+
+@pytest.mark.parametrize("line", ["$G config schema >&-", "$G --help >&-", "$G config check --json >&- <&-"])
+def test_an_answer_that_nobody_can_get_is_a_failure_in_one_line(line: str, home: Path) -> None:
+    done = shell(line)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("gatemini: could not finish: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_named(home: Path) -> None:
+    done = shell("$G config schema >/dev/full")
+    assert (done.returncode, done.stderr) == (1, "gatemini: could not finish: No space left on device\n")
+
+
+def test_closed_stdin_and_stderr_are_as_good_as_empty(home: Path) -> None:
+    assert shell("$G config check <&- 2>&-").stdout.startswith("no configuration file")
+    assert shell("$G --direct <&-").returncode == 0
+
+
+def test_output_keeps_to_the_characters_that_a_terminal_takes(home: Path) -> None:
+    variables = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    assert "COMMAND \\u2026" in shell("$G --help", **variables).stdout
+    config = home / "config.yaml"
+    config.write_text("log_level: é\n", encoding="utf-8")
+    listed = shell(f"$G config check --json -c {config}", **variables)
+    assert listed.stdout.isascii()
+    assert "é" in str(json.loads(listed.stdout))
+
+
+def test_a_place_that_cannot_be_written_is_named_with_the_way_out(run: Run) -> None:
+    result = run("init", "-c", "/dev/null/config.yaml")
+    assert result.code == 1
+    assert "/dev/null/config.yaml cannot be written" in result.err
+    assert "give another place with -c" in result.err
+
+
+@pytest.mark.parametrize("words", [["info", "x.y"], ["info", "x.y", "--json"]])
+def test_a_fault_of_our_own_is_told_in_a_line_with_its_place(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = application("Broken.")
+
+    @app.command()
+    def info(tool: str, as_json: JSON = False) -> None:
+        raise KeyError(tool)
+
+    assert start(app, words) == 1
+    told = capsys.readouterr()
+    assert "KeyError in test_main.py, line " in (told.out if "--json" in words else told.err)
+    assert "please report it" in told.out + told.err
+    assert "Traceback" not in told.out + told.err
+
+
+def test_what_strangers_call_their_tools_is_no_markup(run: Run, tmp_path: Path) -> None:
+    queries = tmp_path / "queries.json"
+    queries.write_text(json.dumps([{"query": "[/x] :smile:", "tools": ["[bold]y"]}]))
+    shown = run("eval", str(queries))
+    assert shown.code == 0
+    assert "'[/x] :smile:' wants [bold]y" in shown.out
+    assert len([line for line in shown.out.splitlines() if line.startswith("all ")]) == 1

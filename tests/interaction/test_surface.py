@@ -1,13 +1,15 @@
 """What a real MCP client sees: seven tools, instructions, both protocol eras, errors as tool errors."""
 
 import json
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 
-from fixtures.direct import chain_value, gateway, run_chain, text_of
+from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -21,6 +23,9 @@ SEVEN = [
     "deregister_manual",
 ]
 DEMO: dict[str, dict[str, Any]] = {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
+
+SLOW_TO_LIST = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+"""A process has not listed its tools when a client's first call comes."""
 
 
 @pytest.fixture(scope="module", params=["legacy", "auto"])
@@ -41,6 +46,42 @@ async def test_the_seven_tools_are_listed_with_flat_schemas(client: Client) -> N
         assert len(tool.description or "") <= 2048
     size = sum(len(t.model_dump_json(by_alias=True, exclude_none=True)) for t in tools)
     assert size / 4 < 1500
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_first_call_may_name_a_tool_alone_though_nothing_is_listed_yet(
+    mode: Any, tmp_path: Path
+) -> None:
+    async with gateway(tmp_path, {"demo": {**SLOW_TO_LIST}}, mode=mode) as client:
+        assert await chain_value(client, '{"tool": "add", "arguments": {"a": 1, "b": 2}}') == {"sum": 3}
+
+
+async def test_backends_that_do_not_run_are_named_where_a_tool_is_looked_for(tmp_path: Path) -> None:
+    backends = {
+        **DEMO,
+        "gone": {"command": "no-such-program"},
+        "off": {"command": "x", "env": {"T": "${UNSET_1}"}},
+    }
+    async with gateway(tmp_path, backends) as client:
+        for name in ("search_tools", "list_tools_meta"):
+            told = await client.call_tool(name, {"task_description": "add"} if name == "search_tools" else {})
+            assert (
+                "not running, tools unknown: off, gone (gatemini://health says why)"
+                in json.loads(text_of(told))["note"]
+            )
+        assert "note" not in json.loads(
+            text_of(await client.call_tool("tool_info", {"tool_name": "demo.add"}))
+        )
+        for tool, why in (
+            ("gone.x", "command not found: 'no-such-program'"),
+            ("off.x", "UNSET_1 is not set"),
+        ):
+            for name in ("tool_info", "get_required_keys_for_tool"):
+                refused = await client.call_tool(name, {"tool_name": tool})
+                assert refused.is_error
+                assert f"HINT: {tool.partition('.')[0]} is not running: {why}" in text_of(refused)
+        missing = await run_chain(client, '{"tool": "frobnicate"}')
+        assert "Not running, tools unknown: off, gone" in text_of(missing)
 
 
 async def test_annotations_tell_what_reads_and_what_acts(client: Client) -> None:

@@ -17,8 +17,9 @@ from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
-from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused
-from gatemini.model import Json
+from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.model import Json, Tool
+from gatemini.unlisted import FIRST_LISTING_SECONDS
 
 
 async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> ChainValue:
@@ -81,7 +82,7 @@ async def _made(
     entry: Entry, plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices
 ) -> tuple[Outcome, str]:
     """The outcome of a call, from the journal where it is answered there, and its backend."""
-    backend, tool = _target(plan, services)
+    backend, tool = await _target(plan, invoker, services)
     if entry.answered:
         return invoker.replayed(entry, backend), backend
     outcome = await invoker.call(entry, backend, tool, plan.arguments)
@@ -89,12 +90,25 @@ async def _made(
     return outcome, backend
 
 
-def _target(plan: JsonCall | SingleCall, services: ChainServices) -> tuple[str, str]:
+async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> tuple[str, str]:
     """Backend and tool as the invoker takes them; raises for a name that is no tool's."""
     if isinstance(plan, SingleCall):
         return services.identifiers()[0][plan.backend], plan.tool
     head, dot, rest = plan.tool.partition(".")
     if dot and rest and head in services.backend_names():
         return head, rest
-    tool = services.registry.resolve(plan.tool)
+    tool = await _resolved(plan.tool, invoker, services)
     return tool.backend, tool.name
+
+
+async def _resolved(name: str, invoker: Invoker, services: ChainServices) -> Tool:
+    """The tool of a name without its backend, which may belong to one that has still to list its tools."""
+    try:
+        return services.registry.resolve(name)
+    except ToolNotFound:
+        missing = await services.unlisted(min(FIRST_LISTING_SECONDS, invoker.time.left()), live=True)
+    try:
+        return services.registry.resolve(name)
+    except ToolNotFound as exc:
+        missing.explain(exc, name)
+        raise

@@ -18,6 +18,7 @@ from gatemini.model import CallOutcome, Json
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.types.identifiers import backend_identifiers
+from gatemini.unlisted import Look, none_unlisted
 from gatemini_sandbox import Sandbox
 
 Progress = Callable[[float, float | None, str | None], None]
@@ -71,6 +72,7 @@ class ChainServices:
     config: SandboxConfig
     guests: anyio.CapacityLimiter
     discovery: Discovery
+    unlisted: Look = none_unlisted
     composites: Mapping[str, CompositeTool] = field(default_factory=dict)
     """Composite tools by name; replaced as a whole when the configuration changes."""
 

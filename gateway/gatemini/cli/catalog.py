@@ -13,8 +13,10 @@ from rich.table import Table
 
 from gatemini.app import App
 from gatemini.cli import shell
-from gatemini.cli.gateway import parsed, settle, settle_search, texts, with_app
-from gatemini.errors import InvalidRequest
+from gatemini.cli.gateway import settle, settle_search, with_app
+from gatemini.errors import ToolNotFound
+from gatemini.server.definitions import TOOL_INFO
+from gatemini.server.fitting import WHOLE
 from gatemini.types.typescript import backend_declarations
 from gatemini.types.wording import first_sentence, visible
 
@@ -55,6 +57,8 @@ def search(
         answer: dict[str, Any] = {"results": results, "total": found.total, "tier": found.tier}
         if found.did_you_mean:
             answer["did_you_mean"] = found.did_you_mean
+        if missing := (await gateway.unlisted(0)).note():
+            answer["note"] = missing
         return answer
 
     answer = with_app(config, action)
@@ -64,6 +68,8 @@ def search(
         shell.note("no tool matches; try other words, or `gatemini stats` for what there is")
     else:
         _show_hits(answer, explain)
+    if "note" in answer and not as_json:
+        shell.note(answer["note"])
     if not answer["results"]:
         raise typer.Exit(shell.FAILED)
 
@@ -103,27 +109,16 @@ def info(
     async def action(gateway: App) -> dict[str, Any]:
         await settle(gateway)
         arguments = {"tool_name": tool, "detail": "full" if full else "brief"}
-        return await gateway.call_meta_tool("tool_info", arguments)
+        return await gateway.tools.discover(TOOL_INFO, arguments, WHOLE)
 
-    answer = with_app(config, action)
-    (text,) = texts(answer)[:1] or [""]
-    if answer.get("isError"):
-        raise _Refused(text)
-    value = parsed(text)
-    if as_json or not isinstance(value, dict):
+    value = with_app(config, action)
+    if as_json:
         shell.emit(value)
         return
     for key, item in value.items():
         shell.say(f"{key}: {item}" if isinstance(item, str) and "\n" not in item else f"{key}:")
         if not (isinstance(item, str) and "\n" not in item):
             _indented(item)
-
-
-class _Refused(InvalidRequest):
-    """The gateway's own words for why there is no answer."""
-
-    def text(self) -> str:
-        return self.message
 
 
 def _indented(item: Any) -> None:
@@ -150,7 +145,7 @@ def types(
             status = {s.name: s for s in gateway.manager.statuses()}.get(backend)
             if status is None:
                 raise gateway.registry.backend_missing(backend)
-            raise _Refused(
+            raise ToolNotFound(
                 f"{backend} has no tools ({status.state}{f': {status.error}' if status.error else ''})"
             )
         return backend_declarations(tools)

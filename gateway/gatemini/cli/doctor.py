@@ -20,7 +20,8 @@ from rich.table import Table
 from gatemini.app import App
 from gatemini.backends.base import BackendStatus
 from gatemini.cli import shell
-from gatemini.cli.gateway import parsed, redactor, settle, texts, with_app
+from gatemini.cli.gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts, with_app
+from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded
 
 app = shell.application("Check everything.")
@@ -77,7 +78,7 @@ async def examine(gateway: App) -> list[Finding]:
     for status in gateway.manager.statuses():
         findings.append(backend_finding(status))
         findings += key_findings(gateway, status.name)
-    findings += [cache_finding(gateway), await sandbox_finding(gateway), model_finding(gateway)]
+    findings += [cache_finding(gateway), await sandbox_finding(gateway), await model_finding(gateway)]
     hide = redactor(gateway)
     for finding in findings:
         finding.seen = hide.redact(finding.seen)
@@ -93,7 +94,7 @@ def config_findings(loaded: Loaded) -> list[Finding]:
     findings += [
         Finding(f"backend {name}", "ok", reason)
         for name, reason in loaded.disabled.items()
-        if "disabled: true" in reason
+        if reason == SWITCHED_OFF
     ]
     if not findings:
         findings = [Finding("config", "ok", str(loaded.source))]
@@ -167,14 +168,18 @@ async def sandbox_finding(gateway: App) -> Finding:
     )
 
 
-def model_finding(gateway: App) -> Finding:
+async def model_finding(gateway: App) -> Finding:
+    """The model as it is once loaded: nothing is well while it is only said to be on its way."""
+    await settle_search(gateway)
     if gateway.embedding.problem:
         return Finding(
             "search model", "warn", gateway.embedding.problem, "search goes on without a model (BM25)"
         )
     if gateway.embedding.loaded is None:
         chosen = gateway.loaded.config.semantic.model
+        if chosen == "none":
+            return Finding("search model", "ok", "none: search by words")
         return Finding(
-            "search model", "ok", "none: search by words" if chosen == "none" else f"{chosen} is loading"
+            "search model", "warn", f"{chosen} is still loading after {MODEL_SECONDS:g} s", "ask again"
         )
     return Finding("search model", "ok", gateway.loaded.config.semantic.model)

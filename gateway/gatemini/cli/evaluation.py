@@ -90,8 +90,9 @@ def read_queries(path: Path) -> list[Query]:
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else exc
         raise InvalidRequest(
-            f"{path}: {exc}", hint='write [{"query": "read a file", "tools": ["files.read_file"]}, …]'
+            f"{path}: {why}", hint='write [{"query": "read a file", "tools": ["files.read_file"]}, …]'
         ) from exc
     return parse_queries(data)
 
@@ -99,8 +100,8 @@ def read_queries(path: Path) -> list[Query]:
 def show(report: Report) -> None:
     """The scores as a table, then the queries whose tools were not among the first five."""
     table = Table("kind", "queries", "R@1", "R@5", "R@10", "MRR", box=None, pad_edge=False)
-    rows: list[tuple[str, Scores]] = [*report.categories.items(), ("all", report.all)]
-    for name, scores in rows:
+    rows: dict[str, Scores] = {**report.categories, "all": report.all}
+    for name, scores in rows.items():
         recall = [f"{scores.recall.get(k, 0.0):.3f}" for k in (1, 5, 10)]
         table.add_row(name, str(scores.queries), *recall, f"{scores.mrr:.3f}")
     console = shell.stdout_console()

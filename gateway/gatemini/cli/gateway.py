@@ -73,9 +73,8 @@ def tell_problems(loaded: Loaded) -> None:
         note(
             f"no configuration file ({config_directory() / 'config.yaml'}): using the embedded demo backends"
         )
-    for name, reason in loaded.disabled.items():
-        if not reason.startswith("disabled: true"):
-            note(f"backend {name} is disabled: {reason}")
+    for name, reason in loaded.unusable.items():
+        note(f"backend {name} is disabled: {reason}")
 
 
 async def settle(app: App) -> None:

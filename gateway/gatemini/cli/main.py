@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 
 OK, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130
@@ -44,16 +45,42 @@ All commands:  gatemini --help"""
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0 done, 1 failed, 2 wrong usage."""
+    _complete_streams()
     try:
         code = dispatch(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output (`| head`) has gone; leave without a second error at shutdown.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = OK
+    except (
+        OSError
+    ) as error:  # a full disk, a closed stdout: what commands themselves meet never comes this far
+        _drop_output()
+        sys.stderr.write(f"gatemini: could not finish: {error.strerror or error}\n")
+        code = FAILED
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _complete_streams() -> None:
+    """Whoever started us may have closed a standard stream, or say that they take only some characters."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # Never opened for writing as stdout: a command then fails for its answer instead of losing it.
+            null = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, open(number, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What stdout still holds is not written, now or when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def dispatch(words: list[str]) -> int:

@@ -9,12 +9,13 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from traceback import extract_tb
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from gatemini.errors import GateminiError
+from gatemini.errors import GateminiError, InternalError, InvalidRequest
 
 CONFIG = Annotated[
     Path | None,
@@ -37,14 +38,30 @@ def application(help_text: str) -> typer.Typer:
 
 
 def start(app: typer.Typer, words: Sequence[str]) -> int:
-    """Run a command line; the exit code. Errors of the one tree are printed, with --json as JSON."""
+    """Run a command line; the exit code. Errors are printed as text, with --json as JSON, never as a traceback."""
+    as_json = "--json" in words
     try:
         app(args=list(words), prog_name="gatemini")
     except GateminiError as error:
-        return report(error, as_json="--json" in words)
+        return report(error, as_json=as_json)
     except SystemExit as leave:
         return leave.code if isinstance(leave.code, int) else FAILED if leave.code else 0
+    except OSError as error:
+        if error.filename is None:  # of our own output: main answers it
+            raise
+        return report(InvalidRequest(f"{error.filename}: {error.strerror}"), as_json=as_json)
+    except Exception as error:  # noqa: BLE001 - whatever it is, a person reads it
+        return report(_fault(error), as_json=as_json)
     return 0
+
+
+def _fault(error: Exception) -> GateminiError:
+    """A fault of our own, with the line of our code that it came from, so that it can be reported."""
+    line = extract_tb(error.__traceback__)[-1]
+    return InternalError(
+        f"{type(error).__name__} in {Path(line.filename).name}, line {line.lineno}",  # its text may hold a secret
+        hint="this is a fault of gatemini: please report it with the command that was typed",
+    )
 
 
 def report(error: GateminiError, *, as_json: bool) -> int:
@@ -59,8 +76,9 @@ def report(error: GateminiError, *, as_json: bool) -> int:
 
 
 def emit(value: Any) -> None:
-    """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+    """One JSON document on stdout, in ASCII where stdout takes no more."""
+    narrow = sys.stdout.encoding.lower().replace("-", "") != "utf8"
+    sys.stdout.write(json.dumps(value, ensure_ascii=narrow, indent=2, default=str) + "\n")
 
 
 def say(text: str) -> None:
@@ -74,7 +92,14 @@ def note(text: str) -> None:
 
 
 def stdout_console() -> Console:
-    """For tables and colours; plain where stdout is no terminal, never cut to a width there."""
+    """For tables and colours; plain where stdout is no terminal, never cut to a width there.
+
+    Text is shown as it is: what strangers call their tools is neither markup nor an emoji.
+    """
     return Console(
-        highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200
+        markup=False,
+        emoji=False,
+        highlight=False,
+        soft_wrap=not sys.stdout.isatty(),
+        width=None if sys.stdout.isatty() else 200,
     )

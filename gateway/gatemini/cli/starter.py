@@ -56,8 +56,13 @@ def init(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
     path = (config or config_directory() / CONFIG_FILE).expanduser()
     if path.exists():
         raise InvalidRequest(f"{path} is there already", hint="edit it, or give another place with -c")
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(path, STARTER)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(path, STARTER)
+    except OSError as error:
+        raise InvalidRequest(
+            f"{path} cannot be written: {error.strerror}", hint="give another place with -c"
+        ) from error
     loaded = load_config(path, environ=os.environ)
     if as_json:
         shell.emit({"ok": True, "path": str(path), "backends": list(loaded.config.backends)})

@@ -41,6 +41,9 @@ _TEXT_PLACES = frozenset(("command", "args", "env", "headers", "url", "cwd"))
 _LITERAL = frozenset(("description", "input_schema", "annotations"))
 """Below a CLI tool: prose and schemas, where `$` means itself."""
 
+SWITCHED_OFF = "disabled: true in the configuration"
+"""The reason of a backend that its owner disabled: nothing is wrong with it."""
+
 
 @dataclass(slots=True)
 class Built:
@@ -94,7 +97,7 @@ class _Work:
             built.reason = note.reason()
             return built
         if self.is_disabled():
-            built.reason = "disabled: true in the configuration"
+            built.reason = SWITCHED_OFF
             self.warn_of_unknown_keys()
             return built
         raw = self.with_adapter_file(entry.raw)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig
-from gatemini.config.build import Builder, Built
+from gatemini.config.build import SWITCHED_OFF, Builder, Built
 from gatemini.config.clients import ClientContext, client_entries, is_client_document
 from gatemini.config.document import Document, read_document
 from gatemini.config.entries import Entry
@@ -73,6 +73,11 @@ class Loaded:
     @property
     def errors(self) -> tuple[Problem, ...]:
         return tuple(p for p in self.problems if p.severity == "error")
+
+    @property
+    def unusable(self) -> dict[str, str]:
+        """The disabled backends that nobody switched off, each with what is wrong with it."""
+        return {name: why for name, why in self.disabled.items() if why != SWITCHED_OFF}
 
 
 def config_directory() -> Path:

@@ -7,7 +7,6 @@ but cancellation. Above: surface.py. Below: catalog.py, chain/run.py, registrati
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from gatemini.chain.run import ChainRequest, run_chain
 from gatemini.chain.services import ChainServices
 from gatemini.config.schema import SandboxConfig
 from gatemini.config.secrets import Redactor
-from gatemini.errors import GateminiError, InvalidRequest
+from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.history import SearchHistory
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
@@ -31,6 +30,7 @@ from gatemini.server.definitions import (
     DEFAULT_OUTPUT_CHARS,
     DEFAULT_TIMEOUT_MS,
     DEREGISTER_MANUAL,
+    LIST_TOOLS_META,
     REGISTER_MANUAL,
     SEARCH_TOOLS,
 )
@@ -39,15 +39,9 @@ from gatemini.server.registration import Registration
 from gatemini.server.session import Session
 from gatemini.tracker import Tracker
 from gatemini.types.wording import shorten, visible
+from gatemini.unlisted import FIRST_LISTING_SECONDS
 
 logger = logging.getLogger(__name__)
-
-FIRST_LISTING_SECONDS = 2.0
-"""How long discovery waits for backends that have never listed their tools (no cache, still starting): an
-answer without them would send the agent the wrong way. What is not there by then is named in a note."""
-
-UNLISTED_SHOWN = 8
-"""Backends still starting that a note names."""
 
 
 @dataclass(slots=True)
@@ -59,8 +53,6 @@ class MetaTools:
     registration: Registration
     tracker: Tracker
     config: SandboxConfig
-    listed: Callable[[float], Awaitable[list[str]]]
-    """Waits up to so many seconds; the names of backends still starting that nothing is known of."""
     history: SearchHistory
     redactor: Redactor
     """Knows every resolved secret: none leaves in an answer, whoever put it there."""
@@ -102,12 +94,10 @@ class MetaTools:
         self, name: str, arguments: Any, session: Session, client: ChainClient
     ) -> tuple[Json, int]:
         if name in DISCOVERY_TOOLS:
-            unlisted = await self.listed(FIRST_LISTING_SECONDS)
-            room = budget_for(session.client).result_chars
-            found = await self.catalog.answer(name, arguments, room)
+            found = await self.discover(name, arguments, budget_for(session.client).result_chars)
             if name == SEARCH_TOOLS:
                 self.history.searched(session.id, self.redactor.redact(search_text(arguments)))
-            return _json_result(_with_note(found, unlisted)), 0
+            return _json_result(found), 0
         if name == CALL_TOOL_CHAIN:
             answer = await run_chain(self._chain_request(arguments, session, client), self.chain)
             for made in answer.result["_meta"]["gatemini/chain"]["calls"]:
@@ -123,6 +113,18 @@ class MetaTools:
             f"there is no tool '{shorten(visible(name), 80)}' here",
             hint=f"the tools are {', '.join(known)}; backend tools are called inside call_tool_chain",
         )
+
+    async def discover(self, name: str, arguments: Any, room: int) -> Json:
+        """The answer of a discovery tool, with a word on backends that it knows nothing of. Raises GateminiError."""
+        missing = await self.chain.unlisted(FIRST_LISTING_SECONDS)
+        try:
+            found = await self.catalog.answer(name, arguments, room)
+        except ToolNotFound as exc:
+            missing.explain(exc, str(read_arguments(name, arguments)[0]["tool_name"]))
+            raise
+        # What one tool takes is whole without the others.
+        note = missing.note() if name in (SEARCH_TOOLS, LIST_TOOLS_META) else ""
+        return {**found, "note": f"{found['note']}; {note}" if found.get("note") else note} if note else found
 
     def _chain_request(self, arguments: Any, session: Session, client: ChainClient) -> ChainRequest:
         asked, _ = read_arguments(CALL_TOOL_CHAIN, arguments)
@@ -145,15 +147,6 @@ class MetaTools:
             budget.error_chars,
             replace(client, caller=replace(client.caller, session=session.id)),
         )
-
-
-def _with_note(answer: Json, unlisted: list[str]) -> Json:
-    if not unlisted:
-        return answer
-    names = ", ".join(shorten(visible(name), 40) for name in unlisted[:UNLISTED_SHOWN])
-    more = f" and {len(unlisted) - UNLISTED_SHOWN} more" if len(unlisted) > UNLISTED_SHOWN else ""
-    note = f"still starting, tools not listed yet: {names}{more}"
-    return {**answer, "note": f"{answer['note']}; {note}" if answer.get("note") else note}
 
 
 def _json_result(answer: object) -> Json:
