@@ -60,4 +60,5 @@ async def test_everybody_who_waits_hears_that_a_backend_has_failed(
                     group.start_soon(asks, app)
                 await anyio.wait_all_tasks_blocked()
                 go.touch()
-    assert answers == [{"tools": [], "next_cursor": None}] * 3
+    told = "not running, tools unknown: gone (gatemini://health says why)"
+    assert answers == [{"tools": [], "next_cursor": None, "note": told}] * 3
