@@ -100,6 +100,11 @@ def weight(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":")).encode())
 
 
+def shown_to_model(tool: dict[str, Any]) -> dict[str, Any]:
+    """Of a definition, what clients put into the context: annotations and `_meta` are for the client itself."""
+    return {key: tool[key] for key in ("name", "description", "inputSchema")}
+
+
 def tasks(repo: str) -> list[Task]:
     def value(text: str) -> Any:
         return json.loads(text)
@@ -141,7 +146,7 @@ def tasks(repo: str) -> list[Task]:
             ("shop", "sales_report", {"group_by": "product", "limit": 500}),
             'return await shop.sales_report({ group_by: "product", limit: 500 });',
             lambda t: value(t)["rows"][0]["key"],
-            lambda t: value(t)["rows"]["first_rows"][0]["key"],
+            lambda t: t.splitlines()[2].split(",")[0],
             heavy=True,
         ),
         Task(
@@ -280,7 +285,10 @@ async def with_gateway(name: str, config: Path, made: list[Task], *, reduced: bo
         await app.settled(timeout=SETTLE_SECONDS)
         session = app.new_session()
         surface = app.surface(session)
-        fixed = {"tools": surface.tool_definitions(), "instructions": surface.instructions()}
+        fixed = {
+            "tools": [shown_to_model(tool) for tool in surface.tool_definitions()],
+            "instructions": surface.instructions(),
+        }
         way = Way(name, weight(fixed))
 
         async def ask(tool: str, arguments: dict[str, Any]) -> list[str]:
