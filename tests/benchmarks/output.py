@@ -81,6 +81,18 @@ def rows_of(size: int) -> list[dict[str, Any]]:
     ]
 
 
+def map_of(size: int) -> dict[str, Any]:
+    """Like the metadata of a package: one object of many objects, and no long array in it."""
+    return {
+        f"package-{n}": {
+            "version": f"1.{n}.0",
+            "dist": {"shasum": f"{n:040x}", "tarball": f"https://packages.example/package-{n}.tgz"},
+            "dependencies": {"left": "^1.0.0", "right": "^2.0.0"},
+        }
+        for n in range(size // 193)
+    }
+
+
 def speeds() -> None:
     text_100k = "\n\n".join(" ".join(WORDS[(n + k) % len(WORDS)] for k in range(60)) for n in range(280))
     ten_mb = json.dumps(rows_of(10 << 20), separators=(",", ":"))
@@ -93,6 +105,30 @@ def speeds() -> None:
             DEFAULT_CLIENT,
         ),
         ("10 MB with an intent", ten_mb, True, OutputOptions(max_chars=100_000, intent="user number 4711")),
+        (
+            "10 MB, one object of objects",
+            json.dumps(map_of(10 << 20), separators=(",", ":")),
+            True,
+            DEFAULT_CLIENT,
+        ),
+        (
+            "1 MB, one object of objects",
+            json.dumps(map_of(1 << 20), separators=(",", ":")),
+            True,
+            DEFAULT_CLIENT,
+        ),
+        (
+            "10 MB of numbers",
+            json.dumps([n * 13 for n in range(1_250_000)], separators=(",", ":")),
+            True,
+            DEFAULT_CLIENT,
+        ),
+        (
+            "1 MB of numbers",
+            json.dumps([n * 13 for n in range(145_000)], separators=(",", ":")),
+            True,
+            DEFAULT_CLIENT,
+        ),
         ("1 MB of JSON rows", json.dumps(rows_of(1 << 20), separators=(",", ":")), True, DEFAULT_CLIENT),
         ("100 KB of JSON rows", json.dumps(rows_of(100 << 10), separators=(",", ":")), True, DEFAULT_CLIENT),
         (

@@ -150,7 +150,7 @@ def test_what_is_no_uniform_array_is_listed_by_key_path_with_size_and_small_bran
     answer = reduced(value, store)
     shown = json.loads(answer.text)
     assert shown["shown"] == {"info": {"title": "T", "version": 1}}
-    assert shown["chunks"]["results > items > [0-7]"] == "4.0KB, 8 items"
+    assert shown["chunks"]["results > items > [0-7]"] == "4.0KB, 8 arrays"
     assert shown["chunks"]["blob"].startswith("8.8KB, string: yyy")
     covered = sum(
         int(last) - int(first) + 1

@@ -2,7 +2,8 @@
 
 `collapse` turns uniform arrays, at any depth where the bulk lies, into an object with count, types, first
 rows and identities; `outline` shows small branches in full and the rest as key paths with sizes. What they
-return is JSON. Above: `pipeline.py`. Below: `digest.py`, `jsontext.py`.
+return is JSON. Above: `pipeline.py`. Below: `branches.py`, `digest.py`,
+`naming.py`, `jsontext.py`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gatemini.output.digest import IDENTITY_KEYS, Summary
-from gatemini.output.jsontext import dump, size
+from gatemini.output.branches import Branch, Stretch
+from gatemini.output.digest import Summary
+from gatemini.output.jsontext import size
+from gatemini.output.naming import ITEMS, described, identity, keys_told, kind, short
 from gatemini.output.survey import Bulk
 
 FIRST_ROWS = 3
 IDENTITIES = 20
-IDENTITY_CHARS = 80
 MIN_ROWS = 5
 """Fewer rows than this are shown, not collapsed."""
 MIN_BYTES = 1024
@@ -48,6 +50,10 @@ DETAILS = (
 )
 
 
+class StandIn(dict[str, Any]):
+    """An object of ours that stands for an array; whatever its keys, none of the document's is one."""
+
+
 @dataclass(slots=True)
 class Collapse:
     """A collapsed document and what was dropped: path → (total rows, rows shown)."""
@@ -56,13 +62,14 @@ class Collapse:
     arrays: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def collapsed_rows(summary: Summary, head: Sequence[Any], detail: Detail) -> dict[str, Any]:
+def collapsed_rows(summary: Summary, head: Sequence[Any], detail: Detail) -> StandIn:
     """The object that stands for a uniform array, or for one of plain values; `head` are its first rows."""
     if summary.plain is not None:
         shown = [short(value) for value in head[: detail.identities or detail.rows]]
     else:
         shown = list(head[: detail.rows])
-    made: dict[str, Any] = {
+    made = StandIn()
+    made |= {
         "$reduced": f"{summary.total} {'values' if summary.plain else 'rows'}, first {len(shown)} shown",
         "total_rows": summary.total,
         "shown_rows": len(shown),
@@ -87,7 +94,7 @@ def _at(row: Any, keys: Sequence[str]) -> Any:
     return row
 
 
-def stand_in(bulk: Bulk, detail: Detail) -> dict[str, Any]:
+def stand_in(bulk: Bulk, detail: Detail) -> StandIn:
     """The object that stands for a long array of a surveyed document: collapsed rows, else its stretches."""
     if bulk.summary.collapsible:
         return collapsed_rows(bulk.summary, bulk.head, detail)
@@ -99,24 +106,16 @@ def stand_in(bulk: Bulk, detail: Detail) -> dict[str, Any]:
         weight = kilobytes(group[-1].end - group[0].start)
         chunks[f"[{first}-{first + count - 1}]"] = f"{weight}, {count} items"
     shown = [row for row in bulk.head[: detail.rows] if size(row) <= SMALL_BYTES]
-    return {
-        "$reduced": f"{bulk.summary.total} items, first {len(shown)} shown, the others as key paths",
-        "total_rows": bulk.summary.total,
-        "shown_rows": len(shown),
-        "types": bulk.summary.schema(),
-        "first_rows": shown,
-        "chunks": chunks,
-    }
-
-
-def short(value: Any) -> Any:
-    """An identity as shown: containers and long strings are clipped, visibly."""
-    if isinstance(value, str) and len(value) > IDENTITY_CHARS:
-        return value[:IDENTITY_CHARS] + "…"
-    if isinstance(value, dict | list):
-        text = dump(value)
-        return text if len(text) <= IDENTITY_CHARS else text[:IDENTITY_CHARS] + "…"
-    return value
+    return StandIn(
+        {
+            "$reduced": f"{bulk.summary.total} items, first {len(shown)} shown, the others as key paths",
+            "total_rows": bulk.summary.total,
+            "shown_rows": len(shown),
+            "types": bulk.summary.schema(),
+            "first_rows": shown,
+            "chunks": chunks,
+        }
+    )
 
 
 def collapse(value: Any, *, target: int, detail: Detail = DETAILS[0]) -> Collapse | None:
@@ -138,10 +137,11 @@ def _collapse(value: Any, path: tuple[str, ...], made: Collapse, detail: Detail)
     if not isinstance(value, dict | list) or len(path) > MAX_DEPTH or size(value) < MIN_BYTES:
         return value
     if isinstance(value, dict):
-        if "$reduced" in value:
+        if isinstance(value, StandIn):
             return value
         return {key: _collapse(item, (*path, key), made, detail) for key, item in value.items()}
-    summary = summarise(value) if len(value) >= MIN_ROWS else None
+    stood_for = any(isinstance(item, StandIn) for item in value)
+    summary = summarise(value) if len(value) >= MIN_ROWS and not stood_for else None
     if summary is None or not summary.collapsible:
         return [_collapse(item, (*path, f"[{i}]"), made, detail) for i, item in enumerate(value)]
     instead = collapsed_rows(summary, value[: detail.rows + IDENTITIES], detail)
@@ -157,19 +157,19 @@ def _inside_rows(value: Any, made: Collapse, detail: Detail) -> Any:
         return [_inside_rows(item, made, detail) for item in value]
     if not isinstance(value, dict):
         return value
-    if "$reduced" in value and isinstance(value.get("first_rows"), list):
+    if isinstance(value, StandIn):
         rows = [
             _collapse(row, ("first_rows", f"[{i}]"), made, detail)
             for i, row in enumerate(value["first_rows"])
         ]
-        return {**value, "first_rows": rows}
+        return StandIn({**value, "first_rows": rows})
     return {key: _inside_rows(item, made, detail) for key, item in value.items()}
 
 
 def collapsed_paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
     """The paths, as `Collapse.arrays` has them, of the collapsed arrays that can be seen in `value`."""
     if isinstance(value, dict):
-        if "$reduced" in value and "shown_rows" in value:
+        if isinstance(value, StandIn):
             yield path_text(path)
         for key, item in value.items():
             yield from collapsed_paths(item, (*path, str(key)))
@@ -232,7 +232,7 @@ def kilobytes(count: int) -> str:
 
 def outline(value: Any, *, max_chunks: int = MAX_CHUNKS, shown_bytes: int = CHUNK_BYTES) -> Outline:
     """Key-path chunks of about `CHUNK_BYTES`, larger where that would make more than `max_chunks`."""
-    chunk_bytes = max(CHUNK_BYTES, size(value) // max_chunks)
+    chunk_bytes = max(CHUNK_BYTES, _weight(value) // max_chunks)
     walk = _Walk(chunk_bytes, shown_bytes)
     shown = walk.level(value)
     chunks = walk.chunks
@@ -273,15 +273,16 @@ class _Walk:
         run: list[tuple[Any, Any, int]] = []
         load = 0  # bytes in `run`, kept along: summing anew for each child would be quadratic
         for key, child in _children(branch.value):
-            weight = size(child)
-            if weight <= SMALL_BYTES and weight <= self.room and isinstance(branch.value, dict):
-                self.room -= weight + len(str(key)) + 4
-                branch.shown[key] = child
+            weight = _weight(child)
+            label = f"[{key}]" if _is_array(branch.value) else str(key)
+            if weight <= self.room and self._tells(branch, child, weight):
+                self.room -= weight + len(label) + 4
+                branch.shown[label] = child
                 continue
-            if weight > self.chunk_bytes and isinstance(child, dict | list) and len(branch.path) < MAX_DEPTH:
+            large = weight > self.chunk_bytes and isinstance(child, dict | list | Branch)
+            if large and len(branch.path) < MAX_DEPTH:
                 self._flush(branch, run)
                 load = 0
-                label = str(key) if isinstance(branch.value, dict) else f"[{key}]"
                 inner = branch.shown[label] = _Open()
                 yield _Branch(child, (*branch.path, label), inner)
                 continue
@@ -292,21 +293,36 @@ class _Walk:
             load += weight
         self._flush(branch, run)
 
+    def _tells(self, branch: _Branch, child: Any, weight: int) -> bool:
+        """Whether a child is to be shown in full: small ones of an object, and what stands for a long array."""
+        if isinstance(child, StandIn):
+            return True
+        held = not isinstance(child, Branch | Stretch)
+        return held and weight <= SMALL_BYTES and not _is_array(branch.value)
+
     def _flush(self, branch: _Branch, run: list[tuple[Any, Any, int]]) -> None:
         if not run:
             return
-        first, last = run[0][0], run[-1][0]
-        if isinstance(branch.value, list):
-            label = f"[{first}-{last}]" if len(run) > 1 else f"[{first}]"
+        first, last = run[0][0], run[-1][1].last if isinstance(run[-1][1], Stretch) else run[-1][0]
+        count = sum(_count(child) for _, child, _ in run)
+        if _is_array(branch.value):
+            label = f"[{first}-{last}]" if count > 1 else f"[{first}]"
         else:
-            label = f"{first} … {last} ({len(run)} keys)" if len(run) > 1 else str(first)
+            label = f"{first} … {last} ({count} keys)" if count > 1 else str(first)
         weight = sum(w for _, _, w in run)
-        self.chunks.append(Chunk(branch.path, label, weight, len(run), _what([child for _, child, _ in run])))
+        self.chunks.append(Chunk(branch.path, label, weight, count, _what(run)))
         run.clear()
 
 
 def _children(value: Any) -> Iterator[tuple[Any, Any]]:
-    yield from value.items() if isinstance(value, dict) else enumerate(value)
+    if isinstance(value, Branch):
+        yield from value.children
+    else:
+        yield from value.items() if isinstance(value, dict) else enumerate(value)
+
+
+def _is_array(value: Any) -> bool:
+    return value.array if isinstance(value, Branch) else isinstance(value, list)
 
 
 def _pruned(shown: Any) -> Any:
@@ -317,29 +333,34 @@ def _pruned(shown: Any) -> Any:
     return _Open({key: item for key, item in kept.items() if item or not isinstance(item, _Open)})
 
 
-def _what(children: Sequence[Any]) -> str:
-    """A chunk's identity: names of its members, the keys of one object, the start of a string."""
-    if len(children) == 1:
-        child = children[0]
-        if isinstance(child, str):
-            return f"string: {child[:IDENTITY_CHARS]}…" if len(child) > IDENTITY_CHARS else f"string: {child}"
-        if isinstance(child, dict):
-            named = identity(child)
-            keys = ", ".join(list(child)[:12]) + (", …" if len(child) > 12 else "")
-            return f"{named}; keys {keys}" if named else f"keys {keys}"
-        if isinstance(child, list):
-            return f"array of {len(child)}"
-        return dump(child)
-    names = [named for child in children if isinstance(child, dict) and (named := identity(child))]
+def _what(run: Sequence[tuple[Any, Any, int]]) -> str:
+    """A chunk's identity: names of its members, or of a single one what it is."""
+    children = [child for _, child, _ in run]
+    count = sum(_count(child) for child in children)
+    if count == 1:
+        (child,) = children
+        if isinstance(child, Branch):
+            return f"array of {child.count}" if child.array else keys_told(child.keys)
+        return str(child.only) if isinstance(child, Stretch) else described(child)
+    names = [name for child in children for name in _names(child)]
     if names:
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        return f"{len(children)} items: {shown}"
-    return f"{len(children)} items"
+        return f"{count} items: {shown}"
+    kinds = {child.kind if isinstance(child, Stretch) else kind([child]) for child in children}
+    return f"{count} {kinds.pop() if len(kinds) == 1 else ITEMS}"
 
 
-def identity(row: dict[str, Any]) -> str | None:
-    """`id 7`, `name main`: the first identity key that holds a scalar."""
-    for key in IDENTITY_KEYS:
-        if key in row and not isinstance(row[key], dict | list) and row[key] is not None:
-            return f"{key} {short(row[key])}"
-    return None
+def _count(child: Any) -> int:
+    return child.count if isinstance(child, Stretch) else 1
+
+
+def _names(child: Any) -> tuple[str, ...]:
+    if isinstance(child, Stretch):
+        return child.names
+    name = identity(child)
+    return () if name is None else (name,)
+
+
+def _weight(value: Any) -> int:
+    """Bytes of a value, or of what was not held of it."""
+    return value.bytes if isinstance(value, Branch | Stretch) else size(value)

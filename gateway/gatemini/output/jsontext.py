@@ -55,10 +55,10 @@ def parse(data: bytes) -> Parsed | None:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        return _shallow(_parse_carefully(data))
+        return _shallow(parse_carefully(data))
     if _says_the_same(value, data):
         return Parsed(value)
-    return _shallow(_parse_carefully(data) or Parsed(value))
+    return _shallow(parse_carefully(data) or Parsed(value))
 
 
 def _shallow(parsed: Parsed | None) -> Parsed | None:
@@ -87,7 +87,7 @@ def _says_the_same(value: Any, data: bytes) -> bool:
     return again == data or again.translate(None, _SPACE) == data.translate(None, _SPACE)
 
 
-def _parse_carefully(data: bytes) -> Parsed | None:
+def parse_carefully(data: bytes) -> Parsed | None:
     """The standard library's parser with what orjson would lose counted or kept."""
     duplicates = long_numbers = 0
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from gatemini.errors import ResultNotKept
 from gatemini.output import table
+from gatemini.output.branches import Branch, Tree, read_tree
 from gatemini.output.compact import BYTES_PER_TOKEN, compact
 from gatemini.output.intent import RecordFilter, filter_json, filter_text
 from gatemini.output.json_reduce import (
@@ -41,6 +42,7 @@ LOSSLESS_SAVING = 200
 """Lossless savings above this many bytes are worth a footer."""
 INTENT_SHOWN = 80
 """Characters of the intent repeated in its note."""
+OUTLINED = "Large branches are listed by key path with their size."
 NAMED_ARRAYS = 5
 """Collapsed arrays named in the note; the JSON itself tells of all."""
 DISCLOSURE_CHARS = 400
@@ -99,7 +101,7 @@ class _Draft:
         self.value: Any = UNPARSED
         """What is left of the JSON; UNPARSED for plain text."""
         self.faithful = False
-        self.survey: Survey | None = None
+        self.survey: Survey | Tree | None = None
         """Of a large document, in place of its value."""
         self.notes: list[str] = []
         self.lossy = False
@@ -139,7 +141,7 @@ def reduce_output(
     draft = _Draft(text, len(data))
     if looks_like_json(text):
         _read_json(draft, data, value if is_json else UNPARSED, options)
-    index = index_survey(draft.survey) if draft.survey is not None else None
+    index = index_survey(draft.survey) if isinstance(draft.survey, Survey) else None
     kind: Kind = "json" if draft.is_json else "text"
     _run_stages(draft, options)
     if draft.text == text:
@@ -180,13 +182,22 @@ def _survey_json(draft: _Draft, data: bytes, options: OutputOptions) -> bool:
     try:
         found = survey(data, keep.visit if keep else None)
     except NotSurveyed:
-        return False
+        return not filtering and _read_tree(draft, data)
     if keep is not None and (filtered := keep.result(found)) is not None:
         draft.write(filtered.text, lossy=True)
         _note_intent(draft, options, filtered.kept, filtered.total)
         _read_json(draft, encode(filtered.text), UNPARSED, options)
     elif options.auto_chunk_json:
         draft.survey = found
+    return True
+
+
+def _read_tree(draft: _Draft, data: bytes) -> bool:
+    """Reads a large document that no long array explains."""
+    try:
+        draft.survey = read_tree(data)
+    except NotSurveyed:
+        return False
     return True
 
 
@@ -311,15 +322,15 @@ def _candidates(draft: _Draft, target: int) -> Iterator[tuple[str, str]]:
             smaller, arrays = made.value, {**arrays, **made.arrays}
         if not arrays:
             break
-        if size(smaller) <= target:
+        if not isinstance(smaller, Branch) and size(smaller) <= target:
             yield dump(smaller), _collapsed_note(arrays)
             continue
         outlined = outline(smaller)
-        if told := {path: arrays[path] for path in collapsed_paths(outlined.shown) if path in arrays}:
-            yield dump(outlined.value()), f"{_collapsed_note(told)} The rest by key path."
+        told = {path: arrays[path] for path in collapsed_paths(outlined.shown) if path in arrays}
+        yield dump(outlined.value()), f"{_collapsed_note(told)} The rest by key path." if told else OUTLINED
     for chunks, shown in _OUTLINES:
         made_outline = outline(value, max_chunks=chunks, shown_bytes=shown)
-        yield dump(made_outline.value()), "Large branches are listed by key path with their size."
+        yield dump(made_outline.value()), OUTLINED
 
 
 def _collapsed_note(arrays: dict[str, tuple[int, int]]) -> str:

@@ -25,19 +25,23 @@ WINDOW_BYTES = 16 << 10
 """An array still open this far after the last one is where bulk lies."""
 LITERAL_BYTES = 1 << 20
 """With more than this outside of long arrays a document has no shape to make use of."""
+LITERAL_SHARE = 8
+"""… and with more than this part of it, unless it is to be filtered: parsed, it takes up fifteen times its size."""
+ROW_BYTES = 128 << 10
+"""With a row larger than this an array is no list of records, but a branch to be looked into."""
 HEAD_ROWS = 64
 """First rows kept of every long array: what is shown of it."""
 _CANDIDATES = 3
 """Likely boundaries tried before the tokenizer is asked."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
-_TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\r\n]*")
-_BOUNDARY = {
+BOUNDARY = {
     ord("{"): re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{"),
     ord("["): re.compile(rb"\][ \t\r\n]*,[ \t\r\n]*\["),
     ord('"'): re.compile(rb'"[ \t\r\n]*,[ \t\r\n]*"'),
 }
-_SCALAR_BOUNDARY = re.compile(rb"[0-9el][ \t\r\n]*,")
+SCALAR_BOUNDARY = re.compile(rb"[0-9el][ \t\r\n]*,")
 """After a number, true, false or null."""
 _FIRST_KEY = re.compile(rb'\{[ \t\r\n]*"[^"\\]{1,64}"[ \t\r\n]*:')
 
@@ -110,11 +114,12 @@ def survey(data: bytes, visit: Callable[[Bulk], Visit] | None = None) -> Survey:
     bulks: list[Bulk] = []
     pieces: list[bytes] = []
     literal = 0
+    most = LITERAL_BYTES if visit else min(LITERAL_BYTES, len(data) // LITERAL_SHARE)
     piece = position = 0
     stack: list[_Frame] = []
     while (opened := _next_long_array(data, position, stack)) is not None:
         literal += opened - piece
-        if literal > LITERAL_BYTES:
+        if literal > most:
             raise NotSurveyed
         pieces.append(data[piece:opened])
         bulk = Bulk(tuple(_key(frame.key) for frame in stack[1:]))
@@ -122,7 +127,7 @@ def survey(data: bytes, visit: Callable[[Bulk], Visit] | None = None) -> Survey:
         piece = _read_bulk(data, opened, bulk, visit(bulk) if visit else None)
         position = piece + 1
         stack.pop()
-    if not bulks or literal + len(data) - piece > LITERAL_BYTES:
+    if not bulks or literal + len(data) - piece > most:
         raise NotSurveyed
     pieces.append(data[piece:])
     skeleton = parse(b"".join(pieces))
@@ -197,10 +202,10 @@ class _Rows:
         self.data = data
         self.end = -1
         self.exact = True
-        self._at = _skip(data, start)
+        self._at = skip_space(data, start)
         opening = data[self._at : self._at + 1]
-        self._boundary = _BOUNDARY.get(opening[0], _SCALAR_BOUNDARY) if opening else None
-        self._token = _TOKEN if opening in (b"{", b"[") else _TOKEN_OR_COMMA
+        self._boundary = BOUNDARY.get(opening[0], SCALAR_BOUNDARY) if opening else None
+        self._token = _TOKEN if opening in (b"{", b"[") else TOKEN_OR_COMMA
         self._first_key: re.Pattern[bytes] | None = None
         if found := _FIRST_KEY.match(data, self._at):
             name = found[0][1:-1].strip()
@@ -214,11 +219,11 @@ class _Rows:
         while self.end < 0:
             start = self._at
             cut, rows = self._guess(start) or self._walk(start)
-            after = _skip(data, cut)
+            after = skip_space(data, cut)
             if data[after : after + 1] == b"]":
                 self.end = after
             elif data[after : after + 1] == b",":
-                self._at = _skip(data, after + 1)
+                self._at = skip_space(data, after + 1)
             else:
                 raise NotSurveyed
             yield start, cut, rows
@@ -244,9 +249,12 @@ class _Rows:
         """A batch cut where the tokenizer says a row ends; the array's end at the latest."""
         depth = 0
         target = start + BATCH_BYTES
+        limit = start + ROW_BYTES
         cut = len(self.data)
         for token in self._token.finditer(self.data, start):
-            first = token[0][0]
+            first = self.data[token.start()]
+            if token.start() > limit:
+                raise NotSurveyed  # a row too large to be held
             if first in b"{[":
                 depth += 1
             elif first in b"}]":
@@ -282,6 +290,6 @@ class _Rows:
         return rows if isinstance(rows, list) and rows else None
 
 
-def _skip(data: bytes, at: int) -> int:
+def skip_space(data: bytes, at: int) -> int:
     found = _SPACE.match(data, at)
     return found.end() if found else at

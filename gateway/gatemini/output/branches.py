@@ -1,0 +1,383 @@
+"""A large JSON document without a shape of its own, read in pieces: the tree of its large branches.
+
+Where `survey.py` finds no long array that explains the document, it is read here, container by container: members are
+parsed in batches and only described; a container too large for a batch is gone into. Nothing but one batch and what
+is to be shown is ever held. A batch is cut where a boundary between two members is likely, and certain once parsed:
+from a true boundary on, a slice that ends inside a string or a member is never valid JSON. Above: `pipeline.py`,
+`json_reduce.py`. Below: `survey.py`, `naming.py`,
+`jsontext.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import orjson
+
+from gatemini.output.jsontext import parse, parse_carefully, size
+from gatemini.output.naming import KEYS, described, identity, kind
+from gatemini.output.survey import (
+    BATCH_BYTES,
+    BOUNDARY,
+    HEAD_ROWS,
+    SCALAR_BOUNDARY,
+    TOKEN_OR_COMMA,
+    Batch,
+    Bulk,
+    NotSurveyed,
+    skip_space,
+)
+
+LEAST_BATCH = 16 << 10
+PIECES = 40
+"""A document is read in at least about so many batches, as many as are listed of it."""
+MAX_DEPTH = 12
+"""Containers gone into, one in another; a document with large ones further down is parsed at once."""
+MEMBER_BYTES = 512
+SHOWN_BYTES = 4096
+"""Members of an object up to `MEMBER_BYTES` are kept to be shown, up to this together."""
+SHOWN_BATCHES = 4
+"""Batches of an object in which such members are looked for: these have to be read exactly, at half the speed."""
+HEAD_BYTES = 128 << 10
+"""Of an array's first rows, kept to be shown, no more than a batch beyond this."""
+NAMES = 6
+"""Members of a stretch that are named: one more than shown, to tell whether there are more."""
+GIANT = 3
+"""A batch of more batches than this holds one giant text; nothing of it is shown but the beginning."""
+_CANDIDATES = 3
+"""Likely boundaries tried before the tokenizer is asked."""
+_MISSES = 3
+"""Batches of one container for which no guess was right; from then on the tokenizer is asked at once."""
+_MEMBER = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_FIRST_KEY = re.compile(rb'\{[ \t\r\n]*("[^"\\]{1,64}")[ \t\r\n]*:')
+_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL)
+"""Everything up to the next bracket outside of strings, and that."""
+_KEY = rb'"[^"\\]{0,128}"[ \t\r\n]*:[ \t\r\n]*'
+_COMMA = rb"[ \t\r\n]*,[ \t\r\n]*"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Members `first` to `last` of a container, described and not held; `what` tells of a single one."""
+
+    first: str | int
+    last: str | int
+    count: int
+    bytes: int
+    names: tuple[str, ...]
+    kind: str
+    only: str | None = None
+
+
+@dataclass(slots=True)
+class Branch:
+    """A container gone into. Its children: values, `Stretch`, `Bulk` (or what stands for it), `Branch`."""
+
+    array: bool
+    bytes: int = 0
+    count: int = 0
+    keys: list[str] = field(default_factory=list)
+    """Of an object the first ones, one more than are told."""
+    children: list[tuple[str | int, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The whole document, and the long arrays somewhere in it."""
+
+    root: Any
+    bulks: list[Bulk]
+
+    def filled(self, instead: Sequence[Any]) -> Any:
+        """The tree with something else in place of each long array; branches that are then whole become JSON."""
+        places = {id(bulk): item for bulk, item in zip(self.bulks, instead, strict=True)}
+        return _filled(self.root, places)
+
+
+def _filled(node: Any, places: dict[int, Any]) -> Any:
+    if isinstance(node, Bulk):
+        return places[id(node)]
+    if not isinstance(node, Branch):
+        return node
+    children = [(key, _filled(child, places)) for key, child in node.children]
+    if any(isinstance(child, Branch | Stretch) for _, child in children):
+        return replace(node, children=children)
+    return [child for _, child in children] if node.array else dict(children)
+
+
+def read_tree(data: bytes) -> Tree:
+    """Reads all of `data` once. Raises NotSurveyed where it is no JSON, or large branches lie too deep."""
+    reader = _Reader(data)
+    start = skip_space(data, 0)
+    if data[start : start + 1] not in (b"{", b"["):
+        raise NotSurveyed
+    root, end = reader.container(start, ())
+    if skip_space(data, end) != len(data):
+        raise NotSurveyed
+    return Tree(root, reader.bulks)
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.batch = min(BATCH_BYTES, max(LEAST_BATCH, len(data) // PIECES))
+        self.bulks: list[Bulk] = []
+
+    def container(self, at: int, path: tuple[str, ...]) -> tuple[Any, int]:
+        """What the container whose bracket is at `at` becomes, and the offset after its end."""
+        data = self.data
+        if len(path) > MAX_DEPTH:
+            raise NotSurveyed
+        array = data[at] == 0x5B
+        closing = b"]" if array else b"}"
+        position = skip_space(data, at + 1)
+        if data[position : position + 1] == closing:
+            return ([] if array else {}), position + 1
+        cutter = _Cutter(data, at, position, self.batch)
+        made: _Array | _Object = _Array(path) if array else _Object()
+        while True:
+            cutter.exact = made.shows
+            found = cutter.next(position)
+            if found is None:
+                key, opened = self._large(position, made)
+                label = f"[{key}]" if array else str(key)
+                child, end = self.container(opened, (*path, label))
+                made.inner(key, child)
+            else:
+                end, items = found
+                made.take(items, position, end)
+            after = skip_space(data, end)
+            if data[after : after + 1] == closing:
+                node = made.node(after + 1 - at)
+                if isinstance(node, Bulk):
+                    self.bulks.append(node)
+                return node, after + 1
+            if data[after : after + 1] != b",":
+                raise NotSurveyed
+            position = skip_space(data, after + 1)
+
+    def _large(self, position: int, made: _Array | _Object) -> tuple[str | int, int]:
+        """(key, offset of the bracket) of the large member that begins here."""
+        if isinstance(made, _Array):
+            return made.count, position
+        found = _MEMBER.match(self.data, position)
+        key = parse(found[1]) if found else None
+        if found is None or key is None:
+            raise NotSurveyed
+        return str(key.value), found.end()
+
+
+class _Cutter:
+    """Finds where the next batch of one container ends."""
+
+    def __init__(self, data: bytes, bracket: int, first: int, batch: int) -> None:
+        self.data = data
+        self.batch = batch
+        self.exact = True
+        self._array = data[bracket] == 0x5B
+        self._patterns = list(_boundaries(data, bracket, first))
+        self._misses = 0
+
+    def next(self, start: int) -> tuple[int, Any] | None:
+        """(end, members) of a batch; None where a container begins that is larger than a batch."""
+        if self._misses < _MISSES:
+            found = self._guess(start)
+            if found is not None:
+                return found
+            self._misses += 1
+        cut = self._walk(start)
+        if cut is None:
+            return None
+        items = self._parsed(start, cut, guessed=False)
+        if items is None:
+            raise NotSurveyed
+        return cut, items
+
+    def _guess(self, start: int) -> tuple[int, Any] | None:
+        target = start + self.batch
+        for pattern in self._patterns:
+            at = target
+            for _ in range(_CANDIDATES):
+                found = pattern.search(self.data, at, target + self.batch)
+                if found is None:
+                    break
+                cut = found.start() + 1
+                items = self._parsed(start, cut, guessed=True)
+                if items is not None:
+                    return cut, items
+                at = cut
+        return None
+
+    def _walk(self, start: int) -> int | None:
+        """Where the last member ends that ends within a batch, or a giant text; None where a container does not."""
+        data = self.data
+        depth = 0
+        cut = at = start
+        target = start + self.batch
+        while depth or at < target or cut == start:
+            found = _BRACKET.match(data, at, target) if depth else TOKEN_OR_COMMA.search(data, at)
+            if found is None:
+                if not depth:
+                    raise NotSurveyed  # the document ends before its container
+                return cut if cut > start else None
+            at = found.end()
+            first = data[at - 1] if depth else data[found.start()]
+            if first == 0x2C:
+                cut = at - 1
+            elif first in b"{[":
+                depth += 1
+            elif first in b"}]":
+                depth -= 1
+                if depth < 0:  # a giant last member goes alone: what is before it may have to be read exactly
+                    return cut if cut > start and at > target + self.batch else at - 1
+        return cut
+
+    def _parsed(self, start: int, end: int, *, guessed: bool) -> Any:
+        """The members between; None where these are not whole members."""
+        opening, closing = (b"[", b"]") if self._array else (b"{", b"}")
+        piece = b"".join((opening, memoryview(self.data)[start:end], closing))
+        items: Any = None
+        if end - start > GIANT * self.batch:  # one text, mostly: orjson would reserve twelve times its size
+            careful = parse_carefully(piece)
+            return careful.value or None if careful else None
+        try:
+            items = orjson.loads(piece)
+        except orjson.JSONDecodeError:
+            if guessed:
+                return None
+        if items is None or self.exact:
+            careful = parse(piece)
+            items = careful.value if careful and not careful.duplicates else None
+        return items or None
+
+
+def _boundaries(data: bytes, bracket: int, first: int) -> Iterator[re.Pattern[bytes]]:
+    """What likely lies between two members, most certain first; each begins with a member's last byte."""
+    indent = data[bracket + 1 : first]
+    array = data[bracket] == 0x5B
+    if b"\n" in indent:
+        opening = b"[^ \t\r\n]" if array else b'"'
+        yield re.compile(rb'[\]}"0-9el],' + re.escape(indent) + opening)
+    value = first
+    between = _COMMA
+    if not array:
+        found = _MEMBER.match(data, first)
+        value = found.end() if found else first
+        between += _KEY
+    opening = data[value : value + 1]
+    if opening == b"{":
+        key = _FIRST_KEY.match(data, value)
+        if key is not None:
+            yield re.compile(rb"\}" + between + rb"\{[ \t\r\n]*" + re.escape(key[1]))
+    if array:
+        yield BOUNDARY.get(opening[0], SCALAR_BOUNDARY) if opening else SCALAR_BOUNDARY
+    elif opening in (b"{", b"["):
+        yield re.compile(re.escape(b"}" if opening == b"{" else b"]") + between + re.escape(opening))
+    else:
+        yield re.compile(rb'["0-9el]' + between)
+
+
+class _Object:
+    """An object on its way through: small first members are kept, the others told by stretches."""
+
+    def __init__(self) -> None:
+        self._branch = Branch(array=False)
+        self._room = SHOWN_BYTES
+        self._batches = 0
+
+    @property
+    def shows(self) -> bool:
+        return self._room > 0 and self._batches < SHOWN_BATCHES
+
+    def inner(self, key: str | int, child: Any) -> None:
+        self._branch.count += 1
+        self._name([str(key)])
+        self._branch.children.append((key, child))
+
+    def take(self, members: dict[str, Any], start: int, end: int) -> None:
+        self._branch.count += len(members)
+        self._name(members)
+        self._batches += 1
+        kept = 0
+        rest = members
+        if self.shows:
+            rest = {}
+            for key, value in members.items():
+                weight = (
+                    MEMBER_BYTES + 1 if isinstance(value, str) and len(value) > MEMBER_BYTES else size(value)
+                )
+                if weight <= min(MEMBER_BYTES, self._room):
+                    self._branch.children.append((key, value))
+                    self._room -= weight + len(key) + 4
+                    kept += weight + len(key) + 4
+                else:
+                    rest[key] = value
+        if rest:
+            keys = list(rest)
+            stretch = _stretch(keys[0], keys[-1], list(rest.values()), max(0, end - start - kept))
+            self._branch.children.append((keys[0], stretch))
+
+    def _name(self, keys: Iterable[str]) -> None:
+        known = self._branch.keys
+        known += islice(keys, KEYS + 1 - len(known))
+
+    def node(self, weight: int) -> Branch:
+        self._branch.bytes = weight
+        return self._branch
+
+
+class _Array:
+    """An array on its way through: its rows described, while none of them is too large for a batch."""
+
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self._bulk = Bulk(path)
+        self._branch = Branch(array=True)
+        self._parts: list[tuple[str | int, Any]] = self._branch.children
+        self._whole = True
+        self._head_bytes = 0
+        self.count = 0
+
+    @property
+    def shows(self) -> bool:
+        return len(self._bulk.head) < HEAD_ROWS and self._head_bytes < HEAD_BYTES
+
+    def inner(self, key: str | int, child: Any) -> None:
+        self._whole = False
+        self._parts.append((key, child))
+        self.count += 1
+
+    def take(self, rows: list[Any], start: int, end: int) -> None:
+        if self.shows:
+            self._bulk.head += rows[: HEAD_ROWS - len(self._bulk.head)]
+            self._head_bytes += end - start
+        if self._whole:
+            self._bulk.batches.append(Batch(self.count, len(rows), start, end))
+            self._bulk.summary.add(rows)
+        if self.shows and end - start <= MEMBER_BYTES:
+            self._parts += enumerate(rows, self.count)
+        else:
+            last = self.count + len(rows) - 1
+            self._parts.append((self.count, _stretch(self.count, last, rows, end - start)))
+        self.count += len(rows)
+
+    def node(self, weight: int) -> Any:
+        if self._whole:
+            return self._bulk
+        self._branch.bytes, self._branch.count = weight, self.count
+        return self._branch
+
+
+def _stretch(first: str | int, last: str | int, values: Sequence[Any], weight: int) -> Stretch:
+    names: list[str] = []
+    for value in values:
+        name = identity(value)
+        if name is not None:
+            names.append(name)
+            if len(names) == NAMES:
+                break
+    only = described(values[0]) if len(values) == 1 else None
+    return Stretch(first, last, len(values), weight, tuple(names), kind(values), only)

@@ -1,0 +1,69 @@
+"""What a value is, in few characters: its identity, its keys, its beginning.
+
+Above: `json_reduce.py`, `branches.py`. Below: `digest.py`, `jsontext.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gatemini.output.digest import IDENTITY_KEYS
+from gatemini.output.jsontext import dump
+
+IDENTITY_CHARS = 80
+KEYS = 12
+"""Keys of an object that are named."""
+ITEMS = "items"
+_KINDS = {
+    dict: "objects",
+    list: "arrays",
+    str: "strings",
+    int: "numbers",
+    float: "numbers",
+    bool: "booleans",
+    type(None): "nulls",
+}
+
+
+def short(value: Any) -> Any:
+    """An identity as shown: containers and long strings are clipped, visibly."""
+    if isinstance(value, str) and len(value) > IDENTITY_CHARS:
+        return value[:IDENTITY_CHARS] + "…"
+    if isinstance(value, dict | list):
+        text = dump(value)
+        return text if len(text) <= IDENTITY_CHARS else text[:IDENTITY_CHARS] + "…"
+    return value
+
+
+def identity(value: Any) -> str | None:
+    """`id 7`, `name main`: the first identity key of an object that holds a scalar."""
+    if not isinstance(value, dict):
+        return None
+    for key in IDENTITY_KEYS:
+        if key in value and not isinstance(value[key], dict | list) and value[key] is not None:
+            return f"{key} {short(value[key])}"
+    return None
+
+
+def described(value: Any) -> str:
+    """One value: the keys of an object, the length of an array, the start of a string."""
+    if isinstance(value, str):
+        return f"string: {short(value)}"
+    if isinstance(value, dict):
+        named = identity(value)
+        keys = keys_told(list(value))
+        return f"{named}; {keys}" if named else keys
+    if isinstance(value, list):
+        return f"array of {len(value)}"
+    return dump(value)
+
+
+def kind(values: Sequence[Any]) -> str:
+    """What all of them are: `objects`, `numbers`; `items` where they differ."""
+    kinds = {_KINDS.get(type(value), ITEMS) for value in values}
+    return kinds.pop() if len(kinds) == 1 else ITEMS
+
+
+def keys_told(keys: list[str]) -> str:
+    return f"keys {', '.join(keys[:KEYS])}{', …' if len(keys) > KEYS else ''}"
