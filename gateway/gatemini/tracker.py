@@ -85,15 +85,6 @@ class _Session:
     per_tool: dict[str, _Totals] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Calls:
-    """Calls to one backend tool."""
-
-    calls: int = 0
-    errors: int = 0
-    bytes: int = 0
-
-
 class _Recent(NamedTuple):
     """One call to a backend, written out only when somebody asks: noting it has to cost nothing."""
 
@@ -127,7 +118,6 @@ class Tracker:
         self._answers: deque[Json] = deque(maxlen=ANSWERS_KEPT)
         self._recent: deque[_Recent] = deque(maxlen=RECENT_CALLS)
         self._latency: dict[str, Histogram] = {}
-        self._tools: dict[str, _Calls] = {}
         self._usage: dict[str, int] = {}
         self._catalog_bytes = 0
         self._order = 0
@@ -143,12 +133,6 @@ class Tracker:
         if latency is None:
             latency = self._latency[backend] = Histogram()
         latency.record(ms)
-        calls = self._tools.get(tool)
-        if calls is None:
-            calls = self._tools[tool] = _Calls()
-        calls.calls += 1
-        calls.errors += not ok
-        calls.bytes += bytes_processed
         if ok:
             self._usage[tool] = self._usage.get(tool, 0) + 1
         self._on_call(backend)
@@ -232,11 +216,6 @@ class Tracker:
             "calls": histogram.total,
             **{name: round(histogram.percentile(at), 3) for name, at in PERCENTILES.items()},
         }
-
-    def tool_calls(self, tool: str) -> Json:
-        """`{"calls", "errors", "bytes"}` of one backend tool since the start."""
-        calls = self._tools.get(tool, _Calls())
-        return {"calls": calls.calls, "errors": calls.errors, "bytes": calls.bytes}
 
     # -------------------------------------------------------------------------------------------- usage
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from fixtures.backend_bench import Bench, running_bench
+from fixtures.backend_bench import Bench
 from fixtures.odd_http import OddHttp, Request, serving
 from gatemini.backends.base import Caller, RpcError
 from gatemini.config.schema import BackendConfig
@@ -128,13 +127,14 @@ async def test_a_question_ends_with_the_call_it_was_for(bench: Bench) -> None:
         await ended.wait()
 
 
-async def test_what_a_backend_logs_is_handed_on(tmp_path: Path) -> None:
-    logged: list[tuple[str, str, object]] = []
-    async with running_bench(tmp_path, on_log=lambda *entry: logged.append(entry)) as bench:
-        await bench.odd()
-        params = {"level": "warning", "data": {"x": 1}}
-        await bench.value("notify", {"method": "notifications/message", "params": params})
-    assert logged == [("odd", "warning", {"x": 1})]
+@pytest.mark.parametrize("level", ["warning", "loud" * 1000, {"of": "no kind"}, None])
+async def test_what_a_backend_logs_is_handed_on_with_a_level_that_exists(bench: Bench, level: Any) -> None:
+    told: list[tuple[str, str, Json]] = []
+    await bench.odd()
+    logged = {"method": "notifications/message", "params": {"level": level, "data": {"x": 1}}}
+    await call(bench, "notify", logged, tell=lambda *entry: told.append(entry))
+    expected = {"level": level if level == "warning" else "info", "data": {"x": 1}}
+    assert told == [("odd", "notifications/message", expected)]
 
 
 async def test_an_http_backend_says_by_the_stream_whose_question_it_is(bench: Bench) -> None:

@@ -7,8 +7,11 @@ import json
 import pytest
 
 from gatemini.server.budgets import UNKNOWN, budget_for
-from gatemini.server.definitions import MAX_DESCRIPTION, MAX_TOKENS, tool_definitions
+from gatemini.server.definitions import MAX_DESCRIPTION, tool_definitions
 from gatemini.server.instructions import instructions
+
+MAX_TOKENS = 1_500
+"""Tokens (bytes/4) of all seven definitions."""
 
 MANY = [(f"a-rather-long-backend-name-{i}", 1000 - i) for i in range(300)]
 WIDE = [("日本語の名前" * 20, 5), ("a\u200bb", 3), ("x" * 500, 1)]

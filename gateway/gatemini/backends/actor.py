@@ -179,9 +179,7 @@ class Backend:
 
     async def _connected(self, era: Era | None) -> BackendError | None:
         """Open a connection and live on it; what ended it, None for a restart that was asked for."""
-        session = McpSession(
-            self.config, client_info=self._client_info, clients=self._clients, on_log=self._events.log
-        )
+        session = McpSession(self.config, client_info=self._client_info, clients=self._clients)
         self._over = anyio.Event()
         error: BackendError | None = None
         try:

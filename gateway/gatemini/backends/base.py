@@ -7,7 +7,6 @@ and the transports. Below: errors and the model.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -20,11 +19,14 @@ from gatemini.backends.wire import Piece
 from gatemini.errors import BackendError
 from gatemini.model import Json, Tool
 
-logger = logging.getLogger(__name__)
-
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+
+LOGGED = "notifications/message"
+"""A notification of what the sender logs."""
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Of what is logged (RFC 5424), the least urgent first."""
 
 Era = Literal["modern", "legacy"]
 """Which handshake a backend speaks: `server/discover` (2026-07-28) or `initialize` (until 2025-11-25)."""
@@ -38,9 +40,6 @@ AskFn = Callable[[str, Json], Awaitable[Json]]
 
 TellFn = Callable[[str, str, Json], None]
 """Called with a backend's name and a notification of it (method, params) that is meant for the client."""
-
-LogFn = Callable[[str, str, object], None]
-"""Called with a backend's name, a level and what it logged."""
 
 
 class RpcError(Exception):
@@ -142,14 +141,12 @@ class Events:
     tools: Callable[[str, list[Tool]], None]
     state: Callable[[str, State], None]
     era: Callable[[str, Era], None]
-    log: LogFn
 
 
 SILENT = Events(
     tools=lambda _name, _tools: None,
     state=lambda _name, _state: None,
     era=lambda _name, _era: None,
-    log=lambda name, level, data: logger.debug("%s logs (%s): %.500s", name, level, data),
 )
 """For backends that do not speak for their name: instances of a pool, and those that were replaced."""
 

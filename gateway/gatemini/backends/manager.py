@@ -31,7 +31,6 @@ from gatemini.backends.base import (
     Era,
     Events,
     Link,
-    LogFn,
     NoClients,
     OpenLink,
     ProgressFn,
@@ -62,9 +61,9 @@ class Manager:
     """The backends of one gateway, by name.
 
     `on_tools(name, tools)` is called when a backend has listed, `on_tools(name, None)` when it was removed;
-    `on_state` on every change of state; `on_era` when a backend's handshake became known; `on_log` with what
-    backends log by MCP. All of them are plain functions called on the event loop. `clients` is
-    what backends are told of those behind the gateway, and whom they may ask outside of a call.
+    `on_state` on every change of state; `on_era` when a backend's handshake became known. All of them are plain
+    functions called on the event loop. `clients` is what backends are told of those behind the gateway, and whom
+    they may ask outside of a call.
     """
 
     def __init__(
@@ -73,16 +72,13 @@ class Manager:
         on_tools: Callable[[str, list[Tool] | None], None],
         on_state: Callable[[str, State], None] | None = None,
         on_era: Callable[[str, Era], None] | None = None,
-        on_log: LogFn | None = None,
         client_info: Json | None = None,
         clients: Clients | None = None,
         health: HealthConfig | None = None,
         record_dir: Path | None = None,
     ) -> None:
         self._on_tools = on_tools
-        self._events = Events(
-            tools=on_tools, state=on_state or SILENT.state, era=on_era or SILENT.era, log=on_log or SILENT.log
-        )
+        self._events = Events(on_tools, on_state or SILENT.state, on_era or SILENT.era)
         self._client_info = client_info or {"name": "gatemini", "version": _own_version()}
         self._clients = clients or NoClients()
         self._log_level: str | None = None

@@ -7,6 +7,7 @@ for what comes back.
 from __future__ import annotations
 
 import fnmatch
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +15,13 @@ from typing import Any
 import anyio
 
 from gatemini.backends.base import (
+    LEVELS,
+    LOGGED,
     METHOD_NOT_FOUND,
     NOBODY,
     Caller,
     Clients,
     Era,
-    LogFn,
     ProgressFn,
     RpcError,
     ServerFacts,
@@ -58,15 +60,17 @@ _META_SERVER = "io.modelcontextprotocol/serverInfo"
 _META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 _CHANGED = "notifications/tools/list_changed"
-_LOGGED = "notifications/message"
-_FOR_CLIENTS = frozenset({_LOGGED, "notifications/elicitation/complete"})
+_FOR_CLIENTS = frozenset({LOGGED, "notifications/elicitation/complete"})
 ROOTS_CHANGED = "notifications/roots/list_changed"
+
+
+logger = logging.getLogger(__name__)
 
 
 class McpSession:
     """One connection's MCP side. `changed` is set when the backend says that its tools did."""
 
-    def __init__(self, config: BackendConfig, *, client_info: Json, clients: Clients, on_log: LogFn) -> None:
+    def __init__(self, config: BackendConfig, *, client_info: Json, clients: Clients) -> None:
         self.peer = Peer(config.name, on_notification=self._notification, on_ask_outside=clients.ask)
         self.facts: ServerFacts | None = None
         self.changed = anyio.Event()
@@ -74,7 +78,6 @@ class McpSession:
         self._client_info = client_info
         self._clients = clients
         self._announced: Json = {}
-        self._on_log = on_log
 
     # -- handshake ---------------------------------------------------------------------------------
 
@@ -349,8 +352,10 @@ class McpSession:
         if method == _CHANGED:
             self.changed.set()
         elif method in _FOR_CLIENTS:
-            if method == _LOGGED:
-                self._on_log(self._config.name, str(params.get("level", "info")), params.get("data"))
+            if method == LOGGED:
+                level = params["level"] if params.get("level") in LEVELS else "info"
+                params = {**params, "level": level}
+                logger.debug("%s logs (%s): %.500s", self._config.name, level, params.get("data"))
             if caller is not None and caller.tell is not None:
                 caller.tell(self._config.name, method, params)
 

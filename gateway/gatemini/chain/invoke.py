@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio
 
-from gatemini.backends.base import Caller
+from gatemini.backends.base import LOGGED, Caller
 from gatemini.chain.arguments import check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
@@ -41,8 +41,6 @@ from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.types.typescript import signature
-
-LOGGED = "notifications/message"
 
 URL_NEEDED = -32042
 """The error of a backend that wants a person to visit an address first."""
@@ -228,7 +226,7 @@ class Invoker:
         if method == LOGGED and len(self.said) < MOST_TOLD:
             data = params.get("data")
             text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-            line = {"backend": backend, "level": str(params.get("level", "info")), "data": text[:TOLD_CHARS]}
+            line = {"backend": backend, "level": params["level"], "data": text[:TOLD_CHARS]}
             self.said.append(line)
         if self.client.caller.tell is not None:
             self.client.caller.tell(backend, method, params)

@@ -65,11 +65,6 @@ def dumps(value: Any) -> str:
     return written.decode()
 
 
-def normalise(value: Any) -> Any:
-    """The value as it is after a trip through JavaScript's `JSON.parse(JSON.stringify(value))`."""
-    return loads_exact(dumps(value))
-
-
 def loads(text: str | bytes) -> tuple[Any, int]:
     """The value of JSON text, and how many integers beyond 2^53 became strings to keep their digits.
 

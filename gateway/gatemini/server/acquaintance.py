@@ -5,11 +5,13 @@ The one middleware that sees every message of a client. Above: gateway.py. Below
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -28,8 +30,10 @@ Context = ServerRequestContext[Any, Any]
 class Acquaintance:
     """One connection's middleware of the SDK."""
 
-    def __init__(self, surface: Surface) -> None:
+    def __init__(self, surface: Surface, greet: Callable[[ServerSession], None]) -> None:
         self._surface = surface
+        self._greet = greet
+        """Called once a client has shaken hands."""
         self._initialized = anyio.Event()
         self._seen: types.ClientCapabilities | None = None
 
@@ -43,7 +47,10 @@ class Acquaintance:
             return result
         if ctx.method == "notifications/initialized":
             self._initialized.set()
-        elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            result = await call_next(ctx)
+            self._greet(ctx.session)
+            return result
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             info = ctx.session.client_params
             self._know(ctx, ctx.session.client_capabilities, None if info is None else info.client_info.name)
         elif ctx.session.client_params is None:

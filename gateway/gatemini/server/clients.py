@@ -13,12 +13,10 @@ import anyio
 
 from gatemini.backends.base import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, RpcError
 from gatemini.model import Json
+from gatemini.server.questions import ROOTS
 
 CLIENT_SPEAKS_SECONDS = 10.0
 """How long a backend's handshake waits for the first word of a client that is expected; then it is told of none."""
-
-ROOTS = "roots/list"
-"""The one thing that may be asked outside of a call: it disturbs nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class ConnectedClients:
         return everything
 
     async def ask(self, method: str, params: Json) -> Json:
-        """The roots of the only client there is; everything else belongs to a call, and is refused."""
+        """The roots of the only client there is: that disturbs nobody. Everything else belongs to a call, and is refused."""
         if method != ROOTS:
             raise RpcError(
                 METHOD_NOT_FOUND, f"{method} is passed on to a client only while a call of it is open"

@@ -14,8 +14,6 @@ from gatemini.types.wording import one_line, shorten
 
 MAX_DESCRIPTION = 2_048
 """Characters of a description that every known client keeps."""
-MAX_TOKENS = 1_500
-"""Tokens (bytes/4) of all seven definitions."""
 INVENTORY_CHARS = 700
 """Characters of the backend list in `search_tools`; what does not fit is counted."""
 DEFAULT_TIMEOUT_MS = 30_000

@@ -141,16 +141,11 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
                 if (read := _object_in(arguments)) is not None:
                     return await call_next(replace(ctx, params={**params, "arguments": read}))
                 result = await surface.call_tool(params["name"], arguments)
-                modern = {"resultType": "complete"} if ctx.protocol_version >= "2026" else {}
+                modern = (
+                    {"resultType": "complete"} if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else {}
+                )
                 return {**result, **modern}
         return await call_next(ctx)
-
-    async def greet(ctx: Context, call_next: CallNext) -> HandlerResult:
-        """A client that has shaken hands is told of changes from then on."""
-        result = await call_next(ctx)
-        if ctx.method == "notifications/initialized":
-            feed.greet(ctx.session)
-        return result
 
     # Not as arguments, for which the SDK would warn that newer revisions lack them: older clients use them.
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
@@ -158,10 +153,9 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         "notifications/roots/list_changed", types.NotificationParams, roots_changed
     )
     server.middleware.clear()  # the SDK's own traces for OpenTelemetry, of which there is no exporter here
-    server.middleware.append(Acquaintance(surface))
+    server.middleware.append(Acquaintance(surface, feed.greet))
     server.middleware.append(state_boundary(surface.parking, surface.session.id))
     server.middleware.append(lenient_arguments)
-    server.middleware.append(greet)
     return server
 
 

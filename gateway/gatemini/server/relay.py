@@ -12,16 +12,13 @@ from typing import Any
 
 from mcp_types import LOG_LEVEL_META_KEY
 
-from gatemini.backends.base import AskFn, Caller
+from gatemini.backends.base import LEVELS, LOGGED, AskFn, Caller
 from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.config.secrets import Redactor
 from gatemini.model import Json
 from gatemini.server.session import Session
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
 PROGRESS = "notifications/progress"
-LOGGED = "notifications/message"
 
 Send = Callable[[str, Json], None]
 """Sends a notification (method, params) if that can be done at once."""
@@ -94,8 +91,8 @@ class Relay:
     def tell(self, backend: str, method: str, params: Json) -> None:
         """A backend's notification that is meant for the client."""
         if method == LOGGED:
-            level = params.get("level") if params.get("level") in LEVELS else "info"
-            if self.log_level is None or LEVELS.index(str(level)) < LEVELS.index(self.log_level):
+            level = params["level"]
+            if self.log_level is None or LEVELS.index(level) < LEVELS.index(self.log_level):
                 return
             name = f"{backend}/{params['logger']}" if isinstance(params.get("logger"), str) else backend
             params = {"level": level, "logger": name, "data": self._redactor.value(params.get("data"))}
