@@ -417,3 +417,35 @@ def test_a_composite_tool_whose_code_cannot_be_parsed_is_left_out_with_its_line(
     (finding,) = loaded.errors
     assert finding.key == "composite_tools.bad.code"
     assert "of the code" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("tool", "says"),
+    [
+        ("{command: ['{{p}}', x]}", "the program of a command cannot be a parameter"),
+        ('{command: "echo \'x"}', "cannot be split into words"),
+        ('{command: "cat <<E\\n{{x}}\\nE", shell: true}', "a parameter cannot stand after `<<`"),
+    ],
+)
+def test_a_command_line_that_can_never_run_is_found_before_the_start(
+    load: Load, tool: str, says: str
+) -> None:
+    loaded = load(f"backends: {{a: {{tools: {{t: {tool}}}}}}}")
+    assert says in loaded.disabled["a"]
+    assert "backends.a.tools.t.command" in loaded.disabled["a"]
+
+
+def test_a_place_that_no_argument_fills_is_named(load: Load) -> None:
+    schema = "{type: object, properties: {path: {type: string}}}"
+    loaded = load(
+        f"backends: {{a: {{tools: {{t: {{command: 'cat {{{{pth}}}} {{{{path}}}}', input_schema: {schema}}}}}}}}}"
+    )
+    (problem,) = loaded.problems
+    assert "{{pth}} is no property" in problem.found
+    assert problem.allowed == "path"
+    assert "a" in loaded.config.backends
+
+
+def test_a_pool_that_keeps_more_ready_than_it_may_have_is_refused(load: Load) -> None:
+    loaded = load("backends: {a: {command: x, pool: {min_idle: 5, max_instances: 2}}}")
+    assert "backends.a.pool.min_idle" in loaded.disabled["a"]

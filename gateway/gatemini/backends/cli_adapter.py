@@ -6,6 +6,7 @@ Answers the peer's requests itself; `tools/call` starts a process and turns its 
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 from collections.abc import AsyncIterator, Sequence
@@ -17,7 +18,7 @@ import anyio.abc
 
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.children import Children
-from gatemini.backends.cli_template import TemplateError, command_line, stdin_text, words_of
+from gatemini.backends.cli_template import TemplateError, command_line, places, stdin_text, words_of
 from gatemini.backends.environment import child_environment, find_program, working_directory
 from gatemini.backends.process import Finished, OutputTooLarge, describe_exit, run_to_end
 from gatemini.backends.wire import Frame
@@ -48,6 +49,7 @@ class CliLink:
         self._stderr: list[str] = []
 
     def stderr_tail(self) -> list[str]:
+        """Of the last health check. A call's own stands in its answer: commands run side by side."""
         return self._stderr
 
     def learn(self, tools: Sequence[Tool]) -> None:
@@ -137,17 +139,24 @@ class CliLink:
                     f"{what} printed more than {self._config.max_message_mb} MB (max_message_mb) and was ended",
                     sent=True,
                 ) from error
-            except (OSError, ValueError) as error:
+            except OSError as error:
+                if error.errno != errno.E2BIG:
+                    raise BackendStopped(f"{what} could not be started: {error}") from error
+                raise ResultTooLarge(
+                    f"{what}: the arguments are longer than a command line may be",
+                    hint="large values go through `stdin` in the tool's configuration, or a file",
+                ) from error
+            except ValueError as error:
                 raise BackendStopped(f"{what} could not be started: {error}") from error
         if limit.cancelled_caught:
             raise BackendTimeout(f"{what} was ended after {timeout:g} s (its timeout)", sent=True)
-        self._stderr = finished.stderr_lines
         return finished
 
     async def _check_health(self) -> None:
         check = self._config.health_check or ()
         line = shlex.split(check) if isinstance(check, str) else list(check)
         finished = await self._run("health_check", line, None, cwd=None, timeout=None)
+        self._stderr = finished.stderr_lines if finished.code != 0 else []
         if finished.code != 0:
             raise BackendUnreachable(f"{self._config.name}: health_check {describe_exit(finished.code)}")
 
@@ -167,6 +176,7 @@ def _check_programs(config: BackendConfig) -> None:
     missing: list[BackendStopped] = []
     for name, tool in config.cli_tools.items():
         try:
+            places(tool)
             find_program(words_of(tool)[0], environment, tool.cwd or config.cwd)
         except TemplateError as error:
             raise BackendStopped(f"{config.name}.{name}: {error}") from error
@@ -197,13 +207,15 @@ def _result(tool: CliTool, finished: Finished) -> Json:
         return _failed("\n".join(parts), {"exit_code": finished.code, "stdout": text})
     result: Json = {"content": [{"type": "text", "text": text}]}
     if tool.output == "lines":
-        result["structuredContent"] = text.splitlines()
+        result["structuredContent"] = [line.removesuffix("\r") for line in text.split("\n")] if text else []
     elif tool.output == "json":
         try:
             value: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
             return _failed(f"the command's output is not JSON: {error}\nstdout:\n{text}", {"stdout": text})
-        if isinstance(value, dict | list):
+        if value is None or value == {}:  # a text beside them would be taken for the value
+            result["content"] = []
+        if value is not None:
             result["structuredContent"] = value
     return result
 

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gatemini.backends.wire import encode
-from gatemini.config.schema import CliTool
+from gatemini.config.backend import CliTool
 
 SHELL = "/bin/sh"
+_BLANK = (" ", "\t", "\n")
+_OPERATOR = ("(", ";", "|", "&", "`")
 _PLACE = re.compile(r"\{\{\s*([^{}\s]+)\s*\}\}")
 
 
@@ -42,17 +44,25 @@ def command_line(tool: CliTool, arguments: Mapping[str, Any]) -> list[str]:
     """The argument vector for these arguments."""
     values = _values(tool, arguments)
     if tool.shell:
-        return _shell_line(str(tool.command), values)
+        return _shell_line(tool, values)
     line: list[str] = []
     for word in words_of(tool):
         filled = _fill(word, values)
         place = _PLACE.match(word)
         if place is not None and filled.startswith("-") and not tool.allow_leading_dash:
-            raise TemplateError(
-                f"{place[1]} may not begin with '-': it would be read as an option (allow_leading_dash permits it)"
-            )
+            raise _leading_dash(place[1])
         line.append(filled)
     return line
+
+
+def places(tool: CliTool) -> list[str]:
+    """The names of all places, in order; raises `TemplateError` for a template that can never be filled."""
+    words = words_of(tool)
+    texts = [str(tool.command)] if tool.shell else words
+    if tool.shell:
+        for match in _PLACE.finditer(texts[0]):
+            _around(texts[0][: match.start()])
+    return [match[1] for text in (*texts, tool.stdin or "") for match in _PLACE.finditer(text)]
 
 
 def stdin_text(tool: CliTool, arguments: Mapping[str, Any]) -> bytes | None:
@@ -77,6 +87,12 @@ def _fill(template: str, values: Mapping[str, Any]) -> str:
     return _PLACE.sub(lambda match: _text(match[1], values), template)
 
 
+def _leading_dash(name: str) -> TemplateError:
+    return TemplateError(
+        f"{name} may not begin with '-': it would be read as an option (allow_leading_dash permits it)"
+    )
+
+
 def _text(name: str, values: Mapping[str, Any]) -> str:
     if name not in values:
         raise TemplateError(f"{name} is not given and its schema has no default")
@@ -88,32 +104,68 @@ def _text(name: str, values: Mapping[str, Any]) -> str:
     return text
 
 
-def _shell_line(script: str, values: Mapping[str, Any]) -> list[str]:
+def _shell_line(tool: CliTool, values: Mapping[str, Any]) -> list[str]:
     """`sh -c script sh value…`: each place becomes a reference to its own positional parameter."""
+    script = str(tool.command)
     given: list[str] = []
     parts: list[str] = []
-    end = 0
+    end, empty_start = 0, False
     for match in _PLACE.finditer(script):
-        parts.append(script[end : match.start()])
-        given.append(_text(match[1], values))
+        quote, starts = _around(script[: match.start()])
+        if empty_start and not script[end : match.start()].strip("'\""):
+            starts = True
+        value = _text(match[1], values)
+        if starts and value.startswith("-") and not tool.allow_leading_dash:
+            raise _leading_dash(match[1])
+        given.append(value)
         reference = f"${{{len(given)}}}"
-        quote = _open_quote("".join(parts))
+        parts.append(script[end : match.start()])
         parts.append({'"': reference, "'": f"'\"{reference}\"'"}.get(quote, f'"{reference}"'))
-        end = match.end()
+        end, empty_start = match.end(), starts and not value
     parts.append(script[end:])
     return [SHELL, "-c", "".join(parts), "sh", *given]
 
 
-def _open_quote(script: str) -> str:
-    """The quote that is open at the end of a piece of shell text, or the empty string."""
-    quote, position = "", 0
+def _around(script: str) -> tuple[str, bool]:
+    """What a place after this piece of shell text stands in: (the open quote or "", whether it begins an argument).
+
+    `$(…)` and backticks begin a text of their own, also inside quotes (POSIX 2.6.3). Raises `TemplateError` for a
+    here-document, which knows no quotes.
+    """
+    opened: list[tuple[str, int]] = []
+    position = 0
     while position < len(script):
         character = script[position]
-        if character == "\\" and quote != "'":
+        inside = opened[-1][0] if opened else ""
+        if inside == "'":
+            if character == "'":
+                opened.pop()
+        elif character == "\\":
             position += 1
-        elif character == quote:
-            quote = ""
-        elif character in "'\"" and not quote:
-            quote = character
+        elif character == '"' and inside == '"':
+            opened.pop()
+        elif character == '"' or (character == "'" and inside != '"'):
+            opened.append((character, position))
+        elif script.startswith("$(", position) or (character == "(" and inside != '"'):
+            position += character == "$"
+            opened.append(("(", position))
+        elif character == ")" and inside == "(":
+            opened.pop()
+        elif character == "`":
+            ticks = [index for index, (kind, _) in enumerate(opened) if kind == "`"]
+            opened = opened[: ticks[-1]] if ticks else [*opened, ("`", position)]
+        elif inside == '"':
+            pass
+        elif character == "#" and script[position - 1 : position] in ("", *_BLANK, *_OPERATOR):
+            line_end = script.find("\n", position)
+            position = len(script) if line_end < 0 else line_end
+        elif script.startswith("<<", position) and "$((" not in script[:position]:
+            raise TemplateError("a parameter cannot stand after `<<`: write the text as `stdin` instead")
         position += 1
-    return quote
+    kind, at = opened[-1] if opened else ("", 0)
+    quote = kind if kind in ("'", '"') else ""
+    if quote and at != len(script) - 1:
+        return quote, False
+    before = script[:-1] if quote else script
+    starts = before[-1:] in ("", *_BLANK, *_OPERATOR) and not before.rstrip().endswith(("<", ">"))
+    return quote, starts

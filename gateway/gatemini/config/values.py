@@ -1,6 +1,6 @@
 """What the model cannot know: characters and forms that a header, URL, variable or argument must not have.
 
-The same for configured and for registered backends. Pure. Above: build, load. Below: the model.
+The same for configured and for registered backends. Pure. Above: build, load. Below: the model, command templates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-from gatemini.config.backend import BackendConfig
+from gatemini.backends.cli_template import TemplateError, places
+from gatemini.config.backend import BackendConfig, CliTool
 from gatemini.config.problems import KeyPath
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
@@ -53,6 +54,31 @@ def value_faults(
             yield ValueFault(("env", name), f"{name!r} is no variable name")
     if config.url is not None:
         yield from _url(config.url, whose)
+    for name, tool in config.cli_tools.items():
+        yield from _command_line(name, tool)
+    if config.pool.min_idle > config.pool.max_instances:
+        found = f"min_idle {config.pool.min_idle} is more than max_instances {config.pool.max_instances}"
+        yield ValueFault(("pool", "min_idle"), found, f"at most {config.pool.max_instances}")
+
+
+def _command_line(name: str, tool: CliTool) -> Iterator[ValueFault]:
+    path: KeyPath = ("tools", name, "command")
+    try:
+        found = places(tool)
+    except TemplateError as error:
+        yield ValueFault(path, str(error))
+        return
+    known = tool.input_schema.get("properties")
+    if not isinstance(known, dict) or not known:
+        return
+    for place in dict.fromkeys(found):
+        if place not in known:
+            yield ValueFault(
+                path,
+                f"{{{{{place}}}}} is no property of the tool's input_schema",
+                ", ".join(map(str, known)),
+                severity="warning",
+            )
 
 
 def _headers(config: BackendConfig, whose: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
