@@ -111,6 +111,7 @@ def without(signal: str) -> Iterator[None]:
             patch.object(best, "foreign", lambda _: ()),
             patch.object(best, "foreign_run", lambda _: []),
         ],
+        "joined words": [patch.object(best.BestRanker, "_joined", lambda *_: {})],
         "short forms": [patch("gatemini.search.repair.SHORT_FORMS", {})],
         "parameters": [patch.object(best, "W_PARAMETER", 1e-9), patch.object(best, "W_PARAMETER_TEXT", 1e-9)],
         "the backend's name": [patch.object(best, "W_BACKEND", 1e-9)],
@@ -135,8 +136,8 @@ def _linear(words: Any, letters: Any, meaning: Any) -> Any:
 
 
 SIGNALS = (
-    "letters", "meaning", "the name's own vector", "mending", "synonyms", "other languages", "short forms",
-    "parameters", "the backend's name", "stemming", "squared words",
+    "letters", "meaning", "the name's own vector", "mending", "synonyms", "joined words", "other languages",
+    "short forms", "parameters", "the backend's name", "stemming", "squared words",
 )  # fmt: skip
 
 

@@ -158,6 +158,33 @@ def test_search_is_measured_on_ones_own_catalog(run: Run, tmp_path: Path) -> Non
     assert run("eval", str(tmp_path / "none.json")).code == 1
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "no JSON"), (b"\xff\xfe\x00", "no JSON"), (b"[" * 100_000, "no JSON"), (None, "cannot be read")],
+)
+def test_a_query_file_that_is_none_is_named(
+    run: Run, tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    path = tmp_path / "queries.json"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    refused = run("eval", str(path))
+    assert refused.code == 1
+    assert str(path) in refused.err
+    assert said in refused.err
+    assert "Traceback" not in refused.err
+
+
+def test_tools_that_the_catalog_has_not_are_told_from_misses(run: Run, tmp_path: Path) -> None:
+    queries = tmp_path / "queries.json"
+    queries.write_text(
+        '\ufeff[{"query": "clock.now", "tools": ["clock.now", "gone.tool"]}]', encoding="utf-8"
+    )
+    assert "1 of the tools asked for are not in this catalog: gone.tool" in run("eval", str(queries)).err
+
+
 def test_search_is_measured_on_ones_own_history(run: Run, tmp_path: Path) -> None:
     config = write_config(
         tmp_path, {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}

@@ -49,7 +49,17 @@ def test_queries_may_be_written_in_three_ways(entry: Any, needs: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [5, {}, [5], [{}], [{"query": "q"}], [{"query": "q", "needs": [[]]}], [{"query": 5}]]
+    "data",
+    [
+        5,
+        {},
+        [5],
+        [{}],
+        [{"query": "q"}],
+        [{"query": "q", "needs": [[]]}],
+        [{"query": 5}],
+        [{"query": "q", "tools": 5}],
+    ],
 )
 def test_a_file_that_is_none_says_what_one_looks_like(data: Any) -> None:
     with pytest.raises(InvalidRequest):

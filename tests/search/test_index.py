@@ -124,6 +124,42 @@ def test_best_understands_short_forms_slips_and_other_languages(query: str, name
     assert names(index_of(), query)[0] == name
 
 
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("set the time zone", "host.timezone_set"),
+        ("e-mail", "host.email_purge"),
+        ("a web hook", "host.webhook_add"),
+    ],
+)
+def test_best_reads_two_words_as_the_one_that_tools_write(query: str, name: str) -> None:
+    tools = [
+        Tool("host", "timezone_set", "Choose where the clock is"),
+        Tool("host", "email_purge", "Clear the mailbox"),
+        Tool("host", "webhook_add", "Be told of pushes"),
+        Tool("host", "time_show", "Show the clock of a zone"),
+        Tool("host", "web_zone", "A zone of the web for mail"),
+    ]
+    assert names(index_of(tools), query)[0] == name
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("Bestellungen anzeigen", "b.orders"),
+        ("archivos", "b.files"),
+        ("imágenes", "b.pictures"),
+        ("Rechnungen", "b.invoices"),
+        ("Lagerbestand", "b.stock"),
+    ],
+)
+def test_best_understands_plurals_of_other_languages_and_what_tools_say_instead(
+    query: str, name: str
+) -> None:
+    tools = [Tool("b", word, "") for word in ("orders", "files", "pictures", "invoices", "stock", "bests")]
+    assert names(index_of(tools), query)[0] == name
+
+
 def test_a_mended_query_is_shown() -> None:
     assert index_of().search("opne pul reqeust mesage").did_you_mean == "open pull request message"
     assert index_of().search("create pull request").did_you_mean is None

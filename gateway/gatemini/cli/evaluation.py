@@ -29,9 +29,11 @@ from gatemini.search.evaluate import (
     parse_queries,
     queries_from_history,
 )
+from gatemini.types.identifiers import short_name
 
 app = shell.application("Measure search on your own tools.")
 MISSES_SHOWN = 20
+UNKNOWN_SHOWN = 5
 
 
 def start(words: Sequence[str]) -> int:
@@ -58,7 +60,10 @@ def evaluation(
         def search(text: str, limit: int) -> list[str]:
             return [hit.tool.qualified for hit in gateway.index.search(text, limit=limit).hits]
 
-        return evaluate(search, own_queries(gateway) if given is None else given)
+        asked = own_queries(gateway) if given is None else given
+        if given is not None:
+            tell_unknown(asked, {tool.qualified for tool in gateway.registry.tools()})
+        return evaluate(search, asked)
 
     report = with_app(config, action)
     if as_json:
@@ -88,13 +93,24 @@ def own_queries(gateway: App) -> list[Query]:
 def read_queries(path: Path) -> list[Query]:
     """The queries of a file; raises InvalidRequest naming the file."""
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else exc
+        data: Any = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as exc:
+        raise InvalidRequest(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    except (ValueError, RecursionError) as exc:
         raise InvalidRequest(
-            f"{path}: {why}", hint='write [{"query": "read a file", "tools": ["files.read_file"]}, …]'
+            f"{path} holds no JSON: {exc}",
+            hint='write [{"query": "read a file", "tools": ["files.read_file"]}, …]',
         ) from exc
     return parse_queries(data)
+
+
+def tell_unknown(queries: Sequence[Query], known: set[str]) -> None:
+    """Tools that nobody has cannot be found: a miss of theirs says nothing about search."""
+    unknown = sorted({name for query in queries for need in query.needs for name in need} - known)
+    if unknown:
+        more = ", …" if len(unknown) > UNKNOWN_SHOWN else ""
+        shown = ", ".join(map(short_name, unknown[:UNKNOWN_SHOWN]))
+        shell.note(f"{len(unknown)} of the tools asked for are not in this catalog: {shown}{more}")
 
 
 def show(report: Report) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,12 @@ MATCH_WORDS, MATCH_LETTERS, MATCH_MEANING = 0.02, 0.3, 0.15
 MATCH_SHARE = 0.03
 """Nor is one that has less than this share of the best score."""
 _IDEAL_TERMS = 6
-SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.3, 0.8
+SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.5, 0.8
 """Shares of a word's weight: its long form, a synonym (both beside the word itself), a translation in its place."""
 _MAX_PARAMETERS = 60
 _MAX_SQUASHED = 60
 _MAX_TERMS = 60
+_SHORTEST_JOINED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,14 @@ class BestRanker:
         telling = [w for w in spoken if w not in STOP_WORDS and w not in FOREIGN_STOP_WORDS]
         terms: dict[str, float] = {}
         mended: dict[str, str] = {}
+        whole = self._joined(spoken)
         for word in dict.fromkeys(telling):
             if len(terms) >= _MAX_TERMS:
                 break
+            if word in whole:
+                _raise(terms, whole[word], 1.0)
+                if stem(word) not in self._lexical.postings:
+                    continue  # half a word (`e-mail`) means nothing by itself
             if is_unspaced(word):
                 self._read_run(word, terms)
             else:
@@ -146,6 +153,18 @@ class BestRanker:
                 if shown is not None:
                     mended[word] = shown
         return Query(terms, squash(" ".join(telling or spoken))[:_MAX_SQUASHED], mended)
+
+    def _joined(self, spoken: Sequence[str]) -> dict[str, str]:
+        """Words that tools write as one (`time zone`, `e-mail`), by each of their halves."""
+        whole: dict[str, str] = {}
+        for first, second in pairwise(spoken[:_MAX_TERMS]):
+            made = first + second
+            said = first not in STOP_WORDS and second not in STOP_WORDS
+            if said and len(made) >= _SHORTEST_JOINED and made.isascii() and made.isalpha():
+                term = stem(made)
+                if term in self._lexical.postings:
+                    whole[first] = whole[second] = term
+        return whole
 
     def _read_run(self, run: str, terms: dict[str, float]) -> None:
         known = self._lexical.postings
@@ -159,7 +178,10 @@ class BestRanker:
         """Put a word's terms in; how it was mended, if a person should see that."""
         base = stem(word)
         known = self._lexical.postings
-        translated = [s for s in foreign(word) if s in known]
+        meant_by = foreign(word)
+        translated = [s for s in meant_by if s in known] or [
+            more for s in meant_by for more in SYNONYMS.get(s, ()) if more in known
+        ]
         if base in known:
             _raise(terms, base, 1.0)
             for more in self.vocabulary.expand(word):

@@ -130,7 +130,8 @@ def _parse(entry: Any, number: int) -> Query:
     needs = entry.get("needs")
     if needs is None:
         tools = entry.get("tools", entry.get("tool"))
-        needs = [[name] for name in ([tools] if isinstance(tools, str) else tools or [])]
+        named = tools if isinstance(tools, list) else [tools] if isinstance(tools, str) else []
+        needs = [[name] for name in named]
     if not isinstance(needs, list) or not needs or not all(_is_names(need) for need in needs):
         raise InvalidRequest(
             f"query {number} ('{text[:60]}') names no tools",

@@ -74,12 +74,13 @@ coin: crypto currency; colleague: user member; combine: merge join; comment: rep
 company: organization business; compare: diff; compile: build; complete: finish; compose: create write;
 compress: archive; compute: calculate; contact: person user; container: docker; cook: recipe;
 copy: duplicate clone; cost: price; coworker: user member; craft: create; crash: error;
-crawl: scrape web; customer: user client; cut: trim; dashboard: report; date: time; deal: price;
+crawl: scrape web; coupon: discount; customer: user client; cut: trim; dashboard: report; database: table; date: time;
+deal: price;
 deck: presentation slide; decode: parse; defect: issue; demonstrate: show; deploy: release;
 describe: get detail; design: create; destroy: delete; detail: information; detect: find;
 determine: get; diagram: chart graph; dial: call; dice: random roll; digest: summary;
 dinner: recipe meal; direction: route map; discard: delete; discover: search find; discuss: comment;
-disease: medical; dispatch: send; display: show get; doctor: medical; document: file; dollar: currency;
+discount: coupon; disease: medical; dispatch: send; display: show get; doctor: medical; document: file; dollar: currency;
 download: get; draft: create; draw: generate create; drink: recipe; drive: route; drop: delete;
 duplicate: copy; earn: income; edit: update modify; email: mail message; employee: user; empty: clear;
 encode: convert; end: stop close; enlarge: resize; enter: type fill; enumerate: list; equity: stock;
@@ -96,7 +97,7 @@ home: property; host: server; hotel: accommodation; house: property; hunt: searc
 illness: medical; illustrate: image; image: picture photo; import: load; improve: update optimize;
 include: add; income: revenue; increase: update; inform: notify send; inquire: query;
 insert: add create; inspect: get view; install: setup; instance: server; instruct: command;
-internet: web online; investigate: search analyze; invite: add member; job: position; join: merge;
+internet: web online; inventory: stock; investigate: search analyze; invite: add member; job: position; join: merge;
 joke: random; jot: note create; journal: paper log; journey: trip route; keep: save store; kick: remove;
 label: tag; language: translate; launch: start run; learn: get documentation; leave: exit;
 lesson: course; letter: email; link: url; listen: audio; load: read import; locate: find search;
@@ -147,7 +148,7 @@ transcribe: transcript speech; transcript: caption; transfer: move send; transfo
 translate: language; transmit: send; trash: delete; travel: trip; tree: structure; trend: trending;
 trip: travel route; turn: convert; tweet: twitter; type: enter fill; undo: revert; uninstall: remove;
 unit: convert; unzip: extract; upload: add; url: link web; user: account; utter: speech; vacancy: job;
-vendor: supplier; verify: check validate; video: movie; view: get show; visit: navigate;
+vendor: supplier; voucher: coupon discount; verify: check validate; video: movie; view: get show; visit: navigate;
 visualize: chart; voice: speech audio; vote: rate; vulnerability: security; wait: sleep;
 wallet: balance; warn: alert; watch: monitor video; weakness: vulnerability; wealth: balance;
 weather: forecast; web: internet; website: web page; wipe: clear delete; wire: transfer;
@@ -203,7 +204,9 @@ get: obtener obtenir holen abrufen ottenere obter ophalen pobierz получит
 history: historial historique verlauf cronologia histórico история 历史 履歴 기록;
 hotel: hôtel отель 酒店 ホテル 호텔;
 image: imagen bild immagine imagem afbeelding obraz изображение картинка картинку 图片 图像 画像 이미지 사진;
+inventory: inventario inventaire lagerbestand 库存 在庫 재고;
 insert: insertar insérer einfügen inserire inserir вставить 插入 挿入 삽입;
+invoice: factura facture rechnung fattura fatura faktura 发票 請求書 청구서;
 issue: problema incidencia problème задача 问题 課題 이슈;
 language: idioma langue sprache lingua язык 语言 言語 언어;
 latest: último dernier neueste ultimo последний 最新 최신;
@@ -337,16 +340,26 @@ _BY_BEGINNING: dict[str, list[str]] = {}
 for _word in FOREIGN:
     _BY_BEGINNING.setdefault(_word[:4], []).append(_word)
 
+_ENDINGS = ("en", "er", "es", "e", "n", "s")
+_SHORTEST_BASE = 4
 _LONGEST_UNSPACED = max(map(len, FOREIGN_UNSPACED))
 
 
 def foreign(word: str) -> tuple[str, ...]:
     """English stems of a folded word; of inflected forms too, where they share a long beginning."""
-    found = FOREIGN.get(word)
+    found = FOREIGN.get(word) or _without_ending(word)
     if found is None and len(word) >= 6 and not word.isascii():
         known = next((k for k in _BY_BEGINNING.get(word[:4], ()) if _same_beginning(word, k)), None)
         found = FOREIGN[known] if known is not None else None
     return found or ()
+
+
+def _without_ending(word: str) -> tuple[str, ...] | None:
+    """A plural or the like of a known word, by the endings that several languages share."""
+    if stem(word) in ENGLISH:
+        return None
+    known = (word[: -len(end)] for end in _ENDINGS if word.endswith(end))
+    return next((FOREIGN[base] for base in known if len(base) >= _SHORTEST_BASE and base in FOREIGN), None)
 
 
 def foreign_run(run: str) -> list[str]:
