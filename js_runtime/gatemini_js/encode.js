@@ -152,7 +152,9 @@
   }
 
   function openLong(state, frame, value, key, kind, length) {
-    // Its data goes to the host, which gives a handle; the caller sees to that, then encodes again.
+    // Its data goes to the host, which gives a handle; the caller sees to that, then encodes again. A tool must not get
+    // something else than it was given: with arguments it is an error.
+    if (state.options.deep !== null) throw sizeError(state.options, state.name);
     const kept = own.mapGet(state.settled, value);
     if (kept === undefined) state.long[state.long.length] = { __proto__: null, value, kind };
     const ref = kept === undefined ? undefined : kept.value;
@@ -211,6 +213,7 @@
       return asText('"[Circular]"');
     }
     if (state.depth >= state.maxDepth) {
+      if (state.options.deep !== null) throw depthError(state.options, state.name);
       remember(state, "deep", frame, key);
       return asText('"[Too deep]"');
     }
@@ -346,11 +349,21 @@
   }
 
 
-  function newState(options, settled) {
+  function sizeError(options, name) {
+    const { code, what, bytes } = options;
+    const verb = name === "" ? " is" : " " + name + " are";
+    return limitError(code, what + verb + " larger than " + bytes + " bytes");
+  }
+
+  function depthError(options, name) {
+    return limitError(options.deep, options.what + " " + name + " are nested deeper than " + options.depth + " levels");
+  }
+
+  function newState(options, settled, name) {
     return {
       __proto__: null, depth: 0, open: new own.Set(), viaToJSON: new own.Set(), promises: list(),
       long: list(), converted: own.create(null), refs: list(), settled, maxDepth: options.depth,
-      typedItems: options.typedItems, maxText: options.bytes,
+      typedItems: options.typedItems, maxText: options.bytes, options, name,
     };
   }
 
@@ -361,11 +374,11 @@
       const refs = options.wantsRefs ? list() : NO_ITEMS;
       const text = tryPlainText(root, options, options.wantsRefs ? refs : null);
       if (text !== undefined) {
-        if (text.length > options.bytes) throw limitError(options.code, options.what + (name === "" ? "" : " " + name) + " is larger than " + options.bytes + " bytes");
+        if (text.length > options.bytes) throw sizeError(options, name);
         return { __proto__: null, text, converted: null, promises: NO_ITEMS, long: NO_ITEMS, refs };
       }
     }
-    const state = newState(options, settled);
+    const state = newState(options, settled, name);
     let parts = list(), n = 0, chars = 0, frame = null;
     openSafely(state, frame, root, undefined);
     const result = { __proto__: null, text: opened.text, converted: state.converted, promises: state.promises, long: state.long, refs: state.refs };
@@ -402,7 +415,7 @@
       parts[n++] = frame.empty ? head + text : "," + head + text;
       frame.empty = false;
       chars += head.length + text.length + 1;
-      if (chars > state.maxText) throw limitError(options.code, options.what + (name === "" ? "" : " " + name) + " is larger than " + state.maxText + " bytes");
+      if (chars > state.maxText) throw sizeError(options, name);
       if (opened.frame !== null) frame = opened.frame;
     }
     result.text = own.join(parts, "");

@@ -116,11 +116,11 @@
   function setOptions() {
     argumentOptions = {
       __proto__: null, wantsRefs: false, depth: limits.depth, typedItems: limits.argument_bytes,
-      bytes: limits.argument_bytes, code: LIMIT.arguments, what: "the arguments of",
+      bytes: limits.argument_bytes, code: LIMIT.arguments, what: "the arguments of", deep: LIMIT.depth,
     };
     valueOptions = {
       __proto__: null, wantsRefs: true, depth: limits.depth, typedItems: protocol.typed_items,
-      bytes: limits.value_bytes, code: LIMIT.value, what: "the returned value",
+      bytes: limits.value_bytes, code: LIMIT.value, what: "the returned value", deep: null,
     };
   }
 
@@ -308,10 +308,11 @@
   const timers = own.create(null);
   let nextTimer = 1, timerCount = 0, sleepers = 0;
 
+  const LONGEST_WAIT = 0x7fffffff; // ms, as elsewhere; `sleep(Infinity)` waits as long as the chain may
   function addTimer(callback, delay, every, args) {
     if (timerCount >= 10000) throw limitError(LIMIT.calls, "a chain may have 10000 timers");
     const ms = own.Number(delay);
-    const wait = ms > 0 ? ms : 0;
+    const wait = ms > 0 ? (ms < LONGEST_WAIT ? ms : LONGEST_WAIT) : 0;
     const id = nextTimer++;
     const period = every ? (wait < 4 ? 4 : wait) : 0;
     timers[id] = { __proto__: null, id, due: own.tick() + (every ? period : wait), period, callback, args };
@@ -503,7 +504,7 @@
     if (value === undefined || value === null) return "";
     try {
       const encoded = encode(value, {
-        __proto__: null, wantsRefs: false, depth: 100, typedItems: 100, bytes: 1 << 16, code: LIMIT.value, what: "field",
+        __proto__: null, wantsRefs: false, depth: 100, typedItems: 100, bytes: 1 << 16, code: LIMIT.value, what: "field", deep: null,
       }, noneSettled, name);
       return encoded.text === undefined ? "" : ',"' + name + '":' + encoded.text;
     } catch {

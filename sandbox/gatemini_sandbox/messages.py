@@ -213,8 +213,9 @@ def encode_replies(replies: Sequence[Reply], limits: Limits, notes: list[str]) -
 def _refused(value: bytes, limits: Limits) -> dict[str, str] | None:
     if len(value) > limits.result_bytes:
         size, most = len(value), limits.result_bytes
-        text = f"the result has {size} bytes and the guest takes {most}: ask for less, or read it through its handle"
-        return {"message": text, "code": RESULT}
+        text = f"the result has {size} bytes and code takes {most} at a time"
+        hint = "ask for less: results.chunks(handle, { rows: 100 }) gives fewer rows at a time"
+        return {"message": text, "code": RESULT, "hint": hint}
     if deeper_than(value, limits.depth):
         return {"message": f"the result is nested deeper than {limits.depth} levels", "code": "limit.depth"}
     return None

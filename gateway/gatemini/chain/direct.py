@@ -85,9 +85,25 @@ async def _made(
     backend, tool = await _target(plan, invoker, services)
     if entry.answered:
         return invoker.replayed(entry, backend), backend
-    outcome = await invoker.call(entry, backend, tool, plan.arguments)
+    most = services.config.max_argument_bytes
+    if most < services.config.max_code_bytes and len(dumps(plan.arguments).encode("utf-8", "replace")) > most:
+        outcome = Outcome(False, _too_much(f"{backend}.{tool}", backend, most))
+    else:
+        outcome = await invoker.call(entry, backend, tool, plan.arguments)
     invoker.trace.answer(entry, outcome)
     return outcome, backend
+
+
+def _too_much(tool: str, backend: str, most: int) -> Json:
+    """What the guest says of arguments over their limit."""
+    return {
+        "name": "LimitError",
+        "message": f"the arguments of {tool} are larger than {most} bytes",
+        "tool": tool,
+        "backend": backend,
+        "code": "limit.arguments",
+        "hint": "pass less data in one call, or pass the `ref` of a stored result instead",
+    }
 
 
 async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> tuple[str, str]:

@@ -13,9 +13,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.facts import HintContext
@@ -58,6 +61,10 @@ MINIMUM_SECONDS = 0.001
 
 ROUNDED_SHOWN = 3
 """Numbers named in the note on those that were rounded."""
+
+
+STARTED_AT_ONCE = 8
+"""Calls that begin in one turn of the event loop: a chain may issue thousands together, and others want a turn too."""
 
 
 UNAWAITED_SHOWN = 10
@@ -190,8 +197,10 @@ class _Conversation:
         async with anyio.create_task_group() as tasks:
             while isinstance(last, Calls):
                 self._open += len(calls)
-                for call, entry in calls:
+                for number, (call, entry) in enumerate(calls, 1):
                     tasks.start_soon(self._beside, call, entry)
+                    if number % STARTED_AT_ONCE == 0:
+                        await anyio.lowlevel.checkpoint()
                 last = await self._go_on(last)
                 if not self._open:
                     break
@@ -278,17 +287,33 @@ class _Conversation:
 
     async def _outcome(self, call: Call, entry: Entry) -> Outcome:
         try:
-            return await self._dispatch(call, entry)
+            return await self._fitting(call, await self._dispatch(call, entry))
         except ResumeRefused:
             raise
         except GateminiError as exc:
             return Outcome(False, error_fields(exc, f"{call.kind}.{call.tool}", call.kind))
 
+    async def _fitting(self, call: Call, outcome: Outcome) -> Outcome:
+        """A result too large for the guest stays outside: the code gets an error that names its handle."""
+        most = self._services.config.max_result_bytes
+        if not outcome.ok or call.kind not in ("tool", "resource"):
+            return outcome
+        text = outcome.json()
+        if len(text) <= most // 4 or len(data := text.encode("utf-8", "replace")) <= most:
+            return replace(outcome, text=text)
+        name = f"{call.backend}.{call.tool or 'readResource'}"
+        kind: Literal["text"] | None = "text" if isinstance(outcome.value, str) else None
+        if kind == "text":
+            data = outcome.value.encode("utf-8", "replace")
+        save = partial(self._results.save_bytes, data, kind, label=name)
+        handle = await anyio.to_thread.run_sync(save)
+        return Outcome(False, _too_large(name, call.backend, len(data), most, handle), outcome.notes)
+
     def _reply(self, call: Call, outcome: Outcome, text: str | None = None) -> Reply:
         """An outcome on its way to the guest, with what the answer will tell of it."""
         failed = outcome.value.get("message") if isinstance(outcome.value, dict) else outcome.value
         self._run.outcomes[call.id] = (
-            f"{call.backend}.{call.tool}",
+            f"{call.backend or call.kind}.{call.tool or 'readResource'}",
             "ok" if outcome.ok else f"it failed: {failed}",
         )
         for note in outcome.notes:
@@ -318,6 +343,18 @@ def _rounded(program: Program) -> list[str]:
         if shown
         else []
     )
+
+
+def _too_large(tool: str, backend: str, size: int, most: int, handle: str) -> Json:
+    return {
+        "name": "LimitError",
+        "message": f"the result of {tool} has {size} bytes and code takes {most} at a time "
+        f"(sandbox.max_result_bytes); all of it is kept as {handle}",
+        "tool": tool,
+        "backend": backend,
+        "code": "limit.result",
+        "hint": f'do not call it again: `for await (const rows of results.chunks("{handle}"))` goes through all of it',
+    }
 
 
 def _unawaited(ids: Sequence[int], outcomes: Mapping[int, tuple[str, str]]) -> list[str]:

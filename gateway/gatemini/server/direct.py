@@ -35,7 +35,7 @@ def main(config_path: Path | None, wire: Wire | None = None) -> int:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(RedactingFormatter(redactor, LOG_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    for noisy in ("mcp", "httpx", "httpx2", "httpcore"):
+    for noisy in ("mcp", "httpx", "httpx2", "httpcore", "watchfiles"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         anyio.run(_serve, wire, config_path, redactor)

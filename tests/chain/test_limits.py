@@ -1,0 +1,139 @@
+"""Limits of what crosses the border of a chain, from the configuration file to the error: nothing is lost unseen."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from fixtures.running import answer, running_app
+from gatemini.chain.script import STARTED_AT_ONCE
+from gatemini.model import Json
+
+pytestmark = pytest.mark.anyio
+
+ISOLATION = pytest.mark.parametrize("isolation", ["thread", "process"])
+
+
+@ISOLATION
+async def test_a_result_too_large_for_the_code_is_kept_under_the_handle_its_error_names(
+    tmp_path: Path, isolation: str
+) -> None:
+    async with running_app(tmp_path, sandbox={"isolation": isolation, "max_result_bytes": 3000}) as app:
+        session = app.new_session()
+
+        async def run(code: str) -> Json:
+            return await app.call_meta_tool("call_tool_chain", {"code": code}, session)
+
+        failed = await run("return (await demo.rows({ n: 1000 })).length")
+        text = failed["content"][0]["text"]
+        assert failed["isError"], text
+        assert text.startswith("LimitError: the result of demo.rows has ")
+        assert "code takes 3000 at a time (sandbox.max_result_bytes)" in text
+        assert "demo.rows: ok" in text
+        read = await run(
+            "try { await demo.rows({ n: 1000 }) } catch (e) {\n"
+            "  const handle = /res_[0-9a-f]{8}/.exec(e.message)[0]; let n = 0;\n"
+            "  for await (const rows of results.chunks(handle, { rows: 40 })) n += rows.length;\n"
+            "  return [e.name, e.code, e.tool, n];\n"
+            "}"
+        )
+        assert json.loads(read["content"][0]["text"]) == ["LimitError", "limit.result", "demo.rows", 1000]
+        app.end_session(session)
+
+
+async def test_a_text_too_large_for_the_code_is_kept_as_text(tmp_path: Path) -> None:
+    code = "try { await demo.text({ n: 5000 }) } catch (e) { return e.message }"
+    async with running_app(tmp_path, sandbox={"max_result_bytes": 1024}) as app:
+        session = app.new_session()
+        result = await app.call_meta_tool("call_tool_chain", {"code": code}, session)
+        message = result["content"][0]["text"]
+        handle = message[message.index("res_") :]
+        assert len(session.results.text(handle)) == 5000
+        assert "has 5000 bytes" in message
+        app.end_session(session)
+
+
+@ISOLATION
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            "return demo.echo({ a: Array.from({ length: 60 }).reduce((a) => [a], 1) })",
+            "LimitError: the arguments of demo.echo are nested deeper than 50 levels",
+        ),
+        (
+            "return demo.echo({ a: new Uint8Array(3000) })",
+            "LimitError: the arguments of demo.echo are larger than 2000 bytes",
+        ),
+        (
+            'const s = "x".repeat(2000); return demo.echo({ s })',
+            "LimitError: the arguments of demo.echo are ",
+        ),
+    ],
+)
+async def test_arguments_beyond_a_limit_are_an_error_and_never_sent_changed(
+    tmp_path: Path, isolation: str, code: str, says: str
+) -> None:
+    limits = {"isolation": isolation, "max_depth": 50, "max_argument_bytes": 2000}
+    async with running_app(tmp_path, sandbox=limits) as app:
+        text, failed, meta = await answer(app, code)
+    assert failed
+    assert text.startswith(says)
+    assert meta["calls"] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        json.dumps({"tool": "demo.echo", "arguments": {"s": "x" * 2000}}),
+        f'return demo.echo({{ s: "{"x" * 2000}" }})',
+        f'const s = "{"x" * 2000}"; return demo.echo({{ s }})',
+    ],
+    ids=["JSON call", "single call", "script"],
+)
+async def test_the_limit_of_arguments_holds_in_every_tier(tmp_path: Path, code: str) -> None:
+    async with running_app(tmp_path, sandbox={"max_argument_bytes": 2000}) as app:
+        text, failed, meta = await answer(app, code)
+    assert failed
+    assert text.startswith("LimitError: the arguments of demo.echo are larger than 2000 bytes")
+    assert "HINT: pass less data in one call" in text
+    assert meta["calls"] == []
+
+
+@ISOLATION
+async def test_an_endless_wait_lasts_as_long_as_the_chain(tmp_path: Path, isolation: str) -> None:
+    async with running_app(tmp_path, sandbox={"isolation": isolation}) as app:
+        text, failed, _ = await answer(app, "return Promise.race([demo.echo({ n: 1 }), sleep(Infinity)])")
+        assert (text.splitlines()[0], failed) == ('{"n":1}', False)
+        text, failed, _ = await answer(app, "await sleep(1e300)", timeout=300)
+        assert text.startswith("ChainTimeout: the chain did not end within its timeout of 300 ms")
+
+
+async def test_thousands_of_calls_issued_together_leave_the_event_loop_to_others(tmp_path: Path) -> None:
+    turns = 0
+    served: Counter[int] = Counter()
+
+    def discovery(_name: str, _arguments: Json) -> Any:
+        served[turns] += 1
+        return []
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with running_app(tmp_path) as app, anyio.create_task_group() as tasks:
+        app.chain.discovery = discovery
+        tasks.start_soon(others)
+        code = "const all = []; for (let i = 0; i < 2000; i++) all.push(gatemini.list_tools_meta({}));\n"
+        text, _, _ = await answer(app, code + "return (await Promise.all(all)).length")
+        tasks.cancel_scope.cancel()
+    assert text == "2000"
+    assert served.total() == 2000
+    assert max(served.values()) <= STARTED_AT_ONCE
