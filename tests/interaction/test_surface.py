@@ -2,12 +2,14 @@
 
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import ResourceTemplateReference
 
 from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, text_of
 
@@ -56,6 +58,83 @@ async def test_the_first_call_may_name_a_tool_alone_though_nothing_is_listed_yet
         assert await chain_value(client, '{"tool": "add", "arguments": {"a": 1, "b": 2}}') == {"sum": 3}
 
 
+async def _searched_in_a_chain(client: Client) -> Any:
+    return await chain_value(client, "return await gatemini.search_tools({ task_description: 'add' })")
+
+
+async def _interfaces_in_a_chain(client: Client) -> Any:
+    return [
+        await chain_value(client, "return __getToolInterface('add')"),
+        await chain_value(client, "const all = __interfaces; return all.demo.add"),
+    ]
+
+
+async def _described_without_a_guest(client: Client) -> Any:
+    return await chain_value(client, "__getToolInterface('add')")
+
+
+async def _read(client: Client) -> Any:
+    return (await client.read_resource("gatemini://tools")).contents
+
+
+async def _prompted(client: Client) -> Any:
+    return (await client.get_prompt("find_tool", {"task": "add two numbers"})).messages
+
+
+async def _completed(client: Client) -> Any:
+    reference = ResourceTemplateReference(type="ref/resource", uri="gatemini://tool/{tool_name}")
+    return (await client.complete(reference, {"name": "tool_name", "value": "ad"})).completion.values
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        _searched_in_a_chain, _interfaces_in_a_chain, _described_without_a_guest, _read, _prompted, _completed,
+    ],
+)  # fmt: skip
+async def test_whoever_looks_for_tools_first_waits_for_a_backend_that_has_not_listed_any(
+    look: Callable[[Client], Awaitable[Any]], tmp_path: Path
+) -> None:
+    async with gateway(tmp_path, {"demo": {**SLOW_TO_LIST}}) as client:
+        assert "demo.add" in str(await look(client))
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("return await search_tools({ task_description: 'add' })", "write `await gatemini.search_tools("),
+        ("return await tool_info({ tool_name: 'demo.add' })", "write `await gatemini.tool_info("),
+        ("return await callTool('demo.add', { a: 1, b: 2 })", "write `await backend.tool({…})`"),
+        ("return await call_tool_chain({ code: 'return 1' })", "this is the chain"),
+    ],
+)
+async def test_a_chain_that_calls_a_meta_tool_reads_how_it_is_spelled_there(
+    client: Client, code: str, hint: str
+) -> None:
+    assert f"HINT: {hint}" in text_of(await run_chain(client, code)).replace("inside a chain ", "")
+
+
+async def test_tool_info_of_a_meta_tool_says_whose_it_is(client: Client) -> None:
+    told = text_of(await client.call_tool("tool_info", {"tool_name": "search_tools"}))
+    assert "HINT: search_tools is a tool of this gateway itself" in told
+
+
+async def test_a_call_that_its_client_has_parsed_already_is_taken(client: Client) -> None:
+    call = {"tool": "demo.add", "arguments": {"a": 1, "b": 2}}
+    one = await client.call_tool("call_tool_chain", {"code": call})
+    many = await client.call_tool("call_tool_chain", {"code": [call]})
+    assert json.loads(text_of(one)) == {"sum": 3}
+    assert json.loads(text_of(many)) == [{"ok": True, "value": {"sum": 3}}]
+
+
+async def test_a_registration_that_failed_promises_no_restart(client: Client) -> None:
+    template = {"name": "nobody", "url": "http://127.0.0.1:9/"}
+    told = text_of(await client.call_tool("register_manual", {"manual_call_template": template}))
+    assert "cannot be reached" in told
+    assert "check that the server runs" in told
+    assert "starts it again" not in told
+
+
 async def test_backends_that_do_not_run_are_named_where_a_tool_is_looked_for(tmp_path: Path) -> None:
     backends = {
         **DEMO,
@@ -80,6 +159,10 @@ async def test_backends_that_do_not_run_are_named_where_a_tool_is_looked_for(tmp
                 refused = await client.call_tool(name, {"tool_name": tool})
                 assert refused.is_error
                 assert f"HINT: {tool.partition('.')[0]} is not running: {why}" in text_of(refused)
+        inside = await run_chain(client, "return await gatemini.tool_info({ tool_name: 'gone.x' })")
+        assert "HINT: gone is not running: command not found" in text_of(inside)
+        with pytest.raises(MCPError, match="gone is stopped: command not found"):
+            await client.read_resource("gatemini://types/gone")
         missing = await run_chain(client, '{"tool": "frobnicate"}')
         assert "Not running, tools unknown: off, gone" in text_of(missing)
 

@@ -129,7 +129,9 @@ class Manager:
             if not backend.tools:
                 raise BackendStopped(f"{config.name} lists no tools{stderr_text(backend.stderr_tail())}")
             return list(backend.tools.values())
-        except BaseException:
+        except BaseException as exc:
+            if isinstance(exc, BackendStopped) and backend.error is not None:
+                exc.hint = backend.error.hint  # without "a call starts it again": nothing of it stays
             with anyio.move_on_after(config.shutdown_grace_period + STOP_MARGIN_SECONDS, shield=True):
                 await self.remove(config.name)
             raise

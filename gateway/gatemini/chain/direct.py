@@ -19,7 +19,6 @@ from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json, Tool
-from gatemini.unlisted import FIRST_LISTING_SECONDS
 
 
 async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> ChainValue:
@@ -67,8 +66,9 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
     return ChainValue(dumps(answers), "json", list(dict.fromkeys(notes)))
 
 
-def describe(plan: Describe, services: ChainServices) -> ChainValue:
+async def describe(plan: Describe, invoker: Invoker, services: ChainServices) -> ChainValue:
     """`__getToolInterface("name")` and `__interfaces`, as the sandbox would answer them."""
+    await services.listed(invoker.time)
     value = interface_of(plan.name or "", services) if plan.kind == "interface" else all_interfaces(services)
     return ChainValue(dumps(value), "json", [])
 
@@ -122,7 +122,7 @@ async def _resolved(name: str, invoker: Invoker, services: ChainServices) -> Too
     try:
         return services.registry.resolve(name)
     except ToolNotFound:
-        missing = await services.unlisted(min(FIRST_LISTING_SECONDS, invoker.time.left()), live=True)
+        missing = await services.listed(invoker.time, live=True)
     try:
         return services.registry.resolve(name)
     except ToolNotFound as exc:

@@ -145,7 +145,7 @@ async def _execute(
     plan = parse(cleaned.code, services.is_backend)
     chain.tier = plan.tier
     if isinstance(plan, Describe):
-        return describe(plan, services)
+        return await describe(plan, chain.invoker, services)
     if not isinstance(plan, JsonCall | SingleCall | JsonBatch):
         check_size(cleaned.code, services.config.max_code_bytes)
         check_nesting(cleaned.code)

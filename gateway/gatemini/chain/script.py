@@ -29,7 +29,7 @@ from gatemini.chain.names import WATCHED, absent_names
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
-from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused
+from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
 from gatemini.types.identifiers import COMPOSITE_BACKEND
@@ -117,6 +117,8 @@ async def run_script(
         identifiers = {identifier: name for identifier, name in trace.start.backends if name}
     program = await _prepare(code, tuple(identifiers), invoker.time)
     if trace.start is None:
+        if program.needs_catalog or program.needs_interfaces or program.interface_literals:
+            await services.listed(invoker.time)
         trace.start = _start(program, services, identifiers, ambiguous, args)
     run = ScriptRun(program, Failed.placeholder(), _rounded(program))
     guest = services.sandbox.session(
@@ -329,7 +331,12 @@ class _Conversation:
             return await self._invoker.read_resource(entry, call.backend, str(call.arguments))
         if call.kind == "gatemini":
             arguments = call.arguments if isinstance(call.arguments, dict) else {}
-            return Outcome(True, self._services.discovery(call.tool, arguments))
+            missing = await self._services.listed(self._invoker.time)
+            try:
+                return Outcome(True, self._services.discovery(call.tool, arguments))
+            except ToolNotFound as exc:
+                missing.explain(exc, str(arguments.get("tool_name", "")))
+                raise
         return await answer_results_call(call.tool, call.arguments, self._results)
 
 

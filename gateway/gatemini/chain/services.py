@@ -13,12 +13,13 @@ from typing import Protocol
 import anyio
 
 from gatemini.backends.base import NOBODY, Caller
+from gatemini.chain.deadline import ChainTime
 from gatemini.config.schema import CompositeTool, SandboxConfig
 from gatemini.model import CallOutcome, Json
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.types.identifiers import backend_identifiers
-from gatemini.unlisted import Look, none_unlisted
+from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
 from gatemini_sandbox import Sandbox
 
 Progress = Callable[[float, float | None, str | None], None]
@@ -73,12 +74,17 @@ class ChainServices:
     guests: anyio.CapacityLimiter
     discovery: Discovery
     unlisted: Look = none_unlisted
+    """Asked before a chain is told what tools there are: at the start many backends have not said so yet."""
     composites: Mapping[str, CompositeTool] = field(default_factory=dict)
     """Composite tools by name; replaced as a whole when the configuration changes."""
 
     def lend_place(self, lent: bool) -> None:
         """A chain that waits for the user gives its place among the running guests to another."""
         self.guests.total_tokens += 1 if lent else -1
+
+    async def listed(self, chain_time: ChainTime, *, live: bool = False) -> Unlisted:
+        """Wait a moment, within the chain's time, for backends that have not listed their tools."""
+        return await self.unlisted(max(0.0, min(FIRST_LISTING_SECONDS, chain_time.left())), live=live)
 
     def backend_names(self) -> list[str]:
         """Every name a chain may say before the dot: backends, and the namespaces they set."""

@@ -76,6 +76,8 @@ def _value(tool: str, name: str, value: Any, schema: Json, notes: list[str]) -> 
     made: Any = None
     if kind == "string":
         made = value if isinstance(value, str) else None
+        if name == "code" and isinstance(value, dict | list):
+            made = json.dumps(value)  # a JSON call that its client has parsed already
     elif kind == "boolean":
         made = value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
     elif kind == "integer":

@@ -73,10 +73,12 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         return types.ListPromptsResult.model_validate({"prompts": surface.list_prompts()})
 
     async def get_prompt(context: Context, params: types.GetPromptRequestParams) -> Any:
+        await surface.listed()
         answer = _or_invalid(lambda: surface.get_prompt(params.name, dict(params.arguments or {})))
         return types.GetPromptResult.model_validate(answer)
 
     async def complete(context: Context, params: types.CompleteRequestParams) -> Any:
+        await surface.listed()
         values, total = surface.complete(params.argument.name, params.argument.value)
         completion = {"values": values, "total": total, "hasMore": total > len(values)}
         return types.CompleteResult.model_validate({"completion": completion})

@@ -31,6 +31,8 @@ SCHEME = "gatemini://"
 RESULT = "result"
 OWN_RECORDS = ("stats", "recent", "health")
 """Kinds that tell of the gateway itself; reading them is not counted, or looking would change what is looked at."""
+OF_TOOLS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
+"""Kinds that tell of tools: worth a moment's wait while backends have not listed theirs."""
 RECENT = 50
 MAX_RECENT = 500
 MAX_COMPLETIONS = 100
@@ -385,7 +387,7 @@ def _tool(view: View, rest: str) -> tuple[str, str]:
     try:
         return JSON_TYPE, _json(tool_info(view.registry, {"tool_name": name, "detail": "full"}))
     except (ToolNotFound, AmbiguousTool) as error:
-        raise ResourceNotFound(error.message + (f" {error.hint}" if error.hint else "")) from error
+        raise ResourceNotFound(error.message + (f". {error.hint}" if error.hint else "")) from error
 
 
 def _backend(view: View, rest: str) -> tuple[str, str]:
@@ -433,7 +435,11 @@ def _types(view: View, rest: str) -> tuple[str, str]:
     name = unquote(rest)
     tools = view.registry.backend_tools(name)
     if not tools:
-        raise _missing(f"{SCHEME}types/{rest}", f"backends with tools: {_listed(view.registry.backends())}")
+        down = next((s for s in view.statuses if s.name == name and s.error), None)
+        known = f"backends with tools: {_listed(view.registry.backends()) or 'none'}"
+        raise _missing(
+            f"{SCHEME}types/{rest}", f"{name} is {down.state}: {visible(down.error or '')}" if down else known
+        )
     return TYPESCRIPT, backend_declarations(tools)
 
 

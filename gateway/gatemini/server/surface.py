@@ -24,6 +24,7 @@ from gatemini.server.instructions import instructions
 from gatemini.server.parking import Parking
 from gatemini.server.prompts import PROMPTS, get_prompt
 from gatemini.server.resources import (
+    OF_TOOLS,
     OWN_RECORDS,
     RESULT,
     SCHEME,
@@ -37,6 +38,7 @@ from gatemini.server.resources import (
 )
 from gatemini.server.session import Session
 from gatemini.server.tools import MetaTools
+from gatemini.unlisted import FIRST_LISTING_SECONDS
 
 
 class Surface:
@@ -106,6 +108,8 @@ class Surface:
     async def read_resource(self, uri: str) -> tuple[str, str]:
         """(MIME type, text), counted as an answer; raises ResourceNotFound or ResultGone."""
         kind, _ = split_address(uri)
+        if kind in OF_TOOLS:
+            await self.listed()
         view = self._view(self.session)
         if kind == RESULT:  # the first look at a large one reads all of it
             mime, text = await anyio.to_thread.run_sync(read_resource, view, uri)
@@ -115,6 +119,10 @@ class Surface:
         if kind not in OWN_RECORDS:
             self._tools.count_answer(f"{SCHEME}{kind}", len(encode(text)), self.session)
         return mime, text
+
+    async def listed(self) -> None:
+        """Wait a moment for backends that have not listed their tools: an answer without them would mislead."""
+        await self._tools.chain.unlisted(FIRST_LISTING_SECONDS)
 
     def list_prompts(self) -> list[Json]:
         return PROMPTS

@@ -43,6 +43,8 @@ from gatemini.unlisted import FIRST_LISTING_SECONDS
 
 logger = logging.getLogger(__name__)
 
+META_TOOLS = (*DISCOVERY_TOOLS, CALL_TOOL_CHAIN, REGISTER_MANUAL, DEREGISTER_MANUAL)
+
 
 @dataclass(slots=True)
 class MetaTools:
@@ -108,10 +110,9 @@ class MetaTools:
             return _json_result(await self.registration.register(arguments, client.caller)), 0
         if name == DEREGISTER_MANUAL:
             return _json_result(await self.registration.deregister(arguments)), 0
-        known = (*DISCOVERY_TOOLS, CALL_TOOL_CHAIN, REGISTER_MANUAL, DEREGISTER_MANUAL)
         raise InvalidRequest(
             f"there is no tool '{shorten(visible(name), 80)}' here",
-            hint=f"the tools are {', '.join(known)}; backend tools are called inside call_tool_chain",
+            hint=f"the tools are {', '.join(META_TOOLS)}; backend tools are called inside call_tool_chain",
         )
 
     async def discover(self, name: str, arguments: Any, room: int) -> Json:
@@ -120,7 +121,11 @@ class MetaTools:
         try:
             found = await self.catalog.answer(name, arguments, room)
         except ToolNotFound as exc:
-            missing.explain(exc, str(read_arguments(name, arguments)[0]["tool_name"]))
+            asked = str(read_arguments(name, arguments)[0]["tool_name"])
+            if asked in META_TOOLS:
+                exc.hint = f"{asked} is a tool of this gateway itself: call it as your tool list says"
+            else:
+                missing.explain(exc, asked)
             raise
         # What one tool takes is whole without the others.
         note = missing.note() if name in (SEARCH_TOOLS, LIST_TOOLS_META) else ""
