@@ -171,7 +171,7 @@
     // An async iterator over pieces of a large result, so that code need not hold all of it at once.
     const rows = (options && options.rows) || 1000;
     const chunk = sender("results", "", "chunk", false, "results.chunks");
-    let offset = 0, ended = false;
+    let offset = (options && options.offset) || 0, ended = false;
     const next = async () => {
       if (ended) return { value: undefined, done: true };
       const piece = await chunk(handle, { offset, rows });

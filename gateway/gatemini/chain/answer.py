@@ -6,6 +6,7 @@ to say. Pure but for the result store. Above: run.py. Below: output/pipeline.py,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,8 +31,11 @@ IMAGES_LOOKED_FOR = 64
 ON_THE_LOOP = 256 * 1024
 """Characters up to which an answer is reduced on the event loop; larger ones in a worker thread."""
 
-MARKER = '"ref":"'
-"""What the text of a value that holds an image descriptor contains: a cheap test before parsing."""
+HANDLE = re.compile(r"res_[0-9a-f]{8}")
+"""Other people's `ref`s are other people's data."""
+
+MARKER = re.compile(r'"ref":"res_[0-9a-f]{8}"')
+"""What the text of a value that holds an image descriptor contains: a cheap test before parsing all of it."""
 
 
 @dataclass(slots=True)
@@ -117,7 +121,7 @@ def console_block(lines: Sequence[str], dropped: int, budget: int) -> str:
 
 def _media_blocks(value: ChainValue, store: ResultStore, notes: list[str]) -> tuple[list[Json], bool]:
     """Image and audio values of the answer as MCP blocks; True when the value is nothing but one of them."""
-    if value.kind != "json" or MARKER not in value.text:
+    if value.kind != "json" or not MARKER.search(value.text):
         return [], False
     try:
         parsed = orjson.loads(value.text)
@@ -128,8 +132,14 @@ def _media_blocks(value: ChainValue, store: ResultStore, notes: list[str]) -> tu
     blocks: list[Json] = []
     left = IMAGE_BYTES_IN_ANSWER
     for item in found:
-        size = int(item.get("bytes") or 0)
-        ref = str(item["ref"])
+        ref = item["ref"]
+        # The descriptor went through the code: what it says of itself proves nothing.
+        size, mime = store.blob_facts(ref) or (0, "")
+        if not mime.startswith(f"{item['type']}/"):
+            notes.append(
+                f"{ref}: no {item['type']} is kept under this ref in this session; call the tool again"
+            )
+            continue
         if size > left:
             notes.append(f"{item['type']} of {size:,} bytes not shown (over the limit of an answer): {ref}")
             continue
@@ -139,7 +149,7 @@ def _media_blocks(value: ChainValue, store: ResultStore, notes: list[str]) -> tu
             notes.append(exc.message)
             continue
         left -= size
-        blocks.append({"type": item["type"], "data": data, "mimeType": item.get("mimeType") or "image/png"})
+        blocks.append({"type": item["type"], "data": data, "mimeType": mime})
     return blocks, bool(blocks) and parsed is (found[0] if found else None)
 
 
@@ -148,7 +158,8 @@ def _collect_media(value: Any, found: list[Json]) -> None:
     while stack and len(found) < IMAGES_LOOKED_FOR:
         current = stack.pop()
         if isinstance(current, dict):
-            if current.get("type") in ("image", "audio") and isinstance(current.get("ref"), str):
+            ref = current.get("ref")
+            if current.get("type") in ("image", "audio") and isinstance(ref, str) and HANDLE.fullmatch(ref):
                 found.append(current)
             else:
                 stack.extend(reversed(list(current.values())))

@@ -26,6 +26,7 @@ from gatemini.output import arrays
 from gatemini.output.jsontext import decode, dump, encode, parse
 from gatemini.output.rows import RowIndex, index_rows
 from gatemini.output.spill import SpillFolder
+from gatemini.types.wording import shorten
 
 MEMORY_BYTES = 256 << 20
 DISK_BYTES = 2 << 30
@@ -36,6 +37,8 @@ CHUNK_ROWS = 1000
 PAGE_CHARS = 20_000
 """A page of `read` stops before the row that would go beyond; a single longer row is clipped."""
 LABEL_CHARS = 120
+HANDLE_CHARS = 60
+"""Of what was given for a handle, what an error repeats."""
 READ_ON = (
     "read on with gatemini://result/{handle}/{{offset}}, or in a chain: results.rows(handle, {{offset, limit}}) "
     "for up to 40 rows, results.load(handle) to filter, join or aggregate all of it"
@@ -243,6 +246,13 @@ class ResultStore:
                 raise InvalidRequest(f"{ref} holds {entry.kind}, no binary data: use results.load(handle)")
             return b64.b64encode(self._bytes(entry)).decode(), entry.mime
 
+    def blob_facts(self, ref: str) -> tuple[int, str] | None:
+        """(bytes, MIME type) of what `save_blob` kept under this handle; None where it is none of it, or gone."""
+        with self._lock:
+            self._sweep()
+            entry = self._entries.get(ref)
+            return (entry.size, entry.mime) if entry is not None and entry.kind == "blob" else None
+
     def base64(self, ref: str) -> str:
         return self.blob(ref)[0]
 
@@ -321,7 +331,7 @@ class ResultStore:
         entry = self._entries.get(handle)
         if entry is None:
             raise ResultGone(
-                f"{handle} does not exist in this session (expired, dropped, or from before a restart): "
+                f"{shorten(handle, HANDLE_CHARS)} does not exist in this session (expired, dropped, or from before a restart): "
                 "run the call again"
             )
         entry.used = self._clock()
