@@ -4,8 +4,8 @@
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
 // Above: user code. Below: values.js (references taken at boot, see its rules), encode.js, backends.js,
-// console.js, shims.js.
-(function (values, encoding, backends, terminal, shims, protocol) {
+// console.js, shims.js, locale.js.
+(function (values, encoding, backends, terminal, shims, locale, protocol) {
   "use strict";
   const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet } = values;
   const { encode, conversionNote } = encoding;
@@ -376,6 +376,7 @@
     expose(globalThis, "clearImmediate", dropTimer);
     expose(globalThis, "sleep", sleep);
     shims.install(globalThis);
+    locale.install(note);
   }
 
   function begin(start) {

@@ -290,10 +290,11 @@ def _load_runtime(api: Api, limits: Limits) -> tuple[dict[str, int], int]:
     values = api.call(script("values.js"))
     encoding = api.call(script("encode.js"), again(values))
     shims = api.call(script("shims.js"), again(values))
+    locale = api.call(script("locale.js"), again(values))
     protocol = api.parse(json.dumps({**PROTOCOL, "console": _console_protocol(limits)}).encode())
     terminal = api.call(script("console.js"), again(values), again(protocol))
     bridge = api.call(
-        script("prelude.js"), values, encoding, script("backends.js"), terminal, shims, protocol
+        script("prelude.js"), values, encoding, script("backends.js"), terminal, shims, locale, protocol
     )
     functions = {name: api.item(bridge, index) for index, name in enumerate(FUNCTIONS)}
     console = api.machine.call32("JS_GetArrayBuffer", api.context, api.allocate(4), functions["console"])

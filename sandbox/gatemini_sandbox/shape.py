@@ -198,9 +198,7 @@ class Shaper:
         trailing = _expression(last)
         if self._default is not None and not self._called_at_top(statements, self._default):
             shape.kind = "module"
-            if self._default_class:
-                shape.declared_never_called = self._default  # a class is neither a value nor called
-            else:
+            if not self._default_class:  # a class is neither a value nor called
                 shape.suffix = f"\nreturn {_called(self._default)};"
             return
         if self._is_commonjs(statements):

@@ -26,6 +26,7 @@ CODE = "const md = 'x';\nreturn md.length;\n"
         ("````ts\n" + CODE + "````", 2),
         ("~~~\n" + CODE + "~~~", 2),
         ("~~~ts\n" + CODE + "~~~~", 2),
+        ("```ts\u00a0\n" + CODE + "\u00a0```\u00a0\u3000", 2),
         ("```ts\n" + CODE, 2),
         (CODE + "```\n", 1),
         ("Here is the script:\n\n```ts\n" + CODE + "```\nThis returns a length.", 4),

@@ -193,6 +193,46 @@ async def test_what_is_not_there_is_undefined_so_that_code_can_ask_for_it(run, n
     assert (error.name, error.message, error.hint) == ("ReferenceError", f"{name} is not defined", None)
 
 
+@pytest.mark.parametrize(
+    ("words", "options", "order"),
+    [
+        (["b", "C", "a", "B", "A"], "", ["a", "A", "b", "B", "C"]),
+        (
+            ["zebra", "Äpfel", "résumé", "resume", "Résumé"],
+            "",
+            ["Äpfel", "resume", "résumé", "Résumé", "zebra"],
+        ),
+        (["item10", "item2", "Item1"], "", ["Item1", "item10", "item2"]),
+        (["item10", "item2", "Item1"], ", undefined, { numeric: true }", ["Item1", "item2", "item10"]),
+        (["v1.10", "v1.9", "v01.9"], ", 'en-u-kn-true'", ["v1.9", "v01.9", "v1.10"]),
+        (["ab", "a-b", "a b", "_x", "1", ""], "", ["", "_x", "1", "a b", "a-b", "ab"]),
+        (["日本", "ñ", "o", "n", "é", "e"], "", ["e", "é", "n", "ñ", "o", "日本"]),
+    ],
+)
+async def test_words_are_put_in_the_order_people_expect(run, words, options, order):
+    # What Node gives with its full ICU.
+    assert await run.value(f"return {words}.sort((a, b) => a.localeCompare(b{options}))") == order
+
+
+async def test_words_compare_as_closely_as_they_are_asked_to(run):
+    pairs = "[['a', 'A'], ['a', 'á'], ['a', 'b'], ['é', 'e\u0301']]"
+    told = {
+        "base": [0, 0, -1, 0],
+        "accent": [0, -1, -1, 0],
+        "case": [-1, 0, -1, 0],
+        "variant": [-1, -1, -1, 0],
+    }
+    for sensitivity, expected in told.items():
+        code = f"return {pairs}.map(([a, b]) => a.localeCompare(b, undefined, {{ sensitivity: '{sensitivity}' }}))"
+        assert await run.value(code) == expected, sensitivity
+
+
+async def test_a_locale_that_makes_no_difference_is_told(run):
+    end = await run("return [(1234.5).toLocaleString('de-DE'), new Date(0).toLocaleDateString('de-DE')]")
+    assert [note.partition(" took")[0] for note in end.notes] == ["toLocaleString", "toLocaleDateString"]
+    assert (await run("return [(5).toLocaleString(), new Date(0).toLocaleString()]")).notes == []
+
+
 ABSENT = {"fetch": "there is no network here", "import": "there are no modules"}
 
 

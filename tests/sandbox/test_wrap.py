@@ -268,6 +268,11 @@ def test_whole_numbers_that_javascript_rounds_are_known(code, rounded):
     assert list(prepare(code).rounded) == rounded
 
 
+@pytest.mark.parametrize("code", ["export default class { run() {} }", "export default class Runner {}"])
+def test_a_class_by_default_is_neither_called_nor_told_to_be(code):
+    assert prepare(code).declared_never_called is None
+
+
 def test_interfaces_by_literal_name_bring_in_only_those():
     program = prepare("return [__getToolInterface('demo.echo'), __getToolInterface(`add`)]")
     assert program.interface_literals == {"demo.echo", "add"}

@@ -27,7 +27,7 @@ _TYPESCRIPT_PRAGMAS: Final = ("ts-nocheck", "ts-check", "ts-ignore", "ts-expect-
 """Comments of the same look that belong to TypeScript and steer nothing here."""
 
 _LINES = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
-_FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^\r\n]*)")
+_FENCE = re.compile(r"[^\S\r\n]*(?P<mark>`{3,}|~{3,})[^\S\r\n]*(?P<info>[^\r\n]*?)[^\S\r\n]*")
 _TRAILING_FENCE = re.compile(
     r"[^\r\n`]*[^\s`]:?[ \t]*(?:`{3,}|~{3,})[ \t]*(?:tsx?|typescript|jsx?|javascript|json)?[ \t]*"
 )
@@ -191,7 +191,7 @@ def _closing(text: str, body: int, mark: str) -> _Line | None:
 
 
 def _closes(line: str, mark: str) -> bool:
-    bare = line.strip(" \t")
+    bare = line.strip()
     return len(bare) >= len(mark) and bare == mark[0] * len(bare)
 
 
