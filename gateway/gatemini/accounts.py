@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.liveness import same_process, start_time
 from gatemini.model import Json
+from gatemini.own_files import read_own
 
 VERSION = 1
 FILES_KEPT = 20
@@ -137,9 +138,7 @@ def read_accounts(folder: Path) -> list[Account]:
         return []
     for path in paths:
         try:
-            if path.stat().st_size > MAX_BYTES:
-                continue
-            account = Account.model_validate(orjson.loads(path.read_bytes()))
+            account = Account.model_validate(orjson.loads(read_own(path, MAX_BYTES)))
         except (OSError, ValueError, ValidationError, RecursionError):
             continue  # removed meanwhile, or not ours
         if account.version == VERSION:

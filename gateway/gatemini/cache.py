@@ -23,6 +23,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.model import Json, Tool
+from gatemini.own_files import NotOurs, read_own
 
 VERSION = 1
 SAVE_EVERY_SECONDS = 5.0
@@ -89,7 +90,7 @@ class Cache:
     def __init__(self, path: Path | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path or default_path()
         self.problem: str | None = None
-        """Why the last load started cold although there was a file; for `doctor`."""
+        """Why the last load started cold although there was a file; for its owner (`App.problems`)."""
         self._clock = clock
         self._file = _File(version=VERSION)
         self._lists: dict[str, tuple[str, list[Tool]]] = {}
@@ -102,18 +103,17 @@ class Cache:
     # ---------------------------------------------------------------------------------------- the file
 
     def load(self) -> None:
-        """Never raises for what the file holds: a bad one is moved to `<name>.bad` with a warning."""
+        """Never raises for what the file holds: a bad one is moved to `<name>.bad`, and `problem` says so."""
         self.problem = None
         try:
-            size = self.path.stat().st_size
-            data = self.path.read_bytes() if size <= MAX_BYTES else b""
+            data = read_own(self.path, MAX_BYTES)
         except FileNotFoundError:
             return
-        except OSError as error:
-            self._start_cold(f"cannot be read: {error.strerror or error}", set_aside=self.path.is_dir())
+        except NotOurs as error:
+            self._start_cold(str(error), set_aside=True)
             return
-        if size > MAX_BYTES:
-            self._start_cold(f"has {size} bytes, more than {MAX_BYTES}", set_aside=True)
+        except OSError as error:
+            self._start_cold(f"cannot be read: {error.strerror or error}", set_aside=False)
             return
         try:
             found = orjson.loads(data)
@@ -139,7 +139,7 @@ class Cache:
                 self.problem += f"; set aside as {aside.name}"
             except OSError as error:
                 self.problem += f"; it could not be set aside: {error.strerror or error}"
-        logger.warning("%s; starting without it", self.problem)
+        self.problem += "; starting without it"
 
     @property
     def due(self) -> bool:

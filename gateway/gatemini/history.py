@@ -26,6 +26,8 @@ WAITING = 1_000
 """Events not written yet; the oldest go where the disk is slower than the user."""
 SESSIONS = 1_000
 """Sessions whose last search is remembered."""
+NEVER_WAIT = getattr(os, "O_NONBLOCK", 0)
+"""A pipe in the file's place is an error, where nobody reads it; without this, opening it waits for a reader."""
 MAX_BYTES = 1 << 20
 """Of the file; beyond it the older half goes."""
 
@@ -72,7 +74,8 @@ class SearchHistory:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # One write at the end of the file: lines of several gateways do not mix.
-            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NEVER_WAIT
+            handle = os.open(self._path, flags, 0o600)
             try:
                 os.write(handle, b"".join(lines))
                 size = os.fstat(handle).st_size

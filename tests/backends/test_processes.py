@@ -17,7 +17,8 @@ import orjson
 import psutil
 import pytest
 
-from fixtures.backend_bench import Bench, odd_config, running_bench
+from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
+from gatemini.backends import watchdog
 from gatemini.backends.children import Children
 from gatemini.config.schema import BackendConfig
 from gatemini.liveness import start_time
@@ -188,6 +189,43 @@ async def test_a_sweep_ends_what_an_earlier_gateway_recorded_and_only_that(tmp_p
     finally:
         reused.kill()
         reused.wait()
+
+
+async def test_a_sweep_takes_no_ordinary_limit_of_a_damaged_record_for_a_mark(tmp_path: Path) -> None:
+    # A mark is the value of a limit: a low one would be found in processes that have nothing to do with it.
+    def sleeper() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sh", "-c", "ulimit -S -n 241; exec sleep 600"], start_new_session=True)
+
+    limited = sleeper()
+    try:
+        await Bench.until_true(lambda: psutil.Process(limited.pid).name() == "sleep")
+        groups = {str(2**22 + 2): {"created": 5.0, "mark": 241}}
+        record = {"gateway": 2**22 + 1, "started": 5.0, "groups": groups}
+        (tmp_path / "children-7.json").write_bytes(orjson.dumps(record))
+        assert Children(tmp_path).sweep() == 0
+        assert limited.poll() is None
+    finally:
+        limited.kill()
+        limited.wait()
+
+
+@pytest.mark.parametrize("number", [0, 1, -1])
+async def test_a_sweep_never_signals_a_group_that_no_child_can_lead(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []  # killing group 0 for real would end the test run
+    monkeypatch.setattr(watchdog, "kill_group", lambda pid, *_rest, **_named: bool(told.append(pid)))
+    groups = {str(number): {"created": 0, "mark": 0}}
+    record = {"gateway": 2**22 + 1, "started": 5.0, "groups": groups}
+    (tmp_path / "children-7.json").write_bytes(orjson.dumps(record))
+    assert Children(tmp_path).sweep() == 0
+    assert told == []
+
+
+async def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "children-7.json")
+    with anyio.fail_after(TEST_SECONDS):
+        assert await anyio.to_thread.run_sync(Children(tmp_path).sweep, abandon_on_cancel=True) == 0
 
 
 async def test_records_follow_the_children_that_run(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from gatemini.cache import Cache, config_hash, text_hash
 from gatemini.config.schema import BackendConfig
 from gatemini.model import Tool
+
+LOAD_SECONDS = 10.0
+"""Longer than any load takes; one that waits for a pipe never ends."""
 
 TOOL = Tool(
     "demo", "echo", "Says it again.", {"type": "object", "properties": {"x": {}}}, tags=("t",), repairs=("r",)
@@ -110,27 +113,84 @@ GOOD = {"version": 1, "backends": {}, "embeddings": {}, "usage": {}}
         json.dumps({**GOOD, "embeddings": {"m": ["x"]}}).encode(),
     ],
 )
-def test_anything_else_in_the_file_is_set_aside_with_a_warning(
-    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_anything_else_in_the_file_is_set_aside_with_a_warning(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "cache.json"
     path.write_bytes(content)
     cache = Cache(path)
     cache.load()
     assert cache.problem is not None
-    assert "set aside as cache.json.bad" in caplog.text
+    assert "set aside as cache.json.bad; starting without it" in cache.problem
     assert (tmp_path / "cache.json.bad").read_bytes() == content
     assert not path.exists()
     cache.put_usage({"a.b": 1})
     assert cache.save()
 
 
-def test_a_directory_in_its_place_is_no_crash(tmp_path: Path) -> None:
+IN_ITS_PLACE: dict[str, Callable[[Path], None]] = {
+    "a directory": Path.mkdir,
+    "a pipe that nobody writes to": os.mkfifo,
+    "a device without an end": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("what", IN_ITS_PLACE)
+def test_what_is_no_file_is_set_aside_unread(tmp_path: Path, what: str) -> None:
     path = tmp_path / "cache.json"
-    path.mkdir()
+    IN_ITS_PLACE[what](path)
+    cache = Cache(path)
+    loading = threading.Thread(target=cache.load, daemon=True)
+    loading.start()
+    loading.join(LOAD_SECONDS)
+    assert not loading.is_alive()
+    assert cache.problem is not None
+    assert "is not a regular file; set aside as cache.json.bad" in cache.problem
+    cache.put_usage({"a.b": 1})
+    assert cache.save()
+    assert path.is_file()
+    assert not path.is_symlink()
+
+
+@pytest.mark.parametrize("target", ["nowhere", "cache.json"])
+def test_a_link_that_leads_nowhere_is_replaced_by_the_file(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "cache.json"
+    path.symlink_to(tmp_path / target)
     cache = Cache(path)
     cache.load()
-    assert cache.problem is not None
+    cache.put_usage({"a.b": 1})
+    assert cache.save()
+    assert not path.is_symlink()
+
+
+def paths_in(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where anything stands in a document."""
+    yield at
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from paths_in(inner, (*at, key))
+
+
+ODD_VALUES = [None, True, -1, 1e308, 2**64 - 1, "", "x" * 10_000, [], {}, [[]], {"a": {"b": [1]}}]
+
+
+def test_an_odd_value_anywhere_costs_at_most_the_content(tmp_path: Path) -> None:
+    path = tmp_path / "cache.json"
+    filled(path).save()
+    good = path.read_bytes()
+    for at in paths_in(orjson.loads(good)):
+        for odd in ODD_VALUES:
+            damaged: Any = {"whole": orjson.loads(good)}
+            where = damaged
+            for key in ("whole", *at)[:-1]:
+                where = where[key]
+            where[("whole", *at)[-1]] = odd
+            path.write_bytes(orjson.dumps(damaged["whole"]))
+            cache = Cache(path)
+            cache.load()
+            cache.tools("demo", "hash")
+            cache.era("demo", "hash")
+            cache.embeddings("model")
+            cache.put_usage({"a.b": 1})
+            assert cache.save(), (at, odd)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)

@@ -23,7 +23,9 @@ import anyio
 import orjson
 
 from gatemini.backends import watchdog
+from gatemini.backends.mark import MARK_FLOOR
 from gatemini.liveness import same_process, start_time
+from gatemini.own_files import read_own
 
 TERM_POLL_SECONDS = 0.02
 """Pause between two looks at whether a group that was told to end is gone."""
@@ -36,6 +38,9 @@ KILL_WAIT_SECONDS = 2.0
 
 WATCHDOG_EXIT_SECONDS = 3.0
 """How long the watchdog may take to end after its pipe was closed."""
+
+MAX_RECORD_BYTES = 1 << 20
+"""A larger record is not ours; a hundred children take about 10 KB."""
 
 START_GAP_SECONDS = 0.005
 """Pause before each start. Starting a process holds up the event loop for milliseconds; with thirty of them in a row,
@@ -136,14 +141,16 @@ class Children:
         swept = 0
         for path in self._dir.glob("children-*.json"):
             try:
-                record = orjson.loads(path.read_bytes())
+                record = orjson.loads(read_own(path, MAX_RECORD_BYTES))
                 owner, owner_started = int(record["gateway"]), float(record["started"])
                 groups = {int(p): (float(g["created"]), int(g["mark"])) for p, g in record["groups"].items()}
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
                 continue  # not ours to read, or half written by a gateway that is writing it now
             if same_process(owner, owner_started):
                 continue
             for pid, (created, mark) in groups.items():
+                if pid <= 1 or (mark and mark < MARK_FLOOR):
+                    continue  # a damaged record: these numbers stand for processes that are not ours
                 swept += watchdog.kill_group(pid, created, mark, grace=0.0)
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -136,9 +136,7 @@ def key_findings(gateway: App, backend: str) -> list[Finding]:
 def cache_finding(gateway: App) -> Finding:
     path = Path(gateway.cache.path)
     if gateway.cache.problem:
-        return Finding(
-            "cache", "warn", f"{path}: {gateway.cache.problem}", "nothing to do: it is written anew"
-        )
+        return Finding("cache", "warn", gateway.cache.problem, "nothing to do: it is written anew")
     folder = next((parent for parent in path.parents if parent.exists()), path.parent)
     if not os.access(folder, os.W_OK):
         return Finding(
