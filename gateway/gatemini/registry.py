@@ -165,11 +165,11 @@ class Registry:
             return tool
         owners = [t for t in self._bare.get(name, ()) if t.backend in self._live]
         owners = [t for t in owners if t.name == name] or owners  # an exact name before one shown so
-        if len(owners) > 1:
+        if len({t.qualified for t in owners}) > 1:
             raise _ambiguous(name, owners)
         if owners:
-            return owners[0]
-        target = self._exact(self._aliases.get(name, ""))
+            return _owner(owners)
+        target = self.alias(name)
         if target is not None:
             return target
         spelled = self._sanitised.get(name, ())
@@ -180,6 +180,15 @@ class Registry:
         if spelled:
             return spelled[0]
         raise self._not_found(name)
+
+    def alias(self, name: str) -> Tool | None:
+        """The tool that a configured alias names, whatever else is called so."""
+        return self._exact(self._aliases.get(name, ""))
+
+    def owns_name(self, tool: Tool) -> bool:
+        """Whether its qualified name means this very tool; where namespaces collide, only one of several."""
+        owner = self._exact(tool.qualified)
+        return owner is None or owner.backend == tool.backend
 
     def find(self, backend: str, spelled: str) -> Tool:
         """A tool of one backend (or namespace) by its exact name, else by its identifier if that is unique."""
@@ -294,7 +303,7 @@ class Registry:
             )
         owners = self._bare.get(bare if bare else name, [])
         if owners:
-            names = _listed([t.qualified for t in owners[:CLOSEST]])
+            names = _listed(list(dict.fromkeys(t.qualified for t in owners))[:CLOSEST])
             verb = "this is a tool of backend" if len(owners) == 1 else "this is a tool of backends"
             listed = _listed(sorted({t.backend for t in owners})[:CLOSEST])
             starting = "" if any(t.backend in self._live for t in owners) else " (still starting)"
@@ -365,7 +374,7 @@ def _take(index: dict[str, list[Tool]], key: str, tool: Tool) -> None:
 
 
 def _ambiguous(name: str, owners: Iterable[Tool]) -> AmbiguousTool:
-    names = sorted(t.qualified for t in owners)
+    names = sorted({t.qualified for t in owners})
     return AmbiguousTool(
         f"'{short_name(name)}' could mean several tools: {_listed(names[:_OWNERS])}{_more(len(names) - _OWNERS)}",
         hint="Use one of these full names"

@@ -122,7 +122,7 @@
       let backend = backendByName[name];
       if (backend === undefined) backend = backendByName[name] = makeBackend(name);
       define(all, name, { __proto__: null, value: backend, enumerable: true, writable: true, configurable: true });
-      expose(globalThis, identifier, backend);
+      if (identifier !== "") expose(globalThis, identifier, backend);
       if (!own.hasOwn(globalThis, name)) expose(globalThis, name, backend);
     }
     expose(globalThis, "__backends", all);

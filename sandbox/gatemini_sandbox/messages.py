@@ -32,7 +32,8 @@ Kind = Literal["tool", "resource", "gatemini", "results"]
 @dataclass(frozen=True, slots=True)
 class Start:
     """What a guest is told before it runs. `backends` are (global identifier, name) pairs; an identifier that
-    could be several comes with the name "" and its owners in `ambiguous`. `seed` is 32 bytes."""
+    could be several comes with the name "" and its owners in `ambiguous`; a backend that has no identifier of its
+    own comes with the identifier "". `seed` is 32 bytes."""
 
     backends: Sequence[tuple[str, str]]
     seed: bytes

@@ -114,7 +114,8 @@ async def run_script(
     trace = invoker.trace
     identifiers, ambiguous = services.identifiers()
     if trace.start is not None:
-        identifiers = {identifier: name for identifier, name in trace.start.backends if name}
+        told = trace.start.backends
+        identifiers = {identifier: name for identifier, name in told if identifier and name}
     program = await _prepare(code, tuple(identifiers), invoker.time)
     if trace.start is None:
         if program.needs_catalog or program.needs_interfaces or program.interface_literals:
@@ -412,7 +413,9 @@ def _start(
     ambiguous: Mapping[str, Sequence[str]],
     args: Any,
 ) -> Start:
-    pairs = [*identifiers.items(), *((name, "") for name in ambiguous)]
+    # A name whose identifier another one has is reached by brackets only.
+    unspoken = sorted(set(services.backend_names()) - set(identifiers.values()))
+    pairs = [*identifiers.items(), *((name, "") for name in ambiguous), *(("", name) for name in unspoken)]
     return Start(
         backends=pairs,
         ambiguous=ambiguous,

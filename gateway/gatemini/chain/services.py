@@ -95,8 +95,10 @@ class ChainServices:
         return backend_identifiers(self.backend_names())
 
     def owners(self, tool: str) -> list[str]:
-        """The qualified names of the tools with this bare name."""
-        return [found.qualified for found in self.registry.tools() if found.name == tool]
+        """The qualified names of the tools with this bare name, or of the one with this alias."""
+        found = [known.qualified for known in self.registry.tools() if known.name == tool]
+        target = self.registry.alias(tool)
+        return found or ([target.qualified] if target is not None else [])
 
     def is_backend(self, identifier: str) -> bool:
         """Whether a chain's global of this name is a backend."""

@@ -95,14 +95,15 @@ def search_tools(
     if tag is not None and tag not in index.tags():
         raise _unknown_tag(tag, index.tags())
     found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, query_vector=query_vector)
-    told: Json = {"total": found.total}
+    hits = [hit for hit in found.hits if registry.owns_name(hit.tool)]
+    told: Json = {"total": found.total - (len(found.hits) - len(hits))}
     if found.try_also:
         terms = {short_name(b): [visible(w) for w in words] for b, words in found.try_also.items()}
         kept = len(fit_names([f"{b}{words}" for b, words in terms.items()], room // 4))
         told["try_also"] = dict(list(terms.items())[:kept])
     if found.did_you_mean:
         told["did_you_mean"] = shorten(visible(found.did_you_mean), BRIEF_CHARS)
-    rows = [_row(registry, hit, brief=asked["brief"]) for hit in found.hits]
+    rows = [_row(registry, hit, brief=asked["brief"]) for hit in hits]
     fitting, cut = fit_rows(rows, room - size_of(told))
     if cut and not asked["brief"]:
         notes.append("long descriptions are cut; tool_info with detail full shows one whole")
