@@ -35,7 +35,7 @@ from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.spill import sweep_abandoned
 from gatemini.registry import Registry
-from gatemini.reload import watch_config
+from gatemini.reload import file_state, watch_config
 from gatemini.search.index import SearchIndex
 from gatemini.server.admission import Admission
 from gatemini.server.catalog import Catalog
@@ -164,6 +164,7 @@ class App:
         environ = dict(os.environ if environ is None else environ)
         load = functools.partial(load_config, config_path, environ=environ)
         loaded = await anyio.to_thread.run_sync(load)
+        seen = file_state(loaded.files)
         load = functools.partial(load, variables=loaded.variables)
         cache = Cache(loaded.config.cache_path)
         await anyio.to_thread.run_sync(cache.load)
@@ -181,7 +182,9 @@ class App:
             group.start_soon(app._keep_house)
             group.start_soon(app._sweep_results)
             if loaded.source is not None:
-                group.start_soon(watch_config, app._config_files, load, app.reconfigure, app._note_reload)
+                group.start_soon(
+                    watch_config, app._config_files, load, app.reconfigure, app._note_reload, seen
+                )
             try:
                 yield app
             finally:

@@ -26,25 +26,32 @@ LOOK_MS = 5000
 """The longest that a change stays unseen which no watch told of (network file systems, a change between two watches)."""
 
 
+State = dict[Path, tuple[int, int, int] | None]
+"""Files, and what each was like."""
+
+
 async def watch_config(
     files: Callable[[], frozenset[Path]],
     load: Callable[[], Loaded],
     apply: Callable[[Loaded], Awaitable[list[str]]],
     failed: Callable[[str | None], None],
+    seen: State,
 ) -> None:
     """Until cancelled: reload when one of `files` changes (asked anew after each reload).
 
     `load` blocks and runs in a worker thread; `apply` gives the names of backends it touched; `failed` gets
-    the text of a configuration that cannot be used, None once one is in force again.
+    the text of a configuration that cannot be used, None once one is in force again. `seen` is how the files were when
+    they were read: the start of a gateway takes its time.
     """
-    seen = _state(files())
     while True:
         watched = files()
-        folders = {path.parent for path in watched if path.parent.is_dir()}
-        if not folders:
-            return
-        await _one_change(folders, partial(_differ, watched, seen))
-        seen = _state(watched)
+        folders = _folders(watched)
+        differ = partial(_differ, watched, seen)
+        if not differ():  # else it changed while the gateway was busy starting or reloading
+            await _one_change(folders, lambda: differ() or _folders(watched) != folders)  # noqa: B023 - awaited here
+        if not differ():
+            continue  # a folder has come or gone, not what is in it
+        seen = file_state(watched)
         try:
             loaded = await anyio.to_thread.run_sync(load)
         except ConfigError as exc:
@@ -55,20 +62,24 @@ async def watch_config(
             logger.exception("the changed configuration could not be read")
             failed(f"it could not be read: {fault!r}")
             continue
-        seen = {**_state(loaded.files), **seen}
+        seen = {**file_state(loaded.files), **seen}
         touched = await apply(loaded)
         failed(None)
+        for problem in loaded.problems:
+            logger.warning("%s", problem)
         logger.info("configuration reloaded; backends touched: %s", ", ".join(touched) or "none")
 
 
-State = dict[Path, tuple[int, int, int] | None]
+def _folders(files: frozenset[Path]) -> set[Path]:
+    """The folder of each file, or the nearest above it that is there: it may be made again."""
+    return {next(folder for folder in path.absolute().parents if folder.is_dir()) for path in files}
 
 
 def _differ(files: frozenset[Path], seen: State) -> bool:
-    return any(now != seen.get(path) for path, now in _state(files).items())
+    return any(now != seen.get(path) for path, now in file_state(files).items())
 
 
-def _state(files: frozenset[Path]) -> State:
+def file_state(files: frozenset[Path]) -> State:
     """Which file each path leads to now, and when that was written; None where there is none."""
     state: State = {}
     for path in files:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from fixtures.direct import DEMO_SERVER, write_config
 from fixtures.running import DEMO, answer
 from gatemini.app import App
 from gatemini.cache import config_hash
+from gatemini.config.store import SecretStore
 
 pytestmark = pytest.mark.anyio
 
@@ -140,3 +142,56 @@ async def test_env_files_are_read_once(tmp_path: Path) -> None:
         await until(lambda: "new" in app.loaded.disabled)
         assert "LATER is not set" in app.loaded.disabled["new"]
         assert "old" in app.loaded.config.backends
+
+
+async def test_a_folder_that_was_deleted_and_made_again_is_watched(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "conf"
+    folder.mkdir(parents=True)
+    async with App.open(write_config(folder, DEMO), environ={}) as app:
+        assert await app.settled(20)
+        for name in ("second", "third"):
+            shutil.rmtree(tmp_path / "deep")
+            await until(lambda: "no such file" in "".join(app.problems()))
+            assert "demo" in app.registry.backends()
+            folder.mkdir(parents=True)
+            write_config(folder, {**DEMO, name: DEMO["demo"]})
+            await until(lambda name=name: name in app.registry.backends())
+            assert app.problems() == []
+
+
+async def test_files_that_backends_name_are_watched_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret, adapter, variables = (tmp_path / name for name in ("secret", "adapter.yaml", "own.env"))
+    secret.write_text("first-secret")
+    secret.chmod(0o600)
+    adapter.write_text("tools: {one: {command: [echo, x]}}")
+    variables.write_text("A=first-value\n")
+    client = {"mcpServers": {"web": {"command": "nope", "envFile": str(variables)}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(client))
+    backends = {
+        "lines": {"adapter_file": "adapter.yaml"},
+        "told": {"tools": {"t": {"command": ["echo", "x"]}}, "env": {"S": "secretref:file:secret"}},
+    }
+    async with App.open(write_config(tmp_path, backends, include=["mcp.json"]), environ={}) as app:
+        secret.write_text("second-secret")
+        await until(lambda: app.manager.config("told").env["S"] == "second-secret")
+        assert "second-secret" not in app.tools.redactor.redact("it is second-secret")
+        variables.write_text("A=second-value\n")
+        await until(lambda: app.manager.config("web").env["A"] == "second-value")
+        adapter.write_text("tools: {two: {command: [echo, x]}}")
+        await until(lambda: "two" in app.manager.config("lines").cli_tools)
+        adapter.write_text("tols: {}")
+        await until(lambda: "lines" in app.loaded.disabled)
+        assert "unknown key tols" in caplog.text
+
+
+async def test_an_input_that_is_given_while_the_gateway_runs_starts_its_backend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gatemini.config.load.config_directory", lambda: tmp_path / "own")
+    backends = {"told": {**DEMO["demo"], "env": {"S": "${input:key}"}}}
+    async with App.open(write_config(tmp_path, backends), environ={}) as app:
+        assert "gatemini secret set key" in app.loaded.disabled["told"]
+        SecretStore(tmp_path / "own" / "secrets").put("key", "value-one")
+        await until(lambda: "told" in app.registry.backends())

@@ -169,10 +169,10 @@ class _Work:
             )
             return raw
         home, base = self.builder.resolver.home, self.entry.document.path.parent
+        path = Path(home, written[2:]) if written.startswith("~/") else Path(base, written).absolute()
+        self.builder.resolver.files.add(path)
         try:
-            return with_adapter(
-                raw, Path(home, written[2:]) if written.startswith("~/") else Path(base, written)
-            )
+            return with_adapter(raw, path)
         except ConfigError as error:
             self.error(("adapter_file",), error.message, remedy=error.hint or "")
             return raw
@@ -210,8 +210,10 @@ class _Work:
             return self.builder.environ.get(reference.name)
         if reference.kind == "word":
             return self.entry.words.get(reference.name)
+        kept = self.builder.store / reference.name
+        self.builder.resolver.files.add(kept)
         try:
-            return read_private(self.builder.store / reference.name)
+            return read_private(kept)
         except SecretUnavailable:
             return self.entry.inputs.get(reference.name)
 

@@ -331,6 +331,7 @@ class _Translation:
         path = re.sub(r"\$\{([^}]+)\}", lambda m: self.entry.words.get(m[1], m[0]), written)
         home, folder = self.context.home, self.entry.words.get("workspaceFolder", ".")
         file = Path(home, path[2:]) if path.startswith("~/") else Path(folder, path)
+        self.entry.env_file = file.absolute()
         problems: list[Problem] = []
         values = read_env_file(file, self.context.environ, problems, must_exist=True)
         for problem in problems:

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath, PureWindowsPath
+from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, Literal
 
 from gatemini.config.document import Document
@@ -36,6 +36,7 @@ class Entry:
     notes: list[Problem] = field(default_factory=list)
     from_env_file: frozenset[str] = frozenset()
     """Names in `env` whose values an `envFile` gave: such files hold keys, so the values are hidden like them."""
+    env_file: Path | None = None
 
     def source_path(self, path: KeyPath) -> KeyPath:
         """A path in our names (`("url",)`) as the file has it (`("mcpServers", "a", "httpUrl")`)."""

@@ -66,7 +66,7 @@ class Loaded:
     keys: Mapping[str, BackendKeys] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     files: frozenset[Path] = frozenset()
-    """Every configuration file that was read: the main one and what it includes, as named and resolved."""
+    """Every file that was read, as named and resolved: the main one, what it includes, adapters, files of secrets."""
     variables: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment with what the `.env` files added: those are read once, a reload is given this."""
 
@@ -142,7 +142,7 @@ class _Loading:
         self.read: set[Path] = {source.resolve()}
         self.tokens: dict[str, str] = {}
         self.links: set[Path] = {source.absolute()}
-        """The same files as they were named: a link on the way may be exchanged."""
+        """The same files as they were named (a link on the way may be exchanged), and those backends name."""
 
     def run(self) -> Loaded:
         if is_client_document(self.document):
@@ -380,6 +380,7 @@ class _Loading:
         builder = Builder(self.environ, self.process, resolver, redact, store, resolves=not self.fatal)
         built = {name: builder.build(entry) for name, entry in self.entries.items()}
         self.tokens = resolver.tokens
+        self.links |= resolver.files | {e.env_file for e in self.entries.values() if e.env_file is not None}
         for one in built.values():
             self.problems += one.problems
         return built

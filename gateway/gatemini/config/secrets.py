@@ -82,6 +82,8 @@ class SecretResolver:
     home: Path
     tokens: dict[str, str] = field(default_factory=dict)
     """The tokens the providers themselves were opened with, for redaction."""
+    files: set[Path] = field(default_factory=set)
+    """The files that secrets were read from, or would be."""
     _known: dict[str, str | SecretUnavailable] = field(default_factory=dict)
     _vault: Vault | None = None
     _bitwarden: Bitwarden | None = None
@@ -172,6 +174,7 @@ class SecretResolver:
 
     def _file(self, path: str) -> str:
         file = Path(self.home, path[2:]) if path.startswith("~/") else Path(self.base, path)
+        self.files.add(file)
         return read_private(file)
 
     def _exec(self, line: str) -> str:
