@@ -132,6 +132,39 @@ def test_a_pragma_counts_inside_the_fence_and_in_front_of_it(text):
     assert clean(text).pragmas == {"dry-run": ""}
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "/* @dry-run */",
+        "/* @dry-run */\n",
+        "/**\n * @dry-run\n */\n",
+        "/* note */ // @dry-run\n",
+        "/// @dry-run\n",
+        "//! @dry-run\n",
+        "// @dry-run\u2028",
+        "const a = 1; // @dry-run\n",
+        "/* @resume chain_1a2b */\n",
+    ],
+)
+def test_a_pragma_in_a_comment_that_steers_nothing_is_an_error(head):
+    with pytest.raises(CodeError, match="steers nothing as it is written") as caught:
+        clean(head + "await demo.write({ key: 'k' })")
+    assert "on a line of its own at the top" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "return '/* @dry-run */'",
+        "return `\n// @dry-run\n`",
+        "// as @dry-run does\nreturn 1",
+        "/* no @resume */ 1",
+    ],
+)
+def test_words_of_a_pragma_in_a_string_or_a_sentence_are_only_words(code):
+    assert clean(code).code == code
+
+
 def test_pragmas_steer_json_calls_too():
     cleaned = clean('// @dry-run\n{"tool": "demo.write"}')
     assert (cleaned.pragmas, cleaned.code.strip()) == ({"dry-run": ""}, '{"tool": "demo.write"}')

@@ -36,6 +36,8 @@ _ONE_LINE = re.compile(
 )
 _INFO = re.compile(r"(?:\{?\.?[A-Za-z][\w+#./-]*\}?)?(?:[ \t]+[^`]*)?|\{[^`]*\}")
 _PRAGMA = re.compile(r"[ \t]*//[ \t]*@(?P<name>[A-Za-z][\w-]*)[ \t]*(?P<rest>[^\r\n\u2028\u2029]*)")
+_UNHEARD = re.compile(r"(?:\A/[/*]+|[\r\n\u2028\u2029])[\s*!-]*@(?P<name>resume|dry-run)(?![\w-])")
+"""In a comment: a pragma that was not taken, for it is no `//` line of its own at the top."""
 _COMMENT_OR_BLANK = re.compile(r"[ \t]*(?://[^\r\n]*)?")
 _PROTECTED = re.compile(
     r"//[^\r\n\u2028\u2029]*"
@@ -259,7 +261,22 @@ def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
             )
     for start, end in reversed(cut):
         code = code[:start] + code[end:]
+    _refuse_unheard(code)
     return pragmas, code
+
+
+def _refuse_unheard(code: str) -> None:
+    """A run that was meant to hold its calls must not make them: a pragma that steers nothing is an error."""
+    if not any(f"@{name}" in code for name in PRAGMAS):
+        return
+    for comment in _PROTECTED.finditer(code):
+        if comment[0].startswith(("//", "/*")) and (found := _UNHEARD.search(comment[0])):
+            name = found["name"]
+            where = _at(code, comment.start() + found.start("name") - 1)
+            raise CodeError(
+                f"the pragma @{name} {where} steers nothing as it is written",
+                hint=f"write `{PRAGMAS[name]}` on a line of its own at the top of the code",
+            )
 
 
 def _add_pragma(pragmas: dict[str, str], found: re.Match[str]) -> bool:
