@@ -22,7 +22,7 @@ async def ask(app: Any, name: str, **arguments: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("names", [("demo-eu-x", "demo-eu_x"), ("demo-eu", "demo.eu"), ("JSON", "JSON_")])
+@pytest.mark.parametrize("names", [("demo-eu-x", "demo-eu_x"), ("demo-eu", "demo_eu"), ("JSON", "JSON_")])
 async def test_the_call_of_each_backend_reaches_that_backend(tmp_path: Path, names: tuple[str, str]) -> None:
     async with running_app(tmp_path, dict.fromkeys(names, SERVER)) as app:
         for name in names:
