@@ -47,6 +47,9 @@ def syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxS
     hint = None
     if "string" in reason.lower() and "nterminated" in reason:
         offset = _open_quote(parsed, offset)
+        if parsed.data[offset : offset + 1] not in (b"'", b'"'):
+            reason = "Unterminated template literal"
+            hint = "close it with a backtick; each `${…}` in it holds one whole expression"
     elif "nterminated" in reason and "comment" in reason:
         offset = max(parsed.data.rfind(b"/*", 0, offset), 0)
     word = _word(parsed, offset)
@@ -58,10 +61,14 @@ def syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxS
         hint = "no bracket is open here" if stray else None
         if stray or not reason.startswith("Expected `"):
             reason = f"Unexpected token `{word}`"
-        reason = re.sub(r"found `(?:Identifier|string|number)`", lambda _: f"found `{word}`", reason)
+        reason = re.sub(
+            r"found `(?:Identifier|string|number|decimal|float|hex|octal|binary|bigint)`",
+            lambda _: f"found `{word}`",
+            reason,
+        )
     if _is_markup(submitted.text, len(parsed.data[:offset].decode("utf-8", "replace"))):
         hint = "JSX is not supported: return data or a string instead of elements"
-    reason = reason.split("; ")[0]
+    reason = " ".join(reason.split("; ")[0].replace("`\n`", "at the end of the line").split())
     return _error(reason, submitted, offset, hint)
 
 

@@ -249,6 +249,22 @@ def test_values_that_are_not_what_they_seem_are_explained(name, message, source,
 
 
 @pytest.mark.parametrize(
+    ("source", "column", "part"),
+    [
+        ("retrun 5", 8, "did you mean `return` where `retrun` stands?"),
+        ("awiat demo.echo({})", 7, "did you mean `await`"),
+        ("const s = 'it's';", 15, "an apostrophe ends the string"),
+        ("const a = \u201chello\u201d", 11, 'write " instead (LEFT DOUBLE QUOTATION MARK is not code)'),
+        ("const a = 1 b", 13, ""),
+        ("demo.echo {}", 11, ""),
+    ],
+)
+def test_slips_of_the_pen_are_told_by_what_was_meant(source, column, part):
+    found = hint(ErrorFacts("SyntaxError", "Unexpected token", 1, column, source), context()) or ""
+    assert part in found if part else found == ""
+
+
+@pytest.mark.parametrize(
     ("source", "at", "part"),
     [
         ("r.rows.filter(f)", "filter", "r.rows is no array"),

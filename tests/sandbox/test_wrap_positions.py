@@ -94,6 +94,13 @@ SYNTAX = [
     ),
     ("return `a${1`«", "Unexpected end of the code", "the `${` of line 1, column 10 is never closed"),
     ("const s = «'abc\nreturn s", "Unterminated string", None),
+    (
+        "return `abc ${1 + «}`;",
+        "Unterminated template literal",
+        "close it with a backtick; each `${…}` in it holds one whole expression",
+    ),
+    ("return [1 «2]", "Expected `,` or `]` but found `2`", None),
+    ("return 1_000«_\n", "Invalid Character at the end of the line", None),
     ("const s = 'it'«s';", "Unexpected token `s`", None),
     ("return 1;\n«/* never closed", "Unterminated multiline comment", None),
     ("enum A { B = «, C }", "Unexpected token `,`", None),

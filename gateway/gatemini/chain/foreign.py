@@ -5,6 +5,7 @@ Looks at the submitted text only, never changes it; pure. Above: hints.py. Below
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from typing import Final
@@ -27,6 +28,24 @@ LOOKED_AT: Final = 20_000
 _INVISIBLE: Final = frozenset(
     "\u200b\u200c\u200d\u200e\u200f\u2060\u00ad\u202a\u202b\u202c\u202d\u202e\ufe0f"
 )
+_WORDS: Final = frozenset(
+    (
+        "const",
+        "return",
+        "await",
+        "async",
+        "function",
+        "class",
+        "throw",
+        "while",
+        "export",
+        "import",
+        "interface",
+        "type",
+        "enum",
+    )
+)
+"""Words whose typos are told."""
 _NAMES: Final = {"'": "apostrophe", '"': "quotation mark"}
 
 _PYTHON = re.compile(
@@ -53,7 +72,7 @@ def syntax_hint(source: str, line: int | None, column: int | None) -> str | None
     return (
         _odd_character(source, line, column)
         or _other_language(source)
-        or _common_slip((line_at(source, line) or "")[:LOOKED_AT] if line else "")
+        or _common_slip((line_at(source, line) or "")[:LOOKED_AT] if line else "", (column or 1) - 1)
         or _unbalanced(source)
     )
 
@@ -71,6 +90,8 @@ def _odd_character(source: str, line: int | None, column: int | None) -> str | N
         if sign.isascii():
             continue
         name = f"{unicodedata.name(sign, 'character')} U+{ord(sign):04X} at line {line}, column {index + 1}"
+        if sign in _LOOKALIKES and index == at:  # the message names it and its place
+            return f"write {_LOOKALIKES[sign]} instead ({unicodedata.name(sign, 'character')} is not code)"
         if sign in _LOOKALIKES:
             return f"the character {sign} ({name}) is not code: write {_LOOKALIKES[sign]}"
         if sign in _INVISIBLE:
@@ -96,7 +117,12 @@ def _other_language(source: str) -> str | None:
     return None
 
 
-def _common_slip(text: str) -> str | None:
+def _common_slip(text: str, at: int) -> str | None:
+    before = re.search(r"([A-Za-z]{4,})\s+$", text[:at])
+    if before and (meant := difflib.get_close_matches(before[1], _WORDS - {before[1]}, 1, 0.7)):
+        return f"did you mean `{meant[0]}` where `{before[1]}` stands?" if before[1] not in _WORDS else None
+    if re.search(r"'\w+'$", text[:at]) and re.match(r"\w", text[at:]):
+        return 'an apostrophe ends the string: write "…" around text that holds one'
     if re.search(r"\bif\s+[^(\s]", text):
         return "put the condition in parentheses: `if (…) { … }`"
     if re.search(r"\bfor\s+[^(\sa]", text):
