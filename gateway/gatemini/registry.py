@@ -147,6 +147,10 @@ class Registry:
             self._expressions = backend_expressions(sorted(self._members))
         return self._expressions
 
+    def is_spoken(self, tool: Tool) -> bool:
+        """Whether its space has its identifier for itself: a chain's global, not only `__backends["name"]`."""
+        return not self.expressions().get(_space_of(tool), "").startswith("__backends[")
+
     def is_live(self, backend: str) -> bool:
         return backend in self._live
 

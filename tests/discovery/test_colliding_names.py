@@ -26,7 +26,12 @@ async def ask(app: Any, name: str, **arguments: Any) -> dict[str, Any]:
 async def test_the_call_of_each_backend_reaches_that_backend(tmp_path: Path, names: tuple[str, str]) -> None:
     async with running_app(tmp_path, dict.fromkeys(names, SERVER)) as app:
         for name in names:
-            call: str = (await ask(app, "tool_info", tool_name=f"{name}.add"))["call"]
+            told = await ask(app, "tool_info", tool_name=f"{name}.add")
+            call: str = told["call"]
+            whole = await ask(app, "tool_info", tool_name=f"{name}.add", detail="full")
+            reached = call.removeprefix("await ").partition(".add")[0].partition("[")[0]
+            assert told["signature"].startswith(f"declare const {reached}: {{")
+            assert whole["declaration"].startswith(f"declare const {reached}: {{")
             for code in (
                 call.replace("{a, b}", "{ a: 1, b: 2 }"),
                 f'await __backends["{name}"].add({{ a: 1, b: 2 }})',

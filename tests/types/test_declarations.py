@@ -154,6 +154,8 @@ def test_every_odd_name_compiles_and_its_call_fits() -> None:
         modules += [module_of(f"d{number}_{i}", tool) for i, tool in enumerate(tools)]
         modules += [{"name": f"s{number}_{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
         modules.append({"name": f"all{number}", "text": backend_declarations(tools)})
+        modules.append({"name": f"quoted{number}", "text": backend_declarations(tools, spoken=False)})
+        modules.append({"name": f"one{number}", "text": signature(tools[0], spoken=False)})
     assert compile_errors(modules) == []
 
 

@@ -148,7 +148,7 @@ def types(
             raise ToolNotFound(
                 f"{backend} has no tools ({status.state}{f': {status.error}' if status.error else ''})"
             )
-        return backend_declarations(tools)
+        return backend_declarations(tools, spoken=gateway.registry.is_spoken(tools[0]))
 
     text = with_app(config, action)
     if as_json:

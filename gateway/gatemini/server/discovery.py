@@ -190,10 +190,10 @@ def tool_info(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -
         answer["parameters"] = fit_names(names, PARAMETERS_CHARS)
         if len(names) > len(answer["parameters"]):
             notes.append(f"{len(names) - len(answer['parameters'])} more parameters; detail full has them")
-        answer["signature"] = signature(tool)
+        answer["signature"] = signature(tool, spoken=registry.is_spoken(tool))
         answer["call"] = call_of(registry, tool)
     else:
-        _fill(answer, tool)
+        _fill(answer, tool, spoken=registry.is_spoken(tool))
         answer["call"] = call_of(registry, tool)
     cut = fit_parts(answer, BRIEF_PARTS if asked["detail"] == "brief" else FULL_PARTS, room)
     if cut:
@@ -215,14 +215,14 @@ def _named(registry: Registry, name: str) -> Tool:
     return registry.resolve(name.strip())
 
 
-def _fill(answer: Json, tool: Tool) -> None:
+def _fill(answer: Json, tool: Tool, *, spoken: bool) -> None:
     """Everything about a tool."""
     answer["description"] = visible(tool.description, lines=True)
     answer["input_schema"] = shown(tool.input_schema)
     if tool.output_schema is not None:
         answer["output_schema"] = shown(tool.output_schema)
     answer["annotations"] = shown(tool.annotations)
-    answer["declaration"] = declaration(tool)
+    answer["declaration"] = declaration(tool, spoken=spoken)
 
 
 def _notes(registry: Registry, tool: Tool) -> list[str]:

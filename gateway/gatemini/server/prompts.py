@@ -107,17 +107,17 @@ def _find_tool(view: View, index: SearchIndex, task: str) -> str:
     first = found.hits[0].tool
     return (
         f"| | tool | what it does |\n|---|---|---|\n{rows}\n\n"
-        f"The first one, {short_name(first.qualified)}:\n\n{_schema(first)}\n\n"
+        f"The first one, {short_name(first.qualified)}:\n\n{_schema(first, spoken=view.registry.is_spoken(first))}\n\n"
         f"{shorten(visible(first.description, lines=True), _DESCRIPTION_CHARS)}\n\nReady to adapt for call_tool_chain:\n\n"
         f"{_example(view, first)}"
     )
 
 
-def _schema(tool: Tool) -> str:
+def _schema(tool: Tool, *, spoken: bool) -> str:
     """Declaration and JSON Schema; where they would fill the context, the signature and where the rest is."""
-    whole = declaration(tool)
+    whole = declaration(tool, spoken=spoken)
     if len(whole) > _SCHEMA_CHARS:
-        whole = f"{signature(tool)}\n// the whole declaration: gatemini://types/{quote(tool.backend)}\n"
+        whole = f"{signature(tool, spoken=spoken)}\n// the whole declaration: gatemini://types/{quote(tool.backend)}\n"
     schema = _json(shown(tool.input_schema))
     if len(schema) > _SCHEMA_CHARS:
         schema = f'"too long to show here; see gatemini://tool/{quote(tool.qualified[:LONGEST_NAME], errors="replace")}"'

@@ -358,10 +358,10 @@ def _llms(view: View) -> str:
 def _llms_full(view: View) -> str:
     tools = view.registry.tools()
     head = f"# Gatemini: {counted(len(tools), 'tool')}\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
-    parts = [
-        f"\n## {visible(space)}\n```ts\n{backend_declarations(members).replace('```', '` ` `')}```\n"
-        for space, members in _by_space(tools).items()
-    ]
+    parts: list[str] = []
+    for space, members in _by_space(tools).items():
+        declared = backend_declarations(members, spoken=view.registry.is_spoken(members[0]))
+        parts.append(f"\n## {visible(space)}\n```ts\n{declared.replace('```', '` ` `')}```\n")
     return head + "".join(parts)
 
 
@@ -440,7 +440,7 @@ def _types(view: View, rest: str) -> tuple[str, str]:
         raise _missing(
             f"{SCHEME}types/{rest}", f"{name} is {down.state}: {visible(down.error or '')}" if down else known
         )
-    return TYPESCRIPT, backend_declarations(tools)
+    return TYPESCRIPT, backend_declarations(tools, spoken=view.registry.is_spoken(tools[0]))
 
 
 _READERS: Mapping[str, Callable[[View], str]] = {

@@ -44,17 +44,20 @@ _SIGNATURES = (
 )
 
 
-def declaration(tool: Tool) -> str:
-    """The TypeScript of one tool, with short doc comments, as a chain sees it."""
-    return _cached("declaration", tool, lambda: backend_declarations([tool]))
+def declaration(tool: Tool, *, spoken: bool = True) -> str:
+    """The TypeScript of one tool, with short doc comments, as a chain sees it.
+
+    `spoken`: its backend has its identifier for itself; else `__backends["name"]` is declared.
+    """
+    return _cached(f"declaration {spoken}", tool, lambda: backend_declarations([tool], spoken=spoken))
 
 
-def signature(tool: Tool) -> str:
+def signature(tool: Tool, *, spoken: bool = True) -> str:
     """The same on one line, without comments: nested types are cut to `unknown` where it grows too long."""
-    return _cached("signature", tool, lambda: _signature(tool))
+    return _cached(f"signature {spoken}", tool, lambda: _signature(tool, spoken))
 
 
-def backend_declarations(tools: Sequence[Tool]) -> str:
+def backend_declarations(tools: Sequence[Tool], *, spoken: bool = True) -> str:
     """One declaration for tools of one backend: its global with a method per tool, shared types in front."""
     if not tools:
         return ""
@@ -75,6 +78,8 @@ def backend_declarations(tools: Sequence[Tool]) -> str:
         else:
             members.append(f"{comment}  {_member(tool.name)}({arguments}): {answer};\n")
     text = "".join(alias + "\n" for alias in aliases)
+    if not spoken:
+        members, called = [], members + called
     if members:
         text += f"declare const {backend_identifier(space)}: {{\n{''.join(members)}}};\n"
     if called:
@@ -82,30 +87,32 @@ def backend_declarations(tools: Sequence[Tool]) -> str:
     return text
 
 
-def _signature(tool: Tool) -> str:
+def _signature(tool: Tool, spoken: bool) -> str:
     text = ""
     for layout in _SIGNATURES:
-        text = _one_line(tool, layout)
+        text = _one_line(tool, layout, spoken)
         if len(text) <= SIGNATURE_CHARS:
             break
     if len(text) > LONGEST_SIGNATURE:
-        return _method(tool, "args: Record<string, unknown>", "Promise<unknown>")
+        return _method(tool, "args: Record<string, unknown>", "Promise<unknown>", spoken)
     return text
 
 
-def _one_line(tool: Tool, layout: Layout) -> str:
+def _one_line(tool: Tool, layout: Layout, spoken: bool) -> str:
     arguments = _arguments(tool, SchemaTypes(tool.input_schema, "", layout, None), indent=None)
-    return _method(
-        tool, arguments, _answer(tool, SchemaTypes(tool.output_schema or {}, "", layout, None), indent=None)
-    )
+    answer = _answer(tool, SchemaTypes(tool.output_schema or {}, "", layout, None), indent=None)
+    return _method(tool, arguments, answer, spoken)
 
 
-def _method(tool: Tool, arguments: str, answer: str) -> str:
+def _method(tool: Tool, arguments: str, answer: str, spoken: bool) -> str:
     space = tool.namespace or tool.backend
     if tool.name in UNREACHABLE_MEMBERS:
-        inside = f"{js_string(space)}: {{ call(tool: {js_string(tool.name)}, {arguments}): {answer} }}"
-        return f"declare const __backends: {{ {inside} }}"
-    return f"declare const {backend_identifier(space)}: {{ {_member(tool.name)}({arguments}): {answer} }}"
+        method = f"call(tool: {js_string(tool.name)}, {arguments}): {answer}"
+    else:
+        method = f"{_member(tool.name)}({arguments}): {answer}"
+        if spoken:
+            return f"declare const {backend_identifier(space)}: {{ {method} }}"
+    return f"declare const __backends: {{ {js_string(space)}: {{ {method} }} }}"
 
 
 def _arguments(tool: Tool, types: SchemaTypes, *, indent: int | None) -> str:
