@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from fixtures.command_line import Run
-from fixtures.direct import DEMO_SERVER, chain_value, gateway
+from fixtures.direct import DEMO_SERVER, chain_value, gateway, write_config
 from gatemini.app import App
 from gatemini.cli.accounting import BAR_CELLS, bar
 from gatemini.output.results import ResultStore
@@ -30,6 +30,19 @@ async def _session(folder: Path) -> dict[str, object]:
             (await client.read_resource("gatemini://stats")).contents[0].text
         )  # type: ignore[union-attr]
         return stats
+
+
+def test_a_command_that_ended_before_anything_was_listed_hides_no_tools(run: Run, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    waits = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
+    serves = f"import os, runpy, time\n{waits}\nrunpy.run_path({str(DEMO_SERVER)!r}, run_name='__main__')"
+    config = write_config(tmp_path, {"demo": {"command": sys.executable, "args": ["-P", "-c", serves]}})
+    (tmp_path / "chain.ts").write_text("return 1;")
+    assert run("run", str(tmp_path / "chain.ts"), "-c", str(config)).code == 0
+    go.touch()
+    told = run("stats", "--json", "-c", str(config)).json
+    assert told["tools"] == sum(row["tools"] for row in told["backends"]) > 0
+    assert told["session"]["total_calls"] == 1
 
 
 @pytest.mark.anyio

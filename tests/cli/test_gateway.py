@@ -87,6 +87,19 @@ def test_a_tool_is_called_by_its_name_alone(run: Run) -> None:
     assert "T" in run("call", "now", "--json").json["value"]["time"]
 
 
+def test_what_a_backend_says_does_not_act_on_a_terminal(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = tmp_path / "chain.ts"
+    chain.write_text("console.log('\\u001b[31mred'); return '\\u001b]0;title\\u0007 done';")
+    piped = run("run", str(chain))
+    assert piped.out == "\x1b]0;title\x07 done\n"
+    assert "\x1b" not in piped.err
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = run("run", str(chain))
+    assert shown.out == "\\u001b]0;title\\u0007 done\n"
+
+
 def test_a_backend_that_cannot_start_is_named_where_its_tools_are_looked_for(
     run: Run, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """`gatemini stats` and `gatemini recent`: what gateways counted, as bars and rows.
 
-Read from the accounts that gateways leave, so nothing is started while a client is at work. Only where none was
-left yet, `stats` starts the backends to say what their tools would cost. Above: main. Below: accounts.
+Read from the accounts that gateways leave, so nothing is started while a client is at work. Only where none has seen
+a tool yet, `stats` starts the backends to say what their tools would cost. Above: main. Below: accounts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,13 @@ def stats(
 ) -> None:
     """What each answer put into the context, and what loading every schema would have cost."""
     accounts = _accounts(config)
-    answer = _from_account(accounts[0]) if accounts else with_app(config, _from_gateway)
+    seen = next((account for account in accounts if any(row.tools for row in account.backends)), None)
+    if seen is not None:  # a gateway may end before it has seen any: its answers, beside the tools of another
+        rows = [row.model_dump() for row in seen.backends]
+        answer = _catalog(rows, accounts[0].usage)
+    else:
+        answer = with_app(config, _from_gateway)
+    answer["session"] = accounts[0].stats if accounts else None
     answer["gateways"] = [_gateway_row(account) for account in accounts]
     if as_json:
         shell.emit(answer)
@@ -104,14 +110,9 @@ def _gateway_row(account: Account) -> dict[str, Any]:
     }
 
 
-def _from_account(account: Account) -> dict[str, Any]:
-    backends = [row.model_dump() for row in account.backends]
-    return {"session": account.stats, **_catalog(backends, account.usage)}
-
-
 async def _from_gateway(gateway: App) -> dict[str, Any]:
     await settle(gateway)
-    return {"session": None, **_catalog(gateway.catalog.backend_sizes(), gateway.tracker.usage)}
+    return _catalog(gateway.catalog.backend_sizes(), gateway.tracker.usage)
 
 
 def _catalog(backends: Sequence[dict[str, Any]], usage: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from gatemini.cli import shell
 from gatemini.cli.gateway import parsed, redactor, texts, with_app
 from gatemini.config.backend import parse_duration
 from gatemini.errors import InvalidRequest
+from gatemini.types.wording import visible
 
 app = shell.application("Run chains and single calls.")
 
@@ -104,7 +105,7 @@ def _chain(
             if not quiet and not as_json:
                 mark = "✓" if record.outcome == "ok" else "✗"
                 tail = "" if record.outcome == "ok" else f"  {hide.redact(record.outcome or '')}"
-                shell.note(f"{mark} {record.tool}  {record.ms:.0f} ms{tail}")
+                shell.note(visible(f"{mark} {record.tool}  {record.ms:.0f} ms{tail}"))
 
         session = gateway.new_session()
         client = ChainClient(on_call_done=done)
@@ -136,7 +137,8 @@ def _as_text(answer: dict[str, Any], blocks: list[str], quiet: bool) -> None:
         shell.note("\n".join(blocks))
         return
     if blocks:
-        shell.say(blocks[0])
+        # A program gets the value as it is; on a terminal a backend's control characters would act.
+        shell.say(visible(blocks[0], lines=True) if sys.stdout.isatty() else blocks[0])
     if not quiet:
         for block in blocks[1:]:
-            shell.note(block)
+            shell.note(visible(block, lines=True))
