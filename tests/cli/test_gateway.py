@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -98,6 +99,16 @@ def test_what_a_backend_says_does_not_act_on_a_terminal(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     shown = run("run", str(chain))
     assert shown.out == "\\u001b]0;title\\u0007 done\n"
+
+
+@pytest.mark.parametrize("words", [["search", "anything"], ["call", "a.b"], ["types", "a"], ["run", "-"]])
+def test_a_configuration_without_usable_backends_is_told_by_every_command(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("return 1"))
+    file = tmp_path / "config.yaml"
+    file.write_text("semantic: {model: none}\nbackends: [a, b]\n")
+    assert "config.yaml:2: backends: found a list" in run(*words, "-c", str(file)).err
 
 
 def test_a_backend_that_cannot_start_is_named_where_its_tools_are_looked_for(

@@ -75,6 +75,10 @@ def tell_problems(loaded: Loaded) -> None:
         )
     for name, reason in loaded.unusable.items():
         note(f"backend {name} is disabled: {reason}")
+    told = tuple(f"backends.{name}" for name in loaded.disabled)
+    for problem in loaded.errors:
+        if not any(problem.key == key or problem.key.startswith(f"{key}.") for key in told):
+            note(problem.text())
 
 
 async def settle(app: App) -> None:
