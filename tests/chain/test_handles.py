@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from fixtures.backend_bench import ODD
 from fixtures.running import answer, running_app
 from gatemini.app import App
 
+TOOLS = {"tools": [{"name": "result", "inputSchema": {"type": "object"}}]}
+ODD_BACKEND = {"odd": {"command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(TOOLS)]}}
 pytestmark = pytest.mark.anyio
 
 
@@ -82,3 +86,13 @@ async def test_an_image_goes_out_with_its_own_size_and_type_whatever_the_code_sa
     result = await app.call_meta_tool("call_tool_chain", {"code": code})
     (block,) = result["content"]
     assert (block["type"], block["mimeType"]) == ("image", "image/png")
+
+
+@pytest.mark.parametrize("mime", ["image/PNG", "Image/png", "png", None])
+async def test_an_image_of_an_odd_type_goes_out_all_the_same(tmp_path: Path, mime: str | None) -> None:
+    block = {"type": "image", "data": "iVBORw0KGgo=", **({"mimeType": mime} if mime else {})}
+    async with running_app(tmp_path, ODD_BACKEND) as app:
+        code = f"return await odd.result({{ result: {json.dumps({'content': [block]})} }});"
+        result = await app.call_meta_tool("call_tool_chain", {"code": code})
+    assert result["content"][0]["type"] == "image"
+    assert result["content"][0]["data"] == block["data"]

@@ -135,7 +135,8 @@ def _media_blocks(value: ChainValue, store: ResultStore, notes: list[str]) -> tu
         ref = item["ref"]
         # The descriptor went through the code: what it says of itself proves nothing.
         size, mime = store.blob_facts(ref) or (0, "")
-        if not mime.startswith(f"{item['type']}/"):
+        as_told = bool(mime) and item.get("mimeType") == mime  # a backend may have called it anything
+        if not mime.lower().startswith(f"{item['type']}/") and not as_told:
             notes.append(
                 f"{ref}: no {item['type']} is kept under this ref in this session; call the tool again"
             )
