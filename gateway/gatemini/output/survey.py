@@ -35,6 +35,7 @@ _CANDIDATES = 3
 """Likely boundaries tried before the tokenizer is asked."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+_PLAIN_WINDOW = re.compile(rb'[^"\[\]{}]{%d}' % WINDOW_BYTES)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 BOUNDARY = {
     ord("{"): re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{"),
@@ -117,7 +118,7 @@ def survey(data: bytes, visit: Callable[[Bulk], Visit] | None = None) -> Survey:
     most = LITERAL_BYTES if visit else min(LITERAL_BYTES, len(data) // LITERAL_SHARE)
     piece = position = 0
     stack: list[_Frame] = []
-    while (opened := _next_long_array(data, position, stack)) is not None:
+    while (opened := _next_long_array(data, position, stack, most)) is not None:
         literal += opened - piece
         if literal > most:
             raise NotSurveyed
@@ -144,33 +145,40 @@ class _Frame(NamedTuple):
     at: int
 
 
-def _next_long_array(data: bytes, position: int, stack: list[_Frame]) -> int | None:
+def _next_long_array(data: bytes, position: int, stack: list[_Frame], most: int) -> int | None:
     """The offset after the bracket of the next array open for `WINDOW_BYTES`; None at the document's end.
 
-    `stack` is brought up to that array, whose parents are all objects.
+    `stack` is brought up to that array, whose parents are all objects. Looks for it no further than `most` bytes.
     """
     key = b'""'
     window = position + WINDOW_BYTES
     for token in _TOKEN.finditer(data, position):
         at = token.start()
         if at >= window:
-            depth = next((i for i, frame in enumerate(stack) if frame.array), None)
-            if depth is not None:
-                del stack[depth + 1 :]
-                return stack[depth].at + 1
+            if any(frame.array for frame in stack):
+                return _outermost(stack)
             window = at + WINDOW_BYTES
-            if window - position > LITERAL_BYTES + 2 * WINDOW_BYTES:
+            if window - position > most + 2 * WINDOW_BYTES:
                 raise NotSurveyed
         first = data[at]
         if first == 0x22:
             key = token[0]
         elif first in b"[{":
             stack.append(_Frame(key, first == 0x5B, at))
+            if first == 0x5B and _PLAIN_WINDOW.match(data, at + 1):
+                return _outermost(stack)  # the next token may be megabytes of numbers away
         elif stack:
             stack.pop()
         else:
             raise NotSurveyed
     return None
+
+
+def _outermost(stack: list[_Frame]) -> int:
+    """Leaves the outermost array on top of the stack; the offset after its bracket."""
+    depth = next(i for i, frame in enumerate(stack) if frame.array)
+    del stack[depth + 1 :]
+    return stack[depth].at + 1
 
 
 def _key(token: bytes) -> str:
