@@ -72,3 +72,14 @@ async def test_a_request_whose_id_is_none_is_refused_in_json(written: str, tmp_p
     said, following = await answers_to(line, tmp_path)
     assert [answer.get("id") for answer in said] in ([], [None], [1.5])
     assert following.id == AFTER["id"]
+
+
+@pytest.mark.parametrize(
+    "answer", ['"result":"x"', '"result":[]', '"error":"no"', '"result":{}', '"error":{"code":"x"}']
+)
+async def test_an_answer_that_is_none_ends_the_question_it_is_for(answer: str, tmp_path: Path) -> None:
+    version = "1.0" if answer == '"result":{}' else "2.0"
+    said, following = await answers_to(f'{{"jsonrpc":"{version}","id":7,{answer}}}'.encode(), tmp_path)
+    assert said == []
+    assert following.id == 7
+    assert "no valid JSON-RPC 2.0 response" in following.error.message

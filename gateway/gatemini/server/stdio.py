@@ -23,7 +23,7 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, JSONRPCNotification, jsonrpc_message_adapter
+from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
 
 from gatemini.server.descriptors import Wire
 from gatemini.server.shortcut import Shortcut
@@ -212,7 +212,7 @@ async def _deliver(
         try:
             message = jsonrpc_message_adapter.validate_json(_well_formed(text), by_name=False)
         except (ValueError, RecursionError):
-            await _refuse(text, answers)
+            await _refuse(text, incoming, answers)
             return
     if isinstance(message, JSONRPCNotification) and not message.method.startswith(NOTIFICATION):
         await _refuse_id(text, answers)
@@ -227,7 +227,7 @@ async def _deliver_batch(
     try:
         batch = json.loads(text)
     except (ValueError, RecursionError):
-        await _refuse(text, answers)
+        await _refuse(text, incoming, answers)
         return
     for message in batch:
         if isinstance(message, dict):
@@ -257,11 +257,21 @@ def _well_formed(text: str) -> str:
     return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-async def _refuse(text: str, answers: LineWriter) -> None:
+async def _refuse(
+    text: str, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
+) -> None:
     logger.warning("not a JSON-RPC message: %.200r", text)
-    ident = _found_id(text) if '"method"' in text else None
-    if ident is not None:
+    ident = _found_id(text)
+    if ident is None:
+        return
+    if '"method"' in text:
         await answers.send(_refusal(ident, "not a valid JSON-RPC 2.0 request"))
+    elif '"result"' in text or '"error"' in text:
+        # Whoever asked this client hears at once that no answer will come.
+        error = ErrorData(
+            code=INVALID_REQUEST, message="the client's answer is no valid JSON-RPC 2.0 response"
+        )
+        await incoming.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=ident, error=error)))
 
 
 def _found_id(text: str) -> int | str | None:
