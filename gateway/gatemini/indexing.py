@@ -13,6 +13,9 @@ import anyio
 from gatemini.model import Tool
 from gatemini.search.index import SearchIndex
 
+TURN_SECONDS = 0.001
+"""Between two steps: an answer to somebody else takes several turns of the event loop, not one."""
+
 
 class Indexing:
     """Tells `index` what the registry has."""
@@ -44,5 +47,5 @@ class Indexing:
             await self._wanted.wait()
             self._wanted = anyio.Event()
             while self._index.work():
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(TURN_SECONDS)
             self._idle.set()

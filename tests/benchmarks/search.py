@@ -12,12 +12,14 @@ that a busy machine does not count. No thresholds here: floors are in tests/sear
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -38,6 +40,7 @@ from gatemini.types.typescript import declaration, signature
 BUILT_IN = Path(__file__).resolve().parents[1] / "data" / "search_queries.json"
 ENCODED_AT_ONCE = 128
 NEW_TOOLS = 50
+LARGE_BACKEND = 5_000
 
 
 def load(folder: Path | None) -> tuple[list[Tool], list[Query]]:
@@ -248,6 +251,32 @@ def speed(tools: Sequence[Tool], queries: Sequence[Query], counts: Sequence[int]
     print(f"\nTypeScript, ms per tool: declaration {declared:.3f}, signature {signed:.3f}")
 
 
+def one_large_backend(tools: Sequence[Tool]) -> None:
+    """How long everybody else waits at most while one backend with very many tools lists, changes and goes."""
+    listed = [
+        Tool("large", f"{t.name}_{i}", t.description, t.input_schema)
+        for i, t in enumerate(islice(cycle(tools), LARGE_BACKEND))
+    ]
+    again = [Tool(t.backend, t.name, f"{t.description} Changed.", t.input_schema) for t in listed]
+    index = SearchIndex()
+    collecting = gc.isenabled()
+    gc.disable()  # a collection is no step's own time
+    try:
+        for what, now in (("lists", listed), ("changes", again), ("goes", [])):
+            steps = [timed(lambda n=now: index.expect("large", n))]
+            more = True
+            while more:
+                begun = time.thread_time()
+                more = index.work()
+                steps.append((time.thread_time() - begun) * 1000)
+            print(
+                f"one backend of {LARGE_BACKEND} tools {what}: {sum(steps):.0f} ms in {len(steps)} steps, longest {max(steps):.1f} ms"
+            )
+    finally:
+        if collecting:
+            gc.enable()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -264,6 +293,7 @@ def main() -> None:
         model = None
     print(f"{len(tools)} tools of {len(by_backend(tools))} backends, {len(queries)} queries")
     speed(tools, queries, [len(tools), 10_000, *([100_000] if chosen.large else [])])
+    one_large_backend(tools)
     sizes(tools, queries)
     quality(tools, queries, model)
     if chosen.ablate:

@@ -44,7 +44,8 @@ UNDECLARED_LIST_SECONDS = 5.0
 MAX_PAGES = 1000
 MAX_TOOLS = 50_000
 MENDED_AT_ONCE = 500
-"""Listed tools that are mended before others have their turn: a few milliseconds."""
+MENDING_TURN_SECONDS = 0.001
+"""Listed tools that are mended (a few milliseconds' work) before others have their turn, and how long that is."""
 
 MAX_ASK_ROUNDS = 10
 """How often one call may ask for more input."""
@@ -323,7 +324,9 @@ class McpSession:
         listing = Listing(self._config.name, self._config.namespace, self._config.tags)
         for start in range(0, min(len(raw), MAX_TOOLS), MENDED_AT_ONCE):
             listing.read(raw[start : min(start + MENDED_AT_ONCE, MAX_TOOLS)])
-            await anyio.lowlevel.checkpoint()
+            if start + MENDED_AT_ONCE >= len(raw):
+                break
+            await anyio.sleep(MENDING_TURN_SECONDS)
         return self._allowed(listing.tools()), notes + listing.repairs
 
     async def roots_changed(self) -> None:
