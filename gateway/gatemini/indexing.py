@@ -46,6 +46,8 @@ class Indexing:
         while True:
             await self._wanted.wait()
             self._wanted = anyio.Event()
-            while self._index.work():
+            more = True
+            while more:
+                more = self._index.work()
                 await anyio.sleep(TURN_SECONDS)
             self._idle.set()
