@@ -33,7 +33,7 @@ def test_check_shows_every_finding_and_fails(run: Run, home: Path) -> None:
     assert result.code == 1
     assert "config.yaml:2: backends.a.tmeout: unknown key tmeout, did you mean timeout?" in result.out
     assert "config.yaml:3: backends.b.env.T: NOT_SET_HERE is not set" in result.out
-    assert "1 backends ready to start: c" in result.out
+    assert "1 backend ready to start: c" in result.out
     answer = run("config", "check", "--json")
     assert answer.code == 1
     assert answer.json["ok"] is False

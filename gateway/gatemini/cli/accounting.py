@@ -23,7 +23,7 @@ from gatemini.cli import shell
 from gatemini.cli.gateway import settle, with_app
 from gatemini.config.load import load_config
 from gatemini.tracker import BYTES_PER_TOKEN, RECENT_CALLS
-from gatemini.types.wording import visible
+from gatemini.types.wording import counted, visible
 
 app = shell.application("What gateways counted.")
 BAR_CELLS = 40
@@ -137,7 +137,7 @@ def _show_session(account: Account, session: dict[str, Any], limit: int) -> None
     )
     returned, processed = session["total_bytes_returned"], session["total_bytes_processed"]
     shell.say(
-        f"{session['total_calls']} answers put {_kilobytes(returned)} KB into the context "
+        f"{counted(session['total_calls'], 'answer')} put {_kilobytes(returned)} KB into the context "
         f"(≈ {returned // BYTES_PER_TOKEN:,} tokens, bytes/4) of {_kilobytes(processed)} KB processed: "
         f"{session['reduction_pct']:.1f} % less"
     )

@@ -17,6 +17,7 @@ from gatemini.config.json_schema import config_json_schema, key_tables
 from gatemini.config.load import Loaded, config_directory, load_config
 from gatemini.config.schema import BackendConfig, Config
 from gatemini.config.secrets import Redactor, SecretText, looks_secret
+from gatemini.types.wording import counted
 
 app = shell.application("Check and read the configuration.")
 config_app = shell.application("check, schema, show")
@@ -58,7 +59,8 @@ def _show_findings(loaded: Loaded) -> None:
         shell.say(f"{problem.severity}: {problem.text()}")
     ready, off = loaded.config.backends, loaded.disabled
     shell.say(
-        f"{loaded.source}: {len(ready)} backends ready to start" + (f": {', '.join(ready)}" if ready else "")
+        f"{loaded.source}: {counted(len(ready), 'backend')} ready to start"
+        + (f": {', '.join(ready)}" if ready else "")
     )
     if off:
         shell.say(f"{len(off)} disabled: {', '.join(off)}")
