@@ -8,7 +8,9 @@ second (it compiles); code that the first parser takes never comes here.
 from __future__ import annotations
 
 import difflib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
 
 from quickjs_rs import transform_source
@@ -17,8 +19,8 @@ from wasmtime import Trap, WasmtimeError
 
 from gatemini_sandbox.parse import descendants, parse_tree
 
-# Aligning is quadratic at worst; beyond this many tokens only the lines' order is kept.
-MAX_ALIGNED_TOKENS = 20_000
+# What the comparison of two texts costs is quadratic at worst, so no more than this many tokens meet at once.
+WINDOW = 256
 _FILE = "chain.ts"
 
 
@@ -61,17 +63,64 @@ class Alignment:
         printed, origin = _tokens(self._printed), _tokens(self._origin)
         keys: list[int] = []
         targets: list[int] = []
+        for a, b in align([word for word, _ in printed], [word for word, _ in origin]):
+            keys.append(printed[a][1])
+            targets.append(origin[b][1])
+        return keys, targets
+
+
+def align(printed: list[bytes], origin: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Pairs of places of the same token, both ascending; linear but for the windows. What stands once in each text
+    is met first (patience diff, Bram Cohen), the rest in between."""
+    a = b = 0
+    for next_a, next_b in [*_anchors(printed, origin), (len(printed), len(origin))]:
+        yield from _between(printed[a:next_a], origin[b:next_b], a, b)
+        if next_a < len(printed):
+            yield next_a, next_b
+        a, b = next_a + 1, next_b + 1
+
+
+def _anchors(printed: list[bytes], origin: list[bytes]) -> list[tuple[int, int]]:
+    """The longest ascending run of tokens that stand exactly once in each text."""
+    counts, others = Counter(printed), Counter(origin)
+    places = {word: at for at, word in enumerate(origin) if others[word] == 1}
+    ends: list[int] = []  # the smallest place in `origin` at which a run of each length can end
+    runs: list[tuple[int, int, int]] = []  # place in `printed`, in `origin`, the run's member before it
+    heads: list[int] = []
+    for at, word in enumerate(printed):
+        if counts[word] != 1 or (place := places.get(word)) is None:
+            continue
+        length = bisect_left(ends, place)
+        runs.append((at, place, heads[length - 1] if length else -1))
+        ends[length : length + 1] = [place]
+        heads[length : length + 1] = [len(runs) - 1]
+    found = []
+    member = heads[-1] if heads else -1
+    while member >= 0:
+        at, place, member = runs[member]
+        found.append((at, place))
+    return found[::-1]
+
+
+def _between(printed: list[bytes], origin: list[bytes], a: int, b: int) -> Iterator[tuple[int, int]]:
+    """Pairs within two stretches that begin at `a` and `b`, a window of both at a time."""
+    x = y = 0
+    while x < len(printed) and y < len(origin):
+        if printed[x] == origin[y]:
+            yield a + x, b + y
+            x, y = x + 1, y + 1
+            continue
         matcher = difflib.SequenceMatcher(
-            None,
-            [word for word, _ in printed[:MAX_ALIGNED_TOKENS]],
-            [word for word, _ in origin[:MAX_ALIGNED_TOKENS]],
-            autojunk=False,
+            None, printed[x : x + WINDOW], origin[y : y + WINDOW], autojunk=False
         )
+        end_x, end_y = x, y
         for block in matcher.get_matching_blocks():
             for step in range(block.size):
-                keys.append(printed[block.a + step][1])
-                targets.append(origin[block.b + step][1])
-        return keys, targets
+                yield a + x + block.a + step, b + y + block.b + step
+            if block.size:
+                end_x, end_y = x + block.a + block.size, y + block.b + block.size
+        # Behind the last match the windows have nothing in common any more.
+        x, y = max(end_x, x + WINDOW // 4), max(end_y, y + WINDOW // 4)
 
 
 def _tokens(data: bytes) -> list[tuple[bytes, int]]:
