@@ -2,11 +2,12 @@
 
 A gateway serves its client over stdio, so `gatemini stats` and `gatemini recent` are other processes. Names of
 tools, times and byte counts stand in the file; no argument, no result, no secret. Above: `app.py` (writes now
-and then, and at the end), `cli/accounting.py` (reads). Below: `liveness.py`, the file system.
+and then, and at the end), `cli/accounting.py` (reads). Below: `liveness.py`, `own_files.py`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.liveness import same_process, start_time
 from gatemini.model import Json
-from gatemini.own_files import read_own
+from gatemini.own_files import read_own, replace_own, temporary_prefix
 
 VERSION = 1
 FILES_KEPT = 20
@@ -88,7 +89,7 @@ class AccountBook:
         usage: dict[str, int],
         ended: bool,
     ) -> bool:
-        """Writes this gateway's account as a whole (temporary file, rename; mode 0600). False where it cannot."""
+        """Writes this gateway's account as a whole (mode 0600). False where it cannot."""
         body = {
             "version": VERSION,
             "pid": os.getpid(),
@@ -101,13 +102,8 @@ class AccountBook:
             "backends": list(backends),
             "usage": dict(sorted(usage.items(), key=lambda pair: -pair[1])[:USAGE_KEPT]),
         }
-        temporary = self._path.with_suffix(".new")
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(orjson.dumps(body, default=str))
-            os.replace(temporary, self._path)
+            replace_own(self._path, orjson.dumps(body, default=str))
         except (OSError, TypeError) as error:
             logger.warning("the account %s could not be written: %s", self._path, error)
             return False
@@ -121,8 +117,10 @@ class AccountBook:
         ended = sorted((a for a in read_accounts(self.folder) if not a.running), key=lambda a: a.last)
         for account in ended[: max(0, len(ended) - FILES_KEPT)]:
             path = _path(self.folder, account.pid, account.process_started)
-            path.unlink(missing_ok=True)
-            path.with_suffix(".new").unlink(missing_ok=True)  # half-written when it was killed
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+                for half_written in self.folder.glob(f"{temporary_prefix(path)}*"):
+                    half_written.unlink(missing_ok=True)
 
 
 def _path(folder: Path, pid: int, started: float) -> Path:

@@ -2,7 +2,7 @@
 
 One JSON file, private, written as a whole and never trusted when read: whatever is not exactly as written
 is set aside as `cache.json.bad` and the gateway starts cold. Above: app (load at start, save when due and at
-shutdown). Below: the file system.
+shutdown). Below: `own_files.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import binascii
 import hashlib
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.model import Json, Tool
-from gatemini.own_files import NotOurs, read_own
+from gatemini.own_files import NotOurs, read_own, replace_own
 
 VERSION = 1
 SAVE_EVERY_SECONDS = 5.0
@@ -149,28 +148,18 @@ class Cache:
         return self._saved_at is None or self._clock() - self._saved_at >= SAVE_EVERY_SECONDS
 
     def save(self) -> bool:
-        """Writes atomically (temp, fsync, rename; mode 0600). False, with a warning, where it cannot.
+        """Writes the whole file at once (mode 0600). False, with a warning, where it cannot.
 
         May run in a thread of its own while the content changes: it writes a copy, and later changes are due again.
         """
         self._saved_at = self._clock()
         self._dirty = False
         content = self._copied()
-        temporary: str | None = None
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # mkstemp makes the file readable by this user only.
-            handle, temporary = tempfile.mkstemp(prefix=self.path.name + ".", dir=self.path.parent)
-            with os.fdopen(handle, "wb") as file:
-                file.write(orjson.dumps(content.model_dump()))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
+            replace_own(self.path, orjson.dumps(content.model_dump()), lasting=True)
         except (OSError, TypeError, ValueError, RecursionError) as error:
             self._dirty = True
             logger.warning("the cache %s could not be written: %s", self.path, error)
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
             return False
         return True
 

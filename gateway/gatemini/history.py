@@ -14,6 +14,7 @@ from collections import OrderedDict, deque
 from pathlib import Path
 from typing import Any
 
+from gatemini.own_files import replace_own
 from gatemini.search.evaluate import CALLS_AFTER, Event
 
 logger = logging.getLogger(__name__)
@@ -89,11 +90,7 @@ class SearchHistory:
     def _halve(self, path: Path) -> None:
         kept = path.read_bytes()[-MAX_BYTES // 2 :]
         kept = kept[kept.find(b"\n") + 1 :]
-        temporary = path.with_suffix(f".{os.getpid()}.new")
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(kept)
-        os.replace(temporary, path)
+        replace_own(path, kept)
 
 
 def history_path(cache_path: Path) -> Path:

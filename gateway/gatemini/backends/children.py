@@ -25,7 +25,7 @@ import orjson
 from gatemini.backends import watchdog
 from gatemini.backends.mark import MARK_FLOOR
 from gatemini.liveness import same_process, start_time
-from gatemini.own_files import read_own
+from gatemini.own_files import read_own, replace_own
 
 TERM_POLL_SECONDS = 0.02
 """Pause between two looks at whether a group that was told to end is gone."""
@@ -175,15 +175,12 @@ class Children:
             if not self._groups:
                 self._record.unlink(missing_ok=True)
                 return
-            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             body = {
                 "gateway": os.getpid(),
                 "started": start_time(os.getpid()),
                 "groups": {str(pid): asdict(group) for pid, group in self._groups.items()},
             }
-            partial = self._record.with_suffix(".tmp")
-            partial.write_bytes(orjson.dumps(body))
-            partial.replace(self._record)
+            replace_own(self._record, orjson.dumps(body))
         except OSError as error:
             logger.warning("child processes could not be recorded in %s: %s", self._record, error)
 

@@ -1,17 +1,16 @@
 """Values that `gatemini secret set` keeps: one private file each, read by `${input:NAME}`.
 
-A folder beside the configuration, mode 0700, files 0600. Above: cli, importing, build. Below: the file system.
+A folder beside the configuration, mode 0700, files 0600. Above: cli, importing, build. Below: `own_files.py`.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from gatemini.errors import ConfigError
+from gatemini.own_files import replace_own
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
 
@@ -52,15 +51,5 @@ class SecretStore:
 
 
 def write_private(path: Path, text: str, mode: int = 0o600) -> None:
-    """Replace a file as a whole: temporary file of mode 0600, flushed to disk, renamed."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    """Replace a file by this text, on the disk once this returns."""
+    replace_own(path, text.encode(), mode=mode, lasting=True)

@@ -1,0 +1,44 @@
+"""Private files are replaced as a whole, by nobody but their owner readable, and leave nothing where they fail."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from gatemini.own_files import replace_own
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_the_file_and_a_folder_made_for_it_are_their_owners_alone(tmp_path: Path, lasting: bool) -> None:
+    path = tmp_path / "folder" / "file"
+    replace_own(path, b"one", lasting=lasting)
+    replace_own(path, b"two", lasting=lasting)
+    assert path.read_bytes() == b"two"
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_mode_that_is_asked_for_is_kept(tmp_path: Path) -> None:
+    replace_own(tmp_path / "file", b"", mode=0o644)
+    assert mode(tmp_path / "file") == 0o644
+
+
+def test_a_link_is_replaced_and_what_it_led_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"theirs")
+    (tmp_path / "file").symlink_to(tmp_path / "other")
+    replace_own(tmp_path / "file", b"ours")
+    assert (tmp_path / "other").read_bytes() == b"theirs"
+    assert (tmp_path / "file").read_bytes() == b"ours"
+
+
+def test_where_the_name_is_taken_by_a_folder_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "file" / "inside").mkdir(parents=True)
+    with pytest.raises(OSError, match="file"):
+        replace_own(tmp_path / "file", b"one")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
