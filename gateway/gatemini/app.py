@@ -134,6 +134,7 @@ class App:
             config=config.sandbox,
             guests=anyio.CapacityLimiter(open_chains(config.sandbox)),
             discovery=self.catalog.call_inside,
+            redact=redactor.redact,
             unlisted=self.unlisted,
         )
         self.tools = MetaTools(

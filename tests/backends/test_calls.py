@@ -233,3 +233,21 @@ async def test_a_backend_in_this_process_answers_through_the_same_door(bench: Be
     bench.manager.add(BackendConfig(name="none", module="gatemini.demo.clock:nothing"))
     with pytest.raises(BackendStopped, match="cannot be loaded"):
         await bench.call("now", name="none")
+
+
+async def test_a_call_on_a_backend_that_is_taken_out_ends_at_once(bench: Bench) -> None:
+    await bench.odd()
+    refused: list[BaseException] = []
+
+    async def call() -> None:
+        try:
+            await bench.call("hang", timeout=60)
+        except BackendStopped as exc:
+            refused.append(exc)
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await bench.until_true(lambda: bench.manager.status("odd").calls_open > 0)
+            await bench.manager.remove("odd")
+    assert "while the call was open" in str(refused[0])

@@ -5,9 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from mcp import Client, MCPError
 
 from fixtures.direct import DEMO_SERVER
 from fixtures.running import running_app
+from gatemini.server.gateway import build_server
+from gatemini.server.shortcut import Shortcut
 
 SECRET = "s3cr3t-Token-value"
 
@@ -43,3 +46,41 @@ async def test_a_secret_that_a_backend_gives_back_is_redacted_everywhere_it_coul
         assert SECRET not in (await surface.read_resource(f"gatemini://result/{handle}"))[1]
         keys = await surface.call_tool("get_required_keys_for_tool", {"tool_name": "demo.echo"})
         assert "TOKEN" in keys["content"][0]["text"]
+
+
+async def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "tok_" + "".join(f"{i:02d}ab" for i in range(10))
+    monkeypatch.setenv("MY_TOKEN", secret)
+    (tmp_path / ".env").write_text(f"MY_TOKEN={secret}\n")
+    backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}
+    async with running_app(tmp_path, {"demo": backend}) as app:
+        session = app.new_session()
+        surface = app.surface(session)
+        made = f"const s = {secret[:9]!r} + {secret[9:]!r};"
+        for code in (
+            f'{made} return Array(3000).fill("x".repeat(60) + s);',
+            f'{made} return ("y".repeat(990 % 7) + s).repeat(500);',
+            f'{made} return Array.from({{ length: 900 }}, (_, id) => ({{ id, name: s + "z".repeat(id % 90) }}));',
+            f"{made} for (let i = 0; i < 300; i++) console.log('x'.repeat(i % 90), s); return 1;",
+        ):
+            for size in range(200, 240, 9):
+                answer = await surface.call_tool("call_tool_chain", {"code": code, "max_output_size": size})
+                assert secret[:9] not in json.dumps(answer), code
+        kept = [session.results.text(handle) for handle in session.results.handles()]
+        assert any(secret in text for text in kept), "what is kept for code is whole"
+
+
+async def test_a_secret_in_an_address_that_is_not_known_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    (tmp_path / ".env").write_text(f"MY_TOKEN={SECRET}\n")
+    backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}
+    async with running_app(tmp_path, {"demo": backend}) as app:
+        surface = app.surface(app.new_session())
+        async with Client(build_server(surface, Shortcut(surface))) as client:
+            with pytest.raises(MCPError) as refused:
+                await client.read_resource(f"gatemini://tool/{SECRET}")
+    assert "«secret " in str(refused.value)

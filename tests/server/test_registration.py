@@ -329,3 +329,12 @@ async def test_a_file_is_not_even_looked_at_for_those_who_may_not_register_comma
     assert failed
     assert "registration.cli" in text
     assert "no-such-file" not in text
+
+
+async def test_a_host_whose_address_nobody_tells_in_time_is_not_let_through(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gatemini.server.admission.LOOKUP_SECONDS", 0)
+    failed, text = await register(app, {"name": "slow", "url": "http://mcp.example.test/"})
+    assert failed
+    assert "was not told within" in text

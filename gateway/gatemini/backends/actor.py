@@ -202,6 +202,10 @@ class Backend:
                 logger.exception("backend %s ended by an internal fault", self.config.name)
                 error = BackendCrashed(f"{self.config.name} ended by an internal fault: {fault!r}", sent=True)
         finally:
+            # Who waits for an answer is told, be it that this backend was taken out while the call was open.
+            session.peer.fail(
+                error or BackendStopped(f"{self.config.name} was stopped while the call was open")
+            )
             self._session = None
             self._keep_traces(session)
         return error

@@ -7,7 +7,7 @@ to say. Pure but for the result store. Above: run.py. Below: output/pipeline.py,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -50,22 +50,35 @@ class ChainValue:
 
 
 async def compose(
-    value: ChainValue, options: OutputOptions, store: ResultStore
+    value: ChainValue, options: OutputOptions, store: ResultStore, redact: Callable[[str], str] = str
 ) -> tuple[list[Json], Reduced]:
-    """The content blocks of a finished chain, and what the reduction did (for the accounting)."""
+    """The content blocks of a finished chain, and what the reduction did (for the accounting).
+
+    `redact` takes secrets out of text before any of it is cut: half a secret is one too.
+    """
     if len(value.text) <= ON_THE_LOOP:
-        return _composed(value, options, store)
-    return await anyio.to_thread.run_sync(_composed, value, options, store)
+        return _composed(value, options, store, redact)
+    return await anyio.to_thread.run_sync(_composed, value, options, store, redact)
 
 
-def _composed(value: ChainValue, options: OutputOptions, store: ResultStore) -> tuple[list[Json], Reduced]:
+def _composed(
+    value: ChainValue, options: OutputOptions, store: ResultStore, redact: Callable[[str], str]
+) -> tuple[list[Json], Reduced]:
     notes = list(value.notes)
     media, only_media = _media_blocks(value, store, notes)
-    reduced = reduce_output(value.text, is_json=value.kind != "string", options=options, store=store)
+    shown = redact(value.text)
+    reduced = reduce_output(
+        shown,
+        is_json=value.kind != "string",
+        options=options,
+        store=store,
+        kept=None if shown == value.text else value.text,
+    )
     content: list[Json] = [] if only_media else [_text(reduced.text)]
     content += media
     if value.console or value.console_dropped:
-        content.append(_text(console_block(value.console, value.console_dropped, CONSOLE_IN_ANSWER)))
+        lines = [redact(line) for line in value.console]
+        content.append(_text(console_block(lines, value.console_dropped, CONSOLE_IN_ANSWER)))
     trailer = [*notes, *reduced.notes]
     if reduced.footer:
         trailer.append(reduced.footer)

@@ -73,6 +73,8 @@ class ChainServices:
     config: SandboxConfig
     guests: anyio.CapacityLimiter
     discovery: Discovery
+    redact: Callable[[str], str] = str
+    """The same text without the secrets of the configuration."""
     unlisted: Look = none_unlisted
     """Asked before a chain is told what tools there are: at the start many backends have not said so yet."""
     composites: Mapping[str, CompositeTool] = field(default_factory=dict)

@@ -129,10 +129,12 @@ def reduce_output(
     store: ResultStore,
     value: Any = UNPARSED,
     label: str | None = None,
+    kept: str | None = None,
 ) -> Reduced:
     """Reduces `text` (of `value`, if the caller has it parsed) to `options.limit` characters and the footer.
 
-    Never longer than the input. When the store cannot keep the whole, the footer says so.
+    Never longer than the input. When the store cannot keep the whole, the footer says so. `kept` is what the
+    store gets where that is another text: `text` is then without secrets, which a cut could show in part.
     """
     data = encode(text)
     unreduced = Reduced(text, bytes_in=len(data), bytes_out=len(data))
@@ -152,7 +154,8 @@ def reduce_output(
         return unreduced
     handle = None
     if footer:
-        handle, footer = _keep(footer, store, data, kind, label, index)
+        whole, at = (data, index) if kept is None else (encode(kept), None)
+        handle, footer = _keep(footer, store, whole, kind, label, at)
     out = len(encode("\n".join([draft.text, *draft.notes, *([footer] if footer else [])])))
     return Reduced(draft.text, draft.notes, footer, handle, bytes_in=len(data), bytes_out=out)
 

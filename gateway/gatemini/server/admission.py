@@ -142,14 +142,17 @@ class Admission:
 
 
 async def _addresses(host: str) -> list[Address]:
-    """What the system connects to for that host, in whatever way its address is written; none if unknown."""
+    """What the system connects to for that host, in whatever way its address is written; none if unknown.
+
+    Raises RegistrationRefused when nobody says in time: what is not known cannot be let through.
+    """
     with anyio.move_on_after(LOOKUP_SECONDS):
         try:
             found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             return []
         return [_unwrapped(ip_address(str(at[4][0]).partition("%")[0])) for at in found]
-    return []
+    raise RegistrationRefused(f"the address of {host!r} was not told within {LOOKUP_SECONDS:g} s: try again")
 
 
 def _unwrapped(address: Address) -> Address:

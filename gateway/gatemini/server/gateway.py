@@ -65,7 +65,7 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         try:
             mime, text = await surface.read_resource(str(params.uri))
         except GateminiError as exc:
-            raise MCPError(code=types.INVALID_PARAMS, message=exc.text()) from exc
+            raise _invalid(surface, exc) from exc
         contents = [{"uri": str(params.uri), "mimeType": mime, "text": text}]
         return types.ReadResourceResult.model_validate({"contents": contents})
 
@@ -74,7 +74,7 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
 
     async def get_prompt(context: Context, params: types.GetPromptRequestParams) -> Any:
         await surface.listed()
-        answer = _or_invalid(lambda: surface.get_prompt(params.name, dict(params.arguments or {})))
+        answer = _or_invalid(surface, lambda: surface.get_prompt(params.name, dict(params.arguments or {})))
         return types.GetPromptResult.model_validate(answer)
 
     async def complete(context: Context, params: types.CompleteRequestParams) -> Any:
@@ -95,7 +95,7 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         surface.roots_changed()
 
     async def subscribe(context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        _or_invalid(lambda: feed.subscribe(str(params.uri)))
+        _or_invalid(surface, lambda: feed.subscribe(str(params.uri)))
         return types.EmptyResult()
 
     async def unsubscribe(context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -198,12 +198,16 @@ def _object_in(arguments: object) -> Json | None:
     return read if isinstance(read, dict) else None
 
 
-def _or_invalid(answer: Callable[[], Any]) -> Any:
+def _or_invalid(surface: Surface, answer: Callable[[], Any]) -> Any:
     """Resources and prompts have no `isError`: what cannot be answered is an invalid-params error."""
     try:
         return answer()
     except GateminiError as exc:
-        raise MCPError(code=types.INVALID_PARAMS, message=exc.text()) from exc
+        raise _invalid(surface, exc) from exc
+
+
+def _invalid(surface: Surface, refused: GateminiError) -> MCPError:
+    return MCPError(code=types.INVALID_PARAMS, message=surface.redactor.redact(refused.text()))
 
 
 async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay], Awaitable[Any]]) -> Any:

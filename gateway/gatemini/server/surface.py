@@ -134,7 +134,8 @@ class Surface:
 
     def complete(self, argument: str, value: str) -> tuple[list[str], int]:
         """(values an argument of a template or prompt may take, how many there are in all)."""
-        return complete(self._view(self.session), argument, value)
+        values, total = complete(self._view(self.session), argument, value)
+        return [self.redactor.redact(found) for found in values], total
 
     def split_address(self, uri: str) -> tuple[str, str]:
         """(kind, rest) of a resource's address; raises ResourceNotFound."""

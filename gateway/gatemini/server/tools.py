@@ -73,7 +73,8 @@ class MetaTools:
                 error_result(f"InternalError: {type(exc).__name__} in {name}: {exc}", session),
                 0,
             )
-        result = self._without_secrets(_shown(result, session) if result["isError"] else result)
+        result = self._without_secrets(result)
+        result = _shown(result, session) if result["isError"] else result
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
