@@ -206,6 +206,20 @@ def test_redaction_replaces_every_spelling_and_the_longest_first() -> None:
     assert redactor.redact("my secret") == "my «secret WORD»"
 
 
+def test_pieces_of_a_secret_that_a_cut_left_are_taken_for_it() -> None:
+    redactor = Redactor([("KEY", "tok_ABCDEFGHIJKLMNOP")])
+    assert redactor.redact("a tok_ABCDEF…") == "a «secret KEY»…"
+    assert redactor.redact(
+        "a tok_ABCDEF ... [cut] ... JKLMNOP b"
+    ) == "a tok_ABCDEF ... [cut] ... JKLMNOP b".replace("tok_ABCDEF", "«secret KEY»").replace(
+        "JKLMNOP", "«secret KEY»"
+    )
+    assert redactor.redact("tok_AB…LMNOP") == "«secret KEY»…LMNOP", "five characters say nothing"
+    assert redactor.redact("tok_ABCDEF is no piece, nor is …xyz tok_ABX…") == (
+        "tok_ABCDEF is no piece, nor is …xyz tok_ABX…"
+    )
+
+
 def test_the_lines_of_a_key_file_are_hidden_one_by_one() -> None:
     redactor = Redactor([("PEM", "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----")])
     assert redactor.redact("log: MIIEvQIBADANBg") == "log: «secret PEM»"

@@ -58,12 +58,16 @@ async def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
     async with running_app(tmp_path, {"demo": backend}) as app:
         session = app.new_session()
         surface = app.surface(session)
-        made = f"const s = {secret[:9]!r} + {secret[9:]!r};"
+        made = f"const s = {secret[:5]!r} + {secret[5:]!r};"
         for code in (
             f'{made} return Array(3000).fill("x".repeat(60) + s);',
             f'{made} return ("y".repeat(990 % 7) + s).repeat(500);',
             f'{made} return Array.from({{ length: 900 }}, (_, id) => ({{ id, name: s + "z".repeat(id % 90) }}));',
             f"{made} for (let i = 0; i < 300; i++) console.log('x'.repeat(i % 90), s); return 1;",
+            f"{made} console.log(s.repeat(1500)); return 1;",
+            f"{made} throw new Error(s.repeat(1500));",
+            f"{made} throw s.repeat(1500);",
+            f"{made} return await demo.fail({{ message: s.repeat(1500) }});",
         ):
             for size in range(200, 240, 9):
                 answer = await surface.call_tool("call_tool_chain", {"code": code, "max_output_size": size})

@@ -14,6 +14,7 @@ from http import HTTPStatus
 import httpx2
 
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
+from gatemini.types.wording import shorten
 
 SHOWN_BODY_CHARS = 300
 DEFAULT_RETRY_AFTER = 1.0
@@ -124,7 +125,7 @@ def retry_after(value: str | None) -> float:
 
 def _said(response: httpx2.Response, body: bytes) -> str:
     challenge = response.headers.get("www-authenticate")
-    text = " ".join(body.decode("utf-8", "replace").split())[:SHOWN_BODY_CHARS]
+    text = shorten(" ".join(body.decode("utf-8", "replace").split()), SHOWN_BODY_CHARS)
     if text.startswith("<"):
         text = ""  # a web page says nothing in its first lines
     parts = [p for p in (f"WWW-Authenticate: {challenge}" if challenge else "", text) if p]

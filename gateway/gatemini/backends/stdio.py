@@ -24,6 +24,7 @@ from gatemini.backends.wire import Frame, LineReader, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json, Tool
+from gatemini.types.wording import shorten
 
 STDERR_LINES = 200
 STDERR_LINE_CHARS = 2000
@@ -119,7 +120,7 @@ class StdioLink:
         self._rest = rest[-STDERR_LINE_CHARS * 4 :]
 
     def _keep(self, line: bytes) -> None:
-        text = line.decode("utf-8", "replace").rstrip("\r")[:STDERR_LINE_CHARS]
+        text = shorten(line.decode("utf-8", "replace").rstrip("\r"), STDERR_LINE_CHARS)
         self._stderr.append(text)
         logger.debug("%s: %s", self._name, text)
 

@@ -41,6 +41,7 @@ from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.types.typescript import signature
+from gatemini.types.wording import shorten
 
 URL_NEEDED = -32042
 """The error of a backend that wants a person to visit an address first."""
@@ -226,7 +227,7 @@ class Invoker:
         if method == LOGGED and len(self.said) < MOST_TOLD:
             data = params.get("data")
             text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-            line = {"backend": backend, "level": params["level"], "data": text[:TOLD_CHARS]}
+            line = {"backend": backend, "level": params["level"], "data": shorten(text, TOLD_CHARS)}
             self.said.append(line)
         if self.client.caller.tell is not None:
             self.client.caller.tell(backend, method, params)

@@ -15,6 +15,7 @@ import shlex
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -31,6 +32,8 @@ from gatemini.config.providers import (
 )
 from gatemini.config.schema import SecretsConfig
 
+CUT_MARKS = ("…", "...")
+"""What stands where a text was cut; every place that cuts one leaves it."""
 MIN_REDACTED = 6
 """Shorter values occur by chance in any text; hiding them would only garble answers."""
 _MIN_LINE = 12
@@ -251,12 +254,41 @@ class Redactor:
         self._order = sorted(self._names, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
-        """The text without secrets; the longest match wins, and replacements are never scanned again."""
+        """The text without secrets; the longest match wins, and replacements are never scanned again.
+
+        Texts are cut in many places before they leave, the guest among them: a piece of `MIN_REDACTED` or more
+        characters that stands right before or after the mark of a cut is taken for the secret.
+        """
         present = [form for form in self._order if form in text]
-        if not present:
-            return text
-        pattern = re.compile("|".join(re.escape(form) for form in present))
-        return pattern.sub(lambda match: f"«secret {self._names[match[0]]}»", text)
+        if present:
+            pattern = re.compile("|".join(re.escape(form) for form in present))
+            text = pattern.sub(lambda match: self._instead(match[0]), text)
+        if any(mark in text for mark in CUT_MARKS):
+            for form in self._order:
+                text = self._without_pieces(text, form)
+        return text
+
+    def _instead(self, form: str) -> str:
+        return f"«secret {self._names[form]}»"
+
+    def _without_pieces(self, text: str, form: str) -> str:
+        """`tok_ABCDEF…` and `…uvwxyz` of `tok_ABCDEF…uvwxyz`."""
+        head, tail = form[:MIN_REDACTED], form[-MIN_REDACTED:]
+        at = text.find(head)
+        while at >= 0:
+            end = at + _shared(form, text[at : at + len(form)])
+            if text[end : end + 2].lstrip().startswith("…") or text[end : end + 4].lstrip().startswith("..."):
+                text = text[:at] + self._instead(form) + text[end:]
+            at = text.find(head, at + 1)
+        at = text.find(tail)
+        while at >= 0:
+            end = at + len(tail)
+            before = text[max(0, end - len(form)) : end]
+            start = end - _shared(form[::-1], before[::-1])
+            if text[:start].rstrip().endswith(CUT_MARKS):
+                text = text[:start] + self._instead(form) + text[end:]
+            at = text.find(tail, at + 1)
+        return text
 
     def value(self, value: Any) -> Any:
         """The same for everything inside a JSON value, keys included; the value itself is left alone."""
@@ -269,6 +301,11 @@ class Redactor:
         if isinstance(value, list | tuple):
             return [self.value(inner) for inner in value]
         return value
+
+
+def _shared(one: str, other: str) -> int:
+    """Characters with which both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 class RedactingFormatter(logging.Formatter):
