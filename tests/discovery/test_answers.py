@@ -368,13 +368,14 @@ def test_a_name_shown_short_is_taken_back_and_reaches_the_same_tool() -> None:
         assert registry.find("odd", json.loads(f'"{member[1] or member[2]}"')) is tool
 
 
-def test_a_chain_gets_what_an_answer_had_to_leave_out() -> None:
+@pytest.mark.anyio
+async def test_a_chain_gets_what_an_answer_had_to_leave_out() -> None:
     registry, index = odd_catalog()
     catalog = Catalog(registry, index, Tracker(), lambda backend: ((), ()), registry.backends)
     cut = catalog.call("tool_info", {"tool_name": "odd.all", "detail": "full"}, 8_000)
     assert "input_schema" not in cut
     assert "input_schema" in cut["note"]
-    whole = catalog.call_inside("tool_info", {"tool_name": "odd.all", "detail": "full"})
+    whole = await catalog.call_inside("tool_info", {"tool_name": "odd.all", "detail": "full"})
     assert len(whole["input_schema"]["properties"]) == 3_000
     assert len(whole["description"]) > 60_000
     assert "note" not in whole or "cut" not in whole["note"]
@@ -401,3 +402,18 @@ def test_any_json_writer_takes_an_answer() -> None:
     registry.replace("b", [Tool("b", "t\ud800", "lone \ud800", odd, odd)])
     for detail in ("brief", "full"):
         orjson.dumps(tool_info(registry, {"tool_name": "b.t\ud800", "detail": detail}))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("inside", [False, True])
+async def test_the_meaning_of_a_query_is_asked_of_the_encoder_from_a_chain_as_well(inside: bool) -> None:
+    asked: list[str] = []
+
+    async def encode(text: str) -> None:
+        asked.append(text)
+
+    registry, index = odd_catalog()
+    catalog = Catalog(registry, index, Tracker(), lambda backend: ((), ()), registry.backends, encode)
+    search = catalog.call_inside if inside else catalog.answer
+    await search("search_tools", {"task_description": "read a file"})
+    assert asked == ["read a file"]

@@ -334,7 +334,7 @@ class _Conversation:
             arguments = call.arguments if isinstance(call.arguments, dict) else {}
             missing = await self._services.listed(self._invoker.time)
             try:
-                return Outcome(True, self._services.discovery(call.tool, arguments))
+                return Outcome(True, await self._services.discovery(call.tool, arguments))
             except ToolNotFound as exc:
                 missing.explain(exc, str(arguments.get("tool_name", "")))
                 raise

@@ -6,7 +6,7 @@ protocol here, so that tests may hand in any object that keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,7 +25,7 @@ from gatemini_sandbox import Sandbox
 Progress = Callable[[float, float | None, str | None], None]
 """`(done, total, message)` of one backend call."""
 
-Discovery = Callable[[str, Json], object]
+Discovery = Callable[[str, Json], Awaitable[object]]
 """A discovery meta-tool by name, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
 
 

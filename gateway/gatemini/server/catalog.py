@@ -90,14 +90,14 @@ class Catalog:
             f"there is no discovery tool {name!r}", hint=f"there are: {', '.join(DISCOVERY_TOOLS)}"
         )
 
-    def call_inside(self, name: str, arguments: Json) -> Json:
+    async def call_inside(self, name: str, arguments: Json) -> Json:
         """The same for a chain, never cut; registration and chains are not reachable from inside."""
         if name not in INSIDE_CHAINS:
             raise InvalidRequest(
                 f"gatemini.{name} does not exist inside a chain",
                 hint=f"gatemini has: {', '.join(INSIDE_CHAINS)}",
             )
-        return self.call(name, arguments, WHOLE)
+        return await self.answer(name, arguments, WHOLE)
 
     def definitions(self) -> list[Json]:
         """The seven meta-tools with the inventory as it is now."""
