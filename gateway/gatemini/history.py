@@ -100,6 +100,8 @@ def history_path(cache_path: Path) -> Path:
 
 def read_history(path: Path) -> list[Event]:
     """The events of a file, oldest first; lines that are none are left out, a missing file has none."""
+    if not path.is_file():  # opening a pipe would wait for a writer
+        return []
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 2 * MAX_BYTES))

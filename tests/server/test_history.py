@@ -111,3 +111,14 @@ def test_a_pipe_in_its_place_is_a_warning_and_not_waited_for(
     writing.join(10)
     assert not writing.is_alive()
     assert "could not be written" in caplog.text
+
+
+def test_reading_a_pipe_in_its_place_finds_nothing_and_does_not_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "searches.jsonl")
+    read: list[object] = []
+    reading = threading.Thread(
+        target=lambda: read.append(read_history(tmp_path / "searches.jsonl")), daemon=True
+    )
+    reading.start()
+    reading.join(10)
+    assert read == [[]]
