@@ -134,9 +134,12 @@ def _context(services: ChainServices, program: Program | None) -> HintContext:
             return None
         return BackendState(str(found), services.backends.error(name), services.backends.stderr_tail(name))
 
-    facts = ProgramFacts()
-    if program is not None:
-        facts = ProgramFacts(
-            program.shadowed, program.unawaited, program.declared_never_called, program.lost_value
-        )
+    facts = ProgramFacts() if program is None else program_facts(program)
     return HintContext(services.identifiers()[0], tools, services.owners, signed, state, facts)
+
+
+def program_facts(program: Program) -> ProgramFacts:
+    """What hints look at of a program."""
+    return ProgramFacts(
+        program.shadowed, program.unawaited, program.declared_never_called, program.lost_value
+    )

@@ -18,9 +18,9 @@ from gatemini.chain.composite import run_composite
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
 from gatemini.chain.dry_run import DryRun
-from gatemini.chain.failure import Failure, explain, of_error, of_script, of_syntax
+from gatemini.chain.failure import Failure, explain, of_error, of_script, of_syntax, program_facts
 from gatemini.chain.fences import Cleaned, clean
-from gatemini.chain.hints import ProgramFacts, nothing_returned
+from gatemini.chain.hints import nothing_returned
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.journal import Journal, SessionJournals
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
@@ -194,11 +194,7 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
 def _value(run: ScriptRun, end: Done) -> ChainValue:
     notes = [*run.notes, *end.notes]
     if end.kind == "undefined":
-        program = run.program
-        facts = ProgramFacts(
-            program.shadowed, program.unawaited, program.declared_never_called, program.lost_value
-        )
-        notes.append(nothing_returned(facts, logged=bool(end.console.lines)))
+        notes.append(nothing_returned(program_facts(run.program), logged=bool(end.console.lines)))
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
 
 

@@ -28,7 +28,7 @@ from gatemini.model import Json
 from gatemini.types.wording import visible
 
 LOOKUP_SECONDS = 5.0
-"""How long the addresses of a host are looked up; connecting to one that has none fails by itself."""
+"""How long the addresses of a host are looked up. Connecting to one that has none fails by itself."""
 
 MOST_SHOWN = 6000
 """Characters a person is asked to read. What is longer is refused: its end would be agreed to unread."""

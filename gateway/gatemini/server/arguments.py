@@ -65,7 +65,7 @@ def read_arguments(tool: str, arguments: Any) -> tuple[Json, list[str]]:
 
 def _object(tool: str, arguments: Any) -> Json:
     if isinstance(arguments, str):
-        arguments = _parsed(arguments)
+        arguments = parsed_json(arguments)
     if not isinstance(arguments, dict):
         raise InvalidRequest(f"{tool} takes an object of named arguments", hint=_takes(tool, None))
     return arguments
@@ -83,7 +83,7 @@ def _value(tool: str, name: str, value: Any, schema: Json, notes: list[str]) -> 
     elif kind == "integer":
         made = _integer(value)
     else:
-        made = _parsed(value) if isinstance(value, str) else value
+        made = parsed_json(value) if isinstance(value, str) else value
         made = made if isinstance(made, dict) else None
     if made is None:
         raise InvalidRequest(f"{tool}: '{name}' must be {_article(kind)}, got {_described(value)}")
@@ -113,7 +113,8 @@ def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _parsed(text: str) -> Any:
+def parsed_json(text: str) -> Any:
+    """What JSON text holds; None where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

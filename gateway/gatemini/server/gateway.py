@@ -7,7 +7,6 @@ resources.py, prompts.py, subscriptions.py.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from gatemini import __version__
 from gatemini.errors import GateminiError
 from gatemini.model import Json
 from gatemini.server.acquaintance import Acquaintance
+from gatemini.server.arguments import parsed_json
 from gatemini.server.asking import call_and_ask, state_boundary
 from gatemini.server.relay import Relay, progress_token, wanted_level
 from gatemini.server.shortcut import Shortcut
@@ -106,7 +106,7 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         try:
             return await feed.listen(context, params)
         except GateminiError as exc:
-            raise MCPError(code=types.INVALID_PARAMS, message=exc.text()) from exc
+            raise _invalid(surface, exc) from exc
 
     @asynccontextmanager
     async def telling(_: Server[Any]) -> AsyncIterator[None]:
@@ -140,7 +140,8 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         if ctx.method == "tools/call" and isinstance(params, dict):
             arguments = params.get("arguments")
             if isinstance(params.get("name"), str) and not isinstance(arguments, dict | None):
-                if (read := _object_in(arguments)) is not None:
+                read = parsed_json(arguments) if isinstance(arguments, str) else None
+                if isinstance(read, dict):
                     return await call_next(replace(ctx, params={**params, "arguments": read}))
                 result = await surface.call_tool(params["name"], arguments)
                 modern = (
@@ -185,17 +186,6 @@ class _Server(Server[Any]):
                 "prompts": types.PromptsCapability(list_changed=False),
             }
         )
-
-
-def _object_in(arguments: object) -> Json | None:
-    """The object that arguments sent as JSON text hold."""
-    if not isinstance(arguments, str):
-        return None
-    try:
-        read = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
-    return read if isinstance(read, dict) else None
 
 
 def _or_invalid(surface: Surface, answer: Callable[[], Any]) -> Any:

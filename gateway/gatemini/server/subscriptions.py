@@ -26,6 +26,7 @@ from mcp.server.subscriptions import (
 
 from gatemini.changes import Kind
 from gatemini.errors import InvalidRequest, ResourceNotFound
+from gatemini.server.resources import split_address
 from gatemini.server.surface import Surface
 
 logger = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class Scope:
 
 def scope_of(surface: Surface, uri: str) -> Scope:
     """What `uri` depends on. Raises ResourceNotFound, saying what exists, for no address of ours."""
-    kind, rest = surface.split_address(uri)
+    kind, rest = split_address(uri)
     kinds = KINDS.get(kind, frozenset[Kind]())
     if kind == "backend" and rest.endswith("/tools"):
         kinds = KINDS["tools"]

@@ -137,10 +137,6 @@ class Surface:
         values, total = complete(self._view(self.session), argument, value)
         return [self.redactor.redact(found) for found in values], total
 
-    def split_address(self, uri: str) -> tuple[str, str]:
-        """(kind, rest) of a resource's address; raises ResourceNotFound."""
-        return split_address(uri)
-
     def backend_of(self, kind: str, rest: str) -> str | None:
         """The backend that alone decides what an address answers; None where that is not one."""
         return backend_of(self._view(self.session).registry, kind, rest)
