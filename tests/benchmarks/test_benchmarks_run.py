@@ -14,15 +14,19 @@ SECONDS = 120
 """Bounds one run: six processes start, three of them import FastMCP."""
 
 
-@pytest.mark.slow
-def test_the_hop_and_the_chains_are_measured_in_one_command() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks", "hop", "inprocess", "--rounds", "1", "--json"],
+def benchmarks(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", *words],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=SECONDS,
     )
+
+
+@pytest.mark.slow
+def test_the_hop_and_the_chains_are_measured_in_one_command() -> None:
+    ran = benchmarks("hop", "inprocess", "--rounds", "1", "--json")
     assert ran.returncode == 0, ran.stderr
     figures = json.loads(ran.stdout)
     assert [f["contestant"] for f in figures["hop"]["figures"]] == ["direct", "gatemini", "fastmcp proxy"]
@@ -31,26 +35,14 @@ def test_the_hop_and_the_chains_are_measured_in_one_command() -> None:
 
 
 def test_an_unknown_scenario_is_a_usage_error_that_names_it() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks", "nonsense"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    ran = benchmarks("nonsense")
     assert ran.returncode == 2
     assert "nonsense" in ran.stderr
 
 
 @pytest.mark.slow
 def test_guests_are_measured_without_a_client() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks", "idle", "rival", "calls", "--rounds", "1", "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    ran = benchmarks("idle", "rival", "calls", "--rounds", "1", "--json")
     assert ran.returncode == 0, ran.stderr
     figures = json.loads(ran.stdout)
     assert {f["contestant"] for f in figures["calls"]["figures"]} == {"thread", "process"}

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from mcp import Client, MCPError
 
 from fixtures.direct import DEMO_SERVER
 from fixtures.running import running_app
+from gatemini.app import App
 from gatemini.server.gateway import build_server
 from gatemini.server.shortcut import Shortcut
 
@@ -17,13 +20,20 @@ SECRET = "s3cr3t-Token-value"
 pytestmark = pytest.mark.anyio
 
 
+@asynccontextmanager
+async def app_with_token(folder: Path, monkeypatch: pytest.MonkeyPatch, secret: str) -> AsyncIterator[App]:
+    """A gateway whose one backend is given the secret by a variable."""
+    monkeypatch.setenv("MY_TOKEN", secret)
+    (folder / ".env").write_text(f"MY_TOKEN={secret}\n")
+    backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}
+    async with running_app(folder, {"demo": backend}) as app:
+        yield app
+
+
 async def test_a_secret_that_a_backend_gives_back_is_redacted_everywhere_it_could_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MY_TOKEN", SECRET)
-    (tmp_path / ".env").write_text(f"MY_TOKEN={SECRET}\n")
-    backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}
-    async with running_app(tmp_path, {"demo": backend}) as app:
+    async with app_with_token(tmp_path, monkeypatch, SECRET) as app:
         session = app.new_session()
         surface = app.surface(session)
         half, rest = SECRET[:9], SECRET[9:]
@@ -52,10 +62,7 @@ async def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "tok_" + "".join(f"{i:02d}ab" for i in range(10))
-    monkeypatch.setenv("MY_TOKEN", secret)
-    (tmp_path / ".env").write_text(f"MY_TOKEN={secret}\n")
-    backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}
-    async with running_app(tmp_path, {"demo": backend}) as app:
+    async with app_with_token(tmp_path, monkeypatch, secret) as app:
         session = app.new_session()
         surface = app.surface(session)
         made = f"const s = {secret[:5]!r} + {secret[5:]!r};"
@@ -79,10 +86,7 @@ async def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
 async def test_a_secret_in_an_address_that_is_not_known_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MY_TOKEN", SECRET)
-    (tmp_path / ".env").write_text(f"MY_TOKEN={SECRET}\n")
-    backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}
-    async with running_app(tmp_path, {"demo": backend}) as app:
+    async with app_with_token(tmp_path, monkeypatch, SECRET) as app:
         surface = app.surface(app.new_session())
         async with Client(build_server(surface, Shortcut(surface))) as client:
             with pytest.raises(MCPError) as refused:

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig, as_text
+from gatemini.config.document import written_path
 from gatemini.config.entries import Entry
 from gatemini.config.interpolate import (
     Expanded,
@@ -169,7 +170,7 @@ class _Work:
             )
             return raw
         home, base = self.builder.resolver.home, self.entry.document.path.parent
-        path = Path(home, written[2:]) if written.startswith("~/") else Path(base, written).absolute()
+        path = written_path(written, home, base).absolute()
         self.builder.resolver.files.add(path)
         try:
             return with_adapter(raw, path)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gatemini.config.document import Document
+from gatemini.config.document import Document, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_env_file
 from gatemini.config.problems import KeyPath, Problem, closest, dotted
@@ -330,7 +330,7 @@ class _Translation:
             return
         path = re.sub(r"\$\{([^}]+)\}", lambda m: self.entry.words.get(m[1], m[0]), written)
         home, folder = self.context.home, self.entry.words.get("workspaceFolder", ".")
-        file = Path(home, path[2:]) if path.startswith("~/") else Path(folder, path)
+        file = written_path(path, home, Path(folder))
         self.entry.env_file = file.absolute()
         problems: list[Problem] = []
         values = read_env_file(file, self.context.environ, problems, must_exist=True)

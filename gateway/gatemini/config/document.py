@@ -65,6 +65,11 @@ class Document:
         return None
 
 
+def written_path(written: str, home: Path, base: Path) -> Path:
+    """The file that a configuration means: below the home folder after `~/`, else relative to `base`."""
+    return Path(home, written[2:]) if written.startswith("~/") else Path(base, written)
+
+
 def read_document(path: Path) -> Document:
     """Read and parse one file by its ending, or by its first character where that says nothing."""
     text = read_text(path)

@@ -20,7 +20,7 @@ from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig
 from gatemini.config.build import SWITCHED_OFF, Builder, Built
 from gatemini.config.clients import ClientContext, client_entries, is_client_document
-from gatemini.config.document import Document, read_document
+from gatemini.config.document import Document, read_document, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
@@ -461,10 +461,8 @@ def _with_adapter_file(template: Mapping[str, Any], home: Path) -> dict[str, Any
     """What the file brings. A path that is not whole would mean another file in every working folder."""
     rest = {key: value for key, value in template.items() if key != "adapter_file"}
     written = template["adapter_file"]
-    path = Path(home, written[2:]) if isinstance(written, str) and written.startswith("~/") else None
-    if path is None and isinstance(written, str) and Path(written).is_absolute():
-        path = Path(written)
-    if path is None:
+    path = written_path(written, home, Path()) if isinstance(written, str) else None
+    if path is None or not path.is_absolute():
         raise ConfigError(
             "adapter_file: found no path that begins with / or ~/", hint="Name the file with its whole path."
         )

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from gatemini.config.document import written_path
 from gatemini.config.interpolate import PATH_SAFE
 from gatemini.config.providers import (
     MAX_SECRET_BYTES,
@@ -176,7 +177,7 @@ class SecretResolver:
         return value
 
     def _file(self, path: str) -> str:
-        file = Path(self.home, path[2:]) if path.startswith("~/") else Path(self.base, path)
+        file = written_path(path, self.home, self.base)
         self.files.add(file)
         return read_private(file)
 
