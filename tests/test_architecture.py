@@ -26,6 +26,7 @@ def table() -> dict[str, tuple[str, set[str]]]:
     for line in (ROOT / "docs" / "architecture.md").read_text().splitlines():
         match = ROW.match(line)
         if match:
+            assert match[1] not in rows, f"two rows for {match[1]} in docs/architecture.md"
             rows[match[1]] = (match[2], set(re.findall(r"`([^`]+)`", match[3])))
     return rows
 
