@@ -211,7 +211,9 @@ def grown(tools: Sequence[Tool], count: int) -> dict[str, list[Tool]]:
     while held < count:
         for backend, own in by_backend(tools).items():
             name = f"{backend}-{turn}" if turn else backend
-            grouped[name] = [Tool(name, t.name, t.description, t.input_schema) for t in own]
+            # No two texts are the same, or they would share one vector.
+            mark = f" {turn}" if turn else ""
+            grouped[name] = [Tool(name, t.name + mark, t.description + mark, t.input_schema) for t in own]
             held += len(own)
         turn += 1
     return grouped
@@ -249,6 +251,17 @@ def speed(tools: Sequence[Tool], queries: Sequence[Query], counts: Sequence[int]
     declared = timed(lambda: [declaration(t) for t in tools]) / len(tools)
     signed = timed(lambda: [signature(t) for t in tools]) / len(tools)
     print(f"\nTypeScript, ms per tool: declaration {declared:.3f}, signature {signed:.3f}")
+
+
+def speed_with_model(
+    tools: Sequence[Tool], queries: Sequence[Query], counts: Sequence[int], model: Embedder
+) -> None:
+    """A query with its encoding, at each size: what an agent waits for."""
+    for count in counts:
+        index = index_of([tool for own in grown(tools, count).values() for tool in own], "best", model)
+        index.search("warm up")
+        each = [timed(lambda i=index, q=q: i.search(q.text)) for q in queries]
+        print(f"with the model, {len(index)} tools: {statistics.median(each):.2f} ms a query")
 
 
 def one_large_backend(tools: Sequence[Tool]) -> None:
@@ -292,7 +305,10 @@ def main() -> None:
         print(error.text())
         model = None
     print(f"{len(tools)} tools of {len(by_backend(tools))} backends, {len(queries)} queries")
-    speed(tools, queries, [len(tools), 10_000, *([100_000] if chosen.large else [])])
+    counts = [len(tools), 10_000, *([100_000] if chosen.large else [])]
+    speed(tools, queries, counts)
+    if model is not None:
+        speed_with_model(tools, queries, counts, model)
     one_large_backend(tools)
     sizes(tools, queries)
     quality(tools, queries, model)
