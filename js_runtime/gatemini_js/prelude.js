@@ -519,7 +519,8 @@
     if (typeof error === "object" && error !== null && kindOfSafely(error) === "error") {
       const givenName = safeGet(error, "name"), givenMessage = safeGet(error, "message"), givenStack = safeGet(error, "stack");
       if (typeof givenName === "string" && givenName !== "") name = own.slice(givenName, 0, 200);
-      message = typeof givenMessage === "string" ? safeText(givenMessage, 100000) : "(the error's message cannot be read)";
+      // Without a call of ours: when memory has run out, one more frame may be too much.
+      message = typeof givenMessage === "string" ? (givenMessage.length > 100000 ? own.slice(givenMessage, 0, 100000) + "…" : givenMessage) : "(the error's message cannot be read)";
       if (typeof givenStack === "string") stack = own.slice(givenStack, 0, 8000);
       limit = limitOf(error, name, message);
       extra = fieldText("tool", safeGet(error, "tool")) + fieldText("backend", safeGet(error, "backend"))
