@@ -108,7 +108,7 @@ async def test_a_backend_taken_out_of_the_configuration_leaves_the_cache_and_a_d
         assert not told["isError"], told
         replace(tmp_path, {**DEMO, "third": DEMO["demo"]}, registration={"stdio": "allow"})
         await until(lambda: "third" in app.loaded.config.backends)
-        assert app.cache.tools("second", key) is None
+        await until(lambda: app.cache.tools("second", key) is None)
         await until(lambda: app.manager.config("third").transport == "python")
         told = await app.call_meta_tool("deregister_manual", {"manual_name": "third"})
         assert "configured" in told["content"][0]["text"]
@@ -156,7 +156,7 @@ async def test_a_folder_that_was_deleted_and_made_again_is_watched(tmp_path: Pat
             folder.mkdir(parents=True)
             write_config(folder, {**DEMO, name: DEMO["demo"]})
             await until(lambda name=name: name in app.registry.backends())
-            assert app.problems() == []
+            await until(lambda: app.problems() == [])
 
 
 async def test_files_that_backends_name_are_watched_too(
@@ -183,7 +183,7 @@ async def test_files_that_backends_name_are_watched_too(
         await until(lambda: "two" in app.manager.config("lines").cli_tools)
         adapter.write_text("tols: {}")
         await until(lambda: "lines" in app.loaded.disabled)
-        assert "unknown key tols" in caplog.text
+        await until(lambda: "unknown key tols" in caplog.text)
 
 
 async def test_an_input_that_is_given_while_the_gateway_runs_starts_its_backend(
