@@ -147,3 +147,11 @@ def test_keys_of_the_document_that_look_like_ours_are_data() -> None:
     assert seen["items"]["total_rows"] == 100
     assert seen["items"]["first_rows"] == rows[:3]
     assert answer.notes[0].startswith("Arrays collapsed (items: 100 rows, 3 shown)")
+
+
+def test_rows_that_hold_long_arrays_of_their_own_are_described_with_these_as_arrays() -> None:
+    points = [{"id": n, "name": f"point {n}", "note": "word " * 8} for n in range(3000)]
+    rows = [{"id": n, "points": points} for n in range(8)]
+    _, seen = reduced({"series": rows})
+    assert seen["series"]["types"] == {"id": "integer", "points": "array"}
+    assert seen["series"]["first_rows"][0]["points"]["total_rows"] == 3000

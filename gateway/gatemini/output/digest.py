@@ -47,6 +47,14 @@ _NAMES = {
 _CATEGORIES = {str, bool, type(None), int}
 
 
+class StandIn(dict[str, Any]):
+    """An object of ours that stands for an array; whatever its keys, none of the document's is one."""
+
+
+_NAMES[StandIn] = "array"
+_CONTAINERS = {dict, list, StandIn}
+
+
 class Column:
     """One field over all rows so far; `inner` describes its objects, while all its values are objects."""
 
@@ -172,7 +180,7 @@ class Summary:
         kinds = set(map(type, rows))
         self.types |= kinds
         if self.plain is not None:
-            if dict in kinds or list in kinds:
+            if kinds & _CONTAINERS:
                 self.plain = None
             else:
                 self.plain.add(rows, kinds)

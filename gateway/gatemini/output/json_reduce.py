@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gatemini.output.branches import Branch, Stretch
-from gatemini.output.digest import Summary
+from gatemini.output.digest import StandIn, Summary
 from gatemini.output.jsontext import size
 from gatemini.output.naming import ITEMS, described, identity, keys_told, kind, short
 from gatemini.output.survey import Bulk
@@ -48,10 +48,6 @@ DETAILS = (
     Detail(rows=1, identities=0, digest=False),
     Detail(0, 0, False),
 )
-
-
-class StandIn(dict[str, Any]):
-    """An object of ours that stands for an array; whatever its keys, none of the document's is one."""
 
 
 @dataclass(slots=True)

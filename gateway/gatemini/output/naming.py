@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gatemini.output.digest import IDENTITY_KEYS
+from gatemini.output.digest import IDENTITY_KEYS, StandIn
 from gatemini.output.jsontext import dump
 
 IDENTITY_CHARS = 80
@@ -18,6 +18,7 @@ ITEMS = "items"
 _KINDS = {
     dict: "objects",
     list: "arrays",
+    StandIn: "arrays",
     str: "strings",
     int: "numbers",
     float: "numbers",
