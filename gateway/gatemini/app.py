@@ -167,10 +167,10 @@ class App:
         loaded = await anyio.to_thread.run_sync(load)
         seen = file_state(loaded.files)
         load = functools.partial(load, variables=loaded.variables)
-        cache = Cache(loaded.config.cache_path)
-        await anyio.to_thread.run_sync(cache.load)
         redactor = redactor or Redactor()
         redactor.add(loaded.secrets)
+        cache = Cache(loaded.config.cache_path, redact=redactor.value)
+        await anyio.to_thread.run_sync(cache.load)
         app = cls(loaded, cache, redactor, ConnectedClients(expected=serving))
         async with anyio.create_task_group() as group:
             await group.start(app.manager.run)
@@ -420,14 +420,15 @@ class App:
             return
         self._accounted = recorded
         clients = [self._last_client, *(session.client for session in self._sessions)]
+        hide = self.tools.redactor.value  # a backend may have called a tool after its key
         write = functools.partial(
             self.accounts.write,
             config=account_name(self.loaded.source),
             client=next((name for name in reversed(clients) if name), None),
-            stats=self.tracker.stats(),
-            recent=self.tracker.recent(RECENT_CALLS),
+            stats=hide(self.tracker.stats()),
+            recent=hide(self.tracker.recent(RECENT_CALLS)),
             backends=self.catalog.backend_sizes(),
-            usage=self.tracker.dump_usage(),
+            usage=hide(self.tracker.dump_usage()),
             ended=ended,
         )
         await anyio.to_thread.run_sync(write)

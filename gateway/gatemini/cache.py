@@ -83,11 +83,23 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 class Cache:
     """Holds the file's content; `load` first, then ask and tell, `save` when due."""
 
-    def __init__(self, path: Path | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        redact: Callable[[Any], Any] = _as_it_is,
+    ) -> None:
+        """`redact` takes secrets out of a JSON value: a backend may repeat its key in what it says of its tools."""
         self.path = path or default_path()
+        self._redact = redact
         self.problem: str | None = None
         """Why the last load started cold although there was a file; for its owner (`App.problems`)."""
         self._clock = clock
@@ -171,13 +183,30 @@ class Cache:
             config, tools = lists.get(name, ("", []))
             entry = backends.get(name)
             if entry is not None and entry.config == config:
-                backends[name] = _Backend(config=config, era=entry.era, tools=[_kept(t) for t in tools])
+                backends[name] = _Backend(config=config, era=entry.era, tools=[self._kept(t) for t in tools])
         return _File.model_construct(
             version=now.version,
             backends=backends,
             embeddings={model: vectors.copy() for model, vectors in now.embeddings.items()},
-            usage=now.usage,
+            usage=self._redact(now.usage),
         )
+
+    def _kept(self, tool: Tool) -> _Tool:
+        """A tool as the file has it: without secrets, whatever its backend wrote into it."""
+        said = self._redact(
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+                "output_schema": tool.output_schema,
+                "annotations": tool.annotations,
+                "tags": list(tool.tags),
+                "namespace": tool.namespace,
+                "title": tool.title,
+                "repairs": list(tool.repairs),
+            }
+        )
+        return _Tool.model_construct(**said)
 
     # ------------------------------------------------------------------------------------------- content
 
@@ -261,21 +290,6 @@ class Cache:
         if self._file.usage != counts:
             self._file.usage = dict(counts)
             self._dirty = True
-
-
-def _kept(tool: Tool) -> _Tool:
-    """A tool as the file has it."""
-    return _Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
-        annotations=tool.annotations,
-        tags=list(tool.tags),
-        namespace=tool.namespace,
-        title=tool.title,
-        repairs=list(tool.repairs),
-    )
 
 
 def _tool(backend: str, kept: _Tool) -> Tool:

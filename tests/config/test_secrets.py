@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -239,6 +240,26 @@ def test_values_and_log_lines_are_cleaned_as_a_whole() -> None:
     assert line.startswith("«secret KEY»")
     assert "ValueError" in line
     assert "hush-hush" not in line
+
+
+def test_a_secret_within_json_within_json_is_found_in_either_escaping() -> None:
+    secret = 'a"b\\c: #d\n€'
+    redactor = Redactor([("KEY", secret)])
+    for ascii_only in (True, False):
+        once = json.dumps({"k": secret}, ensure_ascii=ascii_only)
+        for text in (once, json.dumps({"text": once}, ensure_ascii=ascii_only)):
+            assert "«secret KEY»" in redactor.redact(text)
+            assert "#d" not in redactor.redact(text)
+
+
+def test_a_dataclass_is_cleaned_field_by_field_and_stays_one() -> None:
+    @dataclass(frozen=True)
+    class Seen:
+        name: str
+        counts: dict[int, str]
+
+    seen = Seen("hush-hush-1", {1: "hush-hush-1"})
+    assert Redactor([("KEY", "hush-hush-1")]).value(seen) == Seen("«secret KEY»", {1: "«secret KEY»"})
 
 
 @settings(deadline=None)

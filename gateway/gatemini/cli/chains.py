@@ -104,8 +104,8 @@ def _chain(
         def done(record: CallRecord) -> None:
             if not quiet and not as_json:
                 mark = "✓" if record.outcome == "ok" else "✗"
-                tail = "" if record.outcome == "ok" else f"  {hide.redact(record.outcome or '')}"
-                shell.note(visible(f"{mark} {record.tool}  {record.ms:.0f} ms{tail}"))
+                tail = "" if record.outcome == "ok" else f"  {record.outcome or ''}"
+                shell.note(visible(hide.redact(f"{mark} {record.tool}  {record.ms:.0f} ms{tail}")))
 
         session = gateway.new_session()
         client = ChainClient(on_call_done=done)

@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 def with_app(config: Path | None, action: Callable[[App], Awaitable[Result]]) -> Result:
-    """Open the gateway, do one thing, close it. Errors come back as themselves, without secrets."""
+    """Open the gateway, do one thing, close it. What it found and errors come back as they are, but for secrets."""
     hide = Redactor()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(RedactingFormatter(hide, "gatemini: %(message)s"))
@@ -39,7 +39,8 @@ def with_app(config: Path | None, action: Callable[[App], Awaitable[Result]]) ->
         async with App.open(config) as app:
             hide.add(app.loaded.secrets)
             tell_problems(app.loaded)
-            return await action(app)
+            found: Result = hide.value(await action(app))
+            return found
 
     try:
         return anyio.run(session)

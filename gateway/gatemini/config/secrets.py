@@ -14,7 +14,7 @@ import re
 import shlex
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -292,15 +292,21 @@ class Redactor:
         return text
 
     def value(self, value: Any) -> Any:
-        """The same for everything inside a JSON value, keys included; the value itself is left alone."""
+        """The same for everything inside a JSON value or a dataclass, keys included; the value itself is left alone."""
         if not self._order:
             return value
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, Mapping):
-            return {self.redact(str(key)): self.value(inner) for key, inner in value.items()}
+            return {
+                self.redact(key) if isinstance(key, str) else key: self.value(inner)
+                for key, inner in value.items()
+            }
         if isinstance(value, list | tuple):
             return [self.value(inner) for inner in value]
+        if is_dataclass(value) and not isinstance(value, type):
+            inner = {part.name: self.value(getattr(value, part.name)) for part in fields(value)}
+            return replace(value, **inner)
         return value
 
 
@@ -326,7 +332,8 @@ def _forms(value: str) -> set[str]:
         return set()
     forms = {value, value.strip(), quote(value, safe=""), quote(value), quote_plus(value)}
     forms.add(quote(value, safe=PATH_SAFE))
-    forms |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    escaped = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    forms |= escaped | {json.dumps(form, ensure_ascii=False)[1:-1] for form in escaped}  # JSON inside JSON
     if "\n" in value:
         forms |= {line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_LINE}
     return {form for form in forms if len(form) >= MIN_REDACTED}

@@ -95,10 +95,10 @@ class Relay:
             if self.log_level is None or LEVELS.index(level) < LEVELS.index(self.log_level):
                 return
             name = f"{backend}/{params['logger']}" if isinstance(params.get("logger"), str) else backend
-            params = {"level": level, "logger": name, "data": self._redactor.value(params.get("data"))}
+            params = {"level": level, "logger": name, "data": params.get("data")}
         elif self._modern:
             return  # that revision knows no other
-        self._send(method, params)
+        self._send(method, self._redactor.value(params))
 
     def _progress(self, step: float, message: str) -> None:
         if self._token is not None:

@@ -69,11 +69,11 @@ class Surface:
     def tool_definitions(self) -> list[Json]:
         """The seven meta-tools; fixed for the connection, since a change would break prompt caches."""
         if self._definitions is None:
-            self._definitions = self._tools.catalog.definitions()
+            self._definitions = self.redactor.value(self._tools.catalog.definitions())
         return self._definitions
 
     def instructions(self) -> str:
-        return instructions(self._tools.catalog.inventory())
+        return self.redactor.redact(instructions(self._tools.catalog.inventory()))
 
     async def call_tool(self, name: str, arguments: Any, client: ChainClient = NO_CLIENT) -> Json:
         """The MCP result of a meta-tool; failures have `isError`. `client` is asked and told on the way."""
@@ -100,10 +100,12 @@ class Surface:
         return asks
 
     def list_resources(self) -> list[Json]:
-        return list_resources(self._view(self.session))
+        found: list[Json] = self.redactor.value(list_resources(self._view(self.session)))
+        return found
 
     def list_resource_templates(self) -> list[Json]:
-        return list_templates(self._view(self.session))
+        found: list[Json] = self.redactor.value(list_templates(self._view(self.session)))
+        return found
 
     async def read_resource(self, uri: str) -> tuple[str, str]:
         """(MIME type, text), counted as an answer; raises ResourceNotFound or ResultGone."""

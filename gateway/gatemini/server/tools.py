@@ -87,7 +87,7 @@ class MetaTools:
 
     def _without_secrets(self, result: Json) -> Json:
         content = [
-            {**block, "text": self.redactor.redact(block["text"])} if "text" in block else block
+            {key: value if key == "data" else self.redactor.value(value) for key, value in block.items()}
             for block in result["content"]
         ]
         told = {"_meta": self.redactor.value(result["_meta"])} if "_meta" in result else {}
@@ -105,7 +105,7 @@ class MetaTools:
             answer = await run_chain(self._chain_request(arguments, session, client), self.chain)
             for made in answer.result["_meta"]["gatemini/chain"]["calls"]:
                 if made["outcome"] == "ok":
-                    self.history.called(session.id, made["tool"])
+                    self.history.called(session.id, self.redactor.redact(made["tool"]))
             return answer.result, answer.bytes_in
         if name == REGISTER_MANUAL:
             return _json_result(await self.registration.register(arguments, client.caller)), 0
