@@ -13,9 +13,6 @@ pytestmark = pytest.mark.anyio
 SECONDS = float(os.environ.get("SOAK_SECONDS", "120"))
 
 
-# A connect of the HTTP library that is cancelled in the very turn it succeeds loses its socket to the garbage collector,
-# which closes it with a warning; that happens about once in two minutes here. Descriptors are counted all the same.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
 async def test_thirty_backends_and_64_clients_survive_kills_and_reloads_without_a_lost_answer() -> None:
     report = await soak(SECONDS)

@@ -2,21 +2,18 @@
 
 Speaks HTTP itself (httpx2, which the SDK brings) instead of through the SDK's transport, because that one
 reads messages with strict types: what `wire.py` mends would be lost before it gets here, and every HTTP
-failure would arrive as one and the same error. Above: `actor.py`. Below: `sse.py`, `wire.py`,
+failure would arrive as one and the same error. Above: `actor.py`. Below: `http_link.py`, `sse.py`, `wire.py`,
 `http_errors.py`.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
-import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
-import anyio.abc
 import httpx2
 from mcp.shared.inbound import (
     NAME_BEARING_METHODS,
@@ -28,18 +25,12 @@ from mcp.shared.inbound import (
 
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.http_errors import content_error, shown_url, status_error, transport_error
+from gatemini.backends.http_link import DRAIN_SECONDS, HttpLink, open_client, origin
 from gatemini.backends.sse import EventReader
-from gatemini.backends.wire import Broken, Frame, Piece, decode, encode
+from gatemini.backends.wire import Frame, Piece, decode, encode
 from gatemini.config.schema import BackendConfig
-from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
+from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
 from gatemini.model import Json, Tool
-
-CONNECT_SECONDS = 10.0
-KEEPALIVE_SECONDS = 3.0
-"""Idle connections are dropped before servers drop them (5 s is usual): a call must not meet a closed one."""
-
-DRAIN_SECONDS = 2.0
-"""After the answer, how long a response is still read so that its connection can be used again."""
 
 GOODBYE_SECONDS = 2.0
 """How long ending the server's session may take when the link is left."""
@@ -49,94 +40,11 @@ STREAM_RETRY_SECONDS = 1.0
 """Pause before a broken stream is opened again, where the server names none."""
 
 MAX_STREAM_FAILURES = 5
-MAX_REDIRECTS = 5
-ERROR_BODY_BYTES = 64 << 10
 
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _ACCEPT = "application/json, text/event-stream"
 
 logger = logging.getLogger(__name__)
-logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs whole URLs, secrets in the query included
-
-
-class HttpLink:
-    """What both HTTP transports share: a client, bounded bodies, errors with a cause."""
-
-    pid = None
-    skipped = 0
-
-    def __init__(
-        self,
-        config: BackendConfig,
-        receiver: Receiver,
-        client: httpx2.AsyncClient,
-        tasks: anyio.abc.TaskGroup,
-    ) -> None:
-        self.closed = anyio.Event()
-        self.failure: BackendError | None = None
-        self._name = config.name
-        self._url = config.url or ""
-        self._max = config.max_message_mb << 20
-        self._receiver = receiver
-        self._client = client
-        self._tasks = tasks
-
-    def stderr_tail(self) -> list[str]:
-        return []
-
-    def learn(self, tools: Sequence[Tool]) -> None:
-        del tools
-
-    def end(self, error: BackendError) -> None:
-        """The connection is of no more use."""
-        if self.failure is None:
-            self.failure = error
-            self._receiver.fail(error)
-            self.closed.set()
-
-    @asynccontextmanager
-    async def _open(
-        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None
-    ) -> AsyncIterator[httpx2.Response]:
-        """A streamed response; redirects are followed only where they keep method and origin."""
-        request = self._client.build_request(method, url, headers=dict(headers), content=content)
-        for _ in range(MAX_REDIRECTS):
-            response = await self._client.send(request, stream=True)
-            following = response.next_request
-            if following is None or not _same_endpoint(request, following):
-                break
-            await response.aclose()
-            request = following
-        try:
-            yield response
-        finally:
-            with anyio.move_on_after(DRAIN_SECONDS, shield=True):
-                await response.aclose()
-
-    async def _body(self, response: httpx2.Response, limit: int) -> bytes | None:
-        """The whole body, or None when it is larger than `limit` bytes."""
-        parts: list[bytes] = []
-        size = 0
-        async for part in response.aiter_bytes():
-            size += len(part)
-            if size > limit:
-                return None
-            parts.append(part)
-        return b"".join(parts)
-
-    async def _start_of(self, response: httpx2.Response) -> bytes:
-        """As much of an error's body as is worth showing."""
-        found = b""
-        with suppress(httpx2.HTTPError):
-            async for part in response.aiter_bytes():
-                found += part
-                if len(found) > ERROR_BODY_BYTES:
-                    break
-        return found
-
-    def _too_large(self, ident: int | None) -> Broken:
-        reason = f"the answer is larger than {self._max:,} bytes (max_message_mb)"
-        return Broken(reason, ident=ident, too_large=True)
 
 
 class StreamableLink(HttpLink):
@@ -161,8 +69,8 @@ class StreamableLink(HttpLink):
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Requests get a task each; notifications and replies are posted here and now."""
-        if self.failure is not None:
-            raise BackendCrashed(self.failure.message, sent=False)
+        if self.failure is not None or self._left:
+            raise self._gone(sent=False)
         if ident is None:
             await self._post(message, None)
             if message.get("method") == "notifications/initialized":
@@ -353,9 +261,8 @@ class SseLink(HttpLink):
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         del ident
         await self._endpoint_known.wait()
-        if self.failure is not None or self._endpoint is None:
-            cause = self.failure or BackendCrashed(f"{self._name} is gone")
-            raise type(cause)(cause.message, sent=False, hint=cause.hint, details=cause.details)
+        if self._left or self.failure is not None or self._endpoint is None:
+            raise self._gone(sent=False)
         try:
             headers = {"content-type": "application/json"}
             async with self._open("POST", self._endpoint, headers, encode(message)) as response:
@@ -366,6 +273,10 @@ class SseLink(HttpLink):
                     self._receiver.receive(piece)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise transport_error(self._name, self._endpoint, error) from error
+
+    async def leave(self) -> None:
+        self._endpoint_known.set()  # who waits for it is told that there is none
+        await super().leave()
 
     def abandon(self, ident: int) -> bool:
         del ident
@@ -400,7 +311,7 @@ class SseLink(HttpLink):
         if name == "endpoint" and data is not None and self._endpoint is None:
             base = httpx2.URL(self._url)
             target = base.join(data.decode("utf-8", "replace").strip())
-            if _origin(base) != _origin(target):
+            if origin(base) != origin(target):
                 raise BackendProtocol(f"{self._name} names an endpoint elsewhere: {shown_url(target)}")
             self._endpoint = str(target)
             self._endpoint_known.set()
@@ -414,58 +325,25 @@ class SseLink(HttpLink):
 @asynccontextmanager
 async def open_streamable(config: BackendConfig, receiver: Receiver) -> AsyncIterator[Link]:
     """Talk to a streamable HTTP endpoint for the length of the context."""
-    async with _client(config) as client, anyio.create_task_group() as tasks:
+    async with open_client(config) as client, anyio.create_task_group() as tasks:
         link = StreamableLink(config, receiver, client, tasks)
         try:
             yield link
         finally:
             with anyio.move_on_after(GOODBYE_SECONDS, shield=True):
                 await link.goodbye()
+            await link.leave()
             tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
 async def open_sse(config: BackendConfig, receiver: Receiver) -> AsyncIterator[Link]:
     """Talk to an HTTP+SSE server of the 2024 revision for the length of the context."""
-    async with _client(config) as client, anyio.create_task_group() as tasks:
+    async with open_client(config) as client, anyio.create_task_group() as tasks:
         link = SseLink(config, receiver, client, tasks)
         tasks.start_soon(link.follow)
         try:
             yield link
         finally:
+            await link.leave()
             tasks.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def _client(config: BackendConfig) -> AsyncIterator[httpx2.AsyncClient]:
-    try:
-        client = httpx2.AsyncClient(
-            headers=config.headers,
-            # Every wait for an answer is bounded by the caller's own time; only connecting has a limit here.
-            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
-            limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
-            verify=await anyio.to_thread.run_sync(_tls_context),
-        )
-    except (ValueError, TypeError, UnicodeError) as error:
-        raise BackendUnreachable(f"{config.name}: {error}", hint="correct `headers`") from error
-    async with client:
-        yield client
-
-
-@functools.cache
-def _tls_context() -> ssl.SSLContext:
-    """Reading the certificate store takes tens of milliseconds: once for all backends."""
-    return httpx2.create_ssl_context()
-
-
-def _same_endpoint(request: httpx2.Request, following: httpx2.Request) -> bool:
-    """A redirect that keeps the method and stays within the origin, or upgrades it to https."""
-    if following.method != request.method or following.url.userinfo != request.url.userinfo:
-        return False
-    before, after = _origin(request.url), _origin(following.url)
-    upgrade = before[0] == "http" and after[0] == "https" and before[1] == after[1]
-    return before == after or (upgrade and before[2] is None and after[2] is None)
-
-
-def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port

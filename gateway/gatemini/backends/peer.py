@@ -152,6 +152,8 @@ class Peer:
                 waiter.scope = scope
                 await link.send(message, ident=ident)
                 waiter.sent = True
+                if waiter.error is not None:  # the connection ended while this was written, and it went out
+                    waiter.error.sent = True
                 await waiter.done.wait()
             if scope.cancelled_caught and not waiter.done.is_set():
                 await self._cancel(link, ident, waiter, "timeout")

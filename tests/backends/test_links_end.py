@@ -1,0 +1,203 @@
+"""What the end of a connection means for requests that are still being sent: told at once, nothing left, never twice."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+import pytest
+
+from fixtures.backend_bench import TEST_SECONDS, Bench
+from fixtures.odd_http import OddHttp, Request
+from gatemini.backends.base import RpcError
+from gatemini.backends.http import open_sse, open_streamable
+from gatemini.backends.peer import Peer
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import BackendCrashed, BackendError, BackendStopped
+from gatemini.model import Json
+
+pytestmark = pytest.mark.anyio
+
+
+class OldServer(OddHttp):
+    """HTTP+SSE, one connection for each request, and a door that can be closed: who knocks then is left standing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: Request | None = None
+        self.door = anyio.CancelScope()
+        self._knocking: list[socket.socket] = []
+
+    async def handle(self, request: Request) -> None:
+        if request.verb == "GET":
+            self.events = request
+            await request.begin_events()
+            await request.event("/messages", name="endpoint")
+            await request.stream.receive()  # until the client leaves
+            return
+        await request.answer(202, connection="close")
+        if self.events is not None and "id" in request.message:
+            await self.events.event(request.reply(self.result_of(request.message)), name="message")
+
+    def close_door(self) -> None:
+        """No connection is accepted any more, and those that may wait for it do already."""
+        self.door.cancel()
+        for _ in range(4):
+            visitor = socket.socket()
+            visitor.setblocking(False)
+            visitor.connect_ex(("127.0.0.1", self.port))
+            self._knocking.append(visitor)
+
+    def leave(self) -> None:
+        for visitor in self._knocking:
+            visitor.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[OldServer]:
+    server = OldServer()
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", backlog=0)
+    server.port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    async with listener, anyio.create_task_group() as tasks:
+
+        async def accept() -> None:
+            with server.door:
+                while True:
+                    tasks.start_soon(server.serve, await listener.listeners[0].accept())
+
+        tasks.start_soon(accept)
+        yield server
+        tasks.cancel_scope.cancel()
+    server.leave()
+
+
+async def test_a_call_that_is_still_connecting_when_its_backend_is_taken_out_ends_with_it(
+    bench: Bench, server: OldServer
+) -> None:
+    config = {"name": "odd", "url": f"http://127.0.0.1:{server.port}/sse", "transport": "sse"}
+    bench.manager.add(BackendConfig.model_validate(config))
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
+    server.close_door()
+    refused: list[BackendError] = []
+
+    async def call() -> None:
+        try:
+            await bench.call("echo", timeout=600)
+        except BackendError as error:
+            refused.append(error)
+
+    with anyio.fail_after(TEST_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
+            await bench.manager.remove("odd")
+    assert isinstance(refused[0], BackendStopped)
+    assert "odd was stopped while the call was open" in refused[0].message
+
+
+class Nobody:
+    """Takes what a link hands on, and waits for nothing."""
+
+    def receive(self, piece: object, during: int | None = None) -> None:
+        """Dropped."""
+
+    def fail(self, error: BackendError) -> None:
+        """Dropped."""
+
+    def fail_one(self, ident: int, error: BackendError) -> None:
+        """Dropped."""
+
+    def waiting(self, ident: int) -> bool:
+        del ident
+        return False
+
+
+@pytest.mark.parametrize("ident", [None, 1])
+@pytest.mark.parametrize("transport", ["sse", "streamable-http"])
+async def test_what_is_sent_after_the_end_of_a_link_was_not_sent(
+    server: OldServer, transport: str, ident: int | None
+) -> None:
+    config = BackendConfig.model_validate(
+        {"name": "odd", "url": f"http://127.0.0.1:{server.port}/x", "transport": transport}
+    )
+    open_link = open_sse if transport == "sse" else open_streamable
+    async with open_link(config, Nobody()) as link:
+        pass
+    with anyio.fail_after(TEST_SECONDS), pytest.raises(BackendCrashed, match="odd is gone") as late:
+        await link.send({"jsonrpc": "2.0", "method": "ping"}, ident=ident)
+    assert not late.value.sent
+
+
+class EndsWhileWriting:
+    """A link that breaks in the middle of a send which reaches the other side all the same."""
+
+    pid = None
+    skipped = 0
+
+    def __init__(self, peer: Peer) -> None:
+        self.closed = anyio.Event()
+        self.failure: BackendError | None = None
+        self._peer = peer
+
+    async def send(self, message: Json, *, ident: int | None = None) -> None:
+        del message, ident
+        self._peer.fail(BackendCrashed("the stream of answers ended"))
+
+    def abandon(self, ident: int) -> bool:
+        del ident
+        return False
+
+    def learn(self, tools: object) -> None:
+        """Nothing to learn."""
+
+    def stderr_tail(self) -> list[str]:
+        return []
+
+
+async def test_a_request_that_went_out_while_the_connection_ended_counts_as_sent() -> None:
+    async def ask(method: str, params: Json) -> Json:
+        raise RpcError(-32601, method)
+
+    peer = Peer("odd", on_notification=lambda *_: None, on_ask_outside=ask)
+    link: Any = EndsWhileWriting(peer)
+    peer.attach(link)
+    with pytest.raises(BackendCrashed) as lost:
+        await peer.request("tools/call", {}, timeout=TEST_SECONDS)
+    assert lost.value.sent, "else it would be sent again"
+
+
+async def test_calls_beside_a_backend_that_comes_and_goes_meet_only_errors_with_a_name(
+    bench: Bench, server: OldServer
+) -> None:
+    """A connection that outlived its client would be found by the collector of garbage, which fails this test."""
+    config = BackendConfig.model_validate(
+        {"name": "odd", "url": f"http://127.0.0.1:{server.port}/sse", "transport": "sse"}
+    )
+    answered: list[Any] = []
+
+    def reached(wanted: int) -> bool:
+        return len(answered) >= wanted
+
+    async def calls() -> None:
+        while True:
+            with contextlib.suppress(BackendError):
+                answered.append(await bench.value("echo", {"n": 1}))
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        bench.manager.add(config)
+        for _ in range(8):
+            tasks.start_soon(calls)
+        for number in range(4):
+            wanted = len(answered) + 3
+            await bench.until_true(partial(reached, wanted))
+            await bench.manager.remove("odd")
+            bench.manager.add(config.model_copy(update={"tags": (str(number),)}))
+        tasks.cancel_scope.cancel()
+    assert answered[0] == {"n": 1}
