@@ -49,8 +49,12 @@ Frame = tuple[str, int, int]
 """Function, 1-based line, 1-based byte column."""
 
 
-def refine(js: str, name: str, message: str, frames: Sequence[Frame]) -> tuple[int, int, int]:
-    """Which of the frames the error belongs to, and the 1-based line and byte column in it of what failed."""
+def refine(
+    js: str, name: str, message: str, frames: Sequence[Frame], *, of_tool: bool = False
+) -> tuple[int, int, int]:
+    """Which of the frames the error belongs to, and the 1-based line and byte column in it of what failed.
+
+    `of_tool`: a call of a tool failed, and the frames are those of the call."""
     root = Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node
     index = 0
     while index + 1 < len(frames) and _is_error_class(root, frames[index]):
@@ -58,6 +62,8 @@ def refine(js: str, name: str, message: str, frames: Sequence[Frame]) -> tuple[i
     _, line, byte_column = frames[index]
     start = (line - 1, byte_column - 1)
     at = root.descendant_for_point_range(start, start)
+    if of_tool and (tool := _tool_called(at)) is not None:
+        return index, tool.start_point[0] + 1, tool.start_point[1] + 1
     made = _made_at(at, {name, *(frame[0] for frame in frames[:index])}, message)
     if made is not None:
         return index, made.start_point[0] + 1, made.start_point[1] + 1
@@ -172,6 +178,18 @@ def _called(at: Node | None, place: tuple[int, int], values: Values) -> Node | N
                 return _callee_name(callee)
         node = parent
     return first
+
+
+def _tool_called(at: Node | None) -> Node | None:
+    """The tool's name in the call at this place: the place is that name, what it is a member of, or (where there is a
+    space before the parenthesis) the first argument."""
+    node = at
+    while node is not None and node.parent is not None and node.type not in _FUNCTIONS:
+        callee = node.parent.child_by_field_name("function")
+        if node.parent.type == "call_expression" and callee is not None:
+            return _callee_name(callee)
+        node = node.parent
+    return None
 
 
 def _callee_name(callee: Node) -> Node:

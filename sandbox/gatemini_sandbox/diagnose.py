@@ -12,7 +12,7 @@ from itertools import islice
 from tree_sitter import LogType, Node, Parser
 
 from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, parse, text, with_functions
-from gatemini_sandbox.patience import check
+from gatemini_sandbox.patience import check, over, parse_until
 from gatemini_sandbox.positions import SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -214,7 +214,6 @@ def _traced_offset(data: bytes) -> int | None:
 
     def note(kind: LogType, message: str) -> None:
         nonlocal place, done
-        check()
         if done or kind is not LogType.PARSE:
             return
         if message.startswith(("lex_", "process ")):
@@ -228,8 +227,10 @@ def _traced_offset(data: bytes) -> int | None:
 
     parser = Parser(LANGUAGE)
     parser.logger = note
-    parser.parse(data)
-    if not best or not done:
+    # What raises in the logger would break the parser: it is asked to stop instead, also once all is known.
+    tree = parse_until(parser, data, lambda: done or over())
+    check()
+    if not best or (tree is not None and not done):
         return None
     row, column = max(best)
     starts = [0, *(match.end() for match in re.finditer(rb"\n", data))]

@@ -14,7 +14,7 @@ import tree_sitter_typescript
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.patience import check, over
+from gatemini_sandbox.patience import check, over, parse_until
 
 LANGUAGE = Language(tree_sitter_typescript.language_typescript())
 
@@ -136,7 +136,6 @@ MAX_REPAIRS = 32
 
 # Bytes parsed in one go, the interpreter held: a few milliseconds at worst. Larger texts are read in such pieces.
 AT_ONCE = 4096
-PIECE = 64 * 1024
 
 _SEPARATOR = re.compile(b"\xe2\x80[\xa8\xa9]")
 _KEYWORD_ALONE = re.compile(
@@ -228,19 +227,12 @@ def continues(data: bytes, end: int) -> bool:
 def parse_tree(data: bytes) -> Tree:
     """The tree; raises ReadingTooLong when the caller's patience is over first."""
     # A parser is not safe to share between threads and costs a microsecond.
-    parser = Parser(LANGUAGE)
     if len(data) <= AT_ONCE:
-        return parser.parse(data)
-
-    def piece(offset: int, _place: object) -> bytes:
-        return data[offset : offset + PIECE]
-
-    # Only what is read in pieces can be stopped, and lets go of the interpreter in between.
-    try:
-        return parser.parse(piece, progress_callback=over)
-    except ValueError:
-        check()
-        raise
+        return Parser(LANGUAGE).parse(data)
+    tree = parse_until(Parser(LANGUAGE), data, over)
+    if tree is None:
+        raise ReadingTooLong("the code takes too long to parse")
+    return tree
 
 
 def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:

@@ -7,11 +7,16 @@ parser would else hold from beginning to end. Above: parse.py, typescript.py, fa
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from tree_sitter import Parser, Tree
+
 from gatemini_sandbox.errors import ReadingTooLong
+
+PIECE = 64 * 1024
+"""Bytes of code that a parser is given at a time."""
 
 _until: ContextVar[float] = ContextVar("until", default=float("inf"))
 
@@ -26,9 +31,30 @@ def patience(seconds: float) -> Iterator[None]:
         _until.reset(token)
 
 
-def over(*_progress: object) -> bool:
-    """Whether the time is over; in the form of tree-sitter's progress callbacks, which stop for a true answer."""
+def over() -> bool:
+    """Whether the time is over."""
     return time.monotonic() > _until.get()
+
+
+def parse_until(parser: Parser, data: bytes, stop: Callable[[], bool]) -> Tree | None:
+    """The tree, or None once `stop` says so, which is asked again and again."""
+    stopped = False
+
+    def asked(*_progress: object) -> bool:
+        nonlocal stopped
+        stopped = stopped or stop()
+        return stopped
+
+    def piece(offset: int, _place: object) -> bytes:
+        return data[offset : offset + PIECE]
+
+    # Only what is read in pieces can be stopped, and lets go of the interpreter in between.
+    try:
+        return parser.parse(piece, progress_callback=asked)
+    except ValueError:
+        if not stopped:
+            raise
+        return None
 
 
 def check() -> None:
@@ -37,4 +63,4 @@ def check() -> None:
         raise ReadingTooLong("the code takes too long to parse")
 
 
-__all__ = ["check", "over", "patience"]
+__all__ = ["check", "over", "parse_until", "patience"]

@@ -143,7 +143,9 @@ class Reader:
             for name, line, column in _FRAME.findall(stack)[:MOST_FRAMES]
         ]
         if frames and error.limit is None:
-            index, line, column = refine(self._program.js, error.name, error.message, frames)
+            index, line, column = refine(
+                self._program.js, error.name, error.message, frames, of_tool=bool(error.tool)
+            )
             frames = [(frames[index][0], line, column), *frames[index + 1 :]]
         elif not frames and (place := find_unplaced(self._program.js, error.name, error.message)):
             frames = [("", *place)]

@@ -195,10 +195,19 @@ def test_whatever_is_not_certainly_one_literal_call_is_a_script(code):
     assert plan(code) == Script(code)
 
 
-def test_the_place_of_the_call_is_the_submitted_one():
-    found = plan("\r\n// a\r\nreturn await demo.echo({})")
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("\r\n// a\r\nreturn await demo.echo({})", (3, 19)),
+        ("/* 😀 */ demo . echo ({})", (1, 16)),
+        ('return demo[ "echo" ]({})', (1, 14)),
+        ("demo\n  .echo({\n})", (2, 4)),
+    ],
+)
+def test_the_place_of_the_call_is_that_of_the_tools_name_in_the_submitted_text(code, place):
+    found = plan(code)
     assert isinstance(found, SingleCall)
-    assert (found.line, found.column) == (3, 14)
+    assert (found.line, found.column) == place
 
 
 def test_names_outside_ascii_are_names():

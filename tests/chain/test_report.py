@@ -44,6 +44,27 @@ def test_everything_there_is_to_say_comes_in_order():
     )
 
 
+def test_a_call_that_never_left_is_told_from_one_that_was_made():
+    calls = [
+        CallLine("demo.add", "error: demo.add was not called: x", 1.0, sent=False),
+        CallLine("demo.nope", "error: there is none", 1.0, sent=False),
+        CallLine("demo.write", "ok", 1.0, sent=False),
+        CallLine("demo.write", "ok", 1.0),
+    ]
+    text = render_error(ErrorReport("ToolError", "demo.add was not called: x", calls=calls))
+    assert text.splitlines()[1:] == [
+        "Calls made before the error:",
+        "  1. demo.nope: not sent: there is none",
+        "  2. demo.write: held, not sent",
+        "  3. demo.write: ok (1 ms)",
+    ]
+
+
+def test_the_list_is_left_out_when_the_only_call_never_left():
+    calls = [CallLine("demo.add", "error: demo.add was not called: x", 1.0, sent=False)]
+    assert "Calls" not in render_error(ErrorReport("ToolError", "demo.add was not called: x", calls=calls))
+
+
 def test_the_least_error_is_one_line():
     assert render_error(ErrorReport("Error", "")) == "Error: (no message)"
 

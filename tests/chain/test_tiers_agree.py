@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fixtures.running import DEMO, running_app
+from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
 from gatemini.chain.jsvalue import dumps
 
@@ -101,16 +101,31 @@ def test_any_json_argument_comes_back_the_same_from_both_tiers(
     "call",
     [
         "demo.fail({message: 'no such id'})",
+        'demo["fail"]({message: "no such id"})',
+        "demo\n  .fail({\n    message: 'no such id',\n  })",
+        "demo . fail ( {message: 'no such id'} )",
+        'demo[ "fail" ]({message: "no such id"})',
         "demo.add({a: 1})",
         "demo.nope({})",
         "demo.add(1, 2)",
         "demo.add({a: 'x', b: 2})",
     ],
 )
-async def test_failures_name_the_same_cause_in_both_tiers(app: App, call: str) -> None:
-    cheap, full, _ = await both(app, call, "return await {call};")
-    first = cheap[0]["text"].splitlines()[0]
-    assert full[0]["text"].splitlines()[0].startswith(first.split(" (line")[0])
+@pytest.mark.parametrize("form", ["return await {call};", "/* é😀 */ const x = await {call}; return x;"])
+async def test_failures_have_the_same_cause_place_and_hint_in_both_tiers(
+    app: App, call: str, form: str
+) -> None:
+    code = form.format(call=call)
+    cheap, _, meta = await answer(app, code)
+    full, _, sandboxed = await answer(app, f"{code} [].length")
+    assert (meta["tier"], sandboxed["tier"]) == (3 if "(1, 2)" in call else 2, 3)
+
+    def told(text: str) -> list[str]:
+        lines = [line.replace(" [].length", "") for line in text.splitlines()]
+        return lines[: lines.index("Calls made before the error:")] if "Calls" in text else lines
+
+    assert told(cheap) == told(full)
+    assert "(line " in told(cheap)[0]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gatemini_sandbox.diagnose import offending_offset
 from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.parse import parse_tree
 from gatemini_sandbox.patience import check, over, patience
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.wrap import prepare
@@ -53,3 +55,11 @@ def test_a_text_in_several_pieces_gives_the_tokens_of_one_piece() -> None:
     program = prepare(lines + "return name5999;")
     assert program.js.count(": number") == 0
     assert "return name5999" in program.js
+
+
+def test_looking_for_the_place_of_an_error_ends_when_the_time_is_over() -> None:
+    data = b"const y = 1;\n" * 2000 + b"const x = ;\n"
+    root = parse_tree(data).root_node
+    with patience(0.0), pytest.raises(ReadingTooLong):
+        offending_offset(data, root)
+    assert offending_offset(data, root) == data.index(b"= ;") + 2

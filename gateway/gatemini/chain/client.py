@@ -22,6 +22,8 @@ class CallRecord:
     outcome: str | None = None
     ms: float = 0.0
     bytes: int = 0
+    sent: bool = False
+    """Whether it left the gateway (a composite tool: whether its code began)."""
     answered_by: str | None = None
     """The backend that answered instead, where one did."""
 

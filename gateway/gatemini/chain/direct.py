@@ -29,7 +29,8 @@ async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainS
     if outcome.fate is Fate.CUT:
         raise ChainTimeout.after(invoker.time.seconds)
     if not outcome.ok:
-        raise of_call(outcome, backend)
+        where = (plan.line, plan.column) if isinstance(plan, SingleCall) else (None, None)
+        raise of_call(outcome, backend, *where)
     if isinstance(outcome.value, str):
         return ChainValue(outcome.value, "string", list(outcome.notes))
     # Written anew: the backend's own text may have spaces, another order or digits that JavaScript would not write.

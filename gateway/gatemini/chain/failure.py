@@ -49,12 +49,14 @@ def of_error(exc: GateminiError, *, console: Console | None = None, notes: Seque
     return Failure(facts, console=console, notes=notes)
 
 
-def of_call(outcome: Outcome, backend: str) -> Failure:
-    """A direct call that failed: an error of ours, or the tool's own `isError`."""
+def of_call(outcome: Outcome, backend: str, line: int | None = None, column: int | None = None) -> Failure:
+    """A direct call that failed: an error of ours, or the tool's own `isError`; with its place, if it is code."""
     fields: dict[str, Any] = outcome.value
     facts = ErrorFacts(
         str(fields.get("name") or "ToolError"),
         str(fields.get("message") or ""),
+        line=line,
+        column=column,
         tool=fields.get("tool"),
         backend=fields.get("backend") or backend,
         code=fields.get("code"),
@@ -98,7 +100,10 @@ def explain(
         return failure.batch
     facts = replace(failure.facts, source=source)
     said = hint(facts, _context(services, failure.program))
-    calls = [CallLine(r.tool, r.outcome or "no answer yet", r.ms if r.outcome else None) for r in records]
+    calls = [
+        CallLine(r.tool, r.outcome or "no answer yet", r.ms if r.outcome else None, sent=r.sent)
+        for r in records
+    ]
     report = ErrorReport(
         facts.name,
         facts.message,

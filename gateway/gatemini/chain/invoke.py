@@ -111,14 +111,23 @@ class Invoker:
     async def read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
         """`backend.readResource(uri)`: the first content as a value, all of them when there are several."""
         return await self._recorded(
-            entry, backend, "readResource", lambda _: self._read_resource(entry, backend, uri)
+            entry, backend, "readResource", lambda record: self._read_resource(record, entry, backend, uri)
         )
 
     def replayed(self, entry: Entry, backend: str) -> Outcome:
         """A call answered from the journal: in the list of calls, but nobody is asked."""
         outcome = entry.outcome()
         told = FROM_JOURNAL if outcome.ok else f"error: {_brief(outcome.value)} (from the journal)"
-        self.records.append(CallRecord(len(self.records) + 1, backend, entry.name, time.monotonic(), told))
+        self.records.append(
+            CallRecord(
+                len(self.records) + 1,
+                backend,
+                entry.name,
+                time.monotonic(),
+                told,
+                sent=entry.sent or outcome.ok or entry.inner is not None,
+            )
+        )
         return outcome
 
     async def _recorded(
@@ -133,7 +142,9 @@ class Invoker:
             self._finish(record, "refused")
             raise
         except GateminiError as exc:
-            outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc, entry))
+            if isinstance(exc, BackendError) and not exc.sent:
+                record.sent = entry.sent = False
+            outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc))
         except BaseException:
             self._finish(record, "cancelled")
             raise
@@ -147,6 +158,7 @@ class Invoker:
         record.tool = tool.qualified
         checked, notes = check(tool, arguments, signature)
         if tool.backend == COMPOSITE_BACKEND:
+            record.sent = True
             made = await self.run_composite(tool, checked, entry, self)
             return _as_result(made, notes) if raw and made.ok else made
         if self.dry_run is not None and not tool.read_only:
@@ -155,6 +167,7 @@ class Invoker:
             record.started = time.monotonic()
             timeout = self._time_left(tool.backend)
             entry.sending(tool)
+            record.sent = True
             outcome = await self.services.backends.call_tool(
                 tool.backend,
                 tool.name,
@@ -174,10 +187,10 @@ class Invoker:
         value: Value = to_value(outcome.result, tool, save_blob=self.results.save_blob)
         return Outcome(True, value.value, (*notes, *value.notes), value.text)
 
-    async def _read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
+    async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
         async with self._in_flight:
             timeout = self._time_left(backend)
-            entry.sent = entry.repeatable = True  # reading changes nothing
+            entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
             result = await self.services.backends.read_resource(
                 backend, uri, timeout=timeout, caller=self.caller
             )
@@ -247,10 +260,8 @@ class Invoker:
                 hint="let one call bring more, or do the work in several chains",
             )
 
-    def _fate(self, exc: GateminiError, entry: Entry) -> Fate:
+    def _fate(self, exc: GateminiError) -> Fate:
         """Whether the call got an answer, and if not, whether that is the chain's own doing."""
-        if isinstance(exc, BackendError) and not exc.sent:
-            entry.sent = False
         if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
             return Fate.ANSWERED
         if not isinstance(exc, BackendError | ChainTimeout):

@@ -39,7 +39,7 @@ class SingleCall:
     """One `backend.tool({…})`; `backend` is the identifier in the code, `tool` as spelled.
 
     `returned` says whether the value is returned by name or is that of the last expression; `line` and
-    `column` are where the call starts.
+    `column` are those of the tool's name, where the sandbox reports what goes wrong with a call.
     """
 
     tier: ClassVar[int] = 2
@@ -257,7 +257,6 @@ class _Program:
         reader = self.reader
         if may_await and reader.take_word("await"):
             reader.skip()
-        start = reader.pos
         word = reader.take_word()
         if word == "__interfaces":
             return Describe("interfaces")
@@ -266,25 +265,27 @@ class _Program:
             return Describe("interface", self._one_string())
         if word is None or not self.is_backend(word):
             raise Uncertain
-        tool = self._tool()
-        line, column = place(reader.text, start)
+        tool, at = self._tool()
+        line, column = place(reader.text, at)
         return SingleCall(word, tool, self._arguments(), returned, line, column)
 
-    def _tool(self) -> str:
-        """`.tool` or `["tool"]`."""
+    def _tool(self) -> tuple[str, int]:
+        """`.tool` or `["tool"]`, and where the name stands."""
         reader = self.reader
         if reader.take("["):
             reader.skip()
+            at = reader.pos
             tool = reader.string()
             reader.skip()
             reader.expect("]")
         else:
             reader.expect(".")
             reader.skip()
+            at = reader.pos
             tool = reader.take_word() or ""
         if not tool or tool in NOT_TOOLS:
             raise Uncertain
-        return tool
+        return tool, at
 
     def _arguments(self) -> dict[str, Any]:
         """`()` or one object literal in parentheses."""

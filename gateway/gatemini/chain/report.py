@@ -26,11 +26,14 @@ _SHARE_CALLS: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """One call the chain made: qualified name, `ok` or what went wrong, milliseconds (None: unanswered)."""
+    """One call the chain made: qualified name, `ok` or what went wrong, milliseconds (None: unanswered).
+
+    `sent` is False for one that was refused or held before it left."""
 
     tool: str
     outcome: str
     ms: float | None = None
+    sent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,8 @@ def _names(said: str, tool: str) -> bool:
 
 def _calls(report: ErrorReport, budget: int) -> list[str]:
     """One line for each call; in the middle of many, those that went well are counted only."""
-    calls = report.calls
+    # The call the error is about need not be listed when it never left: there is nothing to look after.
+    calls = [call for call in report.calls if call.sent or not _is_this(call, report.message)]
     if not calls:
         return []
     chosen = list(range(len(calls)))
@@ -118,12 +122,21 @@ def _calls(report: ErrorReport, budget: int) -> list[str]:
 
 
 def _call(index: int, call: CallLine, message: str) -> str:
-    took = f" ({_duration(call.ms)})" if call.ms is not None else ""
+    took = f" ({_duration(call.ms)})" if call.ms is not None and call.sent else ""
     outcome = _one_line(call.outcome)
-    said = outcome.removeprefix("error: ").removesuffix("...").removesuffix("…")
-    if said != outcome and said and " ".join(message.split()).startswith(said):
+    if not call.sent:
+        why = outcome.removeprefix("error: ")
+        outcome = "held, not sent" if why == "ok" else f"not sent: {why}"
+    elif _is_this(call, message):
         outcome = "failed with this error"
     return f"{index + 1}. {call.tool}: {outcome}{took}"
+
+
+def _is_this(call: CallLine, message: str) -> bool:
+    """Whether the error of this call is the one that is reported."""
+    outcome = _one_line(call.outcome)
+    said = outcome.removeprefix("error: ").removesuffix("...").removesuffix("…")
+    return said != outcome and said != "" and " ".join(message.split()).startswith(said)
 
 
 def _duration(ms: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ from gatemini.chain.trace import Entry
 from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
-from gatemini.types.identifiers import COMPOSITE_BACKEND
+from gatemini.types.identifiers import COMPOSITE_BACKEND, short_name
 from gatemini_sandbox import Call, Calls, Done, ErrorInfo, Failed, Reply, Session, Start, Step
 from gatemini_sandbox.errors import ReadingTooLong
 from gatemini_sandbox.patience import patience
@@ -68,7 +69,7 @@ STARTED_AT_ONCE = 8
 
 
 UNAWAITED_SHOWN = 10
-"""Calls named in the note on calls that were not awaited."""
+"""Different lines in a note on calls the code did not wait for."""
 
 
 @dataclass(slots=True)
@@ -78,8 +79,8 @@ class ScriptRun:
     program: Program
     end: Done | Failed
     notes: list[str] = field(default_factory=list)
-    outcomes: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Guest's call id → (what was called, `ok` or what went wrong); only of calls that were answered."""
+    outcomes: dict[int, str] = field(default_factory=dict)
+    """Guest's call id → `ok` or what went wrong; only of calls that were answered."""
 
 
 @dataclass(slots=True)
@@ -169,9 +170,11 @@ class _Conversation:
         self._trace = invoker.trace
         self._exchange = _Exchange()
         self._open = 0  # calls that run in tasks of their own
+        self._in_time: set[int] | None = None  # calls that had their answer when the code came to its end
 
     async def hold(self) -> None:
         step, held = await self._repeat(await self._guest.start())
+        self._watch(step)
         while isinstance(step, Calls):
             calls, held = [*held, *self._issued(step)], []
             if self._one_by_one(step, calls):
@@ -180,9 +183,18 @@ class _Conversation:
             else:
                 step = await self._at_once(step, calls)
         self._run.end = step
-        sent = [ident for ident in self._run.end.unawaited if ident in self._trace.entries]
+        entries = self._trace.entries
+        sent = [ident for ident in step.unawaited if ident in entries]
         # Of those it never sent, the guest itself tells.
-        self._run.notes += _unawaited(sent, self._run.outcomes)
+        self._run.notes += _became("not awaited", [entries[i] for i in sent], self._run.outcomes)
+        if self._in_time is not None and isinstance(step, Done):
+            late = [e for i, e in entries.items() if i not in self._in_time and i not in step.unawaited]
+            self._run.notes += _became("still open when the code ended", late, self._run.outcomes)
+
+    def _watch(self, step: Step) -> None:
+        """Notice the moment at which the code has come to its end while calls of it are still open."""
+        if self._in_time is None and isinstance(step, Calls) and step.settled:
+            self._in_time = {i for i, entry in self._trace.entries.items() if entry.answered}
 
     def _one_by_one(self, step: Calls, calls: Sequence[tuple[Call, Entry]]) -> bool:
         """Whether nothing but the answer to one call can happen next: then it needs no task of its own.
@@ -224,7 +236,9 @@ class _Conversation:
         batch = self._exchange.take()
         if batch or in_time:
             self._trace.deliver([reply.id for reply in batch], len(self._guest.readings))
-            return await self._guest.resume(batch)
+            after = await self._guest.resume(batch)
+            self._watch(after)
+            return after
         return await self._cut_off(settled=step.settled)
 
     async def _repeat(self, step: Step) -> tuple[Step, list[tuple[Call, Entry]]]:
@@ -315,10 +329,7 @@ class _Conversation:
     def _reply(self, call: Call, outcome: Outcome, text: str | None = None) -> Reply:
         """An outcome on its way to the guest, with what the answer will tell of it."""
         failed = outcome.value.get("message") if isinstance(outcome.value, dict) else outcome.value
-        self._run.outcomes[call.id] = (
-            f"{call.backend or call.kind}.{call.tool or 'readResource'}",
-            "ok" if outcome.ok else f"it failed: {failed}",
-        )
+        self._run.outcomes[call.id] = "ok" if outcome.ok else f"it failed: {failed}"
         for note in outcome.notes:
             if note not in self._run.notes:
                 self._run.notes.append(note)
@@ -365,16 +376,24 @@ def _too_large(tool: str, backend: str, size: int, most: int, handle: str) -> Js
     }
 
 
-def _unawaited(ids: Sequence[int], outcomes: Mapping[int, tuple[str, str]]) -> list[str]:
-    """What became of calls nobody waited for: one note, the failed ones first."""
-    told = [outcomes.get(i, ("a call", "no answer in time")) for i in ids]
-    told.sort(key=lambda pair: pair[1] == "ok")
-    shown = [f"{tool}: {outcome}" for tool, outcome in told[:UNAWAITED_SHOWN]]
-    if not shown:
+def _became(what: str, entries: Sequence[Entry], outcomes: Mapping[int, str]) -> list[str]:
+    """What became of calls the code did not wait for: one note, the failed ones first."""
+    told = Counter(f"{short_name(e.name)}: {outcomes.get(e.id) or _silent(e)}" for e in entries)
+    if not told:
         return []
-    more = f" and {len(told) - len(shown)} more" if len(told) > len(shown) else ""
-    what = "1 call was" if len(told) == 1 else f"{len(told)} calls were"
-    return [f"{what} not awaited: {'; '.join(shown)}{more}"]
+    failed_first = sorted(told, key=lambda line: line.endswith(": ok"))
+    shown = [
+        line if told[line] == 1 else f"{told[line]} times {line}" for line in failed_first[:UNAWAITED_SHOWN]
+    ]
+    left = len(entries) - sum(told[line] for line in failed_first[:UNAWAITED_SHOWN])
+    calls = "1 call was" if len(entries) == 1 else f"{len(entries)} calls were"
+    return [f"{calls} {what}: {'; '.join(shown)}" + (f" and {left} more" if left else "")]
+
+
+def _silent(entry: Entry) -> str:
+    """Of a call that was given up when the chain's time was over."""
+    unknown = "" if entry.repeatable or not entry.sent else "; whether it took effect is not known"
+    return f"no answer in time{unknown}"
 
 
 def _out_of_time(invoker: Invoker, guest: Session) -> ErrorInfo:

@@ -1,0 +1,60 @@
+"""Calls that are still open when the code has come to its end: its value is kept, and what became of them is told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fixtures.running import DEMO, answer, running_app
+from gatemini.app import App
+
+pytestmark = pytest.mark.anyio
+
+TIMEOUT_MS = 1500
+"""Long enough for a loaded machine to get through code that waits for nothing but a timer of 20 ms."""
+
+
+@pytest.fixture(params=["thread", "process"], scope="module")
+async def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    folder = tmp_path_factory.mktemp("open")
+    async with running_app(folder, DEMO, sandbox={"isolation": request.param}) as running:
+        assert (await answer(running, "return [1];"))[0] == "[1]"  # a worker is there
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        (
+            "return await Promise.race([demo.sleep({ ms: 60000 }), sleep(20).then(() => 'value')]);",
+            "1 call was still open when the code ended: demo.sleep: no answer in time",
+        ),
+        (
+            "demo.sleep({ ms: 60000 });\nreturn 'value';",
+            "1 call was not awaited: demo.sleep: no answer in time",
+        ),
+    ],
+)
+async def test_the_value_of_code_that_ended_in_time_outlives_the_time_of_its_open_calls(
+    app: App, code: str, note: str
+) -> None:
+    text, is_error, _ = await answer(app, code, timeout=TIMEOUT_MS)
+    assert (text.splitlines(), is_error) == (["value", note], False)
+
+
+async def test_calls_made_after_the_code_has_returned_are_told_with_their_outcome(app: App) -> None:
+    code = """[1, 2].forEach(async (n) => {
+  const got = await demo.echo({ n });
+  await demo.write({ key: `k${got.n}`, value: n });
+  await demo.fail({ message: `no ${n}` });
+});
+return "returned";"""
+    text, is_error, _ = await answer(app, code)
+    assert not is_error
+    assert text.splitlines()[:2] == [
+        "returned",
+        "6 calls were still open when the code ended: demo.fail: it failed: no 1; "
+        "demo.fail: it failed: no 2; 2 times demo.echo: ok; 2 times demo.write: ok",
+    ]
