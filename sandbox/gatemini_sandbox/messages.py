@@ -2,7 +2,7 @@
 
 What the guest says is checked for size, depth and shape before anyone believes it; every violation raises
 GuestFault. What the host says is put into the one JSON text the guest parses. The vocabulary is protocol.json.
-Above: steps.py, guest.py, worker.py. Below: errors.py, limits.py.
+Above: steps.py, guest.py, worker.py. Below: errors.py, limits.py, jsontext.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Literal
 import orjson
 
 from gatemini_sandbox.errors import GuestFault
+from gatemini_sandbox.jsontext import deeper_than, keep_digits
 from gatemini_sandbox.limits import RESULT, Limits
 
 PROTOCOL: Mapping[str, Any] = json.loads(files("gatemini_js").joinpath("protocol.json").read_text("utf-8"))
@@ -220,51 +221,6 @@ def _refused(value: bytes, limits: Limits) -> dict[str, str] | None:
     if deeper_than(value, limits.depth):
         return {"message": f"the result is nested deeper than {limits.depth} levels", "code": "limit.depth"}
     return None
-
-
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NOT_BRACKETS = bytes(c for c in range(256) if c not in b"[]{}")
-
-
-def deeper_than(text: bytes, depth: int) -> bool:
-    """Whether JSON text nests deeper than `depth`, without recursion and mostly without looking closely."""
-    if text.count(b"[") + text.count(b"{") <= depth:
-        return False
-    brackets = _STRINGS.sub(b"", text).translate(None, _NOT_BRACKETS)
-    brackets = brackets.replace(b"{", b"[").replace(b"}", b"]")
-    for _ in range(depth):
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
-
-
-_LONG_NUMBER = re.compile(rb"[\[:,\s]-?[0-9]{16,}")
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
-_MOST_EXACT = 2**53 - 1
-
-
-def keep_digits(text: bytes, notes: list[str]) -> bytes:
-    """Integers beyond 2^53 become strings, so that they keep their digits in JavaScript."""
-    if len(text) < 16 or (_LONG_NUMBER.search(text) is None and not text.lstrip(b"-").isdigit()):
-        return text
-    changed = False
-
-    def exact(match: re.Match[bytes]) -> bytes:
-        nonlocal changed
-        token = match.group()
-        if token[:1] == b'"' or len(token) < 16 or not token.lstrip(b"-").isdigit():
-            return token
-        if len(token) < 20 and abs(int(token)) <= _MOST_EXACT:
-            return token
-        changed = True
-        return b'"' + token + b'"'
-
-    text = _TOKEN.sub(exact, text)
-    note = "integers beyond 2^53 arrived as strings, to keep their digits"
-    if changed and note not in notes:
-        notes.append(note)
-    return text
 
 
 # --- guest to host ---------------------------------------------------------------------------------------------
