@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 PIECE = 1 << 18
-"""Bytes looked at in one go: a millisecond or two, whatever they hold."""
+"""Bytes looked at in one go: a millisecond or two, whatever they hold. At least 2, the length of an escape."""
 
 QUOTE = 0x22
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
