@@ -34,6 +34,23 @@ def test_the_hop_and_the_chains_are_measured_in_one_command() -> None:
     assert all(f["median_ms"] > 0 for f in figures["inprocess"]["figures"])
 
 
+@pytest.mark.slow
+def test_a_session_costs_a_twentieth_of_loading_every_schema_and_raw_results() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.context_session", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert ran.returncode == 0, ran.stderr
+    measured = json.loads(ran.stdout)
+    assert measured["less re-sent than with all schemas, %"] >= 95
+    assert measured["same chains: times less than raw results on the data-heavy tasks (*)"] >= 8
+    for way in measured["ways"].values():
+        assert sum(way["resent_by_part"].values()) == way["resent"]
+
+
 def test_an_unknown_scenario_is_a_usage_error_that_names_it() -> None:
     ran = benchmarks("nonsense")
     assert ran.returncode == 2

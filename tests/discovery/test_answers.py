@@ -39,14 +39,33 @@ def info(name: str, **more: str) -> dict[str, Any]:
     return tool_info(catalog()[0], {"tool_name": name, **more})
 
 
-def test_a_brief_result_has_name_backend_first_sentence_and_call() -> None:
+def test_a_brief_result_has_name_backend_first_sentence_call_and_the_types_of_its_arguments() -> None:
     first = search({"task_description": "search the web"})["results"][0]
     assert first == {
         "name": "exa.web_search_exa",
         "backend": "exa",
         "description": "Search the web.",
         "call": "await exa.web_search_exa({query})",
+        "args": "{query: string, limit?: number}",
     }
+
+
+def test_only_the_best_results_carry_types_and_those_without_arguments_carry_none() -> None:
+    registry, index = catalog()
+    registry.replace("many", [Tool("many", f"zebra_{n}", "Feed.", schema("hay")) for n in range(5)])
+    rows = search_tools(registry, index, {"task_description": "zebra"})["results"]
+    assert [row.get("args") for row in rows] == ["{hay: string}"] * 3 + [None] * 2
+    assert "args" not in search({"task_description": "then"})["results"][0]
+
+
+def test_the_types_of_a_result_spare_a_look_at_the_tool() -> None:
+    registry, index = catalog()
+    orders = schema(status="string", limit="integer")
+    orders["properties"]["status"] |= {"type": ["string", "null"], "enum": ["open", "it's", None]}
+    registry.replace("shop", [Tool("shop", "list_orders", "List orders.", orders)])
+    (row,) = search_tools(registry, index, {"task_description": "list_orders", "limit": 1})["results"]
+    assert row["call"] == "await shop.list_orders({})"
+    assert row["args"] == """{status?: 'open'|"it's", limit?: number}"""
 
 
 def test_a_full_result_has_the_whole_description_and_tags_instead() -> None:
@@ -66,10 +85,11 @@ def test_a_mended_query_is_told() -> None:
     assert search({"task_description": "serach the wbe pgae"})["did_you_mean"] == "search the web pages"
 
 
-def test_more_is_offered_when_there_is_more() -> None:
+def test_the_total_tells_that_there_is_more_than_is_shown() -> None:
     answer = search({"task_description": "get user", "limit": 1})
     assert len(answer["results"]) == 1
-    assert "more with limit up to 50" in answer["note"]
+    assert answer["total"] == 2
+    assert "note" not in answer
 
 
 def test_calls_are_spelled_so_that_they_reach_the_very_tool() -> None:

@@ -74,7 +74,14 @@ def test_instructions_fit_and_teach_the_four_steps(inventory: list[tuple[str, in
     assert "not in your tool list" in text
     assert 'files_eu["get-user"]' in text
     assert "res_1a2b3c4d" in text
+    assert "results.load(handle)" in text
+    assert "```ts" in text
     assert "\u200b" not in text
+
+
+def test_what_is_paid_for_at_every_turn_names_each_backend_once() -> None:
+    said = "".join(d["description"] for d in tool_definitions([("zebra", 2)])) + instructions([("zebra", 2)])
+    assert said.count("zebra") == 1
 
 
 def test_instructions_are_the_same_for_the_same_facts() -> None:

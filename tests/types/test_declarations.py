@@ -15,7 +15,7 @@ from fixtures.npm import MODULES, missing
 from gatemini.model import Tool
 from gatemini.types.identifiers import call_expression, variable_name
 from gatemini.types.schema import required_parameters
-from gatemini.types.typescript import backend_declarations, declaration, signature
+from gatemini.types.typescript import argument_types, backend_declarations, declaration, signature
 
 pytestmark = [
     pytest.mark.npm,
@@ -120,6 +120,11 @@ def module_of(name: str, tool: Tool) -> dict[str, str]:
     }
 
 
+def types_of(name: str, tool: Tool) -> dict[str, str]:
+    """The types that a search result shows, as a declaration."""
+    return {"name": name, "text": f"type Arguments = {argument_types(tool) or 'unknown'};\n"}
+
+
 def compile_errors(modules: list[dict[str, str]]) -> list[Any]:
     script = Path(__file__).with_name("typecheck.cjs")
     done = subprocess.run(
@@ -144,6 +149,7 @@ def test_every_schema_of_the_zoo_compiles_and_its_call_fits() -> None:
         tool = Tool("demo", "tool", name, schema, schema)
         modules.append(module_of(f"d{index}", tool))
         modules.append({"name": f"s{index}", "text": signature(tool)})
+        modules.append(types_of(f"a{index}", tool))
     assert compile_errors(modules) == []
 
 
@@ -153,6 +159,7 @@ def test_every_odd_name_compiles_and_its_call_fits() -> None:
         tools = [Tool(backend, name, "odd */ name", TREE, TREE) for name in NAMES]
         modules += [module_of(f"d{number}_{i}", tool) for i, tool in enumerate(tools)]
         modules += [{"name": f"s{number}_{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
+        modules += [types_of(f"a{number}_{i}", tool) for i, tool in enumerate(tools)]
         modules.append({"name": f"all{number}", "text": backend_declarations(tools)})
         modules.append({"name": f"quoted{number}", "text": backend_declarations(tools, spoken=False)})
         modules.append({"name": f"one{number}", "text": signature(tools[0], spoken=False)})
@@ -164,6 +171,7 @@ def test_random_schemas_compile() -> None:
     tools = [Tool("demo", f"tool{i}", "", random_document(maker), random_document(maker)) for i in range(400)]
     modules = [module_of(f"d{i}", tool) for i, tool in enumerate(tools)]
     modules += [{"name": f"s{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
+    modules += [types_of(f"a{i}", tool) for i, tool in enumerate(tools)]
     assert compile_errors(modules) == []
 
 
@@ -176,6 +184,7 @@ def test_every_schema_of_the_corpus_compiles_and_its_call_fits() -> None:
     ]
     modules = [module_of(f"d{i}", tool) for i, tool in enumerate(tools)]
     modules += [{"name": f"s{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
+    modules += [types_of(f"a{i}", tool) for i, tool in enumerate(tools)]
     assert compile_errors(modules) == []
 
 

@@ -11,7 +11,14 @@ from tree_sitter import Language, Node, Parser
 
 from gatemini.model import Tool
 from gatemini.types.schema import parameters, required_parameters
-from gatemini.types.typescript import SIGNATURE_CHARS, backend_declarations, declaration, signature
+from gatemini.types.typescript import (
+    ARGUMENTS_CHARS,
+    SIGNATURE_CHARS,
+    argument_types,
+    backend_declarations,
+    declaration,
+    signature,
+)
 
 PARSER = Parser(Language(tree_sitter_typescript.language_typescript()))
 
@@ -249,3 +256,27 @@ def test_any_value_as_a_schema_gives_typescript_that_parses(schema: Any, name: s
     assert broken_at(declaration(tool)) is None
     assert broken_at(signature(tool)) is None
     assert "\n" not in signature(tool)
+
+
+def test_argument_types_are_said_in_as_few_characters_as_can_be() -> None:
+    properties = {
+        "mode": {"enum": ["a | b", "x; y", "{ z }"]},
+        "note": {"type": ["string", "null"]},
+        "at": {"properties": {"x": {"type": "number"}}, "required": ["x"]},
+        "any": {"enum": [f"value {n}" for n in range(9)]},
+    }
+    tool = Tool("b", "t", "", {"properties": properties, "required": ["at"]})
+    assert argument_types(tool) == (
+        "{at: {x: number}, mode?: 'a | b'|'x; y'|'{ z }', note?: string, "
+        "any?: string /* one of 9: 'value 0', 'value 1', 'value 2', 'value 3', ... */}"
+    )
+
+
+def test_argument_types_of_a_tool_with_many_name_what_is_required_and_count_the_rest() -> None:
+    many = {f"parameter_{n}": {"type": "string"} for n in range(30)}
+    text = argument_types(Tool("b", "t", "", {"properties": many, "required": ["parameter_7"]}))
+    assert text.startswith("{parameter_7: string, parameter_0?: string, ")
+    assert text.endswith(" optional */}")
+    assert len(text) <= ARGUMENTS_CHARS
+    assert argument_types(Tool("b", "t", "", {"properties": many, "required": list(many)})) == ""
+    assert argument_types(Tool("b", "t", "", {"type": "object"})) == ""

@@ -12,7 +12,6 @@ BYTES_PER_TOKEN = 4
 RESULT_TOKENS = 25_000
 """Default for unknown clients; the documented limit of a widespread one."""
 ERROR_CHARS = 10_000
-DESCRIPTION_CHARS = 2_048
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,50 +34,41 @@ _LONG_ANSWERS = (SEARCH_TOOLS, TOOL_INFO, CALL_TOOL_CHAIN)
 _READ = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 _ACT = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
-_SEARCH = """Find tools by what you want to do. Start here: the tools behind this gateway are not in your tool list; \
-they are found here and called inside call_tool_chain. Say the task in any words or language; names, fragments and \
-misspellings work too. Each result has the tool's name, what it does, and `call`, an expression to paste into \
-call_tool_chain.{inventory}"""
+_SEARCH = """Find backend tools by task; start here. They are not in your tool list: they run inside call_tool_chain. \
+Any words or language, names and fragments work. A result has `call` to paste there; the best also `args`, the types \
+of its parameters.{inventory}"""
 
-_CHAIN = """Run TypeScript that calls backend tools, and get back only what it returns. Each backend is a global: \
-`const r = await exa.web_search_exa({{query: "mcp"}}); return r.results.length;`. Use loops, Promise.all, filter and \
-map to combine calls; return just what you need. Also takes {{"tool":"backend.tool","arguments":{{}}}} for a single \
-call, or an array of those. Names that are no identifiers: backend["get-user"]({{}}). No imports, network or files: \
-everything goes through tools. A large result is shortened and names a handle; read on with results.rows(handle) in \
-the next chain. Get names from search_tools and parameters from tool_info first."""
+_CHAIN = """Run TypeScript that calls backend tools; you get only what it returns. Each backend is a global: \
+`const r = await exa.web_search_exa({query: "mcp"}); return r.results.length;`. Names come from search_tools. Combine \
+calls with loops, filter and Promise.all; return just what you need. No imports, network or files. A large result is \
+shortened; results.load(handle) in the next chain has it whole."""
 
 
 def tool_definitions(inventory: Sequence[tuple[str, int]] = ()) -> list[Json]:
     """The seven definitions; `inventory` is (backend, number of tools), shown largest first.
 
-    Compute it once per connection: a description that changes breaks prompt caches.
+    Compute it once per connection: a description that changes breaks prompt caches. A parameter whose name says
+    what it is has no description: everything here is paid for at every turn.
     """
-    name = {
-        "type": "string",
-        "description": "backend.tool, or the tool's name alone if only one backend has it",
-    }
+    text = {"type": "string"}
     return [
         _tool(
             SEARCH_TOOLS,
             _SEARCH.format(inventory=_inventory(inventory)),
             {
-                "task_description": {"type": "string", "description": "What you want to do"},
+                "task_description": text,
                 "limit": _integer(DEFAULT_LIMIT, 1, MAX_LIMIT),
-                "brief": {
-                    "type": "boolean",
-                    "default": True,
-                    "description": "false: whole descriptions and tags",
-                },
-                "tag": {"type": "string", "description": "Only tools with this tag"},
+                "brief": {"type": "boolean", "default": True},
+                "tag": text,
             },
             ["task_description"],
             _READ,
         ),
         _tool(
             LIST_TOOLS_META,
-            "Names of all tools, sorted, page by page. search_tools is cheaper when you know what you need.",
+            "All tool names, sorted, in pages. search_tools is cheaper.",
             {
-                "cursor": {"type": "string", "description": "next_cursor of the page before"},
+                "cursor": text,
                 "page_size": _integer(DEFAULT_PAGE, 1, MAX_PAGE),
             },
             [],
@@ -85,11 +76,9 @@ def tool_definitions(inventory: Sequence[tuple[str, int]] = ()) -> list[Json]:
         ),
         _tool(
             TOOL_INFO,
-            "What a tool takes and gives. brief: parameters, a one-line TypeScript signature and a call to paste. "
-            "full: whole description, JSON Schemas and TypeScript declaration; only when about to call something "
-            "brief leaves unclear.",
+            "A tool's parameters, one-line TypeScript signature and call; full: whole description and schemas.",
             {
-                "tool_name": name,
+                "tool_name": text,
                 "detail": {"type": "string", "enum": ["brief", "full"], "default": "brief"},
             },
             ["tool_name"],
@@ -97,21 +86,21 @@ def tool_definitions(inventory: Sequence[tuple[str, int]] = ()) -> list[Json]:
         ),
         _tool(
             REQUIRED_KEYS,
-            "Which environment or header keys the backend of a tool needs, and which are not set. Never their values.",
-            {"tool_name": name},
+            "Environment and header keys that a tool's backend needs, and which are missing; never values.",
+            {"tool_name": text},
             ["tool_name"],
             _READ,
         ),
         _tool(
             CALL_TOOL_CHAIN,
-            _CHAIN.format(),
+            _CHAIN,
             {
-                "code": {"type": "string", "description": "TypeScript, or a JSON call"},
-                "timeout": _integer(DEFAULT_TIMEOUT_MS, 1, 600_000, "Milliseconds for the whole chain"),
-                "max_output_size": _integer(DEFAULT_OUTPUT_CHARS, 1, None, "Characters of the answer"),
+                "code": text,
+                "timeout": _integer(DEFAULT_TIMEOUT_MS, 1, 600_000, "ms"),
+                "max_output_size": _integer(DEFAULT_OUTPUT_CHARS, 1, None, "characters"),
                 "intent": {
                     "type": "string",
-                    "description": "What you look for: large results keep only the parts about it",
+                    "description": "What you look for; a large result keeps only that",
                 },
             },
             ["code"],
@@ -119,7 +108,7 @@ def tool_definitions(inventory: Sequence[tuple[str, int]] = ()) -> list[Json]:
         ),
         _tool(
             REGISTER_MANUAL,
-            "Add an MCP server or CLI tools for as long as the gateway runs, where its policy allows it.",
+            "Add an MCP server or CLI tools until the gateway stops, where policy allows it.",
             {
                 "manual_call_template": {
                     "type": "object",
@@ -131,8 +120,8 @@ def tool_definitions(inventory: Sequence[tuple[str, int]] = ()) -> list[Json]:
         ),
         _tool(
             DEREGISTER_MANUAL,
-            "Remove a server that register_manual added. Configured ones stay.",
-            {"manual_name": {"type": "string"}},
+            "Remove what register_manual added.",
+            {"manual_name": text},
             ["manual_name"],
             _ACT,
         ),

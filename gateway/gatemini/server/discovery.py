@@ -21,11 +21,11 @@ from gatemini.registry import Registry
 from gatemini.search.index import Hit, SearchIndex
 from gatemini.search.postings import Floats
 from gatemini.server.arguments import read_arguments
-from gatemini.server.definitions import MAX_LIMIT, tool_definitions
+from gatemini.server.definitions import tool_definitions
 from gatemini.server.fitting import DEFAULT_ROOM, LEAST_ROOM, fit_names, fit_parts, fit_rows, shown, size_of
 from gatemini.types.identifiers import LONGEST_NAME, call_expression, short_name
 from gatemini.types.schema import parameters, required_parameters
-from gatemini.types.typescript import declaration, signature
+from gatemini.types.typescript import argument_types, declaration, signature
 from gatemini.types.wording import BRIEF_CHARS, first_sentence, shorten, visible
 
 __all__ = [
@@ -46,6 +46,8 @@ PARAMETERS_CHARS = 2_000
 """Bytes of the parameter names in a brief `tool_info`; it is no brief beyond."""
 _CURSOR_ROOM = 4 * LONGEST_NAME * 4 // 3
 """Bytes of the longest cursor: a name's UTF-8 in base64."""
+TYPED_ROWS = 3
+"""Search results that carry the types of their arguments: one of these is mostly the one that is called."""
 _TAG_CHARS = 60
 _TAGS_SHOWN = 20
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
@@ -103,14 +105,12 @@ def search_tools(
         told["try_also"] = dict(list(terms.items())[:kept])
     if found.did_you_mean:
         told["did_you_mean"] = shorten(visible(found.did_you_mean), BRIEF_CHARS)
-    rows = [_row(registry, hit, brief=asked["brief"]) for hit in hits]
+    rows = [_row(registry, hit, brief=asked["brief"], typed=at < TYPED_ROWS) for at, hit in enumerate(hits)]
     fitting, cut = fit_rows(rows, room - size_of(told))
     if cut and not asked["brief"]:
         notes.append("long descriptions are cut; tool_info with detail full shows one whole")
     if len(fitting) < len(rows):
         notes.append(f"only {len(fitting)} of {len(rows)} fit in one answer; search with narrower words")
-    if found.total > len(found.hits) and asked["limit"] < MAX_LIMIT:
-        notes.append(f"more with limit up to {MAX_LIMIT}")
     if not found.hits:
         notes.append("nothing matches; use other words, or list_tools_meta for all names")
     if notes:
@@ -135,7 +135,7 @@ def _unknown_tag(tag: str, tags: Sequence[str]) -> InvalidRequest:
     )
 
 
-def _row(registry: Registry, hit: Hit, *, brief: bool) -> Json:
+def _row(registry: Registry, hit: Hit, *, brief: bool, typed: bool) -> Json:
     tool = hit.tool
     row: Json = {"name": short_name(tool.qualified), "backend": short_name(tool.backend)}
     if brief:
@@ -144,6 +144,8 @@ def _row(registry: Registry, hit: Hit, *, brief: bool) -> Json:
         row["description"] = visible(tool.description, lines=True)
         row["tags"] = [shorten(visible(tag), _TAG_CHARS) for tag in tool.tags[:_TAGS_SHOWN]]
     row["call"] = call_of(registry, tool)
+    if brief and typed and (types := argument_types(tool)):
+        row["args"] = types
     return row
 
 

@@ -39,6 +39,8 @@ class Layout:
     max_chars: int
     optional: int | None = None
     """Optional parameters shown; the rest are counted in a comment."""
+    null: bool = True
+    """Whether an optional member's `null` is said: who may leave it out need not know."""
 
 
 def doc_comment(text: str, limit: int, *, indent: int, extra: str = "") -> str:
@@ -216,6 +218,8 @@ class SchemaTypes:
             made = self._type(known[name], depth + 1, inner, direct=False)
             if made == "never" and name in required:
                 made = UNKNOWN
+            if name not in required and not self._layout.null:
+                made = made.removesuffix(" | null")
             member = f"{property_name(name)}{'' if name in required else '?'}: {made}"
             self._left -= len(member)
             members.append(self._comment(known[name], inner) + member)

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from gatemini.model import Json, Tool
+from gatemini.types.expressions import terse
 from gatemini.types.identifiers import (
     JS_WORDS,
     UNREACHABLE_MEMBERS,
@@ -30,6 +31,8 @@ SIGNATURE_CHARS = 320
 """A signature is made shallower until it fits this, if it can."""
 LONGEST_SIGNATURE = 2_000
 """Beyond this a signature says only that the tool takes an object: thousands of parameters are no brief."""
+ARGUMENTS_CHARS = 160
+"""The same for the types of the arguments alone, which stand on the first rows of every search."""
 _DOC_CHARS = 300
 _CACHED = 8_192
 """Declarations and signatures kept; about the tools of a very large catalog."""
@@ -41,6 +44,13 @@ _SIGNATURES = (
     Layout(depth=1, enum=3, doc_chars=0, max_chars=2_000),
     Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, optional=8),
     Layout(depth=1, enum=0, doc_chars=0, max_chars=2_000, optional=2),
+)
+_ARGUMENTS = (
+    Layout(depth=3, enum=8, doc_chars=0, max_chars=1_000, null=False),
+    Layout(depth=2, enum=4, doc_chars=0, max_chars=1_000, null=False),
+    Layout(depth=1, enum=3, doc_chars=0, max_chars=1_000, null=False),
+    Layout(depth=1, enum=2, doc_chars=0, max_chars=1_000, null=False, optional=4),
+    Layout(depth=1, enum=0, doc_chars=0, max_chars=1_000, null=False, optional=1),
 )
 
 
@@ -55,6 +65,14 @@ def declaration(tool: Tool, *, spoken: bool = True) -> str:
 def signature(tool: Tool, *, spoken: bool = True) -> str:
     """The same on one line, without comments: nested types are cut to `unknown` where it grows too long."""
     return _cached(f"signature {spoken}", tool, lambda: _signature(tool, spoken))
+
+
+def argument_types(tool: Tool) -> str:
+    """`{query: string, limit?: number}`: what a search says of a tool's arguments, required ones first.
+
+    Empty where there are none, or where they do not fit in `ARGUMENTS_CHARS` in any form.
+    """
+    return _cached("arguments", tool, lambda: _argument_types(tool))
 
 
 def backend_declarations(tools: Sequence[Tool], *, spoken: bool = True) -> str:
@@ -96,6 +114,17 @@ def _signature(tool: Tool, spoken: bool) -> str:
     if len(text) > LONGEST_SIGNATURE:
         return _method(tool, "args: Record<string, unknown>", "Promise<unknown>", spoken)
     return text
+
+
+def _argument_types(tool: Tool) -> str:
+    order = list(parameters(tool.input_schema))
+    if not order:
+        return ""
+    for layout in _ARGUMENTS:
+        text = terse(SchemaTypes(tool.input_schema, "", layout, None).arguments(order, None))
+        if len(text) <= ARGUMENTS_CHARS:
+            return text
+    return ""
 
 
 def _one_line(tool: Tool, layout: Layout, spoken: bool) -> str:
