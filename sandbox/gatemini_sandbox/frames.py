@@ -15,8 +15,9 @@ from gatemini_sandbox.errors import GuestFault
 MOST_BYTES = 192 << 20
 """Of one frame: a batch of the largest replies a guest takes, with room to spare."""
 
-# To the worker: settings (once), start, replies, outcome, drop. From it: ready (once), raw.
-SETTINGS, START, REPLIES, OUTCOME, DROP, READY, RAW = range(1, 8)
+# To the worker: settings (once), start, replies, outcome, drop. From it: ready (once), taken (before it runs what
+# came with start), raw.
+SETTINGS, START, REPLIES, OUTCOME, DROP, READY, RAW, TAKEN = range(1, 9)
 
 
 def pack(operation: int, parts: Sequence[bytes]) -> bytes:

@@ -119,8 +119,10 @@ class GuestSession:
         refused = self._reader.too_long(source)
         if refused is not None:
             return refused
-        self._guest = self._sandbox.guest(self._limits, self._start)
-        return self._guest.begin(encode_start(self._start, self._limits), source)
+        self._guest = guest = self._sandbox.guest(self._limits, self._start)
+        if self._closed:
+            guest.stop()  # cancelled while the guest was being made: `_stop` did not see it
+        return guest.begin(encode_start(self._start, self._limits), source)
 
     async def _step(self, work: Callable[[], Raw | Step]) -> Step:
         if self._running or self._closed:
@@ -131,9 +133,10 @@ class GuestSession:
             async with self._sandbox.turn():
                 return await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
         except BaseException:
-            self._queue_ends()
-            self._running = False
-            self.close()
+            if self._asked is not None:  # it was given up before it began
+                self._queue_ends()
+                self._running = False
+            self.close()  # a guest that still runs is freed by its own thread, when its step is over
             raise
 
     @property
@@ -211,7 +214,7 @@ class Sandbox:
         with self._lock:
             self.limits = limits
             self.ledger.most = limits.total_memory_mb * MIB
-            self.threads.most = limits.guests
+            self.threads.set_most(limits.guests)
             self._turns = self._turns_for(limits)
             made, self._made = self._made, None
             if made is not None:

@@ -75,9 +75,9 @@ class GuestThreads:
     and chains one after another need no second thread."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
+        self._most = most
         self._lock = threading.Lock()
-        self._started = 0
+        self._busy = 0
         self._idle: list[Inbox] = []
         self._waiting: deque[Job] = deque()
         self._closed = False
@@ -86,14 +86,21 @@ class GuestThreads:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the sandbox is closed")
-            if self._idle:
-                inbox = self._idle.pop()
-            elif self._started < self.most:
-                inbox = self._add_thread()
-            else:
-                self._waiting.append(job)
-                return
-        inbox.put(job)
+            self._waiting.append(job)
+            self._hand_out()
+
+    def set_most(self, most: int) -> None:
+        """More at once begin now; too many end what they are doing."""
+        with self._lock:
+            self._most = most
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        """What waits to threads that have nothing to do, as many as may be busy. Under the lock."""
+        while self._waiting and self._busy < self._most:
+            inbox = self._idle.pop() if self._idle else self._add_thread()
+            self._busy += 1
+            inbox.put(self._waiting.popleft())
 
     def close(self) -> None:
         """No new work; threads end after what they are doing and what waits for them."""
@@ -109,7 +116,6 @@ class GuestThreads:
             threading.Thread(target=self._serve, args=(inbox,), name="sandbox-guest", daemon=True).start()
         finally:
             threading.stack_size(before)
-        self._started += 1
         return inbox
 
     def _serve(self, inbox: Inbox) -> None:
@@ -124,12 +130,12 @@ class GuestThreads:
 
     def _free(self, inbox: Inbox) -> None:
         with self._lock:
-            if self._waiting:
-                inbox.put(self._waiting.popleft())
-            elif self._closed:
-                inbox.put(None)
-            else:
-                self._idle.append(inbox)
+            self._busy -= 1
+            self._idle.append(inbox)
+            self._hand_out()
+            if self._closed and not self._waiting:
+                while self._idle:
+                    self._idle.pop().put(None)
 
     def chore(self, work: Callable[[], None], otherwise: Callable[[], None]) -> None:
         """`work` on an idle worker once this turn of the event loop is over, without waiting for it.
@@ -142,8 +148,8 @@ class GuestThreads:
 
     def _give_chore(self, work: Callable[[], None], otherwise: Callable[[], None]) -> None:
         with self._lock:
-            idle = bool(self._idle)
-        if idle:
+            free = self._idle and self._busy < self._most
+        if free:
             self.submit(Job(partial(_logged, work), _nobody))
         else:
             otherwise()

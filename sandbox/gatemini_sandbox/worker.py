@@ -85,6 +85,7 @@ class Worker:
             operation, parts = frames.read(receive)
             match operation:
                 case frames.START:
+                    send(frames.TAKEN, [])
                     self._drop()
                     wall_seconds, now_ms = orjson.loads(parts[0])
                     limits = Limits(

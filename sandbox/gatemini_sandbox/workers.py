@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import select
 import struct
 import subprocess
@@ -20,6 +21,9 @@ from typing import IO, Any, cast
 
 import orjson
 
+if sys.platform.startswith("linux"):
+    import resource
+
 from gatemini_sandbox import frames
 from gatemini_sandbox.engine import Ledger
 from gatemini_sandbox.errors import GuestFault, WorkerLost
@@ -31,6 +35,8 @@ START_SECONDS = 60.0
 """A worker's start: a second of compiling without a cache, on a loaded machine."""
 GRACE_SECONDS = 5.0
 """What a step may take beyond the chain's CPU limit before its worker counts as wedged."""
+PROBE_SECONDS = 0.4
+"""How soon an idle worker must take up a chain; one that is stopped or stuck is replaced, and the chain is not lost."""
 MOST_SPARE = 4
 """Idle workers kept for the next chains."""
 MOST_MEMORY = 4096 * MIB
@@ -51,9 +57,14 @@ class Process:
             close_fds=True,
             cwd="/" if sys.platform != "win32" else None,
             start_new_session=True,
+            bufsize=0,
         )
+        take_own_limits(self._process.pid)
         self._input = cast("IO[bytes]", self._process.stdin)
         self._output = cast("IO[bytes]", self._process.stdout)
+        os.set_blocking(
+            self._input.fileno(), False
+        )  # a stopped worker must not stop a thread of this process
         self.confinement: list[str] = []
         self.limits = limits
         self._settings = orjson.dumps(
@@ -69,6 +80,13 @@ class Process:
             raise WorkerLost("a sandbox worker did not start")
         self.confinement = [str(wall) for wall in told]
 
+    def take_up(self, parts: list[bytes], seconds: float) -> None:
+        """Gives it a chain and waits for it to say so, not for the chain. Raises WorkerLost."""
+        operation, _ = self.exchange(frames.START, parts, seconds)
+        if operation != frames.TAKEN:
+            self.kill()
+            raise WorkerLost("a sandbox worker did not take up its chain")
+
     @property
     def pid(self) -> int:
         return self._process.pid
@@ -76,10 +94,14 @@ class Process:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def send(self, operation: int, parts: list[bytes]) -> None:
+    def send(self, operation: int, parts: list[bytes], seconds: float) -> None:
+        """A frame there. Raises WorkerLost; the worker is then of no more use."""
+        until = time.monotonic() + seconds
+        left = memoryview(frames.pack(operation, parts))
         try:
-            self._input.write(frames.pack(operation, parts))
-            self._input.flush()
+            while left:
+                _wait(self._input, select.POLLOUT, until)
+                left = left[self._input.write(left) or 0 :]
         except (OSError, ValueError):
             raise WorkerLost("the sandbox worker of this chain is gone") from None
 
@@ -87,7 +109,16 @@ class Process:
         """A frame there, a frame back. Anything wrong kills the worker and raises WorkerLost."""
         until = time.monotonic() + seconds
         try:
-            self.send(operation, parts)
+            self.send(operation, parts, seconds)
+        except WorkerLost:
+            self.kill()
+            raise
+        return self.receive(until - time.monotonic())
+
+    def receive(self, seconds: float) -> tuple[int, list[bytes]]:
+        """A frame back. Anything wrong kills the worker and raises WorkerLost."""
+        until = time.monotonic() + seconds
+        try:
             return frames.read(lambda size: self._receive(size, until))
         except (GuestFault, OSError, ValueError) as exc:
             self.kill()
@@ -99,10 +130,8 @@ class Process:
     def _receive(self, size: int, until: float) -> bytes:
         parts = []
         while size > 0:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self._output], [], [], left)[0]:
-                raise WorkerLost("the sandbox worker of this chain did not answer in time")
-            part = self._output.read1(min(size, 1 << 20))  # type: ignore[attr-defined]
+            _wait(self._output, select.POLLIN, until)
+            part = self._output.read(min(size, 1 << 20))
             if not part:
                 raise WorkerLost("the sandbox worker of this chain ended")
             parts.append(part)
@@ -117,6 +146,24 @@ class Process:
         for pipe in (self._input, self._output):
             with contextlib.suppress(OSError, ValueError):
                 pipe.close()
+
+
+def take_own_limits(pid: int) -> None:
+    """A process that starts others may lower one of its limits for them, to know them by. A worker started at the
+    same moment is none of them."""
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError):  # it has ended already
+            hard = resource.prlimit(pid, resource.RLIMIT_RTTIME)[1]
+            resource.prlimit(pid, resource.RLIMIT_RTTIME, (hard, hard))
+
+
+def _wait(pipe: IO[bytes], event: int, until: float) -> None:
+    """Until the pipe is ready; `select` would take no descriptor above 1,023."""
+    watch = select.poll()
+    watch.register(pipe, event)
+    left = until - time.monotonic()
+    if left <= 0 or not watch.poll(left * 1000):
+        raise WorkerLost("the sandbox worker of this chain did not answer in time")
 
 
 class Workers:
@@ -145,11 +192,27 @@ class Workers:
 
     def take(self) -> Process:
         """An idle worker or a new one."""
+        return self._spare() or self._new()
+
+    def start(self, parts: list[bytes]) -> Process:
+        """A worker that has taken up the chain of this START frame: one that does not is replaced."""
+        while (process := self._spare()) is not None:
+            with contextlib.suppress(WorkerLost):
+                process.take_up(parts, PROBE_SECONDS)
+                return process
+        process = self._new()
+        process.take_up(parts, GRACE_SECONDS)
+        return process
+
+    def _spare(self) -> Process | None:
         with self._lock:
             while self._idle:
                 process = self._idle.pop()
                 if process.alive():
                     return process
+        return None
+
+    def _new(self) -> Process:
         process = Process(self._limits, self._cache_dir)
         process.make_ready()
         self.confinement = process.confinement
@@ -199,16 +262,15 @@ class RemoteGuest:
         return 0  # not in this process
 
     def begin(self, start: bytes, source: bytes) -> Raw:
-        process = self._workers.take()
+        head = orjson.dumps([self._limits.wall_seconds, self._now_ms])
+        given = struct.pack(f"<{len(self._given)}Q", *self._given)
+        process = self._workers.start([head, start, source, given])
         with self._lock:
             self._process = process
-            stopped = self._stopped
+            stopped, self._busy = self._stopped, True
         if stopped:
             raise WorkerLost("the chain was cancelled")
-        head = orjson.dumps([self._limits.wall_seconds, self._now_ms])
-        return self._step(
-            frames.START, [head, start, source, struct.pack(f"<{len(self._given)}Q", *self._given)]
-        )
+        return self._read(process, *process.receive(self._step_seconds))
 
     def resume(self, replies: bytes) -> Raw:
         return self._step(frames.REPLIES, [replies])
@@ -216,12 +278,18 @@ class RemoteGuest:
     def outcome(self) -> Raw:
         return self._step(frames.OUTCOME, [])
 
+    @property
+    def _step_seconds(self) -> float:
+        return self._limits.cpu_seconds + GRACE_SECONDS
+
     def _step(self, operation: int, parts: list[bytes]) -> Raw:
         process = self._process
         if process is None:
             raise WorkerLost("the sandbox worker of this chain is gone")
         self._busy = True
-        answer, got = process.exchange(operation, parts, self._limits.cpu_seconds + GRACE_SECONDS)
+        return self._read(process, *process.exchange(operation, parts, self._step_seconds))
+
+    def _read(self, process: Process, answer: int, got: list[bytes]) -> Raw:
         self._busy = False
         try:
             raw = unpack_raw(answer, got, self._limits.console_bytes)
@@ -255,7 +323,7 @@ class RemoteGuest:
             process.kill()
             return
         try:
-            process.send(frames.DROP, [])
+            process.send(frames.DROP, [], PROBE_SECONDS)
         except WorkerLost:
             process.kill()
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.guest import Plain, Runner, start
+from gatemini.backends import mark, watchdog
 from gatemini_sandbox import Calls, Done, Failed, GuestFault, Limits, Reply, Sandbox, frames, workers
 from gatemini_sandbox.messages import Raw
 from gatemini_sandbox.worker import pack_raw
@@ -92,18 +94,56 @@ async def test_killing_a_worker_costs_its_chain_only(apart):
     assert await Runner(apart).value("return 2") == 2
 
 
-async def test_a_wedged_worker_is_killed_and_replaced(apart, monkeypatch):
+@pytest.mark.parametrize("size", [1, 2_000_000], ids=["a small message", "one the pipe does not hold"])
+async def test_a_wedged_worker_is_killed_and_replaced(apart, monkeypatch, size):
     monkeypatch.setattr(workers, "GRACE_SECONDS", -1.8)
     session = apart.session(Plain("await demo.echo({}); return 1"), start())
     step = await session.start()
     victim = session._guest._process.pid
     os.kill(victim, signal.SIGSTOP)
-    end = await session.resume([Reply(step.calls[0].id, True, b"1")])
+    end = await session.resume([Reply(step.calls[0].id, True, b'"' + b"x" * size + b'"')])
     assert isinstance(end, Failed)
     assert "did not answer in time" in end.error.message
     assert not psutil.pid_exists(victim)
     monkeypatch.undo()
     assert await Runner(apart).value("return 2") == 2
+
+
+async def test_an_idle_worker_that_is_stopped_is_replaced_and_costs_no_chain(apart):
+    idle = list(apart._workers._idle)
+    assert idle
+    for process in idle:
+        os.kill(process.pid, signal.SIGSTOP)
+    assert await Runner(apart).value("return [await demo.echo({ n: 1 })]") == [{"n": 1}]
+    assert not any(process.alive() for process in idle)
+
+
+async def test_a_worker_is_reached_through_descriptors_beyond_those_select_takes(module_cache, sandbox):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("this process may not open so many")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    made = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation="process")
+    try:
+        assert await Runner(made).value("return [await demo.echo({ n: 1 })]") == [{"n": 1}]
+        assert made._workers._idle[0]._output.fileno() > 1023
+    finally:
+        made.close()
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@needs_linux
+async def test_a_worker_started_beside_a_backend_does_not_wear_its_mark(apart):
+    worn = mark.wear()
+    worker = apart._workers._new()  # in the same turn of the event loop: the mark is still on
+    try:
+        assert worn
+        assert watchdog.bearers(worn) == set()
+    finally:
+        worker.kill()
 
 
 async def test_cancelling_ends_the_worker_at_once(apart):

@@ -57,6 +57,34 @@ async def test_a_chain_cancelled_before_it_has_a_thread_never_starts(module_cach
     one.close()
 
 
+async def test_a_chain_cancelled_while_its_guest_is_being_made_does_not_begin(module_cache):
+    endless = Limits(guests=1, cpu_seconds=600, wall_seconds=600)
+    made = Sandbox(endless, cache_dir=module_cache)
+    async with anyio.create_task_group() as tasks:
+        with made._lock:  # under which guests are made
+            tasks.start_soon(made.session(Plain(LOOP), start()).start)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await anyio.wait_all_tasks_blocked()
+    assert made.ledger.sizes == {}
+    assert await Runner(made).value("return 1") == 1
+    made.close()
+
+
+async def test_a_guest_that_takes_long_to_stop_is_freed_by_its_own_thread(sandbox, monkeypatch):
+    monkeypatch.setattr("gatemini_sandbox.threads.STOP_SECONDS", 0.0)
+    for _ in range(20):
+        session = sandbox.session(Plain(LOOP), start())
+        with anyio.move_on_after(0.02) as scope:
+            await session.start()
+        assert scope.cancelled_caught
+        with anyio.fail_after(60):
+            while sandbox.ledger.sizes:
+                await anyio.lowlevel.checkpoint()
+    assert await Runner(sandbox).value("return 1") == 1
+
+
 async def test_closing_between_steps_frees_the_guest_and_is_idempotent(sandbox):
     session = sandbox.session(Plain("await demo.echo({})"), start())
     await session.start()
@@ -223,4 +251,39 @@ async def test_changed_limits_hold_for_the_chains_that_begin_then(module_cache, 
     end = await before.resume([Reply(waiting.calls[0].id, True, b"1")])
     assert end.text == "60000000"
     before.close()
+    made.close()
+
+
+async def test_fewer_guests_run_at_once_after_their_number_was_lowered_and_more_after_it_was_raised(
+    module_cache,
+):
+    made = Sandbox(Limits(guests=3), cache_dir=module_cache)
+    made.warm()
+    ends: list[int] = []
+
+    async def busy(scope: anyio.CancelScope) -> None:
+        with scope:
+            await made.session(Plain(LOOP), start()).start()
+
+    async def brief(number: int) -> None:
+        ends.append(await Runner(made).value(f"return {number}"))
+
+    async with anyio.create_task_group() as tasks:
+        loops = [anyio.CancelScope() for _ in range(3)]
+        for scope in loops:
+            tasks.start_soon(busy, scope)
+        await anyio.wait_all_tasks_blocked()
+        made.set_limits(Limits(guests=1))
+        loops[0].cancel()
+        loops[1].cancel()  # one still runs: all that may
+        tasks.start_soon(brief, 1)
+        with anyio.move_on_after(0.2):
+            await anyio.sleep_forever()
+        assert ends == []
+        made.set_limits(Limits(guests=2))
+        with anyio.fail_after(60):
+            while not ends:
+                await anyio.lowlevel.checkpoint()
+        loops[2].cancel()
+    assert ends == [1]
     made.close()

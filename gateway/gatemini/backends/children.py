@@ -23,7 +23,7 @@ import anyio
 import orjson
 
 from gatemini.backends import watchdog
-from gatemini.backends.mark import MARK_FLOOR
+from gatemini.backends.mark import MARK_FLOOR, spare
 from gatemini.liveness import same_process, start_time
 from gatemini.own_files import read_own, replace_own
 
@@ -197,6 +197,7 @@ def _start_watchdog() -> subprocess.Popen[bytes]:
         bufsize=0,
         env={},
     )
+    spare(process.pid)
     if process.stdin is not None:
         os.set_blocking(process.stdin.fileno(), False)  # a stopped watchdog must not stop the gateway
     return process

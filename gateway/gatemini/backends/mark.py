@@ -9,6 +9,7 @@ bearers. Below: the operating system.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import sys
 
@@ -32,6 +33,15 @@ def wear() -> int:
         return 0
     asyncio.get_running_loop().call_soon(_take_off, soft if soft < MARK_FLOOR else resource.RLIM_INFINITY)
     return chosen
+
+
+def spare(pid: int) -> None:
+    """A child that is to be nobody's, started just now, perhaps in the same turn as one that is: it has no mark."""
+    if not sys.platform.startswith("linux"):
+        return
+    with contextlib.suppress(OSError):  # it has ended already
+        hard = resource.prlimit(pid, resource.RLIMIT_RTTIME)[1]
+        resource.prlimit(pid, resource.RLIMIT_RTTIME, (hard, hard))
 
 
 def _take_off(soft: int) -> None:

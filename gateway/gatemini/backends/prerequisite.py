@@ -17,6 +17,7 @@ import psutil
 
 from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
+from gatemini.backends.mark import spare
 from gatemini.backends.pipes import ChildPipes
 from gatemini.backends.process import KILL_SHIELD_SECONDS, describe_exit
 from gatemini.config.schema import BackendConfig, Prerequisite
@@ -65,7 +66,7 @@ async def _start_unmanaged(name: str, wanted: Prerequisite) -> anyio.abc.Process
     """It belongs to nobody here and may outlive the gateway: no mark, no pipe."""
     with _explained(name):
         program, environment, cwd = _command(wanted)
-        return await anyio.open_process(
+        process = await anyio.open_process(
             [program, *wanted.args],
             stdin=DEVNULL,
             stdout=DEVNULL,
@@ -74,6 +75,8 @@ async def _start_unmanaged(name: str, wanted: Prerequisite) -> anyio.abc.Process
             env=environment,
             start_new_session=True,
         )
+        spare(process.pid)
+        return process
 
 
 def _command(wanted: Prerequisite) -> tuple[str, dict[str, str], str | None]:
