@@ -153,7 +153,7 @@ class Tracker:
                 "n": self._order,
                 "tool": meta_tool,
                 "session": session,
-                "when": _stamp(self._now()),
+                "when": self._now(),  # written out only when somebody asks
                 "processed": bytes_processed,
                 "returned": bytes_returned,
                 "context": own.totals.returned,
@@ -179,7 +179,11 @@ class Tracker:
         """The answer of `gatemini://stats`; of one session, or of all since the start."""
         counted = self._all if session is None else self._sessions.get(session, _Session(_stamp(self._now())))
         totals = counted.totals
-        answers = [entry for entry in self._answers if session is None or entry["session"] == session]
+        answers = [
+            {**entry, "when": _stamp(entry["when"])}
+            for entry in self._answers
+            if session is None or entry["session"] == session
+        ]
         saved = max(0, totals.processed - totals.returned)
         return {
             "started": counted.started,

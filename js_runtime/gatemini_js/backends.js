@@ -139,15 +139,17 @@
     return target;
   }
 
-  function exposeServices(start) {
+  let interfaces = own.create(null), modules = "there is no module system here";
+
+  function exposeAlways() {
+    // What does not depend on the chain: part of the memory image.
     expose(globalThis, "gatemini", messenger("gatemini", protocol.gatemini));
     const results = messenger("results", protocol.results);
     expose(results, "chunks", (handle, options) => chunks(handle, options));
     expose(globalThis, "results", results);
-    if (start.args !== undefined) expose(globalThis, "args", start.args);
-    const interfaces = start.interfaces ?? own.create(null);
     expose(globalThis, "__interfaces", interfaces);
     expose(globalThis, "__getToolInterface", (name) => lookUp(interfaces, own.String(name)));
+    expose(globalThis, "__import", async (name) => { throw absence("could not load module '" + own.String(name) + "'", modules); });
   }
 
   function lookUp(interfaces, name) {
@@ -201,16 +203,16 @@
       const fail = () => { throw absence(name + " is not defined", absent[name]); };
       define(globalThis, name, { __proto__: null, get: fail, set: fail, enumerable: false, configurable: true });
     }
-    const modules = own.hasOwn(absent, "import") ? absent.import : "there is no module system here";
-    expose(globalThis, "__import", async (name) => { throw absence("could not load module '" + own.String(name) + "'", modules); });
+    if (own.hasOwn(absent, "import")) modules = absent.import;
   }
 
   function begin(start) {
     catalog = start.catalog ?? null;
-    exposeServices(start);
+    if (start.args !== undefined) expose(globalThis, "args", start.args);
+    if (start.interfaces !== undefined) expose(globalThis, "__interfaces", interfaces = start.interfaces);
     exposeBackends(start);
     exposeAbsent(start);
   }
 
-  return own.freeze({ __proto__: null, begin });
+  return own.freeze({ __proto__: null, exposeAlways, begin });
 })

@@ -375,6 +375,7 @@
     expose(globalThis, "clearInterval", dropTimer);
     expose(globalThis, "clearImmediate", dropTimer);
     expose(globalThis, "sleep", sleep);
+    world.exposeAlways();
     shims.install(globalThis);
     locale.install(note);
   }
@@ -382,7 +383,7 @@
   function begin(start) {
     limits = start.limits;
     setOptions();
-    shims.seed(start.seed);
+    shims.seed(start.seed, start.now);
     world.begin(start);
   }
 

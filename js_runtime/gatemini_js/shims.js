@@ -9,10 +9,10 @@
   // --- randomness: xoshiro128** from the host's 32-byte seed -------------------------------------------
 
   const state = new Uint32Array(4);
-  function seed(words) {
+  function seed(words, now) {
     for (let i = 0; i < 4; i++) state[i] = words[i] ^ words[i + 4];
     if ((state[0] | state[1] | state[2] | state[3]) === 0) state[0] = 1;
-    clock.timeOrigin = own.now();
+    clock.timeOrigin = now;
   }
   const rotate = (x, k) => ((x << k) | (x >>> (32 - k))) >>> 0;
   const multiply = Math.imul;

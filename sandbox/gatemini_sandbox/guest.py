@@ -224,6 +224,7 @@ class Shelf:
             machine.grow(missing)
             address, size = machine.locate()
         for at, piece in image.pieces:
+            machine.prefault(at, len(piece))
             ctypes.memmove(address + at, piece, len(piece))
         machine.set_stack(image.stack_bottom + STACK_BYTES)
         machine.look_up(ALWAYS_CALLED)

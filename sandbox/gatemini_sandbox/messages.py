@@ -24,6 +24,7 @@ from gatemini_sandbox.limits import RESULT, Limits
 PROTOCOL: Mapping[str, Any] = json.loads(files("gatemini_js").joinpath("protocol.json").read_text("utf-8"))
 PENDING, DONE, FAILED = (PROTOCOL["state"][name] for name in ("pending", "done", "failed"))
 KINDS = frozenset(PROTOCOL["kinds"])
+SEED_WORDS = struct.Struct("<8I")
 MOST_NAME = 100_000
 """Characters of a tool or backend name, an error name, a note: far above anything real."""
 
@@ -174,12 +175,13 @@ class Raw:
 
 def encode_start(start: Start, limits: Limits) -> bytes:
     """The start message; raises ValueError for a seed that is not 32 bytes."""
-    if len(start.seed) != 32:
+    if len(start.seed) != SEED_WORDS.size:
         raise ValueError("the seed must be 32 bytes")
     message: dict[str, Any] = {
-        "backends": [list(pair) for pair in start.backends],
+        "backends": list(start.backends),
         "ambiguous": {name: list(owners) for name, owners in start.ambiguous.items()},
-        "seed": [int.from_bytes(start.seed[at : at + 4], "little") for at in range(0, 32, 4)],
+        "seed": SEED_WORDS.unpack(start.seed),
+        "now": int(start.now_ms),
         "catalog": None if start.catalog is None else {k: list(v) for k, v in start.catalog.items()},
         "limits": {
             "depth": limits.depth,

@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from types import MappingProxyType
 
 from gatemini_sandbox import oxc
@@ -89,7 +88,7 @@ class Program:
         return statement_start(SourceText(self.source), line, column)
 
 
-_cache: OrderedDict[bytes, Program] = OrderedDict()
+_cache: OrderedDict[tuple[str, frozenset[str], frozenset[str]], Program] = OrderedDict()
 _cache_lock = threading.Lock()
 
 
@@ -97,10 +96,7 @@ def prepare(source: str, backends: Collection[str] = (), watched: frozenset[str]
     """Make the submitted text runnable; raises SandboxSyntaxError. `backends` are the identifiers of the globals,
     `watched` the names the program's `read` is about (facts.gather)."""
     names = frozenset(backends)
-    digest = blake2b("\0".join(sorted(names)).encode("utf-8", "replace"), digest_size=16)
-    digest.update("\0".join(("", *sorted(watched))).encode())
-    digest.update(b"\0\0" + source.encode("utf-8", "surrogatepass"))
-    key = digest.digest()
+    key = (source, names, watched)
     with _cache_lock:
         known = _cache.get(key)
         if known is not None:

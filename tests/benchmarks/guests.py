@@ -13,15 +13,19 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import psutil
 import quickjs_rs
+from mcp.shared.memory import create_client_server_memory_streams
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest
 from tests.benchmarks.contestants import PYTHON_BACKEND, TESTS
 from tests.benchmarks.measure import Figure, Outcome, Ratio
 
 from gatemini.app import App
+from gatemini.backends.python import load_server
 from gatemini.model import Tool
 from gatemini_sandbox import Calls, Done, Limits, Reply, Sandbox, Session, Start
 from gatemini_sandbox.wrap import prepare
@@ -34,6 +38,8 @@ BUSY = 8
 SEARCHES = 200
 IDLE = 30
 MANY_TOOLS = 10_000
+CLIENTS_TURN_SECONDS = 0.002
+"""Between two chains of one client: it reads the answer, writes the next request, and both cross a pipe."""
 SETTLE_SECONDS = 2.0
 """The gateway loads its search model in the background meanwhile."""
 FAIR_SECONDS = 8.0
@@ -57,11 +63,16 @@ def at_most(scenario: str, meaning: str, value: float, bound: float) -> Ratio:
     return Ratio(scenario, meaning, round(value, 3), f"<= {bound:g}", value <= bound)
 
 
+def find_fixtures() -> None:
+    """Makes the module of the in-process backend importable."""
+    if str(TESTS) not in sys.path:
+        sys.path.insert(0, str(TESTS))
+
+
 @asynccontextmanager
 async def running_app(folder: Path, **sandbox: object) -> AsyncIterator[App]:
     """A gateway in this process with the fixture backend `demo` in it."""
-    if str(TESTS) not in sys.path:
-        sys.path.insert(0, str(TESTS))  # where the configuration's backend is imported from
+    find_fixtures()
     config = folder / "gatemini.json"
     config.write_text(
         json.dumps(
@@ -80,15 +91,23 @@ async def answer(app: App, code: str) -> tuple[str, bool]:
     return "\n".join(block.get("text", "") for block in result["content"]), result["isError"]
 
 
-async def timed(work: Callable[[int], Awaitable[object]], rounds: int, repeat: int = 1) -> list[float]:
-    """Milliseconds of one operation, for each round; the first rounds are thrown away."""
+async def timed(
+    work: Callable[[int], Awaitable[object]], rounds: int, repeat: int = 1, pause: float = 0.0
+) -> list[float]:
+    """Milliseconds of one operation, for each round; the first rounds are thrown away.
+
+    `pause`: seconds between two operations, not counted."""
     times = []
     for round_ in range(-3, rounds):
-        started = time.perf_counter()
+        spent = 0.0
         for n in range(repeat):
+            if pause:
+                await anyio.sleep(pause)
+            started = time.perf_counter()
             await work((round_ + 3) * repeat + n)
+            spent += time.perf_counter() - started
         if round_ >= 0:
-            times.append((time.perf_counter() - started) * 1000 / repeat)
+            times.append(spent * 1000 / repeat)
     return times
 
 
@@ -98,8 +117,36 @@ async def value(app: App, code: str, expected: str) -> None:
         raise SystemExit(f"wrong answer: {text[:200]}")
 
 
+async def server_alone(rounds: int) -> list[float]:
+    """Milliseconds the fixture's own server takes to answer one call over the same memory streams, without a gateway."""
+    find_fixtures()
+    server = load_server(PYTHON_BACKEND["module"])
+    async with (
+        create_client_server_memory_streams() as ((incoming, outgoing), (server_read, server_write)),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(server.run, server_read, server_write, server.create_initialization_options())
+
+        async def ask(ident: int, method: str, params: dict[str, Any]) -> None:
+            message = JSONRPCRequest(jsonrpc="2.0", id=ident, method=method, params=params)
+            await outgoing.send(SessionMessage(message))
+            await incoming.receive()
+
+        hello = {"name": "benchmark", "version": "1"}
+        await ask(0, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": hello})
+        started = JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
+        await outgoing.send(SessionMessage(started))
+        call = {"name": "echo", "arguments": {"n": 7}}
+        times = await timed(lambda n: ask(n + 1, "tools/call", call), rounds, SHORT)
+        tasks.cancel_scope.cancel()
+    return times
+
+
 def internal(rounds: int) -> Outcome:
-    """Chains inside the gateway: known code (its TypeScript step is kept) beside code that was never seen."""
+    """Chains inside the gateway: known code (its TypeScript step is kept) beside code that was never seen.
+
+    One at a time, with the pause that a client's own turn is; and back to back, where each chain also pays for making
+    the guest of the next. The goals are for the first, less the time of the backend's own server."""
     return anyio.run(_internal, rounds)
 
 
@@ -110,6 +157,9 @@ async def _internal(rounds: int) -> Outcome:
         "empty": ("if (1) {{ return {n}; }}", 1.0),
         "1 call": ("const r = await demo.echo({{ n: {n} }});\nif (r) {{ return r.n; }}", 1.5),
     }
+    alone = figure("internal: 1 call", "the backend's own server", await server_alone(rounds))
+    figures.append(alone)
+    server_ms = alone.median_ms
     for isolation in BOTH:
         with tempfile.TemporaryDirectory() as folder:
             async with running_app(Path(folder), isolation=isolation) as app:
@@ -119,11 +169,15 @@ async def _internal(rounds: int) -> Outcome:
                         ("known code", bound, lambda _, known=known: value(app, known, "7")),
                         ("new code", 2.5, lambda n, code=code: value(app, code.format(n=n), str(n))),
                     ):
-                        times = await timed(work, rounds, SHORT)
+                        times = await timed(work, rounds, SHORT, CLIENTS_TURN_SECONDS)
                         made = figure(f"internal: {name}", f"{isolation}, {step}", times)
                         figures.append(made)
                         if isolation == "thread":
-                            ratios.append(at_most(made.scenario, f"median ms, {step}", made.median_ms, most))
+                            server = server_ms if name == "1 call" else 0.0
+                            meaning = f"median ms, {step}" + (", less the server's" if server else "")
+                            ratios.append(at_most(made.scenario, meaning, made.median_ms - server, most))
+                    times = await timed(lambda _, known=known: value(app, known, "7"), rounds, SHORT)
+                    figures.append(figure(f"internal: {name}", f"{isolation}, back to back", times))
     return Outcome(tuple(figures), tuple(ratios))
 
 
@@ -168,6 +222,12 @@ def calls(rounds: int) -> Outcome:
     return Outcome(tuple(figures), tuple(ratios))
 
 
+LOOP_CALLS = 50
+LOOP = SEQUENTIAL.replace(str(CALLS), str(LOOP_CALLS))
+THEIR_LOOP = LOOP.replace("(await demo.echo({ n })).n", "await echo(n)").replace("return s", "s")
+LOOP_VALUE = str(LOOP_CALLS * (LOOP_CALLS - 1) // 2)
+
+
 async def _answered(sandbox: Sandbox, code: str, expected: str = str(CALLS * (CALLS - 1) // 2)) -> None:
     session = fresh(sandbox, code)
     step = await session.start()
@@ -184,7 +244,7 @@ def fresh(sandbox: Sandbox, code: str) -> Session:
 
 
 def rival(rounds: int) -> Outcome:
-    """An empty program in a fresh guest, beside quickjs-rs' own fresh runtime and context."""
+    """An empty program and a loop of awaited calls, each in a fresh guest, beside quickjs-rs' own runtime."""
     with sandboxes("thread") as sandbox:
         ours = figure(
             "fresh guest",
@@ -200,11 +260,28 @@ def rival(rounds: int) -> Outcome:
                     raise SystemExit("wrong answer")
         times.append((time.perf_counter() - began) * 1000 / SHORT)
     theirs = figure("fresh guest", "quickjs-rs", times)
+    with sandboxes("thread") as sandbox:
+        work = lambda _: _answered(sandbox, LOOP, LOOP_VALUE)  # noqa: E731
+        ours_loop = figure("50 awaited calls", "gatemini", anyio.run(timed, work, rounds))
+    theirs_loop = figure("50 awaited calls", "quickjs-rs", anyio.run(timed, _their_loop, rounds))
+    pairs = ((ours, theirs), (ours_loop, theirs_loop))
+    ratios = tuple(_times_faster(ours, theirs) for ours, theirs in pairs)
+    return Outcome(tuple(figure for pair in pairs for figure in pair), ratios)
+
+
+def _times_faster(ours: Figure, theirs: Figure) -> Ratio:
     ratio = theirs.median_ms / ours.median_ms
-    return Outcome(
-        (ours, theirs),
-        (Ratio("fresh guest", "times faster than quickjs-rs", round(ratio, 2), ">= 3", ratio >= 3),),
-    )
+    return Ratio(ours.scenario, "times faster than quickjs-rs", round(ratio, 2), ">= 3", ratio >= 3)
+
+
+async def _their_loop(_: int) -> None:
+    async def echo(n: int) -> int:
+        return n
+
+    with quickjs_rs.Runtime() as runtime, runtime.new_context() as context:
+        context.register("echo", echo)
+        if str(await context.eval_async(THEIR_LOOP)) != LOOP_VALUE:
+            raise SystemExit("wrong answer")
 
 
 def idle(rounds: int) -> Outcome:

@@ -239,6 +239,8 @@ def _refuse_code_outside(text: str, part: str, offset: int) -> None:
 def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
     """The pragmas among the comment lines at the top (and in the prose), and the code without them."""
     pragmas: dict[str, str] = {}
+    if "@" not in code and "@" not in prose:
+        return pragmas, code
     for line in _lines(prose):
         if found := _PRAGMA.fullmatch(prose, line.start, line.end):
             _add_pragma(pragmas, found)

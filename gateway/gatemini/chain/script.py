@@ -125,7 +125,7 @@ async def run_script(
     run = ScriptRun(program, Failed.placeholder(), _rounded(program))
     guest = services.sandbox.session(
         program,
-        replace(trace.start, clock=trace.readings),
+        replace(trace.start, clock=trace.readings) if trace.readings else trace.start,
         wall_seconds=max(MINIMUM_SECONDS, invoker.time.left())
         + (ASKING_SECONDS if invoker.caller.ask else 0),
     )

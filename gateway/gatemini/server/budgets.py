@@ -7,6 +7,7 @@ everywhere. Above: `tools.py`, `instructions.py`, `definitions.py`. Below: nothi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 BYTES_PER_TOKEN = 4
 RESULT_TOKENS = 25_000
@@ -53,6 +54,7 @@ _BUDGETS: dict[str, Budget] = {
 }
 
 
+@lru_cache(maxsize=64)
 def budget_for(client: str | None) -> Budget:
     """The budget of the client that announced itself by this name."""
     name = (client or "").strip().lower()

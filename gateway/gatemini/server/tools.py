@@ -142,7 +142,7 @@ class MetaTools:
             size = self.config.max_output_size
         stages = self.config.output
         output = OutputOptions(
-            max_chars=min(size, budget.result_chars), intent=asked["intent"] or None, **stages.model_dump()
+            max_chars=min(size, budget.result_chars), intent=asked["intent"] or None, **vars(stages)
         )
         return ChainRequest(
             asked["code"],

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from types import MappingProxyType
 
 from gatemini.types.wording import js_string, visible
 
@@ -101,11 +102,18 @@ def backend_identifier(name: str) -> str:
     return made + "_" if made in RESERVED or made.startswith("__") else made
 
 
-def backend_identifiers(names: Iterable[str]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+def backend_identifiers(names: Iterable[str]) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]]:
     """(identifier → the name it stands for, identifier → the names that share it and none owns).
 
     Where several names collapse to one identifier, the one spelled exactly so wins.
     """
+    return _backend_identifiers(tuple(names))
+
+
+@lru_cache(maxsize=16)  # asked several times by every chain, for the same backends
+def _backend_identifiers(
+    names: tuple[str, ...],
+) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]]:
     sharing: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         sharing.setdefault(backend_identifier(name), []).append(name)
@@ -118,7 +126,7 @@ def backend_identifiers(names: Iterable[str]) -> tuple[dict[str, str], dict[str,
             owners[made] = made
         else:
             ambiguous[made] = tuple(sorted(sharers))
-    return owners, ambiguous
+    return MappingProxyType(owners), MappingProxyType(ambiguous)
 
 
 def backend_expressions(names: Iterable[str]) -> dict[str, str]:
