@@ -8,7 +8,7 @@
    `same chains`: the very chains of 2, each of which returns a whole result; where what is visible does not suffice,
    one more chain works on the handle.
    `gatemini`: the agent does as the instructions say and returns just what it needs, in one chain, wherever it can:
-   the script lets it only if every field that the code names has stood as a key in an earlier answer.
+   the script lets it only if every field that the code names has stood as a key in an earlier answer, or in a type.
 
 The tasks come one by one, so nothing is searched ahead. In 2 and 3 a tool is searched for unless an earlier answer
 named it, and `tool_info` is asked unless the search showed every argument that the call needs.
@@ -184,7 +184,7 @@ class Agent:
         self.arguments_of: dict[str, set[str]] = {}
         """Tool → names of the arguments that an answer has shown."""
         self.keys: set[str] = set()
-        """Keys that stood in the answers of chains."""
+        """Keys that stood in the answers of chains, or in the type of a result."""
 
     async def session(self, config: Path) -> Way:
         async with App.open(config) as app:
@@ -230,6 +230,7 @@ class Agent:
             for row in json.loads(found)["results"]:
                 shown = row["call"].partition("(")[2] + row.get("args", "")
                 self.arguments_of.setdefault(row["name"], set()).update(re.findall(r"\w+", shown))
+                self.keys.update(re.findall(r"(\w+)\??: ", row.get("returns", "")))
         if not self.arguments_of[tool].issuperset(arguments):
             (told,) = await self.ask("tool_info", {"tool_name": tool})
             self.arguments_of[tool].update(json.loads(told)["parameters"])

@@ -58,14 +58,16 @@ def test_only_the_best_results_carry_types_and_those_without_arguments_carry_non
     assert "args" not in search({"task_description": "then"})["results"][0]
 
 
-def test_the_types_of_a_result_spare_a_look_at_the_tool() -> None:
+def test_types_on_a_result_spare_a_look_at_the_tool() -> None:
     registry, index = catalog()
     orders = schema(status="string", limit="integer")
     orders["properties"]["status"] |= {"type": ["string", "null"], "enum": ["open", "it's", None]}
-    registry.replace("shop", [Tool("shop", "list_orders", "List orders.", orders)])
+    found = {"properties": {"orders": {"items": {"type": "string"}}}, "required": ["orders"]}
+    registry.replace("shop", [Tool("shop", "list_orders", "List orders.", orders, found)])
     (row,) = search_tools(registry, index, {"task_description": "list_orders", "limit": 1})["results"]
     assert row["call"] == "await shop.list_orders({})"
     assert row["args"] == """{status?: 'open'|"it's", limit?: number}"""
+    assert row["returns"] == "{orders: string[]}"
 
 
 def test_a_full_result_has_the_whole_description_and_tags_instead() -> None:

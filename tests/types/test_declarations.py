@@ -15,7 +15,13 @@ from fixtures.npm import MODULES, missing
 from gatemini.model import Tool
 from gatemini.types.identifiers import call_expression, variable_name
 from gatemini.types.schema import required_parameters
-from gatemini.types.typescript import argument_types, backend_declarations, declaration, signature
+from gatemini.types.typescript import (
+    argument_types,
+    backend_declarations,
+    declaration,
+    result_type,
+    signature,
+)
 
 pytestmark = [
     pytest.mark.npm,
@@ -121,8 +127,9 @@ def module_of(name: str, tool: Tool) -> dict[str, str]:
 
 
 def types_of(name: str, tool: Tool) -> dict[str, str]:
-    """The types that a search result shows, as a declaration."""
-    return {"name": name, "text": f"type Arguments = {argument_types(tool) or 'unknown'};\n"}
+    """The types that a search result shows, as declarations."""
+    told = {"Arguments": argument_types(tool), "Returned": result_type(tool)}
+    return {"name": name, "text": "".join(f"type {n} = {t or 'unknown'};\n" for n, t in told.items())}
 
 
 def compile_errors(modules: list[dict[str, str]]) -> list[Any]:

@@ -12,11 +12,12 @@ from tree_sitter import Language, Node, Parser
 from gatemini.model import Tool
 from gatemini.types.schema import parameters, required_parameters
 from gatemini.types.typescript import (
-    ARGUMENTS_CHARS,
+    BRIEF_TYPE_CHARS,
     SIGNATURE_CHARS,
     argument_types,
     backend_declarations,
     declaration,
+    result_type,
     signature,
 )
 
@@ -277,6 +278,27 @@ def test_argument_types_of_a_tool_with_many_name_what_is_required_and_count_the_
     text = argument_types(Tool("b", "t", "", {"properties": many, "required": ["parameter_7"]}))
     assert text.startswith("{parameter_7: string, parameter_0?: string, ")
     assert text.endswith(" optional */}")
-    assert len(text) <= ARGUMENTS_CHARS
+    assert len(text) <= BRIEF_TYPE_CHARS
     assert argument_types(Tool("b", "t", "", {"properties": many, "required": list(many)})) == ""
     assert argument_types(Tool("b", "t", "", {"type": "object"})) == ""
+
+
+def test_the_type_of_a_result_names_its_fields_as_far_as_they_fit() -> None:
+    row = {"type": "object", "properties": {"id": {"type": "integer"}, "open": {"type": "object"}}}
+    found = {"properties": {"rows": {"type": "array", "items": row}}, "required": ["rows"]}
+    assert result_type(Tool("b", "t", "", {}, found)) == "{rows: {id?: number, open?: object}[]}"
+    row["properties"] = {f"field_{n}": {"type": "string"} for n in range(30)}
+    assert result_type(Tool("b", "t2", "", {}, found)) == "{rows: object[]}"
+
+
+def test_nothing_is_said_of_a_result_that_nothing_is_known_of() -> None:
+    for schema in (None, {}, {"type": "object"}):
+        assert result_type(Tool("b", "t", "", {}, schema)) == ""
+
+
+def test_the_type_of_a_result_is_that_of_the_value_a_chain_gets() -> None:
+    wrapped = {
+        "properties": {"result": {"type": "array", "items": {"type": "number"}}},
+        "x-fastmcp-wrap-result": True,
+    }
+    assert result_type(Tool("b", "t", "", {}, wrapped)) == "number[]"

@@ -25,7 +25,7 @@ from gatemini.server.definitions import tool_definitions
 from gatemini.server.fitting import DEFAULT_ROOM, LEAST_ROOM, fit_names, fit_parts, fit_rows, shown, size_of
 from gatemini.types.identifiers import LONGEST_NAME, call_expression, short_name
 from gatemini.types.schema import parameters, required_parameters
-from gatemini.types.typescript import argument_types, declaration, signature
+from gatemini.types.typescript import argument_types, declaration, result_type, signature
 from gatemini.types.wording import BRIEF_CHARS, first_sentence, shorten, visible
 
 __all__ = [
@@ -47,7 +47,7 @@ PARAMETERS_CHARS = 2_000
 _CURSOR_ROOM = 4 * LONGEST_NAME * 4 // 3
 """Bytes of the longest cursor: a name's UTF-8 in base64."""
 TYPED_ROWS = 3
-"""Search results that carry the types of their arguments: one of these is mostly the one that is called."""
+"""Search results that carry the types of arguments and result: one of these is mostly the one that is called."""
 _TAG_CHARS = 60
 _TAGS_SHOWN = 20
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
@@ -144,8 +144,9 @@ def _row(registry: Registry, hit: Hit, *, brief: bool, typed: bool) -> Json:
         row["description"] = visible(tool.description, lines=True)
         row["tags"] = [shorten(visible(tag), _TAG_CHARS) for tag in tool.tags[:_TAGS_SHOWN]]
     row["call"] = call_of(registry, tool)
-    if brief and typed and (types := argument_types(tool)):
-        row["args"] = types
+    if brief and typed:
+        told = {"args": argument_types(tool), "returns": result_type(tool)}
+        row |= {name: types for name, types in told.items() if types}
     return row
 
 

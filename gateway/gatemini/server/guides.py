@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-STEPS = """1. `search_tools({task_description})` finds tools by what you want to do; each result has a `call`, the best `args`.
-2. `tool_info({tool_name})` shows parameters and a one-line signature, where `args` does not say enough.
+STEPS = """1. `search_tools({task_description})` finds tools by what you want to do; each result has a `call`, the best also types: `args`, `returns`.
+2. `tool_info({tool_name})` shows parameters and a one-line signature, where these do not say enough.
 3. `tool_info({tool_name, detail: "full"})` shows the schemas, when brief is not enough.
 4. `call_tool_chain({code})` runs TypeScript that calls the tools and gives back what it returns."""
 

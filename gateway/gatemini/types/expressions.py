@@ -15,7 +15,9 @@ from gatemini.types.wording import js_string
 
 UNKNOWN = "unknown"
 _PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|[()\[\]{}|&]', re.DOTALL)
-_LOOSE = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|\{ | \}|; | [|&] ', re.DOTALL)
+_LOOSE = re.compile(
+    r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|\{ \[key: string\]: unknown \}|\{ | \}|; | [|&] ', re.DOTALL
+)
 
 
 def kind_of(value: Any) -> str:
@@ -85,6 +87,8 @@ def terse(made: str) -> str:
 def _terse_part(part: str) -> str:
     if part == "; ":
         return ", "
+    if "[key" in part[:6]:
+        return "object"
     if part.startswith("/*"):
         return part if "\\" in part else part.replace('"', "'")
     if part.startswith('"'):

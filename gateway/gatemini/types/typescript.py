@@ -7,14 +7,14 @@ Above: discovery, resources, CLI, argument errors. Below: `schema_types.py` (the
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import orjson
 
 from gatemini.model import Json, Tool
-from gatemini.types.expressions import terse
+from gatemini.types.expressions import UNKNOWN, terse
 from gatemini.types.identifiers import (
     JS_WORDS,
     UNREACHABLE_MEMBERS,
@@ -31,8 +31,8 @@ SIGNATURE_CHARS = 320
 """A signature is made shallower until it fits this, if it can."""
 LONGEST_SIGNATURE = 2_000
 """Beyond this a signature says only that the tool takes an object: thousands of parameters are no brief."""
-ARGUMENTS_CHARS = 160
-"""The same for the types of the arguments alone, which stand on the first rows of every search."""
+BRIEF_TYPE_CHARS = 160
+"""The same for the type of the arguments, or of the result, which the first rows of every search carry."""
 _DOC_CHARS = 300
 _CACHED = 8_192
 """Declarations and signatures kept; about the tools of a very large catalog."""
@@ -45,7 +45,7 @@ _SIGNATURES = (
     Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, optional=8),
     Layout(depth=1, enum=0, doc_chars=0, max_chars=2_000, optional=2),
 )
-_ARGUMENTS = (
+_BRIEF = (
     Layout(depth=3, enum=8, doc_chars=0, max_chars=1_000, null=False),
     Layout(depth=2, enum=4, doc_chars=0, max_chars=1_000, null=False),
     Layout(depth=1, enum=3, doc_chars=0, max_chars=1_000, null=False),
@@ -70,9 +70,17 @@ def signature(tool: Tool, *, spoken: bool = True) -> str:
 def argument_types(tool: Tool) -> str:
     """`{query: string, limit?: number}`: what a search says of a tool's arguments, required ones first.
 
-    Empty where there are none, or where they do not fit in `ARGUMENTS_CHARS` in any form.
+    Empty where there are none, or where they do not fit in `BRIEF_TYPE_CHARS` in any form.
     """
     return _cached("arguments", tool, lambda: _argument_types(tool))
+
+
+def result_type(tool: Tool) -> str:
+    """`{rows: {id: number}[], total: number}`: what a search says of a tool's result.
+
+    Empty where nothing is known of it, or where it does not fit in `BRIEF_TYPE_CHARS` in any form.
+    """
+    return "" if tool.output_schema is None else _cached("result", tool, lambda: _result_type(tool))
 
 
 def backend_declarations(tools: Sequence[Tool], *, spoken: bool = True) -> str:
@@ -120,11 +128,19 @@ def _argument_types(tool: Tool) -> str:
     order = list(parameters(tool.input_schema))
     if not order:
         return ""
-    for layout in _ARGUMENTS:
-        text = terse(SchemaTypes(tool.input_schema, "", layout, None).arguments(order, None))
-        if len(text) <= ARGUMENTS_CHARS:
-            return text
-    return ""
+    made = (SchemaTypes(tool.input_schema, "", layout, None).arguments(order, None) for layout in _BRIEF)
+    return _first_brief(made)
+
+
+def _result_type(tool: Tool) -> str:
+    schema = tool.output_schema or {}
+    made = (SchemaTypes(schema, "", layout, None).result(_unwrapped(schema), None) for layout in _BRIEF)
+    found = _first_brief(made)
+    return "" if found in (UNKNOWN, "object") else found
+
+
+def _first_brief(made: Iterable[str]) -> str:
+    return next((text for text in map(terse, made) if len(text) <= BRIEF_TYPE_CHARS), "")
 
 
 def _one_line(tool: Tool, layout: Layout, spoken: bool) -> str:
