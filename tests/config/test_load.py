@@ -449,3 +449,12 @@ def test_a_place_that_no_argument_fills_is_named(load: Load) -> None:
 def test_a_pool_that_keeps_more_ready_than_it_may_have_is_refused(load: Load) -> None:
     loaded = load("backends: {a: {command: x, pool: {min_idle: 5, max_instances: 2}}}")
     assert "backends.a.pool.min_idle" in loaded.disabled["a"]
+
+
+def test_a_number_that_the_ranking_does_not_read_is_named(load: Load) -> None:
+    loaded = load("search: {k1: 0.5, name_weight: 3}\n")
+    assert [(p.severity, p.key, p.found) for p in loaded.problems] == [
+        ("warning", "search.k1", "k1 has no effect with ranking: best"),
+        ("warning", "search.name_weight", "name_weight has no effect with ranking: best"),
+    ]
+    assert not load("search: {k1: 0.5, ranking: classic}\n").problems

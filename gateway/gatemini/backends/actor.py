@@ -346,7 +346,7 @@ class Backend:
         delay = self.config.retry.initial_delay
         for attempt in range(self.config.retry.max_retries + 1):
             try:
-                return await self._call_once(name, arguments, deadline, on_progress, caller)
+                return await self._call_once(name, arguments, timeout, deadline, on_progress, caller)
             except BackendError as error:
                 wait = send_again_after(error, delay, repeatable=repeatable)
                 last = attempt == self.config.retry.max_retries
@@ -412,6 +412,7 @@ class Backend:
         self,
         name: str,
         arguments: Json,
+        timeout: float,
         deadline: float,
         on_progress: ProgressFn | None,
         caller: Caller,
@@ -426,11 +427,17 @@ class Backend:
         except BackendTimeout as slow:
             if anyio.current_time() < deadline:
                 raise  # a limit of its own, which its message names
+            own = self.config.timeout
+            in_time = (
+                f"within {own:g} s (backends.{self.config.name}.timeout)" if timeout >= own else "in time"
+            )
             raise BackendTimeout(
-                f"{self.config.name}.{name} did not answer in time; it was told to cancel"
+                f"{self.config.name}.{name} did not answer {in_time}; it was told to cancel"
                 f"{stderr_text(self.stderr_tail())}",
                 sent=slow.sent,
-                hint="give the call more time, or ask for less",
+                hint="ask for less, or raise that limit"
+                if timeout >= own
+                else "give the call more time, or ask for less",
             ) from slow
         finally:
             self._limits.leave()

@@ -26,7 +26,7 @@ from gatemini.config.environment import read_environment
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
 from gatemini.config.pending import pending_in_backend, pending_in_section
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
-from gatemini.config.schema import CompositeTool, Config, SecretsConfig
+from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsConfig
 from gatemini.config.secrets import SecretResolver
 from gatemini.config.values import value_faults
 from gatemini.errors import ConfigError
@@ -43,6 +43,8 @@ _TOKENS = frozenset((("secrets", "vault", "token"), ("secrets", "bws", "access_t
 """Where a provider's own token stands: with a `secretref:` of a simpler provider, or a variable."""
 _INCLUDABLE = frozenset(("backends", "aliases", "composite_tools"))
 _MAX_INCLUDES = 32
+_OF_CLASSIC = frozenset(("k1", "b", "name_weight"))
+"""Keys of `search` that the ranking `best` does not read."""
 _PER_ENTRY = frozenset(("aliases", "composite_tools"))
 
 
@@ -236,6 +238,21 @@ class _Loading:
             self.sections[key] = getattr(Config.model_validate({key: value}), key)
         except ValidationError as error:
             self.explain(document, error, (), key)
+        else:
+            self.without_effect(document, key)
+
+    def without_effect(self, document: Document, key: str) -> None:
+        """Keys that are read only together with another one."""
+        section = self.sections[key]
+        if not isinstance(section, SearchConfig) or section.ranking == "classic":
+            return
+        for name in sorted(_OF_CLASSIC & section.model_fields_set):
+            path = (key, name)
+            found = f"{name} has no effect with ranking: best"
+            remedy = f"Remove it, or write ranking: classic in {key}"
+            self.problems.append(
+                Problem(str(document.path), document.line(path), dotted(path), found, "", remedy, "warning")
+            )
 
     def per_entry(self, document: Document, key: str, value: Any) -> None:
         """Aliases and composite tools: a wrong one is left out, the others stay."""

@@ -171,13 +171,12 @@ class Vault:
         try:
             status, body = self._get(url, headers)
         except (httpx2.HTTPError, TimeoutError, OSError) as error:
-            said = (
-                "gave no answer in time"
-                if isinstance(error, TimeoutError | httpx2.TimeoutException)
-                else "cannot be reached"
-            )
+            late = isinstance(error, TimeoutError | httpx2.TimeoutException)
+            said = f"gave no answer within {self.settings.timeout:g} s" if late else "cannot be reached"
+            remedy = "Check VAULT_ADDR, and that it is running"
             self._down = SecretUnavailable(
-                f"{shown} {said} ({type(error).__name__})", "Check VAULT_ADDR, and that it is running"
+                f"{shown} {said} ({type(error).__name__})",
+                f"{remedy}; or raise secrets.vault.timeout" if late else remedy,
             )
             raise self._down from None
         if status == 404:

@@ -153,16 +153,16 @@ class RegistrationConfig(Strict):
 
 
 class SearchConfig(Strict):
-    """How `search_tools` ranks; the three numbers are those of BM25."""
+    """How `search_tools` ranks; the three numbers are those of the BM25 of `classic`."""
 
     ranking: Literal["best", "classic"] = "best"
     """`best`, or the documented ladder `classic`."""
     k1: float = Field(default=1.2, ge=0, le=10)
-    """BM25's term saturation."""
+    """BM25's term saturation; of `classic` only."""
     b: float = Field(default=0.75, ge=0, le=1)
-    """BM25's length normalisation."""
+    """BM25's length normalisation; of `classic` only."""
     name_weight: int = Field(default=2, ge=1, le=20)
-    """How often a word of the name counts."""
+    """How often a word of the name counts; of `classic` only."""
     history: bool = True
     """Keep what was searched and then called in a private file, for `gatemini eval`."""
 

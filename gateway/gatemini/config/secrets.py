@@ -45,6 +45,8 @@ _WHOLE = re.compile(r"secretref:([A-Za-z][A-Za-z0-9_-]*):(.+)\Z", re.DOTALL)
 PROVIDERS = ("env", "file", "exec", "keyring", "vault", "bws")
 OPENERS = ("env", "file", "exec", "keyring")
 """Providers that need no token, and so may hold that of another."""
+PROGRAMS = ("exec", "keyring", "vault", "bws")
+"""Providers whose own words do not say which reference they were asked for."""
 _SECRET_WORD = re.compile(
     r"(?:^|[_\-.])(?:token|secret|password|passwd|pwd|passphrase|credentials?|auth|authorization|bearer|cookie|"
     r"(?:api|access|private|secret|auth|license|subscription|encryption|signing)[_\-.]?key|apikey|key|pat|dsn)(?:$|[_\-.])",
@@ -120,7 +122,12 @@ class SecretResolver:
             try:
                 self._known[reference] = self._ask(provider, path)
             except SecretUnavailable as error:
-                self._known[reference] = error
+                named = (
+                    error.message
+                    if provider not in PROGRAMS
+                    else f"{_shown(provider, path)}: {error.message}"
+                )
+                self._known[reference] = SecretUnavailable(named, error.remedy)
         known = self._known[reference]
         if isinstance(known, SecretUnavailable):
             raise known
@@ -228,6 +235,11 @@ def _must_be_private(file: Path, info: os.stat_result) -> None:
 
 def _providers() -> str:
     return f"Use one of {', '.join(f'secretref:{name}:…' for name in PROVIDERS)}"
+
+
+def _shown(provider: str, path: str) -> str:
+    """A reference for a message; of a command only its program."""
+    return f"secretref:{secret_name(provider, path)}"
 
 
 def secret_name(provider: str, path: str) -> str:
