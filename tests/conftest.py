@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
+
+from fixtures import disk
 
 
 @pytest.fixture(scope="session")
@@ -17,14 +18,4 @@ def anyio_backend() -> str:
 @pytest.fixture
 def full_disk() -> Callable[[], AbstractContextManager[None]]:
     """While it is entered, the operating system refuses to make any file of this process longer."""
-
-    @contextmanager
-    def full() -> Iterator[None]:
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-    return full
+    return disk.full_disk
