@@ -57,6 +57,12 @@ class CodeError(GateminiError):
     code = "chain.code"
 
 
+class CodeTooLarge(CodeError):
+    """The code has more bytes than a chain's may."""
+
+    code = "limit.code"
+
+
 class BackendNotFound(GateminiError):
     code = "backend.not_found"
 
@@ -189,12 +195,28 @@ class ChainTimeout(ChainError):
         """`queued` are the seconds of it in which other chains kept this one from running: named if they matter."""
         text = f"the chain did not end within its timeout of {seconds * 1000:,.0f} ms"
         if queued * 2 < seconds:
-            return cls(text, hint="raise `timeout` (ms, at most 600000), or do less in one chain")
-        return cls(
+            return cls(
+                f"{text} ({cls.code})", hint="raise `timeout` (ms, at most 600000), or do less in one chain"
+            )
+        return ChainQueued(
             f"{text}, of which it waited {queued * 1000:,.0f} ms for other chains to make room "
-            "(sandbox.max_concurrent_sandboxes)",
+            f"({ChainQueued.code}: sandbox.max_concurrent_sandboxes)",
             hint="send it again when fewer chains run, or raise `timeout` (ms, at most 600000)",
         )
+
+
+class ChainQueued(ChainTimeout):
+    """Its time went by while other chains held the places of running guests; agents read it as a ChainTimeout."""
+
+    code = "limit.guests"
+
+    @property
+    def kind(self) -> str:
+        return ChainTimeout.__name__
+
+
+OUT_OF_TIME = frozenset({ChainTimeout.code, ChainQueued.code})
+"""Codes of chains whose time was over, whatever it was spent on."""
 
 
 class LimitError(ChainError):

@@ -121,7 +121,7 @@
   const limitCodes = new WeakMap();
 
   function limitError(code, message) {
-    const error = new own.RangeError(message);
+    const error = new own.RangeError(message + " (" + code + ")");
     own.define(error, "name", { __proto__: null, value: "LimitError", configurable: true, writable: true });
     own.define(error, "code", { __proto__: null, value: code, configurable: true, writable: true, enumerable: true });
     own.weakSet(limitCodes, error, code);

@@ -16,6 +16,7 @@ TOTAL_MEMORY = "limit.total_memory"
 STACK = "limit.stack"
 CODE = "limit.code"
 RESULT = "limit.result"
+DEPTH = "limit.depth"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import orjson
 
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.jsontext import deeper_than, keep_digits
-from gatemini_sandbox.limits import RESULT, Limits
+from gatemini_sandbox.limits import DEPTH, RESULT, Limits
 
 PROTOCOL: Mapping[str, Any] = json.loads(files("gatemini_js").joinpath("protocol.json").read_text("utf-8"))
 PENDING, DONE, FAILED = (PROTOCOL["state"][name] for name in ("pending", "done", "failed"))
@@ -217,11 +217,12 @@ def encode_replies(replies: Sequence[Reply], limits: Limits, notes: list[str]) -
 def _refused(value: bytes, limits: Limits) -> dict[str, str] | None:
     if len(value) > limits.result_bytes:
         size, most = len(value), limits.result_bytes
-        text = f"the result has {size} bytes and code takes {most} at a time"
+        text = f"the result has {size} bytes and code takes {most} at a time ({RESULT})"
         hint = "ask for less: results.chunks(handle, { rows: 100 }) gives fewer rows at a time"
         return {"message": text, "code": RESULT, "hint": hint}
     if deeper_than(value, limits.depth):
-        return {"message": f"the result is nested deeper than {limits.depth} levels", "code": "limit.depth"}
+        text = f"the result is nested deeper than {limits.depth} levels ({DEPTH})"
+        return {"message": text, "code": DEPTH}
     return None
 
 

@@ -33,7 +33,7 @@ async def test_a_result_too_large_for_the_code_is_kept_under_the_handle_its_erro
         text = failed["content"][0]["text"]
         assert failed["isError"], text
         assert text.startswith("LimitError: the result of demo.rows has ")
-        assert "code takes 3000 at a time (sandbox.max_result_bytes)" in text
+        assert "code takes 3000 at a time (limit.result: sandbox.max_result_bytes)" in text
         assert "demo.rows: ok" in text
         read = await run(
             "try { await demo.rows({ n: 1000 }) } catch (e) {\n"

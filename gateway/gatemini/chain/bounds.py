@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from gatemini.errors import CodeError
+from gatemini.errors import CodeError, CodeTooLarge
 
 MAX_OPEN_BRACKETS = 3000
 """Brackets open at once; the guest's own limit of nesting is far below."""
@@ -19,8 +19,9 @@ def check_size(code: str, limit: int) -> None:
     """Refuse code of more than `limit` bytes of UTF-8."""
     size = len(code.encode("utf-8", "replace"))
     if size > limit:
-        raise CodeError(
-            f"the code has {size:,} bytes, more than the limit of {limit:,} (sandbox.max_code_bytes)",
+        raise CodeTooLarge(
+            f"the code has {size:,} bytes, more than the limit of {limit:,} "
+            f"({CodeTooLarge.code}: sandbox.max_code_bytes)",
             hint="move data out of the code: let a tool produce it, or results.save(value) it in an earlier chain",
         )
 

@@ -16,7 +16,7 @@ from gatemini.chain.jsvalue import loads_exact
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.script import ScriptRun, run_script
 from gatemini.chain.trace import Entry, Trace
-from gatemini.errors import CompositeCycle, ResumeRefused, ToolNotFound
+from gatemini.errors import OUT_OF_TIME, CompositeCycle, ResumeRefused, ToolNotFound
 from gatemini.model import Json, Tool
 from gatemini_sandbox import Done, ErrorInfo
 from gatemini_sandbox.syntax import SandboxSyntaxError
@@ -89,7 +89,7 @@ def _outcome(run: ScriptRun, tool: Tool, name: str, trace: Trace) -> Outcome:
         if end.kind == "string":
             return Outcome(True, end.text, notes)
         return Outcome(True, loads_exact(end.text), notes, end.text)
-    if end.error.limit == "limit.time":
+    if end.error.limit in OUT_OF_TIME:
         return _failed(end.error, tool, name, notes, Fate.CUT)
     return _failed(end.error, tool, name, notes, Fate.FAILED if trace.broken else Fate.ANSWERED)
 

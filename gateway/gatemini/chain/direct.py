@@ -99,7 +99,7 @@ def _too_much(tool: str, backend: str, most: int) -> Json:
     """What the guest says of arguments over their limit."""
     return {
         "name": "LimitError",
-        "message": f"the arguments of {tool} are larger than {most} bytes",
+        "message": f"the arguments of {tool} are larger than {most} bytes (limit.arguments)",
         "tool": tool,
         "backend": backend,
         "code": "limit.arguments",

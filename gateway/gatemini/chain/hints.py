@@ -57,6 +57,7 @@ def nothing_returned(program: ProgramFacts, *, logged: bool) -> str:
 
 _LIMITS: Final = {
     "limit.time": "raise `timeout` (ms, at most 600000) or do less in one chain; calls listed below as done need not be repeated",
+    "limit.guests": "send it again when fewer chains run, or raise `timeout` (ms, at most 600000)",
     "limit.cpu": "the code itself computed too long: look for an endless loop, a loop that awaits nothing, or a regular expression with nested repetition such as (a+)+",
     "limit.memory": "keep less at once: filter or page at the tool, or work on a stored result with results.chunks(handle)",
     "limit.total_memory": "send it again when fewer chains run, or keep less at once",

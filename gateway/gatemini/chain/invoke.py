@@ -256,7 +256,7 @@ class Invoker:
         most = self.services.config.max_calls
         if record.id > most:
             raise LimitError(
-                f"a chain may make {most} calls; {record.tool} was one more (sandbox.max_calls)",
+                f"a chain may make {most} calls; {record.tool} was one more ({LimitError.code}: sandbox.max_calls)",
                 hint="let one call bring more, or do the work in several chains",
             )
 

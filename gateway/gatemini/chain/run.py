@@ -26,7 +26,7 @@ from gatemini.chain.journal import Journal, SessionJournals
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
 from gatemini.chain.script import ScriptRun, run_script
 from gatemini.chain.services import ChainServices
-from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
@@ -221,8 +221,10 @@ def _interruption(failure: Failure, chain: _Chain) -> str:
     """What kept the chain from its end, if that was not its own code; "" if it was."""
     limit = failure.facts.limit or failure.facts.code
     # The other limits are the code's own doing: the same code would meet them again.
-    if limit == "limit.time" or (isinstance(limit, str) and limit.startswith("sandbox.")):
-        return "was over its time" if limit == "limit.time" else "lost its sandbox"
+    if limit in OUT_OF_TIME:
+        return "was over its time"
+    if isinstance(limit, str) and limit.startswith("sandbox."):
+        return "lost its sandbox"
     return "lost a backend" if chain.invoker.trace.broken else ""
 
 

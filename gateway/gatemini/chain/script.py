@@ -368,7 +368,7 @@ def _too_large(tool: str, backend: str, size: int, most: int, handle: str) -> Js
     return {
         "name": "LimitError",
         "message": f"the result of {tool} has {size} bytes and code takes {most} at a time "
-        f"(sandbox.max_result_bytes); all of it is kept as {handle}",
+        f"(limit.result: sandbox.max_result_bytes); all of it is kept as {handle}",
         "tool": tool,
         "backend": backend,
         "code": "limit.result",
@@ -398,7 +398,7 @@ def _silent(entry: Entry) -> str:
 
 def _out_of_time(invoker: Invoker, guest: Session) -> ErrorInfo:
     error = ChainTimeout.after(invoker.time.seconds, invoker.queued + guest.queued_seconds)
-    return ErrorInfo(error.kind, error.message, limit="limit.time")
+    return ErrorInfo(error.kind, error.message, limit=error.code)
 
 
 async def _prepare(code: str, identifiers: tuple[str, ...], chain_time: ChainTime) -> Program:
