@@ -24,6 +24,7 @@ from gatemini.types.identifiers import (
     identifier,
     is_plain_name,
     short_name,
+    spoken,
 )
 from gatemini.types.wording import visible
 
@@ -324,7 +325,7 @@ class Registry:
             )
         close = self._close_tools(name, backend if known_backend else None)
         hint = f"Did you mean {_listed(close)}?" if close else "Call search_tools with what you want to do."
-        place = f"backend '{short_name(backend)}' has no tool '{short_name(bare)}'"
+        place = f"backend '{short_name(spoken(backend))}' has no tool '{short_name(bare)}'"
         return ToolNotFound(place if known_backend else f"there is no tool '{shown}'", hint=hint)
 
     def _close_tools(self, name: str, backend: str | None) -> list[str]:

@@ -79,8 +79,11 @@
   own.freeze(CallPromisePrototype);
 
   function forgotten(promise, how) {
-    const name = own.weakGet(calls, promise)?.name ?? "the call";
-    return new own.TypeError(name + "(…) is a promise here and was " + how + ": put `await` in front of the call");
+    // Placed where the call was made: that is where the `await` goes.
+    const entry = own.weakGet(calls, promise), name = entry?.name ?? "the call";
+    const error = new own.TypeError(name + "(…) is a promise here and was " + how + ": put `await` in front of the call");
+    if (entry !== undefined) placeStack(error, entry.stack);
+    return error;
   }
 
   class ToolError extends own.Error {

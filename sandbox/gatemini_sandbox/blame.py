@@ -35,6 +35,8 @@ _READ_ONLY = re.compile(r"'(.+)' is read-only$")
 _MODULE = re.compile(r"^could not load module '(.*)'$", re.DOTALL)
 _TO_OBJECT = "cannot convert undefined or null to object"
 _ITERATOR = "Symbol.iterator"
+_NOT_ITERABLE = "value is not iterable"
+_THROWN = re.compile(r" \(thrown as \w+, not as an Error\)$")
 _NO_FUNCTION = "not a function"
 # Methods that what they are called on most likely has.
 _USUAL = frozenset([
@@ -73,7 +75,7 @@ def refine(
             (called.start_point[0] + 1, called.start_point[1] + 1) if called else (line, byte_column)
         )
     fits = _wanted(name, message)
-    found = fits and _first_fitting(fits, root, at, start, len(frames) > 1, message)
+    found = fits and _first_fitting(fits, root, at, frames[index], len(frames) > 1, message)
     if found:
         return index, found.start_point[0] + 1, found.start_point[1] + 1
     return index, line, byte_column
@@ -81,9 +83,11 @@ def refine(
 
 def find_unplaced(js: str, name: str, message: str) -> tuple[int, int] | None:
     """The 1-based line and byte column of what the engine refuses without a place: an `import("x")`, a regex."""
-    module = _MODULE.search(message)
-    if module is None and name != "SyntaxError":
+    module, thrown = _MODULE.search(message), _THROWN.search(message)
+    if module is None and thrown is None and name != "SyntaxError":
         return None
+    if thrown is not None:
+        return _only_throw(js)
     found: Node | None = None
     for node in descendants(Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node):
         if module is not None:
@@ -93,6 +97,18 @@ def find_unplaced(js: str, name: str, message: str) -> tuple[int, int] | None:
         elif node.type == "regex" and (found is None or (_is_pattern(found) and not _is_pattern(node))):
             found = node
     return None if found is None else (found.start_point[0] + 1, found.start_point[1] + 1)
+
+
+def _only_throw(js: str) -> tuple[int, int] | None:
+    """The one `throw` of something that is surely no Error, where there is but one that could be meant."""
+    found = [
+        node
+        for node in descendants(Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node)
+        if node.type == "throw_statement"
+        and node.named_children
+        and node.named_children[0].type not in ("new_expression", "call_expression")
+    ]
+    return (found[0].start_point[0] + 1, found[0].start_point[1] + 1) if len(found) == 1 else None
 
 
 def _is_pattern(regex: Node) -> bool:
@@ -107,11 +123,12 @@ def _is_pattern(regex: Node) -> bool:
 
 
 def _first_fitting(
-    fits: Fits, root: Node, at: Node | None, start: tuple[int, int], inner: bool, message: str
+    fits: Fits, root: Node, at: Node | None, frame: Frame, inner: bool, message: str
 ) -> Node | None:
     """The first node that can have failed so; of those that surely have not, only when there is no other."""
+    name, line, column = frame
     values, passed = Values(root), None
-    for function, first in _places(root, at, start, inner):
+    for function, first in _places(root, at, (line - 1, column - 1), inner, name):
         for node in _inside(function):
             found = fits(node)
             if found is None or found.start_point < first or _argument_of_call_at(node, first):
@@ -239,19 +256,28 @@ def _first_argument(call: Node) -> str | None:
 
 
 def _places(
-    root: Node, at: Node | None, start: tuple[int, int], inner: bool
+    root: Node, at: Node | None, start: tuple[int, int], inner: bool, name: str
 ) -> Iterator[tuple[Node, tuple[int, int]]]:
-    """Functions to look in, and from where: those that begin on the line when that is all we know."""
+    """Functions to look in, and from where: those that begin on the line when that is all we know.
+
+    `name` is that of the frame's function."""
     if start[1] == (1 if start[0] == 0 else 0):
         starting = [node for node in _functions(root) if node.start_point[0] == start[0]]
         if inner and len(starting) > 1 and starting[0].start_byte <= 1:
             starting = starting[1:]  # not the program's own function: it is the caller
         for function in starting:
             yield function, (function.start_point[0], function.start_point[1])
-    # A place that is a function's very beginning was left by making it, so it belongs to the function around it.
+    # A place that is a function's very beginning was left by making it, so it belongs to the function around it; unless
+    # that very function is the one that runs.
+    begun = next((node for node in _functions(root) if node.start_point == start), None)
+    named = None if begun is None else begun.child_by_field_name("name")
+    if begun is not None and named is not None and _text(named) == name:
+        yield begun, start
     while at is not None and (at.type not in _FUNCTIONS or at.start_point == start):
         at = at.parent
     yield (at or root), start
+    if begun is not None and named is None:
+        yield begun, start
 
 
 def _functions(node: Node) -> Iterator[Node]:
@@ -301,6 +327,8 @@ def _wanted(name: str, message: str) -> Fits | None:
     match = _READ_ONLY.match(message)
     if match:
         return _assigned(match.group(1))
+    if message == _NOT_ITERABLE:
+        return _looped
     return _taken_apart if message.lower() == _TO_OBJECT else None
 
 
@@ -353,6 +381,16 @@ def _assigned(wanted: str) -> Fits:
         return target if target is not None and _text(target) == wanted else None
 
     return fits
+
+
+def _looped(node: Node) -> Node | None:
+    """What is looped over or spread here, unless it is surely a list or a text."""
+    if node.type == "for_in_statement" and not any(child.type == "of" for child in node.children):
+        return None
+    if node.type == "spread_element" and node.parent is not None and node.parent.type == "object":
+        return None
+    found = _iterated(node)
+    return None if found is None or found.type in ("array", "string", "template_string") else found
 
 
 def _iterated(node: Node) -> Node | None:

@@ -46,3 +46,7 @@ class WorkerLost(SandboxError):
     """The worker process of this chain ended or stopped answering."""
 
     code = "sandbox.worker_lost"
+
+
+class SecondParserCold(SandboxError):
+    """The code needs the second parser, which has still to be compiled in this process (oxc.make_ready)."""

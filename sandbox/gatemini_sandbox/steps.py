@@ -34,6 +34,8 @@ from gatemini_sandbox.messages import (
 )
 
 MOST_FRAMES = 20
+UNAWAITED = "(…) is a promise here and was "
+"""In the error of a call nobody awaited, which stands where the call was made."""
 OUT_OF_MEMORY_NULL = "null (thrown as null"
 """What is thrown when there is no memory left even for the error."""
 _FRAME = re.compile(r"at ([^\n]*?) ?\(?" + re.escape(PROTOCOL["program"]) + r":(\d{1,9}):(\d{1,9})\)?")
@@ -144,7 +146,11 @@ class Reader:
         ]
         if frames and error.limit is None:
             index, line, column = refine(
-                self._program.js, error.name, error.message, frames, of_tool=bool(error.tool)
+                self._program.js,
+                error.name,
+                error.message,
+                frames,
+                of_tool=bool(error.tool) or UNAWAITED in error.message,
             )
             frames = [(frames[index][0], line, column), *frames[index + 1 :]]
         elif not frames and (place := find_unplaced(self._program.js, error.name, error.message)):

@@ -21,9 +21,11 @@ from gatemini_sandbox.diagnose import (
     statement_start,
     syntax_error,
 )
+from gatemini_sandbox.errors import SecondParserCold
 from gatemini_sandbox.facts import Facts, gather
 from gatemini_sandbox.parse import Parsed, parse
 from gatemini_sandbox.positions import Patch, Patched, SourceText
+from gatemini_sandbox.returned import Given, returned
 from gatemini_sandbox.shape import Kind, Shape, Shaper
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.typescript import Eraser
@@ -87,14 +89,25 @@ class Program:
         """Where the innermost statement around a submitted place begins; for syntax errors only the guest finds."""
         return statement_start(SourceText(self.source), line, column)
 
+    def returned(self) -> tuple[Given, ...]:
+        """The expressions of the submitted text that may have given its value."""
+        return returned(self.source)
+
 
 _cache: OrderedDict[tuple[str, frozenset[str], frozenset[str]], Program] = OrderedDict()
 _cache_lock = threading.Lock()
 
 
-def prepare(source: str, backends: Collection[str] = (), watched: frozenset[str] = frozenset()) -> Program:
+def prepare(
+    source: str,
+    backends: Collection[str] = (),
+    watched: frozenset[str] = frozenset(),
+    *,
+    compiling: bool = True,
+) -> Program:
     """Make the submitted text runnable; raises SandboxSyntaxError. `backends` are the identifiers of the globals,
-    `watched` the names the program's `read` is about (facts.gather)."""
+    `watched` the names the program's `read` is about (facts.gather). Without `compiling` it raises SecondParserCold
+    rather than wait for the second parser to be made."""
     names = frozenset(backends)
     key = (source, names, watched)
     with _cache_lock:
@@ -102,7 +115,7 @@ def prepare(source: str, backends: Collection[str] = (), watched: frozenset[str]
         if known is not None:
             _cache.move_to_end(key)
             return known
-    program = _prepare(source, names, watched)
+    program = _prepare(source, names, watched, compiling)
     if len(source) <= CACHED_LENGTH:
         with _cache_lock:
             _cache[key] = program
@@ -111,7 +124,7 @@ def prepare(source: str, backends: Collection[str] = (), watched: frozenset[str]
     return program
 
 
-def _prepare(source: str, backends: frozenset[str], watched: frozenset[str]) -> Program:
+def _prepare(source: str, backends: frozenset[str], watched: frozenset[str], compiling: bool) -> Program:
     submitted = SourceText(source)
     parsed = parse(submitted.data)
     if not parsed.data.isascii():
@@ -120,6 +133,8 @@ def _prepare(source: str, backends: frozenset[str], watched: frozenset[str]) -> 
         for kind, node in parsed.nodes:
             if kind in _NAMED:  # named errors first: OXC leaves these as they are, or words them worse
                 Eraser(parsed, submitted, Patch(parsed.data)).run([(kind, node)])
+        if not compiling and not oxc.is_ready():
+            raise SecondParserCold("the second parser has still to be compiled")
         try:
             printed = oxc.transform(submitted.text)
         except oxc.Refused as refusal:

@@ -31,6 +31,19 @@ TOOLS: dict[str, dict[str, Any]] = {
     "broken": {"code": "const x = 1;\nreturn x.y.z;"},
     "unreadable": {"code": "return (;"},
     "fails": {"code": "return await demo.fail({ message: 'no such row' });"},
+    "defaults": {
+        "input_schema": {
+            "type": "object",
+            "properties": {
+                "repo": {"type": "string", "default": "hello"},
+                "page": {"type": "object", "properties": {"size": {"type": "integer", "default": 5}}},
+                "tags": {"type": "array", "default": ["x"]},
+            },
+        },
+        "code": "args.tags.push('own'); return args;",
+    },
+    "outer": {"code": "await demo.echo({});\nreturn await composite.broken({});"},
+    "wrong": {"code": "return await demo.add({ a: 1 });"},
     "a": {"code": "return await composite.b({});"},
     "b": {"code": "return await composite.a({});"},
     "d1": {"code": "return await composite.d2({});"},
@@ -164,3 +177,41 @@ async def test_they_are_replaced_while_the_gateway_runs(tmp_path: Path) -> None:
         app.set_composite_tools({})
         text, failed, _ = await answer(app, "return typeof composite;")
         assert (text, failed) == ("undefined", False)
+
+
+async def test_arguments_left_out_get_the_default_of_the_schema(app: App) -> None:
+    for _ in range(2):  # what the code does to them does not stay
+        text, failed, _meta = await answer(app, "return await composite.defaults({ page: {} });")
+        assert not failed, text
+        assert json.loads(text) == {"page": {"size": 5}, "repo": "hello", "tags": ["x", "own"]}
+    text, _, _ = await answer(app, '{"tool": "composite.defaults", "arguments": {"repo": "r", "tags": []}}')
+    assert json.loads(text) == {"repo": "r", "tags": ["own"]}
+
+
+async def test_an_error_inside_names_each_composite_tool_its_place_and_its_line(app: App) -> None:
+    text, failed, _ = await answer(app, "return [await composite.outer({})];")
+    assert failed
+    assert text.splitlines()[0] == (
+        "ToolError: composite.outer failed: ToolError: composite.broken failed: TypeError: "
+        "cannot read property 'z' of undefined (line 2, column 12 of composite.broken: `return x.y.z;`) "
+        "(line 2, column 24 of composite.outer: `return await composite.broken({});`) (line 1, column 25)"
+    )
+    assert (
+        "HINT: this is in the code of composite.broken (composite_tools.broken in the configuration)" in text
+    )
+    assert "__composite" not in text
+
+
+async def test_a_wrong_call_inside_is_not_told_as_the_callers(app: App) -> None:
+    text, failed, _ = await answer(app, "return await composite.wrong({});")
+    assert failed
+    assert 'composite.wrong failed: ToolError: demo.add was not called: required "b" is missing' in text
+    assert "HINT: this is in the code of composite.wrong" in text
+
+
+async def test_raw_gives_a_failure_of_the_code_as_a_result(app: App) -> None:
+    text, failed, _ = await answer(app, "const r = await composite.broken.raw({}); return r;")
+    assert not failed, text
+    result = json.loads(text)
+    assert result["isError"]
+    assert result["content"][0]["text"].startswith("composite.broken failed: TypeError")

@@ -1,4 +1,4 @@
-"""The texts of some 70 errors, as an agent gets them from the whole path, kept in tests/data/error_golden.txt.
+"""The texts of some 80 errors, as an agent gets them from the whole path, kept in tests/data/error_golden.txt.
 
 Read the file when it changes: could you mend the code from the text alone? To write it anew, run this with
 GATEMINI_WRITE_GOLDEN=1.
@@ -19,6 +19,13 @@ GOLDEN = Path(__file__).parent.parent / "data" / "error_golden.txt"
 RULE = "=" * 100
 
 pytestmark = pytest.mark.anyio
+
+COMPOSITE = {
+    "broken": {
+        "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        "code": "const r = await demo.echo({ n: args.n });\nreturn r.list.length;",
+    }
+}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "shadowed backend": ("const demo = await demo.echo({ n: 1 });\nreturn demo;", {}),
@@ -74,6 +81,26 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "const r = await demo.echo({ items: [1] });\nfor (const x of r) console.log(x);\nreturn 1;",
         {},
     ),
+    "property of an array that other servers wrap": (
+        "const r = await demo.rows({ n: 3 });\nreturn r.data.map((x: any) => x.id);",
+        {},
+    ),
+    "MCP content instead of the value": (
+        "const r = await demo.echo({ a: 1 });\nreturn JSON.parse(r.content[0].text);",
+        {},
+    ),
+    "text taken for an array": (
+        "const r = await demo.text({ n: 20 });\nreturn r.map((line: string) => line.trim());",
+        {},
+    ),
+    "destructured member that is not there": (
+        "const { item } = await demo.echo({ items: [1] });\nreturn item.length;",
+        {},
+    ),
+    "member of the items of a result": (
+        "const rows = await demo.rows({ n: 2 });\nfor (const row of rows) console.log(row.user.id);",
+        {},
+    ),
     "assignment to a constant": ("const total = 0;\nfor (const n of [1, 2]) total += n;\nreturn total;", {}),
     "undeclared variable": ("const rows = await demo.rows({ n: 2 });\nreturn row.length;", {}),
     "require": ("const fs = require('fs');\nreturn fs.readFileSync('/etc/hostname', 'utf8');", {}),
@@ -124,6 +151,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tool named like an object's member": ("return [await demo.toString({ n: 1 })];", {}),
     "then of a backend": ("return [await demo.then({ n: 1 })];", {}),
     "AbortController": ("const stop = new AbortController();\nreturn stop;", {}),
+    "backends under another name": ("return await tools.demo.echo({ n: 1 });", {}),
+    "tool of an unknown backend": ("return await shop.rows({ n: 1 });", {}),
+    "unknown backend by name": ("return await __backends['github'].list({ n: 1 });", {}),
+    "main function with parameters": (
+        "export default async function main({ demo }: any) {\n  return await demo.echo({ n: 1 });\n}",
+        {},
+    ),
+    "inside of a composite tool": ("const r = await composite.broken({ n: 1 });\nreturn r;", {}),
+    "wrong arguments of a composite tool": ("return await composite.broken({ m: 1 });", {}),
     "misspelled bare tool": ("return [await ecko({ n: 1 })];", {}),
     "error in an enum's program": (
         "enum Level { Low, High }\ninterface X { a: number }\nconst x: X = { a: Level.High };\nreturn x.b.c;",
@@ -143,6 +179,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "backend called as a function": ("return await demo({ tool: 'echo' });", {}),
     "tool without calling": ("const r = await demo.echo;\nreturn r.n.m;", {}),
+    "JSON call with text after it": ('{"tool": "demo.echo", "arguments": {"n": 1}} Thanks!', {}),
     "bare JSON object as code": ('{"name": "demo.echo", "arguments": {}}', {}),
     "all calls of a batch fail": (
         '[{"tool": "demo.fail", "arguments": {"message": "a"}}, {"tool": "demo.nope"}]',
@@ -162,7 +199,7 @@ async def texts(folder: Path) -> dict[str, str]:
     """Title → code and error text of every case, from a real gateway over two backends."""
     backends = DEMO | {"files-eu": {"transport": "python", "module": "fixtures.demo_server:server"}}
     found: dict[str, str] = {}
-    async with running_app(folder, backends) as app:
+    async with running_app(folder, backends, composite_tools=COMPOSITE) as app:
         for title, (code, more) in CASES.items():
             text, is_error, _ = await answer(app, code, **more)
             assert is_error, title

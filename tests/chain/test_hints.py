@@ -265,6 +265,39 @@ def test_slips_of_the_pen_are_told_by_what_was_meant(source, column, part):
 
 
 @pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        ("return await tools.exa.search({})", "write `await exa.tool({…})`, without tools in front"),
+        ("return await shop.rows({})", "rows is a tool of another: write `await demo.rows({…})`"),
+        ("return await shop.read({})", "read is a tool of others: write one of files_eu.read, demo.read"),
+        ("return await shop.nope({})", "there is no backend shop; backends available"),
+        ("return await shop;", "declare shop first"),
+    ],
+)
+def test_a_name_that_is_no_backend_is_answered_with_the_call_that_was_meant(source, part):
+    name = "tools" if "tools" in source else "shop"
+    assert part in said("ReferenceError", f"{name} is not defined", source)
+
+
+def test_a_backend_that_is_not_there_by_name_is_told_from_the_others():
+    source = "await __backends['github'].list({})"
+    error = ErrorFacts("TypeError", "cannot read property 'list' of undefined", 1, 28, source)
+    assert (hint(error, context()) or "").startswith("there is no backend github; backends available: demo")
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("export default async ({ demo }) => demo.echo({});", 1),
+        ("export default async function main(ctx: any) {\n  return ctx.demo.echo({});\n}", 2),
+    ],
+)
+def test_a_main_function_with_parameters_is_told_that_nobody_gives_them(source, line):
+    error = ErrorFacts("TypeError", "cannot read property 'demo' of undefined", line, 1, source)
+    assert "called without arguments" in (hint(error, context()) or "")
+
+
+@pytest.mark.parametrize(
     ("source", "at", "part"),
     [
         ("r.rows.filter(f)", "filter", "r.rows is no array"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from gatemini_sandbox import oxc
 from gatemini_sandbox.diagnose import offending_offset
-from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.errors import ReadingTooLong, SecondParserCold
 from gatemini_sandbox.parse import parse_tree
 from gatemini_sandbox.patience import check, over, patience
 from gatemini_sandbox.syntax import SandboxSyntaxError
@@ -63,3 +66,16 @@ def test_looking_for_the_place_of_an_error_ends_when_the_time_is_over() -> None:
     with patience(0.0), pytest.raises(ReadingTooLong):
         offending_offset(data, root)
     assert offending_offset(data, root) == data.index(b"= ;") + 2
+
+
+def test_the_second_parser_is_not_waited_for_by_code_that_would_have_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(oxc, "_compiled", threading.Event())
+    with pytest.raises(SecondParserCold):
+        prepare("return (;", compiling=False)
+    assert "return" in prepare("let warm: number = 1;\nreturn warm;", compiling=False).js
+    oxc.make_ready()
+    assert oxc.is_ready()
+    with pytest.raises(SandboxSyntaxError):
+        prepare("return (;", compiling=False)

@@ -66,6 +66,15 @@ MARKED = [
     "return [3, 1].«sort('id');",
     "const a = [1];\nreturn a.find(x => x === 9).«name;",
     "const a = [1];\nreturn a.at(0).b.«c(x => x);",
+    "const a = await demo.echo({ a: 1 });\nfor (const x of «a) console.log(x);",
+    "const a = await demo.echo({ a: 1 });\nfor (const x of [1]) console.log(x);\nconst «[b] = a;",
+    "const a = await demo.echo({ a: 1 });\nconst c = { ...a };\nreturn [...«c];",
+    "export default async function main(c) {\n  const r = c.«demo;\n  return r;\n}",
+    "const r = demo.«echo({ a: 1 });\nconsole.log('x');\nreturn r.a;",
+    "const { a } = demo.«echo({ a: 1 });\nreturn a;",
+    "const a = 1;\nif (a) {\n  «throw 'text';\n}",
+    "const a = { n: null };\nawait demo . «fail ( { message: 'm' } );",
+    "await demo[«'fail']({ message: 'm' });",
 ]
 
 

@@ -18,6 +18,7 @@ from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
 from gatemini.chain.schemas import faults, unknown_names
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Json, Tool
+from gatemini.types.identifiers import spoken
 
 SHOWN_FAULTS: Final = 4
 """Faults named in one error; the rest are counted."""
@@ -65,7 +66,7 @@ def _as_object(tool: Tool, arguments: Any, signature: Callable[[Tool], str]) -> 
         parsed = _parsed_object(single)
         if parsed is not None:
             return parsed, [
-                f"{tool.qualified}: the arguments came as a JSON string and were taken as the object in it"
+                f"{spoken(tool.qualified)}: the arguments came as a JSON string and were taken as the object in it"
             ]
     raise _positional(tool, arguments if isinstance(arguments, list) else [arguments], signature)
 
@@ -89,7 +90,11 @@ def _positional(tool: Tool, given: Sequence[Any], signature: Callable[[Tool], st
         if len(given) > 1
         else (f"takes one object with named arguments, not {_kind(given[0])}")
     )
-    message = f"{tool.qualified} {written} ({kinds})" if len(given) > 1 else f"{tool.qualified} {written}"
+    message = (
+        f"{spoken(tool.qualified)} {written} ({kinds})"
+        if len(given) > 1
+        else f"{spoken(tool.qualified)} {written}"
+    )
     pairs = zip(names, given, strict=False)
     required = tool.input_schema.get("required") if isinstance(tool.input_schema, dict) else None
     lacking = [name for name in names[len(given) :] if isinstance(required, list) and name in required]
@@ -235,7 +240,7 @@ def _invalid(
     shown = [sentence for _, sentence in problems[:SHOWN_FAULTS]]
     if len(problems) > SHOWN_FAULTS:
         shown.append(f"and {len(problems) - SHOWN_FAULTS} more")
-    message = f"{tool.qualified} was not called: {'; '.join(shown)}"
+    message = f"{spoken(tool.qualified)} was not called: {'; '.join(shown)}"
     known = _parameter_order(tool)
     only = next(iter(arguments), None) if len(arguments) == 1 else None
     if only in _WRAPPERS and only not in known and isinstance(arguments[only], dict):

@@ -7,17 +7,22 @@ on in the middle of it. Above: run.py. Below: script.py, invoke.py, trace.py.
 
 from __future__ import annotations
 
+import copy
 import hashlib
+from typing import Any
 
 import anyio
 
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.jsvalue import loads_exact
 from gatemini.chain.outcome import Fate, Outcome
+from gatemini.chain.places import line_at
 from gatemini.chain.script import ScriptRun, run_script
 from gatemini.chain.trace import Entry, Trace
-from gatemini.errors import OUT_OF_TIME, CompositeCycle, ResumeRefused, ToolNotFound
+from gatemini.errors import OUT_OF_TIME, ArgumentsInvalid, CompositeCycle, ResumeRefused, ToolNotFound
 from gatemini.model import Json, Tool
+from gatemini.types.identifiers import spoken
+from gatemini.types.wording import shorten
 from gatemini_sandbox import Done, ErrorInfo
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -27,6 +32,9 @@ MOST_DEPTH = 4
 GUESTS_AT_EACH_DEPTH = 4
 """Composite tools of one chain that run at once, at each depth: those above wait for those below, never the
 other way round."""
+
+SHOWN_LINE = 80
+"""Characters of the line an error stands on."""
 
 SHOWN_CONSOLE = 500
 """Characters of a composite tool's console that go into the notes."""
@@ -56,12 +64,12 @@ async def run_composite(tool: Tool, arguments: Json, entry: Entry, invoker: Invo
                 invoker.services,
                 inner,
                 invoker.results,
-                args=arguments,
+                args=_with_defaults(tool.input_schema, arguments),
             )
         except SandboxSyntaxError as exc:
             where = ErrorInfo(exc.name, exc.message, exc.line, exc.column, hint=exc.hint)
-            return _failed(where, tool, name, (), Fate.ANSWERED)
-    return _outcome(run, tool, name, inner.trace)
+            return _failed(where, tool, name, definition.code, (), Fate.ANSWERED)
+    return _outcome(run, tool, name, definition.code, inner.trace)
 
 
 def _check_nesting(name: str, path: tuple[str, ...]) -> None:
@@ -78,7 +86,7 @@ def _check_nesting(name: str, path: tuple[str, ...]) -> None:
         )
 
 
-def _outcome(run: ScriptRun, tool: Tool, name: str, trace: Trace) -> Outcome:
+def _outcome(run: ScriptRun, tool: Tool, name: str, code: str, trace: Trace) -> Outcome:
     end = run.end
     notes = tuple(f"{name}: {note}" for note in (*run.notes, *end.notes))
     if end.console.lines:
@@ -90,23 +98,60 @@ def _outcome(run: ScriptRun, tool: Tool, name: str, trace: Trace) -> Outcome:
             return Outcome(True, end.text, notes)
         return Outcome(True, loads_exact(end.text), notes, end.text)
     if end.error.limit in OUT_OF_TIME:
-        return _failed(end.error, tool, name, notes, Fate.CUT)
-    return _failed(end.error, tool, name, notes, Fate.FAILED if trace.broken else Fate.ANSWERED)
+        return _failed(end.error, tool, name, code, notes, Fate.CUT)
+    return _failed(end.error, tool, name, code, notes, Fate.FAILED if trace.broken else Fate.ANSWERED)
 
 
-def _failed(error: ErrorInfo, tool: Tool, name: str, notes: tuple[str, ...], fate: Fate) -> Outcome:
-    where = f" (line {error.line}, column {error.column or 1} of its code)" if error.line else ""
+def _failed(
+    error: ErrorInfo, tool: Tool, name: str, code: str, notes: tuple[str, ...], fate: Fate
+) -> Outcome:
+    """The error of the code, told so that its caller can see whose it is and where in the composite tool it arose."""
+    inner = "" if error.tool is None else spoken(error.tool)
+    said = f"{inner}: {error.message}" if inner not in error.message else error.message
     fields: Json = {
         "name": "ToolError",
-        "message": f"{name} failed: {error.name}: {error.message}{where}",
+        "message": f"{name} failed: {error.name}: {said}{_where(error, name, code)}",
         "tool": tool.qualified,
         "backend": tool.backend,
     }
-    code = error.code if error.code is not None else error.limit
-    if code is not None:
-        fields["code"] = code
+    if error.code == CompositeCycle.code:  # says whole what is wrong
+        fields["message"] = error.message
+    kind = error.code if error.code is not None else error.limit
+    if kind is not None:
+        fields["code"] = kind
     if error.structured is not None:
         fields["structured"] = error.structured
-    if error.hint:
+    # A tool that answers with an error may have been given wrong arguments; all else is the composite tool's own fault.
+    if error.code == CompositeCycle.code or (error.hint and fate is not Fate.ANSWERED):
+        fields["hint"] = error.hint
+    elif error.tool is None or error.code == ArgumentsInvalid.code:
+        fields["hint"] = (
+            f"this is in the code of {name} (composite_tools.{tool.name} in the configuration), not in yours"
+        )
+    elif error.hint:
         fields["hint"] = error.hint
     return Outcome(False, fields, notes, fate=fate)
+
+
+def _where(error: ErrorInfo, name: str, code: str) -> str:
+    """The place in the composite tool's code, with its line: its caller cannot look it up."""
+    if not error.line or error.code == CompositeCycle.code:
+        return ""
+    line = shorten((line_at(code, error.line) or "").strip(), SHOWN_LINE)
+    return f" (line {error.line}, column {error.column or 1} of {name}" + (f": `{line}`)" if line else ")")
+
+
+def _with_defaults(schema: Any, arguments: Json) -> Json:
+    """The arguments with what the schema gives for those that were left out, also inside of objects."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return arguments
+    filled = dict(arguments)
+    for name, described in properties.items():
+        if not isinstance(described, dict):
+            continue
+        if name not in filled and "default" in described:
+            filled[name] = copy.deepcopy(described["default"])
+        elif isinstance(filled.get(name), dict):
+            filled[name] = _with_defaults(described, filled[name])
+    return filled

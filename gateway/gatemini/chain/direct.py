@@ -9,7 +9,7 @@ import anyio
 
 from gatemini.chain.answer import ChainValue
 from gatemini.chain.failure import of_batch, of_call
-from gatemini.chain.interfaces import all_interfaces, interface_of
+from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.jsvalue import dumps
 from gatemini.chain.outcome import Fate, Outcome
@@ -71,7 +71,8 @@ async def describe(plan: Describe, invoker: Invoker, services: ChainServices) ->
     """`__getToolInterface("name")` and `__interfaces`, as the sandbox would answer them."""
     await services.listed(invoker.time)
     value = interface_of(plan.name or "", services) if plan.kind == "interface" else all_interfaces(services)
-    return ChainValue(dumps(value), "json", [])
+    notes = several(plan.name or "", services) if value is None else []
+    return ChainValue(dumps(value), "json", notes)
 
 
 def _issued(number: int, plan: JsonCall | SingleCall, invoker: Invoker) -> Entry:

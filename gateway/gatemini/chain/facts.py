@@ -66,6 +66,9 @@ class ProgramFacts:
     unawaited: Sequence[tuple[int, int, str]] = ()
     declared_never_called: str | None = None
     lost_value: tuple[int, int, str] | None = None
+    returned: Sequence[tuple[int, int, str]] = ()
+    """What may have given the value; looked up only when that is undefined."""
+    source: str = ""
 
 
 def _nothing(_: str) -> Sequence[str]:
@@ -75,7 +78,8 @@ def _nothing(_: str) -> Sequence[str]:
 @dataclass(frozen=True, slots=True)
 class HintContext:
     """What is known around the error. `backends`: global identifier → name; `tools`: a backend's tool names;
-    `owners`: the qualified names of tools with this bare name; `signature` and `state` by name, None if unknown.
+    `owners`: the qualified names of tools with this bare name; `signature` and `state` by name, None if unknown;
+    `brought`: the JSON text of what the last call of a tool (as the code spells it) brought.
     """
 
     backends: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +87,7 @@ class HintContext:
     owners: Callable[[str], Sequence[str]] = _nothing
     signature: Callable[[str, str], str | None] = lambda _backend, _tool: None
     state: Callable[[str], BackendState | None] = lambda _: None
+    brought: Callable[[str, str], str | None] = lambda _backend, _tool: None
     program: ProgramFacts = field(default_factory=ProgramFacts)
 
     @property

@@ -14,7 +14,9 @@ from gatemini.chain.hints import BackendState, ErrorFacts, HintContext, ProgramF
 from gatemini.chain.outcome import Outcome
 from gatemini.chain.report import CallLine, ErrorReport, render_error
 from gatemini.chain.services import ChainServices
+from gatemini.chain.trace import Trace
 from gatemini.errors import GateminiError
+from gatemini.types.identifiers import spoken
 from gatemini.types.typescript import signature
 from gatemini_sandbox.messages import Console, ErrorInfo, Failed
 from gatemini_sandbox.syntax import SandboxSyntaxError
@@ -45,7 +47,8 @@ class Failure(Exception):
 
 def of_error(exc: GateminiError, *, console: Console | None = None, notes: Sequence[str] = ()) -> Failure:
     """An error of our own, raised before or outside the guest."""
-    facts = ErrorFacts(exc.kind, exc.message, code=exc.code, given=exc.hint)
+    line, column = exc.details.get("line"), exc.details.get("column")
+    facts = ErrorFacts(exc.kind, exc.message, line, column, code=exc.code, given=exc.hint)
     return Failure(facts, console=console, notes=notes)
 
 
@@ -93,15 +96,20 @@ def of_script(end: Failed, program: Program, notes: Sequence[str]) -> Failure:
 
 
 def explain(
-    failure: Failure, source: str, records: Sequence[CallRecord], services: ChainServices, budget: int
+    failure: Failure,
+    source: str,
+    records: Sequence[CallRecord],
+    services: ChainServices,
+    budget: int,
+    trace: Trace | None = None,
 ) -> str:
     """The whole error text of 2.4, at most `budget` characters, cause first."""
     if failure.batch is not None:
         return failure.batch
     facts = replace(failure.facts, source=source)
-    said = hint(facts, _context(services, failure.program))
+    said = hint(facts, hint_context(services, failure.program, trace))
     calls = [
-        CallLine(r.tool, r.outcome or "no answer yet", r.ms if r.outcome else None, sent=r.sent)
+        CallLine(spoken(r.tool), r.outcome or "no answer yet", r.ms if r.outcome else None, sent=r.sent)
         for r in records
     ]
     report = ErrorReport(
@@ -112,7 +120,7 @@ def explain(
         source=source,
         hint=said or facts.given,
         cause=failure.cause,
-        tool=facts.tool,
+        tool=None if facts.tool is None else spoken(facts.tool),
         calls=calls,
         console=failure.console.lines,
         console_dropped=failure.console.dropped,
@@ -121,7 +129,8 @@ def explain(
     return render_error(report, budget=budget)
 
 
-def _context(services: ChainServices, program: Program | None) -> HintContext:
+def hint_context(services: ChainServices, program: Program | None, trace: Trace | None) -> HintContext:
+    """What hints may ask for of the gateway, the code, and what its calls brought."""
     registry = services.registry
 
     def tools(backend: str) -> list[str]:
@@ -139,12 +148,23 @@ def _context(services: ChainServices, program: Program | None) -> HintContext:
             return None
         return BackendState(str(found), services.backends.error(name), services.backends.stderr_tail(name))
 
+    def brought(backend: str, tool: str) -> str | None:
+        # Of `raw` a name stands for the whole MCP result.
+        if trace is None or program is None or ".raw" in program.source:
+            return None
+        return trace.last(f"{backend}.{tool}")
+
     facts = ProgramFacts() if program is None else program_facts(program)
-    return HintContext(services.identifiers()[0], tools, services.owners, signed, state, facts)
+    return HintContext(services.identifiers()[0], tools, services.owners, signed, state, brought, facts)
 
 
-def program_facts(program: Program) -> ProgramFacts:
-    """What hints look at of a program."""
+def program_facts(program: Program, *, returned: bool = False) -> ProgramFacts:
+    """What hints look at of a program; `returned` asks for what may have given its value, too."""
     return ProgramFacts(
-        program.shadowed, program.unawaited, program.declared_never_called, program.lost_value
+        program.shadowed,
+        program.unawaited,
+        program.declared_never_called,
+        program.lost_value,
+        program.returned() if returned else (),
+        program.source,
     )

@@ -2,7 +2,7 @@
 
 A ladder of rules from the certain to the likely; the first that knows something speaks. Rules look at
 facts first and at an engine's wording only to tell what its error names, never to decide what happens
-next. Pure. Above: failure.py. Below: names.py, foreign.py, facts.py.
+next. Pure. Above: failure.py. Below: names.py, misread.py, foreign.py, facts.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 from typing import Final
 
 from gatemini.chain.facts import (
-    AROUND,
     CLOSEST,
     BackendState,
     ErrorFacts,
@@ -23,8 +22,9 @@ from gatemini.chain.facts import (
     shortened,
 )
 from gatemini.chain.foreign import syntax_hint
-from gatemini.chain.names import host_access, shadowed, unknown_name, wrong_owner
-from gatemini.chain.places import line_at
+from gatemini.chain.misread import no_function, not_iterable, nothing_returned, of_nothing
+from gatemini.chain.names import given_to_main, host_access, shadowed, unknown_name, wrong_owner
+from gatemini.types.identifiers import spoken
 
 __all__ = ["BackendState", "ErrorFacts", "HintContext", "ProgramFacts", "hint", "nothing_returned"]
 
@@ -38,19 +38,6 @@ def hint(error: ErrorFacts, context: HintContext) -> str | None:
         if said := rule(error, context):
             return said
     return None
-
-
-def nothing_returned(program: ProgramFacts, *, logged: bool) -> str:
-    """The note for a chain whose value is undefined."""
-    name = program.declared_never_called
-    if name:
-        return f"the code returned no value: {name} is declared but never called; end with `return await {name}();`"
-    if program.lost_value is not None:
-        line, _, value = program.lost_value
-        return f"the code returned no value: {shortened(value, 60)} on line {line} is not returned; write `return {shortened(value, 60)};`"
-    if logged:
-        return "the code returned no value, only console output: end with `return …` to get a value"
-    return "the code returned no value: end with `return …`, or with an expression"
 
 
 # --- limits and backends --------------------------------------------------------------------------
@@ -142,39 +129,15 @@ def _unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
     close = close_to(name, known)
     if close:
         return f"did you mean {listed(close)}?"
-    return f"tools of {error.backend}: {listed(known)}" if known else error.given
+    return f"tools of {spoken(error.backend)}: {listed(known)}" if known else error.given
 
 
 # --- promises, values, syntax ---------------------------------------------------------------------
 
-_OF_NOTHING = re.compile(
-    r"^cannot read property '?([^']+?)'? of (undefined|null)$|^Cannot read properties of (undefined|null) \(reading '(.+)'\)$"
-)
-_NO_FUNCTION = re.compile(r"^not a function$|^(.+) is not a function$")
 _PROMISE_MISUSED = re.compile(
     r"cannot read property|Cannot read properties|not a function|not iterable|is not an object|is a promise",
     re.I,
 )
-_WITH_FUNCTION = (
-    "map",
-    "filter",
-    "reduce",
-    "forEach",
-    "find",
-    "findIndex",
-    "some",
-    "every",
-    "flatMap",
-    "sort",
-)
-_LIST_METHODS = (*_WITH_FUNCTION, "slice", "join", "push", "concat", "includes")
-_KNOWN_METHODS = (
-    *(*_LIST_METHODS, "pop", "shift", "unshift", "splice", "reverse", "indexOf", "entries", "keys", "values", "at", "flat"),
-    *("split", "replace", "replaceAll", "trim", "padStart", "padEnd", "startsWith", "endsWith", "substring", "toLowerCase"),
-    *("toUpperCase", "toString", "toFixed", "toISOString", "getTime", "has", "get", "set", "add", "delete", "match", "matchAll"),
-    *("repeat", "charAt", "findLast", "toSorted", "toReversed", "then", "catch", "finally", "test", "exec"),
-)  # fmt: skip
-_CALLED = re.compile(r"([\w$]+)\s*(?:\?\.)?\(\s*(.?)")
 
 
 def _forgotten_await(error: ErrorFacts, context: HintContext) -> str | None:
@@ -208,78 +171,12 @@ def _parsed_twice(error: ErrorFacts, context: HintContext) -> str | None:
     inner = re.search(r"JSON\.parse\(\s*(.*?)\s*\)?\s*\)?;?\s*$", text)
     shown = shortened(inner[1], 40) if inner and inner[1] else "it"
     if re.search(r"'(?:object|\[object)|\[object Object\]|token: 'o", error.message):
-        return f"this is an object already (tool results that are JSON arrive parsed): use {shown} directly, without JSON.parse"
+        plain = re.fullmatch(r"[\w$.\[\]]+", shown)
+        use = f"use {shown} directly, without JSON.parse" if plain else "leave JSON.parse away"
+        return f"this is an object already (tool results that are JSON arrive parsed): {use}"
     if "undefined" in error.message:
         return f"{shown} is undefined: look at the whole value first (return it)"
     return "this text is no JSON: tool results that are JSON arrive parsed, the rest is plain text. Return it to see what it is"
-
-
-def _of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
-    """A property of undefined or null: which expression was nothing, and how to see more."""
-    found = _OF_NOTHING.match(error.message)
-    if found is None:
-        return None
-    member, nothing = found[1] or found[4], found[2] or found[3]
-    if member == "Symbol.iterator":
-        return f"what is taken apart here is {nothing}: look at the value first (return it)"
-    whole = _before(error, member)
-    if whole is None or whole in ("null", "undefined"):
-        return (
-            f"the value in front of .{member} is {nothing}: look at it first (return it), or write ?.{member}"
-        )
-    parent = whole.rpartition(".")[0]
-    see = (
-        f"return Object.keys({parent}) to see what {parent} has"
-        if parent and "(" not in parent
-        else f"return {re.split(r'[.[]', whole)[0]} to see its shape"
-    )
-    return f"{whole} is {nothing} here: {see}, or write {whole}?.{member}"
-
-
-_PATH_END = re.compile(r"[\w$]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\"|[\w$.]+)\])*!?$")
-
-
-def _before(error: ErrorFacts, member: str) -> str | None:
-    """The plain path (`a.b[0].c`) that ends right before the error's place, where `member` was read."""
-    line = error.source_line
-    short = len(line_at(error.source, error.line or 0) or "") <= 2 * AROUND
-    column = (error.column or 1) - 1 if short else min((error.column or 1) - 1, AROUND - 1)
-    if line[column : column + len(member)] != member:
-        found = re.search(rf"\.\s*({re.escape(member)})\b", line)
-        column = found.start(1) if found else column
-    text = line[:column].rstrip()
-    if not text.endswith((".", "[")):
-        return None
-    end, parts = text[:-1].removesuffix("?").rstrip(), list[str]()
-    while found := _PATH_END.search(end):
-        parts.insert(0, found[0].removesuffix("!"))
-        end = end[: found.start()]
-        if not end.rstrip().endswith("."):
-            return None if end.endswith((")", "]", "?", '"', "'", "`")) else ".".join(parts)
-        end = end.rstrip()[:-1].removesuffix("?").rstrip()
-    return None
-
-
-def _no_function(error: ErrorFacts, context: HintContext) -> str | None:
-    if not _NO_FUNCTION.match(error.message):
-        return None
-    called = _CALLED.match(error.source_line, (error.column or 1) - 1)
-    if called is None:
-        return None
-    name, given = called[1], called[2]
-    if name in context.backends:
-        return f"{name} is a backend, not a function: call one of its tools, `await {name}.tool({{…}})`"
-    if not error.source_line[: called.start()].rstrip().endswith("."):
-        return f"{name} is no function here: return {name} to see what it is"
-    whole = _before(error, name)
-    shown, see = whole or f"the value in front of .{name}", whole or "it"
-    if close := close_to(name, set(_KNOWN_METHODS) - {name}) if name not in _KNOWN_METHODS else []:
-        return f"{shown} has no function {name}: did you mean {listed(close)}?"
-    if name not in _LIST_METHODS:
-        return f"{shown} has no function {name}: return {see} to see what it is"
-    if re.match(r"[\d\"'`\[{]", given) and name in _WITH_FUNCTION:
-        return f"what .{name} is given is no function, or {shown} is no array"
-    return f"{shown} is no array here: return {see} to see what it is (often the list is in a property such as .items)"
 
 
 _DEADLOCK = re.compile(r"nothing left to run|never settle|deadlock", re.I)
@@ -293,7 +190,6 @@ def _deadlock(error: ErrorFacts, context: HintContext) -> str | None:
 
 _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"is read-only|Assignment to constant"), "declare it with let instead of const"),
-    (re.compile(r"not iterable"), "what is looped over or spread is no array: return it to see what it is; for an object use Object.entries(…)"),
     (re.compile(r"Cannot convert undefined or null to object"), "the value is undefined or null: look at it first (return it)"),
     (re.compile(r"circular reference"), "return the value itself, without JSON.stringify: cycles are written as \"[Circular]\""),
     (re.compile(r"BigInt"), "convert with Number(x) or String(x): BigInt mixes with nothing"),
@@ -312,6 +208,8 @@ def _engine_wording(error: ErrorFacts, context: HintContext) -> str | None:
 def _syntax(error: ErrorFacts, context: HintContext) -> str | None:
     if error.name not in ("SyntaxError", "CodeError") or not error.source:
         return None
+    if error.name == "CodeError" and error.given:
+        return error.given
     return syntax_hint(error.source, error.line, error.column)
 
 
@@ -324,6 +222,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _backend_trouble,
     _unknown_tool,
     _tool_failed,
+    given_to_main,
     shadowed,
     unknown_name,
     _forgotten_await,
@@ -331,8 +230,9 @@ _RULES: Final[tuple[Rule, ...]] = (
     _deadlock,
     host_access,
     wrong_owner,
-    _of_nothing,
-    _no_function,
+    of_nothing,
+    no_function,
+    not_iterable,
     _engine_wording,
     _syntax,
     _given,

@@ -6,8 +6,11 @@ Pure. Above: direct.py, script.py. Below: registry.
 from __future__ import annotations
 
 from gatemini.chain.services import ChainServices
-from gatemini.errors import GateminiError
+from gatemini.errors import AmbiguousTool, GateminiError
 from gatemini.model import Json, Tool
+
+SHOWN_OWNERS = 5
+"""Qualified names listed for an ambiguous one."""
 
 
 def interface(tool: Tool) -> Json:
@@ -28,6 +31,20 @@ def interface_of(name: str, services: ChainServices) -> Json | None:
         return interface(services.registry.resolve(name))
     except GateminiError:
         return None
+
+
+def several(name: str, services: ChainServices) -> list[str]:
+    """A note on a bare name that is null because several backends have a tool of it."""
+    try:
+        services.registry.resolve(name)
+    except AmbiguousTool:
+        owners = ", ".join(services.owners(name)[:SHOWN_OWNERS])
+        return [
+            f'__getToolInterface("{name}") is null: several backends have such a tool ({owners}); name one'
+        ]
+    except GateminiError:
+        pass
+    return []
 
 
 def all_interfaces(services: ChainServices) -> Json:

@@ -160,7 +160,7 @@ class Invoker:
         if tool.backend == COMPOSITE_BACKEND:
             record.sent = True
             made = await self.run_composite(tool, checked, entry, self)
-            return _as_result(made, notes) if raw and made.ok else made
+            return _as_result(made, notes) if raw and made.fate is Fate.ANSWERED else made
         if self.dry_run is not None and not tool.read_only:
             return self.dry_run.hold(tool, checked, notes)
         async with self._in_flight:
@@ -313,10 +313,11 @@ def _where_to_go(exc: GateminiError) -> str | None:
 
 
 def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
-    """A composite tool's value as the MCP result `raw` asks for."""
-    text = outcome.value if isinstance(outcome.value, str) else outcome.json()
-    result: Json = {"content": [{"type": "text", "text": text}], "isError": False}
-    if isinstance(outcome.value, dict):
+    """A composite tool's value, or the error of its code, as the MCP result `raw` asks for."""
+    value = outcome.value if outcome.ok else str(outcome.value.get("message"))
+    text = value if isinstance(value, str) else outcome.json()
+    result: Json = {"content": [{"type": "text", "text": text}], "isError": not outcome.ok}
+    if isinstance(value, dict):
         result["structuredContent"] = outcome.value
     return Outcome(True, result, (*notes, *outcome.notes))
 

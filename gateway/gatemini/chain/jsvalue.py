@@ -46,7 +46,17 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r":
 
 
 class NotJson(ValueError):
-    """The text is no JSON; the message says why and where."""
+    """The text is no JSON; the message says why and where, `reason` only why, `at` is the offset where known."""
+
+    def __init__(self, message: str, reason: str | None = None, at: int | None = None) -> None:
+        super().__init__(message)
+        self.reason, self.at = reason or message, at
+
+    @classmethod
+    def of(cls, exc: ValueError) -> NotJson:
+        if isinstance(exc, json.JSONDecodeError):
+            return cls(str(exc), exc.msg, exc.pos)
+        return cls(str(exc))
 
 
 def dumps(value: Any) -> str:
@@ -109,7 +119,7 @@ def _loads_plain(text: str) -> Any:
     except (orjson.JSONDecodeError, UnicodeEncodeError) as exc:
         if "\\u" in text or "e" in text or "E" in text:  # lone surrogates, 1e400: JavaScript takes both
             return _loads_with(text, int)
-        raise NotJson(str(exc)) from None
+        raise NotJson.of(exc) from None
 
 
 def _loads_with(text: str, integer: Any) -> Any:
@@ -117,8 +127,10 @@ def _loads_with(text: str, integer: Any) -> Any:
         return json.loads(text, parse_int=integer, parse_constant=_no_constant)
     except RecursionError:
         raise NotJson("nested too deeply") from None
+    except NotJson:
+        raise
     except ValueError as exc:
-        raise NotJson(str(exc)) from None
+        raise NotJson.of(exc) from None
 
 
 def _no_constant(name: str) -> Any:

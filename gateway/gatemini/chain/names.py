@@ -21,6 +21,22 @@ _NOT_READY = re.compile(
 )
 
 
+_MAIN = re.compile(r"\bexport\s+default\s+(?:async\s+)?(?:function\s*[\w$]*\s*)?\(\s*([^)]+)\)")
+
+
+def given_to_main(error: ErrorFacts, context: HintContext) -> str | None:
+    """`export default async ({ github }) => …`: a main function that expects what nobody gives it."""
+    if error.name != "TypeError" or not re.search(r"undefined", error.message):
+        return None
+    main = _MAIN.search(error.source[:100_000])
+    if main is None:
+        return None
+    expected = re.findall(r"[A-Za-z_$][\w$]*", main[1])
+    if not any(re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$])", error.source_line) for name in expected):
+        return None
+    return f"the function is called without arguments: leave out `({main[1].strip()})`, backends are globals ({listed(context.backends)})"
+
+
 def shadowed(error: ErrorFacts, context: HintContext) -> str | None:
     """`const exa = await exa.search()`: the variable hides the backend of the same name."""
     found = _NOT_READY.match(error.message)
@@ -67,16 +83,27 @@ def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
         return said
     if name in SUBSTITUTES:
         return SUBSTITUTES[name]
+    used = re.search(
+        rf"(?<![\w$.]){re.escape(name)}\s*(?:\.\s*([\w$]+)|\[\s*[\"']([^\"']+)[\"']\s*\])\s*(\()?",
+        error.source[:100_000],
+    )
+    member = (used[1] or used[2]) if used else ""
+    if member in context.backends or member in context.backends.values():
+        spelled = next(known for known, name in context.backends.items() if member in (known, name))
+        return f"backends are globals: write `await {spelled}.tool({{…}})`, without {name} in front"
     close = close_to(name, [*_declared(error.source), *context.backends])
-    tools = {tool: backend for backend in context.backends.values() for tool in context.tools(backend)}
+    owners = context.owners(member) if member else ()
+    if owners and not any(owner.startswith(f"{context.backends.get(c)}.") for owner in owners for c in close):
+        called = [_spelled(owner, context) for owner in owners[:CLOSEST]]
+        write = f"write `await {called[0]}({{…}})`" if len(called) == 1 else f"write one of {listed(called)}"
+        return f"there is no backend {name}; {member} is a tool of {'another' if len(called) == 1 else 'others'}: {write}"
     if not close and re.search(rf"(?<![\w$.]){re.escape(name)}\s*\(", error.source_line):
-        close = [_spelled(f"{tools[tool]}.{tool}", context, tools[tool]) for tool in close_to(name, tools)]
+        tools = [tool for backend in context.backends.values() for tool in context.tools(backend)]
+        meant = [owner for tool in close_to(name, tools) for owner in context.owners(tool)]
+        close = [_spelled(owner, context) for owner in meant[:CLOSEST]]
     if close:
         return f"did you mean {listed(close)}?"
-    used = re.search(
-        rf"(?<![\w$.]){re.escape(name)}\s*(?:\.\s*[\w$]+|\[[^\]]*\])\s*\(", error.source[:100_000]
-    )
-    if used:
+    if used and used[3]:
         return f"there is no backend {name}; {context.available}"
     return (
         f"declare {name} first; nothing is kept from one chain to the next but results; {context.available}"

@@ -95,6 +95,7 @@ NOT_VARIABLES: Final = _words(
 """Names no variable or function of a tier-2 program may have (reserved, contextual, or better left alone)."""
 
 _LIKE_CALL = re.compile(r"""\{\s*(?:(?P<quoted>"tool"|'tool')|tool)\s*:""")
+_TOOL_SYNONYMS: Final = ("name", "tool_name", "toolname", "function", "method")
 _SYNONYMS: Final = {
     "args": "arguments",
     "params": "arguments",
@@ -143,7 +144,11 @@ def _json_call(entry: Any, where: str) -> JsonCall:
         raise CodeError(f"{where} calls nothing", hint=example)
     if not isinstance(entry.get("tool"), str) or not entry["tool"]:
         has = ", ".join(str(key)[:40] for key in list(entry)[:8])
-        raise CodeError(f'{where} is not a call: it has no string "tool" (its keys: {has})', hint=example)
+        meant = next((key for key in entry if key.lower() in _TOOL_SYNONYMS), None)
+        raise CodeError(
+            f'{where} is not a call: it has no string "tool" (its keys: {has})',
+            hint=f'write "tool" instead of "{meant}": {example}' if meant else example,
+        )
     for key in entry:
         if key not in ("tool", "arguments"):
             right = _SYNONYMS.get(key.lower())
@@ -167,9 +172,12 @@ def _written_as_literal(code: str, start: int, broken: NotJson, quoted: bool) ->
         pass
     if not quoted:
         return None  # `{tool: …` may be a block with a label
+    line, column = place(code, start + (broken.at or 0))
     raise CodeError(
-        f"this starts as a JSON call but is not JSON: {broken}",
-        hint="send exactly one JSON object (or an array of them), or TypeScript",
+        f"this starts as a JSON call but is not JSON: {broken.reason}",
+        hint='a JSON call is exactly {"tool": "backend.tool", "arguments": {…}}: double quotes, values without '
+        "expressions, nothing after it",
+        details={"line": line, "column": column} if broken.at is not None else None,
     )
 
 

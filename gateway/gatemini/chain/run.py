@@ -18,11 +18,20 @@ from gatemini.chain.composite import run_composite
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
 from gatemini.chain.dry_run import DryRun
-from gatemini.chain.failure import Failure, explain, of_error, of_script, of_syntax, program_facts
+from gatemini.chain.facts import HintContext
+from gatemini.chain.failure import (
+    Failure,
+    explain,
+    hint_context,
+    of_error,
+    of_script,
+    of_syntax,
+    program_facts,
+)
 from gatemini.chain.fences import Cleaned, clean
-from gatemini.chain.hints import nothing_returned
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.journal import Journal, SessionJournals
+from gatemini.chain.misread import nothing_returned, slips
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
 from gatemini.chain.script import ScriptRun, run_script
 from gatemini.chain.services import ChainServices
@@ -188,13 +197,15 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
         ) from exc
     if isinstance(run.end, Failed):
         raise of_script(run.end, run.program, run.notes)
-    return _value(run, run.end)
+    return _value(run, run.end, hint_context(services, run.program, chain.invoker.trace))
 
 
-def _value(run: ScriptRun, end: Done) -> ChainValue:
+def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
     notes = [*run.notes, *end.notes]
     if end.kind == "undefined":
-        notes.append(nothing_returned(program_facts(run.program), logged=bool(end.console.lines)))
+        facts = program_facts(run.program, returned=True)
+        notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
+    notes += slips(program_facts(run.program), end.text, left_open=run.left_open > 0)
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
 
 
@@ -207,10 +218,11 @@ def _failed(
     refused: bool = False,
 ) -> ChainAnswer:
     records = chain.invoker.records if chain is not None else []
+    trace = chain.invoker.trace if chain is not None else None
     if chain is not None:
         why = chain.journal.why if refused else _interruption(failure, chain)
         failure.notes += _rerun_notes(request, chain, why, named=not refused)
-    text = explain(failure, request.code, records, services, request.error_chars)
+    text = explain(failure, request.code, records, services, request.error_chars, trace)
     meta = chain.meta() if chain is not None else NO_META
     return ChainAnswer(
         {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, len(text)

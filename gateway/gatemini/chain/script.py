@@ -24,28 +24,19 @@ import anyio.to_thread
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.facts import HintContext
 from gatemini.chain.handles import answer_results_call
-from gatemini.chain.interfaces import all_interfaces, interface_of
+from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker, error_fields
-from gatemini.chain.names import WATCHED, absent_names
+from gatemini.chain.names import absent_names
 from gatemini.chain.outcome import Fate, Outcome
+from gatemini.chain.reading import read
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
-from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
-from gatemini.types.identifiers import COMPOSITE_BACKEND, short_name
+from gatemini.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini_sandbox import Call, Calls, Done, ErrorInfo, Failed, Reply, Session, Start, Step
-from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.patience import patience
-from gatemini_sandbox.wrap import Program, prepare
-
-SMALL_SOURCE = 2 * 1024
-"""Code up to this many characters is prepared on the event loop: a few milliseconds, however it is written."""
-
-
-READING_SECONDS = 5.0
-"""Most that parsing may take: a hundred times what the largest program a person writes needs."""
-
+from gatemini_sandbox.wrap import Program
 
 GRACE_SECONDS = 1.0
 """What the guest gets beyond the chain's time to end by itself and hand over its console."""
@@ -81,6 +72,8 @@ class ScriptRun:
     notes: list[str] = field(default_factory=list)
     outcomes: dict[int, str] = field(default_factory=dict)
     """Guest's call id → `ok` or what went wrong; only of calls that were answered."""
+    left_open: int = 0
+    """Calls that were open, or made, after the code had come to its end."""
 
 
 @dataclass(slots=True)
@@ -117,12 +110,15 @@ async def run_script(
     if trace.start is not None:
         told = trace.start.backends
         identifiers = {identifier: name for identifier, name in told if identifier and name}
-    program = await _prepare(code, tuple(identifiers), invoker.time)
+    program = await read(code, tuple(identifiers), invoker.time)
     if trace.start is None:
         if program.needs_catalog or program.needs_interfaces or program.interface_literals:
             await services.listed(invoker.time)
         trace.start = _start(program, services, identifiers, ambiguous, args)
-    run = ScriptRun(program, Failed.placeholder(), _rounded(program))
+    notes = _rounded(program) + [
+        note for name in sorted(program.interface_literals) for note in several(name, services)
+    ]
+    run = ScriptRun(program, Failed.placeholder(), notes)
     guest = services.sandbox.session(
         program,
         replace(trace.start, clock=trace.readings) if trace.readings else trace.start,
@@ -189,6 +185,7 @@ class _Conversation:
         self._run.notes += _became("not awaited", [entries[i] for i in sent], self._run.outcomes)
         if self._in_time is not None and isinstance(step, Done):
             late = [e for i, e in entries.items() if i not in self._in_time and i not in step.unawaited]
+            self._run.left_open = len(late)
             self._run.notes += _became("still open when the code ended", late, self._run.outcomes)
 
     def _watch(self, step: Step) -> None:
@@ -284,10 +281,19 @@ class _Conversation:
         return Failed(_out_of_time(self._invoker, self._guest), end.notes, end.console, end.unawaited)
 
     def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
-        return [
+        issued = [
             (c, self._trace.issue(c.id, c.kind, c.backend, c.tool, c.arguments, raw=c.raw))
             for c in step.calls
         ]
+        for _, entry in issued:
+            if "[object Promise]" in entry.shown:
+                note = f'the arguments of {short_name(spoken(entry.name))} hold "[object Promise]": a promise was written as text'
+                self._note(f"{note}; wait for it first")
+        return issued
+
+    def _note(self, note: str) -> None:
+        if note not in self._run.notes:
+            self._run.notes.append(note)
 
     async def _again(self, call: Call, entry: Entry) -> Reply:
         """The reply to a call as an earlier run got it."""
@@ -331,8 +337,7 @@ class _Conversation:
         failed = outcome.value.get("message") if isinstance(outcome.value, dict) else outcome.value
         self._run.outcomes[call.id] = "ok" if outcome.ok else f"it failed: {failed}"
         for note in outcome.notes:
-            if note not in self._run.notes:
-                self._run.notes.append(note)
+            self._note(note)
         body = outcome.json() if text is None else text
         return Reply(call.id, outcome.ok, body.encode("utf-8", "replace"))
 
@@ -378,7 +383,7 @@ def _too_large(tool: str, backend: str, size: int, most: int, handle: str) -> Js
 
 def _became(what: str, entries: Sequence[Entry], outcomes: Mapping[int, str]) -> list[str]:
     """What became of calls the code did not wait for: one note, the failed ones first."""
-    told = Counter(f"{short_name(e.name)}: {outcomes.get(e.id) or _silent(e)}" for e in entries)
+    told = Counter(f"{short_name(spoken(e.name))}: {outcomes.get(e.id) or _silent(e)}" for e in entries)
     if not told:
         return []
     failed_first = sorted(told, key=lambda line: line.endswith(": ok"))
@@ -399,30 +404,6 @@ def _silent(entry: Entry) -> str:
 def _out_of_time(invoker: Invoker, guest: Session) -> ErrorInfo:
     error = ChainTimeout.after(invoker.time.seconds, invoker.queued + guest.queued_seconds)
     return ErrorInfo(error.kind, error.message, limit=error.code)
-
-
-async def _prepare(code: str, identifiers: tuple[str, ...], chain_time: ChainTime) -> Program:
-    """The code made runnable, on a thread unless it is small, and given up when it takes too long."""
-    seconds = min(READING_SECONDS, chain_time.left())
-
-    def read() -> Program:
-        with patience(seconds):
-            return prepare(code, identifiers, WATCHED)
-
-    why = f"the code could not be parsed within {READING_SECONDS:g} s"
-    try:
-        if len(code) <= SMALL_SOURCE:
-            return read()
-        with anyio.move_on_after(seconds):
-            return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
-    except ReadingTooLong as exc:
-        why = str(exc)
-    if chain_time.left() <= 0:
-        raise ChainTimeout.after(chain_time.seconds)
-    raise CodeError(
-        why,
-        hint="send code as a person would write it: close every quote and bracket, nest less, keep data out of it",
-    )
 
 
 def _start(

@@ -168,6 +168,11 @@ class Trace:
         self.meter.bytes += 8 * (len(readings) - len(self.readings))
         self.readings = array("Q", readings)
 
+    def last(self, name: str) -> str | None:
+        """The JSON text of what the last call of that name brought, if it is kept."""
+        brought = (e.text for e in reversed(self.entries.values()) if e.name == name and e.ok)
+        return next(brought, None)
+
     # -- giving it again -----------------------------------------------------------------------------
 
     @property

@@ -83,6 +83,13 @@ def member_name(tool: str) -> str:
 
 
 @lru_cache(maxsize=16_384)
+def spoken(name: str) -> str:
+    """A backend or qualified tool name as texts for an agent show it: composite tools under their global."""
+    if name == COMPOSITE_BACKEND or name.startswith(f"{COMPOSITE_BACKEND}."):
+        return "composite" + name.removeprefix(COMPOSITE_BACKEND)
+    return name
+
+
 def identifier(name: str) -> str:
     """`name` with all that no identifier may hold as `_`, and `_` in front of a leading digit."""
     if is_plain_name(name):
