@@ -10,8 +10,9 @@
    `gatemini`: the agent does as the instructions say and returns just what it needs, in one chain, wherever it can:
    the script lets it only if every field that the code names has stood as a key in an earlier answer, or in a type.
 
-The tasks come one by one, so nothing is searched ahead. In 2 and 3 a tool is searched for unless an earlier answer
-named it, and `tool_info` is asked unless the search showed every argument that the call needs.
+The tasks come one by one, so nothing is searched ahead, and a search asks for as many results as it gives by itself.
+In 2 and 3 a tool is searched for unless an earlier answer named it, and `tool_info` is asked unless the search showed
+every argument that the call needs.
 
 The backends are real: the three demo servers, `mcp-server-git` over a repository made here, and
 `mcp-server-time`. Every task has a question; all ways must come to the same answer, or the run ends.
@@ -226,14 +227,18 @@ class Agent:
     async def _learn(self, task: Task, tool: str, arguments: dict[str, Any]) -> None:
         """Searches for a tool that no answer has named, and looks at it where an argument's name is not known."""
         if tool not in self.arguments_of:
-            (found,) = await self.ask("search_tools", {"task_description": task.search, "limit": 5})
+            (found,) = await self.ask("search_tools", {"task_description": task.search})
             for row in json.loads(found)["results"]:
                 shown = row["call"].partition("(")[2] + row.get("args", "")
                 self.arguments_of.setdefault(row["name"], set()).update(re.findall(r"\w+", shown))
-                self.keys.update(re.findall(r"(\w+)\??: ", row.get("returns", "")))
+                self._see_type(row.get("returns", ""))
         if not self.arguments_of[tool].issuperset(arguments):
             (told,) = await self.ask("tool_info", {"tool_name": tool})
             self.arguments_of[tool].update(json.loads(told)["parameters"])
+            self._see_type(json.loads(told)["signature"].partition("Promise<")[2])
+
+    def _see_type(self, text: str) -> None:
+        self.keys.update(re.findall(r"(\w+)\??: ", text))
 
     async def _run(self, task: Task) -> Any:
         if self.works and task.worked and self.keys.issuperset(task.worked.fields):

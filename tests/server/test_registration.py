@@ -52,6 +52,40 @@ async def test_a_registered_process_is_found_called_and_gone_after_deregistratio
     assert "no dynamic backend 'extra'" in text
 
 
+@pytest.mark.parametrize(
+    ("template", "says", "hint"),
+    [
+        (
+            {"command": "sh", "args": ["-c", "echo no licence >&2; exit 3"]},
+            "bad exited with code 3; its last stderr lines:\n  no licence",
+            "nothing of it was kept",
+        ),
+        (
+            {"command": "sleep", "args": ["60"], "connect_timeout": 0.5},
+            "bad did not list its tools in 0.5 s (connect_timeout)",
+            "nothing of it was kept",
+        ),
+        ({"command": "no-such-command"}, "command not found: 'no-such-command'", "install it"),
+    ],
+)
+async def test_a_backend_that_does_not_start_says_why_and_that_nothing_of_it_stays(
+    app: App, template: dict[str, Any], says: str, hint: str
+) -> None:
+    failed, text = await register(app, {"name": "bad", **template})
+    assert failed
+    assert says in text
+    assert hint in text.partition("HINT: ")[2]
+    assert "again in a few seconds" not in text
+    assert "which starts the backend" not in text
+    assert app.backend_names() == ["demo"]
+
+
+async def test_a_disabled_backend_is_not_registered(app: App) -> None:
+    failed, text = await register(app, {**STDIO, "disabled": True})
+    assert failed
+    assert "leave it out" in text
+
+
 async def test_a_template_sent_as_a_json_string_is_taken(app: App) -> None:
     failed, told = await register(app, json.dumps(STDIO))
     assert not failed, told

@@ -45,7 +45,15 @@ from gatemini.backends.prerequisite import prerequisite_running
 from gatemini.backends.python import open_python
 from gatemini.backends.stdio import open_stdio, stderr_text
 from gatemini.config.schema import BackendConfig, HealthConfig
-from gatemini.errors import BackendError, BackendNotFound, BackendProtocol, BackendStopped, ResultTooLarge
+from gatemini.errors import (
+    BackendCrashed,
+    BackendError,
+    BackendNotFound,
+    BackendProtocol,
+    BackendStarting,
+    BackendStopped,
+    ResultTooLarge,
+)
 from gatemini.model import CallOutcome, Json, Tool
 
 STOP_MARGIN_SECONDS = 15.0
@@ -130,10 +138,10 @@ class Manager:
                 raise BackendStopped(f"{config.name} lists no tools{stderr_text(backend.stderr_tail())}")
             return list(backend.tools.values())
         except BaseException as exc:
-            if isinstance(exc, BackendStopped) and backend.error is not None:
-                exc.hint = backend.error.hint  # without "a call starts it again": nothing of it stays
             with anyio.move_on_after(config.shutdown_grace_period + STOP_MARGIN_SECONDS, shield=True):
                 await self.remove(config.name)
+            if isinstance(exc, BackendError):
+                raise _not_added(exc, backend) from exc
             raise
 
     async def remove(self, name: str) -> int:
@@ -461,3 +469,15 @@ def _own_version() -> str:
 
 
 __all__ = ["BackendError", "BackendStatus", "Manager", "State", "resident_sizes"]
+
+
+def _not_added(failed: BackendError, backend: Backend) -> BackendError:
+    """Why a backend was not added, without "a call starts it again" or "try later": nothing of it stays."""
+    if isinstance(failed, BackendStarting):
+        waited = f"{backend.config.connect_timeout:g} s (connect_timeout)"
+        name, said = backend.config.name, stderr_text(backend.stderr_tail())
+        failed = BackendStopped(f"{name} did not list its tools in {waited}{said}")
+    known = backend.error
+    failed.hint = known.hint if known is not None and not isinstance(known, BackendCrashed) else None
+    failed.hint = failed.hint or "nothing of it was kept: mend what it needs, then add it again"
+    return failed

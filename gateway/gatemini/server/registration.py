@@ -61,6 +61,10 @@ class Registration:
             await self.admission.may_read(template["adapter_file"], caller)
         config = await anyio.to_thread.run_sync(dynamic_backend, template)
         name = config.name
+        if config.disabled:
+            raise RegistrationRefused(
+                f"{name!r} has disabled: true", hint="leave it out: what is registered runs"
+            )
         self._check_room(name)
         await self.admission.admit(config, caller)
         self._check_room(name)  # a person may have thought about it for minutes
