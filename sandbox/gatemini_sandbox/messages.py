@@ -68,7 +68,7 @@ class Reply:
 
     id: int
     ok: bool
-    value: bytes
+    value: bytes | str
 
 
 @dataclass(slots=True)
@@ -205,6 +205,8 @@ def encode_replies(replies: Sequence[Reply], limits: Limits, notes: list[str]) -
     parts = []
     for reply in replies:
         ok, value = reply.ok, reply.value
+        if isinstance(value, str):
+            value = value.encode("utf-8", "replace")
         fault = _refused(value, limits)
         if fault is not None:
             ok, value = False, orjson.dumps({"name": "LimitError", **fault})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import anyio
 import pytest
 
 from fixtures.backend_bench import Bench
@@ -92,6 +93,38 @@ async def test_a_20_mb_line_arrives_whole(bench: Bench) -> None:
     await bench.odd()
     outcome = await bench.call("big", {"bytes": 20 << 20}, timeout=20)
     assert len(outcome.result["content"][0]["text"]) == 20 << 20
+
+
+LARGE_ANSWER = (
+    '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"' + "x" * 400_000 + '"}]}}\n'
+)
+
+
+async def test_a_large_answer_is_not_overtaken_by_the_end_of_its_backend(bench: Bench) -> None:
+    await bench.odd()
+    outcome = await bench.call("raw", {"text": LARGE_ANSWER, "exit": True})
+    assert len(outcome.result["content"][0]["text"]) == 400_000
+
+
+async def test_large_and_small_answers_reach_their_own_calls(bench: Bench) -> None:
+    await bench.odd()
+    got: dict[int, int] = {}
+
+    async def one(size: int) -> None:
+        outcome = await bench.call("big", {"bytes": size}, timeout=20)
+        got[size] = len(outcome.result["content"][0]["text"])
+
+    sizes = [400_000 + n if n % 2 else 100 + n for n in range(20)]
+    async with anyio.create_task_group() as tasks:
+        for size in sizes:
+            tasks.start_soon(one, size)
+    assert got == {size: size for size in sizes}
+
+
+async def test_a_large_line_that_is_no_message_is_skipped(bench: Bench) -> None:
+    await bench.odd()
+    await bench.call("raw", {"text": "z" * 400_000 + "\n" + LARGE_ANSWER})
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
 
 
 @pytest.mark.parametrize("ident", ["head", "tail"])

@@ -27,7 +27,7 @@ from gatemini.backends.base import Link, Receiver
 from gatemini.backends.http_errors import content_error, shown_url, status_error, transport_error
 from gatemini.backends.http_link import DRAIN_SECONDS, HttpLink, open_client, origin
 from gatemini.backends.sse import EventReader
-from gatemini.backends.wire import Frame, Piece, decode, encode
+from gatemini.backends.wire import LARGE_BYTES, Frame, Piece, decode, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
 from gatemini.model import Json, Tool
@@ -139,7 +139,7 @@ class StreamableLink(HttpLink):
         if body is None:
             self._receiver.receive(self._too_large(ident))
             return
-        pieces = decode(body)
+        pieces = await _read(body)
         if not pieces and body.lstrip().startswith((b"event:", b"data:", b"id:")):
             events = EventReader(self._max).feed(body + b"\n\n")
             pieces = [piece for event in events for piece in decode(event.data or b"")]
@@ -169,7 +169,7 @@ class StreamableLink(HttpLink):
     async def _events_of(self, response: httpx2.Response, reader: EventReader, ident: int | None) -> None:
         async for chunk in response.aiter_bytes():
             for event in reader.feed(chunk):
-                pieces = [self._too_large(ident)] if event.data is None else decode(event.data)
+                pieces = [self._too_large(ident)] if event.data is None else await _read(event.data)
                 self._deliver(pieces, ident)
             if ident is not None and not self._receiver.waiting(ident):
                 with anyio.move_on_after(DRAIN_SECONDS):
@@ -243,7 +243,8 @@ class StreamableLink(HttpLink):
                         return
                     async for chunk in response.aiter_bytes():
                         failures = 0
-                        self._deliver([p for e in reader.feed(chunk) for p in decode(e.data or b"")])
+                        for event in reader.feed(chunk):
+                            self._deliver(await _read(event.data or b""))
             except (httpx2.HTTPError, httpx2.StreamError) as error:
                 logger.debug("%s: stream of notifications broke: %s", self._name, error)
             failures += 1
@@ -299,7 +300,7 @@ class SseLink(HttpLink):
                     raise content_error(self._name, response, await self._start_of(response))
                 async for chunk in response.aiter_bytes():
                     for event in reader.feed(chunk):
-                        self._event(event.name, event.data)
+                        await self._event(event.name, event.data)
         except (httpx2.HTTPError, httpx2.InvalidURL) as broken:
             error = transport_error(self._name, self._url, broken)
         except BackendError as refused:
@@ -307,7 +308,7 @@ class SseLink(HttpLink):
         self._endpoint_known.set()
         self.end(error)
 
-    def _event(self, name: str, data: bytes | None) -> None:
+    async def _event(self, name: str, data: bytes | None) -> None:
         if name == "endpoint" and data is not None and self._endpoint is None:
             base = httpx2.URL(self._url)
             target = base.join(data.decode("utf-8", "replace").strip())
@@ -318,8 +319,15 @@ class SseLink(HttpLink):
         elif data is None:
             self._receiver.receive(self._too_large(None))
         else:
-            for piece in decode(data):
+            for piece in await _read(data):
                 self._receiver.receive(piece)
+
+
+async def _read(body: bytes) -> list[Piece]:
+    """The messages in a body or an event; those of a large one are decoded on a thread."""
+    if len(body) <= LARGE_BYTES:
+        return decode(body)
+    return await anyio.to_thread.run_sync(decode, body, abandon_on_cancel=True)
 
 
 @asynccontextmanager

@@ -48,6 +48,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self._sinks = {STDOUT: on_output, STDERR: on_errors}
         self._transport: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
+        self._stdout: asyncio.ReadTransport | None = None
         self._writing = anyio.Lock(fast_acquire=True)
         self._drained = anyio.Event()
         self._full = False
@@ -101,6 +102,15 @@ class ChildPipes(asyncio.SubprocessProtocol):
         if self._stdin is not None:
             self._stdin.close()
 
+    def pause_output(self) -> None:
+        """Read no more of stdout until `resume_output`: the child waits once its pipe is full."""
+        if self._stdout is not None and not self._stdout.is_closing():
+            self._stdout.pause_reading()
+
+    def resume_output(self) -> None:
+        if self._stdout is not None and not self._stdout.is_closing():
+            self._stdout.resume_reading()
+
     def close(self) -> None:
         """Close the pipes; a child that still runs is killed."""
         if self._transport is not None:
@@ -116,6 +126,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self._stdin = stdin if isinstance(stdin, asyncio.WriteTransport) else None
         output = transport.get_pipe_transport(STDOUT)
         if isinstance(output, asyncio.ReadTransport):
+            self._stdout = output
             output.set_protocol(_Straight(partial(self._take, STDOUT), output.get_protocol()))
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:

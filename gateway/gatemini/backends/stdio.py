@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.children import Children
@@ -37,6 +38,9 @@ EXIT_DRAIN_SECONDS = 0.5
 EXIT_WAIT_SECONDS = 1.0
 """How long a process that closed its stdout may take to end before it is stopped."""
 
+DECODE_SECONDS = 30.0
+"""How long the end of a connection waits for the decoding of a large message that came before it."""
+
 KILL_SHIELD_SECONDS = 5.0
 """Beyond the grace period: the most that stopping a child may take."""
 
@@ -52,7 +56,9 @@ class StdioLink:
         self.child = ChildPipes(self._take_output, self._take_errors)
         self._name = config.name
         self._receiver = receiver
-        self._reader = LineReader(config.max_message_mb << 20, on_junk=self._junk)
+        self._reader = LineReader(config.max_message_mb << 20, on_junk=self._junk, on_large=self._take_large)
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._decoding: anyio.Event | None = None
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._rest = b""  # of stderr: the line that has not ended
 
@@ -88,11 +94,14 @@ class StdioLink:
     async def watch(self, tasks: anyio.abc.TaskGroup) -> None:
         """Follow the process to its end; returns after `closed` is set."""
         child = self.child
+        self._tasks = tasks
         tasks.start_soon(self._wait_exit)
         await child.output_over.wait()
+        await self._decoded()
         for piece in self._reader.end():
             if isinstance(piece, Frame) or piece.too_large:  # else the exit cut it off, and is the error
                 self._receiver.receive(piece)
+        await self._decoded()
         with anyio.move_on_after(EXIT_WAIT_SECONDS):
             await child.exited.wait()
         with anyio.move_on_after(EXIT_DRAIN_SECONDS):
@@ -105,6 +114,7 @@ class StdioLink:
 
     async def _wait_exit(self) -> None:
         await self.child.exited.wait()
+        await self._decoded()
         with anyio.move_on_after(EXIT_DRAIN_SECONDS):
             await self.child.output_over.wait()
         self.child.output_over.set()
@@ -112,6 +122,34 @@ class StdioLink:
     def _take_output(self, data: bytes) -> None:
         for piece in self._reader.feed(data):
             self._receiver.receive(piece)
+
+    def _take_large(self, parts: list[bytes]) -> None:
+        """Decode a large line on a thread; what the child writes meanwhile waits in its pipe."""
+        if self._tasks is None:  # nothing was asked of it yet
+            for piece in self._reader.read(parts):
+                self._receiver.receive(piece)
+            return
+        self.child.pause_output()
+        self._tasks.start_soon(self._decode, parts, self._decoding, done := anyio.Event())
+        self._decoding = done
+
+    async def _decode(self, parts: list[bytes], before: anyio.Event | None, done: anyio.Event) -> None:
+        if before is not None:
+            await before.wait()
+        try:
+            for piece in await anyio.to_thread.run_sync(self._reader.read, parts, abandon_on_cancel=True):
+                self._receiver.receive(piece)
+        finally:
+            done.set()
+            if self._decoding is done:
+                self._decoding = None
+                self.child.resume_output()
+
+    async def _decoded(self) -> None:
+        """Until what has come is decoded: the end of the connection must not overtake an answer."""
+        with anyio.move_on_after(DECODE_SECONDS):
+            while self._decoding is not None:
+                await self._decoding.wait()
 
     def _take_errors(self, data: bytes) -> None:
         *lines, rest = (self._rest + data).split(b"\n")

@@ -23,6 +23,9 @@ from gatemini.model import Json
 HEAD_BYTES = 4096
 """Bytes kept of each end of a message that is thrown away, to find out whose reply it was."""
 
+LARGE_BYTES = 256 * 1024
+"""A message larger than this is decoded on a thread; a smaller one takes the event loop two milliseconds at most."""
+
 SALVAGE_TRIES = 16
 """How many opening braces of an unreadable line are tried as the start of a message."""
 
@@ -68,12 +71,20 @@ class LineReader:
     """Cuts a stream into lines and decodes them; feed it chunks of any size.
 
     Keeps at most `max_bytes` of an unfinished line: a longer one is dropped as it arrives and reported
-    once, as a `Broken` with `too_large`. `skipped` counts lines that were no JSON-RPC.
+    once, as a `Broken` with `too_large`. `skipped` counts lines that were no JSON-RPC. A line of more than
+    `LARGE_BYTES` is given to `on_large`, in parts, to be decoded where nobody waits for it meanwhile.
     """
 
-    def __init__(self, max_bytes: int, *, on_junk: Callable[[bytes], None] | None = None) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        *,
+        on_junk: Callable[[bytes], None] | None = None,
+        on_large: Callable[[list[bytes]], None] | None = None,
+    ) -> None:
         self._max = max_bytes
         self._on_junk = on_junk
+        self._on_large = on_large
         self._parts: list[bytes] = []
         self._size = 0
         self._dropping: bytes | None = None  # head of the over-long line being dropped
@@ -129,15 +140,22 @@ class LineReader:
             return
         if not self._parts:
             return
-        line = b"".join(self._parts) if len(self._parts) > 1 else self._parts[0]
+        parts, size = self._parts, self._size
         self._parts, self._size = [], 0
-        if not line or line.isspace():
+        if size > LARGE_BYTES and self._on_large is not None:
+            self._on_large(parts)
             return
+        pieces.extend(self.read(parts))
+
+    def read(self, parts: list[bytes]) -> list[Piece]:
+        """What stands in one line; may be called on a thread."""
+        line = b"".join(parts) if len(parts) > 1 else parts[0]
+        if not line or line.isspace():
+            return []
         decoded = decode(line)
-        if decoded:
-            pieces.extend(decoded)
-        else:
+        if not decoded:
             self._junk(line)
+        return decoded
 
     def _junk(self, line: bytes) -> None:
         self.skipped += 1

@@ -33,14 +33,14 @@ async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainS
         raise of_call(outcome, backend, *where)
     if isinstance(outcome.value, str):
         return ChainValue(outcome.value, "string", list(outcome.notes))
-    # Written anew: the backend's own text may have spaces, another order or digits that JavaScript would not write.
-    return ChainValue(dumps(outcome.value), "json", list(outcome.notes))
+    return ChainValue(outcome.as_javascript(), "json", list(outcome.notes))
 
 
 async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> ChainValue:
     """A JSON array of calls: all at once, each entry answered in order; a failure only if all failed."""
-    answers: list[Json] = [{} for _ in plan.calls]
+    answers = [""] * len(plan.calls)
     notes: list[str] = []
+    good: list[int] = []
     entries = [_issued(number, call, invoker) for number, call in enumerate(plan.calls, 1)]
 
     async def one(index: int, call: JsonCall) -> None:
@@ -49,22 +49,24 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
         except ResumeRefused:
             raise
         except GateminiError as exc:
-            answers[index] = {"ok": False, "error": exc.text()}
+            answers[index] = dumps({"ok": False, "error": exc.text()})
             return
         notes.extend(outcome.notes)
         if outcome.ok:
-            answers[index] = {"ok": True, "value": outcome.value}
+            good.append(index)
+            answers[index] = f'{{"ok":true,"value":{outcome.as_javascript()}}}'
         else:
-            answers[index] = {"ok": False, "error": str(outcome.value.get("message"))}
+            answers[index] = dumps({"ok": False, "error": str(outcome.value.get("message"))})
 
     with refusals():
         async with anyio.create_task_group() as group:
             for index, call in enumerate(plan.calls):
                 group.start_soon(one, index, call)
     invoker.trace.deliver([entry.id for entry in entries])
-    if answers and not any(answer["ok"] for answer in answers):
-        raise of_batch(dumps(answers), notes)
-    return ChainValue(dumps(answers), "json", list(dict.fromkeys(notes)))
+    text = f"[{','.join(answers)}]"
+    if answers and not good:
+        raise of_batch(text, notes)
+    return ChainValue(text, "json", list(dict.fromkeys(notes)))
 
 
 async def describe(plan: Describe, invoker: Invoker, services: ChainServices) -> ChainValue:

@@ -13,15 +13,18 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from gatemini.backends.base import LOGGED, Caller
 from gatemini.chain.arguments import check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.dry_run import DryRun
+from gatemini.chain.large import is_large, release, write
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.outputs import mismatch
 from gatemini.chain.services import ChainServices, Progress
@@ -178,13 +181,21 @@ class Invoker:
             )
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
         notes = (*notes, *outcome.notes)
-        if (mismatched := mismatch(tool, outcome.result)) is not None:
+        read = partial(self._value, tool, outcome.result, notes, raw)
+        if not is_large(outcome.result, outcome.bytes):
+            return read()
+        # What came over a wire is nobody else's and is let go of in steps.
+        return await _on_a_thread(read, outcome.result if outcome.bytes else None)
+
+    def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
+        """What the code gets for a backend's answer."""
+        if (mismatched := mismatch(tool, result)) is not None:
             notes = (*notes, mismatched)
         if raw:
-            return Outcome(True, outcome.result, notes)
-        if outcome.result.get("isError"):
-            return Outcome(False, tool_error(outcome.result, tool), notes)
-        value: Value = to_value(outcome.result, tool, save_blob=self.results.save_blob)
+            return Outcome(True, result, notes)
+        if result.get("isError"):
+            return Outcome(False, tool_error(result, tool), notes)
+        value: Value = to_value(result, tool, save_blob=self.results.save_blob)
         return Outcome(True, value.value, (*notes, *value.notes), value.text)
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
@@ -194,8 +205,12 @@ class Invoker:
             result = await self.services.backends.read_resource(
                 backend, uri, timeout=timeout, caller=self.caller
             )
-        contents = [_resource_value(c, self.results) for c in result.get("contents") or []]
-        return Outcome(True, contents[0] if len(contents) == 1 else contents)
+
+        def read() -> Outcome:
+            contents = [_resource_value(c, self.results) for c in result.get("contents") or []]
+            return Outcome(True, contents[0] if len(contents) == 1 else contents)
+
+        return await _on_a_thread(read, None) if is_large(result, 0) else read()
 
     async def _find(self, backend: str, spelled: str) -> Tool:
         """The tool, waiting for a backend that is still connecting instead of failing."""
@@ -276,6 +291,26 @@ class Invoker:
         )
         if self.client.on_call_done is not None:
             self.client.on_call_done(record)
+
+
+async def _on_a_thread(read: Callable[[], Outcome], owned: Json | None) -> Outcome:
+    """A large outcome with its text, made on a thread. `owned` is what nobody needs once there is the text.
+
+    Shielded, for it takes a second or two at most: the backend has answered, and that must be recorded.
+    """
+
+    def written() -> Outcome:
+        made = read()
+        text = write(made.value)
+        if not made.ok or isinstance(made.value, str):
+            return replace(made, text=text, written=True)
+        if owned is not None:
+            release(owned)
+        return replace(made, value=None, text=text, written=True)
+
+    with anyio.CancelScope(shield=True):
+        outcome = await anyio.to_thread.run_sync(written)
+    return outcome
 
 
 def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:

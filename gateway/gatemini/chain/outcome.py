@@ -29,7 +29,8 @@ class Fate(Enum):
 class Outcome:
     """What the code gets for one call: a value, or the fields of the error its promise rejects with.
 
-    `text`, where there is one, is JSON text of the same value.
+    `text`, where there is one, is JSON text of the same value; of a large value that is all there is. `written`
+    says that it is exactly as JavaScript writes it.
     """
 
     ok: bool
@@ -37,7 +38,12 @@ class Outcome:
     notes: tuple[str, ...] = ()
     text: str | None = None
     fate: Fate = Fate.ANSWERED
+    written: bool = False
 
     def json(self) -> str:
-        """JSON text of the value, as JavaScript writes it."""
+        """JSON text of the value."""
         return self.text if self.text is not None else dumps(self.value)
+
+    def as_javascript(self) -> str:
+        """The JSON text `JSON.stringify` gives: a backend's own may have spaces, another order or other digits."""
+        return self.text if self.written and self.text is not None else dumps(self.value)

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -322,15 +321,24 @@ class _Conversation:
         if not outcome.ok or call.kind not in ("tool", "resource"):
             return outcome
         text = outcome.json()
-        if len(text) <= most // 4 or len(data := text.encode("utf-8", "replace")) <= most:
+        if len(text) <= most // 4 or (text.isascii() and len(text) <= most):
             return replace(outcome, text=text)
         name = f"{call.backend}.{call.tool or 'readResource'}"
-        kind: Literal["text"] | None = "text" if isinstance(outcome.value, str) else None
-        if kind == "text":
-            data = outcome.value.encode("utf-8", "replace")
-        save = partial(self._results.save_bytes, data, kind, label=name)
-        handle = await anyio.to_thread.run_sync(save)
-        return Outcome(False, _too_large(name, call.backend, len(data), most, handle), outcome.notes)
+        string = outcome.value if isinstance(outcome.value, str) else None
+        kept = await anyio.to_thread.run_sync(self._kept, name, text, string, most)
+        if kept is None:
+            return replace(outcome, text=text)
+        return Outcome(False, _too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
+
+    def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, int] | None:
+        """The handle under which a result is kept that has more than `most` bytes, and its size."""
+        data = text.encode("utf-8", "replace")
+        if len(data) <= most:
+            return None
+        if string is not None:
+            data = string.encode("utf-8", "replace")
+        kind: Literal["text"] | None = None if string is None else "text"
+        return self._results.save_bytes(data, kind, label=name), len(data)
 
     def _reply(self, call: Call, outcome: Outcome, text: str | None = None) -> Reply:
         """An outcome on its way to the guest, with what the answer will tell of it."""
@@ -338,8 +346,7 @@ class _Conversation:
         self._run.outcomes[call.id] = "ok" if outcome.ok else f"it failed: {failed}"
         for note in outcome.notes:
             self._note(note)
-        body = outcome.json() if text is None else text
-        return Reply(call.id, outcome.ok, body.encode("utf-8", "replace"))
+        return Reply(call.id, outcome.ok, outcome.json() if text is None else text)
 
     async def _dispatch(self, call: Call, entry: Entry) -> Outcome:
         if call.kind == "tool":
