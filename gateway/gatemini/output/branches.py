@@ -24,15 +24,16 @@ from gatemini.output.survey import (
     BATCH_BYTES,
     BOUNDARY,
     HEAD_ROWS,
+    LEAST_BATCH,
     SCALAR_BOUNDARY,
     TOKEN_OR_COMMA,
     Batch,
     Bulk,
     NotSurveyed,
+    likely_cuts,
     skip_space,
 )
 
-LEAST_BATCH = 16 << 10
 PIECES = 40
 """A document is read in at least about so many batches, as many as are listed of it."""
 MAX_DEPTH = 12
@@ -48,8 +49,6 @@ NAMES = 6
 """Members of a stretch that are named: one more than shown, to tell whether there are more."""
 GIANT = 3
 """A batch of more batches than this holds one giant text; nothing of it is shown but the beginning."""
-_CANDIDATES = 3
-"""Likely boundaries tried before the tokenizer is asked."""
 _MISSES = 3
 """Batches of one container for which no guess was right; from then on the tokenizer is asked at once."""
 _MEMBER = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
@@ -181,6 +180,7 @@ class _Cutter:
         self._array = data[bracket] == 0x5B
         self._patterns = list(_boundaries(data, bracket, first))
         self._misses = 0
+        self._counting = False
 
     def next(self, start: int) -> tuple[int, Any] | None:
         """(end, members) of a batch; None where a container begins that is larger than a batch."""
@@ -198,19 +198,15 @@ class _Cutter:
         return cut, items
 
     def _guess(self, start: int) -> tuple[int, Any] | None:
-        target = start + self.batch
         for pattern in self._patterns:
-            at = target
-            for _ in range(_CANDIDATES):
-                found = pattern.search(self.data, at, target + self.batch)
-                if found is None:
-                    break
-                cut = found.start() + 1
+            for cut in likely_cuts(self.data, pattern, start, self.batch, counting=self._counting):
                 items = self._parsed(start, cut, guessed=True)
                 if items is not None:
                     return cut, items
-                at = cut
-        return None
+        if self._counting:
+            return None
+        self._counting = True  # counting takes time: only where it is needed
+        return self._guess(start)
 
     def _walk(self, start: int) -> int | None:
         """Where the last member ends that ends within a batch, or a giant text; None where a container does not."""

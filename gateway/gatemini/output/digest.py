@@ -197,8 +197,16 @@ class Summary:
             for key in next(iter(shapes)):
                 self._column(key).add(list(map(itemgetter(key), rows)))
             return
-        for key in dict.fromkeys(key for shape in shapes for key in shape):
-            self._column(key).add([row[key] for row in rows if key in row])
+        # Row by row for each key would ask every row for the keys of all others.
+        groups: dict[tuple[str, ...], list[Any]] = {}
+        for row in rows:
+            groups.setdefault(tuple(row), []).append(row)
+        columns: dict[str, list[Any]] = {}
+        for shape, group in groups.items():
+            for key in shape:
+                columns.setdefault(key, []).extend(map(itemgetter(key), group))
+        for key, values in columns.items():
+            self._column(key).add(values)
 
     def _column(self, key: str) -> Column:
         found = self.columns.get(key)

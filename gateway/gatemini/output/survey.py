@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,20 +19,25 @@ import orjson
 from gatemini.output.digest import Summary
 from gatemini.output.jsontext import decode, parse
 
-WHOLE_BYTES = 1 << 20
+WHOLE_BYTES = 256 << 10
 """Documents up to this size are parsed at once."""
 BATCH_BYTES = 96 << 10
+LEAST_BATCH = 16 << 10
+BATCH_SHARE = 10
+"""A batch is at most this part of the document: parsed, it takes up to twenty times its size."""
 WINDOW_BYTES = 16 << 10
 """An array still open this far after the last one is where bulk lies."""
 LITERAL_BYTES = 1 << 20
 """With more than this outside of long arrays a document has no shape to make use of."""
-LITERAL_SHARE = 8
-"""… and with more than this part of it, unless it is to be filtered: parsed, it takes up fifteen times its size."""
+LITERAL_SHARE = 24
+"""… and with more than this part of it: parsed, it takes up fifteen times its size."""
 ROW_BYTES = 128 << 10
 """With a row larger than this an array is no list of records, but a branch to be looked into."""
 HEAD_ROWS = 64
-"""First rows kept of every long array: what is shown of it."""
-_CANDIDATES = 3
+"""First rows kept of every long array, to be shown, while they fit a batch."""
+LEAST_HEAD = 3
+"""First rows kept however large they are."""
+CANDIDATES = 3
 """Likely boundaries tried before the tokenizer is asked."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
@@ -115,7 +121,7 @@ def survey(data: bytes, visit: Callable[[Bulk], Visit] | None = None) -> Survey:
     bulks: list[Bulk] = []
     pieces: list[bytes] = []
     literal = 0
-    most = LITERAL_BYTES if visit else min(LITERAL_BYTES, len(data) // LITERAL_SHARE)
+    most = min(LITERAL_BYTES, len(data) // LITERAL_SHARE)
     piece = position = 0
     stack: list[_Frame] = []
     while (opened := _next_long_array(data, position, stack, most)) is not None:
@@ -155,7 +161,7 @@ def _next_long_array(data: bytes, position: int, stack: list[_Frame], most: int)
     for token in _TOKEN.finditer(data, position):
         at = token.start()
         if at >= window:
-            if any(frame.array for frame in stack):
+            if any(frame.array and at - frame.at > WINDOW_BYTES for frame in stack):
                 return _outermost(stack)
             window = at + WINDOW_BYTES
             if window - position > most + 2 * WINDOW_BYTES:
@@ -191,11 +197,12 @@ def _key(token: bytes) -> str:
 def _read_bulk(data: bytes, start: int, bulk: Bulk, visit: Visit | None) -> int:
     """Feeds every row to the bulk; the offset of the closing bracket."""
     reader = _Rows(data, start)
+    head_end = start + batch_bytes(data)
     for begin, end, rows in reader:
-        # What is shown must be exact; what is only counted may be read at full speed.
-        reader.exact = len(bulk.head) + len(rows) < HEAD_ROWS
-        if len(bulk.head) < HEAD_ROWS:
+        if reader.exact:
             bulk.head += rows[: HEAD_ROWS - len(bulk.head)]
+            # What is shown must be exact; what is only counted may be read at full speed.
+            reader.exact = len(bulk.head) < (HEAD_ROWS if end < head_end else LEAST_HEAD)
         bulk.batches.append(Batch(bulk.summary.total, len(rows), begin, end))
         bulk.summary.add(rows)
         if visit is not None:
@@ -210,6 +217,8 @@ class _Rows:
         self.data = data
         self.end = -1
         self.exact = True
+        self._batch = batch_bytes(data)
+        self._counting = False
         self._at = skip_space(data, start)
         opening = data[self._at : self._at + 1]
         self._boundary = BOUNDARY.get(opening[0], SCALAR_BOUNDARY) if opening else None
@@ -238,44 +247,46 @@ class _Rows:
 
     def _guess(self, start: int) -> tuple[int, list[Any]] | None:
         """A batch cut at a likely boundary; None where none proves right."""
-        target = start + BATCH_BYTES
         for pattern in (self._first_key, self._boundary):
             if pattern is None:
                 continue
-            at = target
-            for _ in range(_CANDIDATES):
-                found = pattern.search(self.data, at, target + BATCH_BYTES)
-                if found is None:
-                    break
-                rows = self._parsed(start, found.start() + 1, guessed=True)
+            for cut in likely_cuts(self.data, pattern, start, self._batch, counting=self._counting):
+                rows = self._parsed(start, cut, guessed=True)
                 if rows is not None:
-                    return found.start() + 1, rows
-                at = found.start() + 1
-        return None
+                    return cut, rows
+        if self._counting:
+            return None
+        self._counting = True  # counting takes time: only where it is needed
+        return self._guess(start)
 
     def _walk(self, start: int) -> tuple[int, list[Any]]:
         """A batch cut where the tokenizer says a row ends; the array's end at the latest."""
         depth = 0
-        target = start + BATCH_BYTES
+        target = start + self._batch
         limit = start + ROW_BYTES
         cut = len(self.data)
+        last = start
         for token in self._token.finditer(self.data, start):
-            first = self.data[token.start()]
-            if token.start() > limit:
-                raise NotSurveyed  # a row too large to be held
+            at = token.start()
+            if at > limit:
+                cut = last  # the row that began there goes into the next batch
+                break
+            first = self.data[at]
             if first in b"{[":
                 depth += 1
-            elif first in b"}]":
+                continue
+            if first in b"}]":
                 depth -= 1
                 if depth < 0:
-                    cut = token.start()
+                    cut = at
                     break
-                if depth == 0 and token.start() >= target and self._token is _TOKEN:
-                    cut = token.end()
+            if depth == 0 and (first == 0x2C or self._token is _TOKEN):
+                last = at if first == 0x2C else token.end()
+                if at >= target:
+                    cut = last
                     break
-            elif first == 0x2C and depth == 0 and token.start() >= target:
-                cut = token.start()
-                break
+        if cut == start:
+            raise NotSurveyed  # a row too large to be held
         rows = self._parsed(start, cut, guessed=False)
         if rows is None:
             raise NotSurveyed
@@ -296,6 +307,41 @@ class _Rows:
                 raise NotSurveyed
             rows = careful.value if careful else None
         return rows if isinstance(rows, list) and rows else None
+
+
+def batch_bytes(data: bytes) -> int:
+    """How much of a document is held at a time."""
+    return min(BATCH_BYTES, max(LEAST_BATCH, len(data) // BATCH_SHARE))
+
+
+def likely_cuts(
+    data: bytes, pattern: re.Pattern[bytes], start: int, batch: int, *, counting: bool
+) -> Iterator[int]:
+    """Offsets, at least `batch` after `start`, at which a member ends that began there, if the pattern is right.
+
+    `counting`: only where as many brackets were closed as opened, which those in strings may make wrong.
+    """
+    target = start + batch
+    at, depth = start, 0
+    given = 0
+    for found in pattern.finditer(data, target, target + batch):
+        cut = found.start() + 1
+        if counting:
+            depth += _opened(data, at, cut)
+            at = cut
+        if depth == 0:
+            yield cut
+            given += 1
+            if given == CANDIDATES:
+                return
+
+
+def _opened(data: bytes, begin: int, end: int) -> int:
+    """Brackets opened less those closed."""
+    count = data.count
+    return (
+        count(b"{", begin, end) + count(b"[", begin, end) - count(b"}", begin, end) - count(b"]", begin, end)
+    )
 
 
 def skip_space(data: bytes, at: int) -> int:
