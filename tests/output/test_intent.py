@@ -2,7 +2,7 @@
 
 import json
 
-from gatemini.output.intent import filter_json, filter_text, matches, terms
+from gatemini.output.intent import Wanted, filter_json, filter_text, terms
 from gatemini.output.jsontext import dump
 from gatemini.output.pipeline import OutputOptions, reduce_output
 from gatemini.output.results import ResultStore
@@ -15,13 +15,16 @@ def test_terms_are_the_distinct_lower_case_words_of_the_intent() -> None:
 
 
 def test_a_part_stays_when_more_than_three_tenths_of_the_terms_occur_as_whole_words() -> None:
-    ten = [f"term{n}x" for n in range(10)]
-    assert not matches("term0x term1x term2x", ten)
-    assert matches("term0x term1x term2x term3x", ten)
-    assert not matches("concatenate", ["cat"])
-    assert matches("a CAT.", ["cat"])
-    assert not matches("cat2", ["cat"])
-    assert matches("cat_2", ["cat"])
+    ten = Wanted(" ".join(f"term{n}x" for n in range(10)))
+    assert not ten.matches("term0x term1x term2x")
+    assert ten.matches("term0x term1x term2x term3x")
+    cat = Wanted("cat")
+    assert not cat.matches("concatenate")
+    assert cat.matches("a cat.")
+    assert not cat.matches("cat2")
+    assert not cat.matches("2cat, écat")
+    assert cat.matches("cat_2")
+    assert cat.matches("concat cat")
 
 
 def test_text_is_split_into_paragraphs_when_there_are_three() -> None:

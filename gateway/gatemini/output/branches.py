@@ -11,10 +11,10 @@ from a true boundary on, a slice that ends inside a string or a member is never 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -108,9 +108,26 @@ def _filled(node: Any, places: dict[int, Any]) -> Any:
     return [child for _, child in children] if node.array else dict(children)
 
 
-def read_tree(data: bytes) -> Tree:
+class Level(Protocol):
+    """Told of the members of one container as they pass by."""
+
+    end: int
+    """The offset after the container, once it is known."""
+
+    def batch(self, items: Any, piece: bytes) -> None:
+        """Members, read at full speed, and the JSON they were read from."""
+
+    def large(self, start: int, end: int) -> None:
+        """A member too large for a batch lies here in the document."""
+
+
+Enter = Callable[[Sequence[str], int], Level | None]
+"""Asked for each container gone into, by its path and its bracket's offset, whether to tell of its members."""
+
+
+def read_tree(data: bytes, enter: Enter | None = None) -> Tree:
     """Reads all of `data` once. Raises NotSurveyed where it is no JSON, or large branches lie too deep."""
-    reader = _Reader(data)
+    reader = _Reader(data, enter)
     start = skip_space(data, 0)
     if data[start : start + 1] not in (b"{", b"["):
         raise NotSurveyed
@@ -121,8 +138,9 @@ def read_tree(data: bytes) -> Tree:
 
 
 class _Reader:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, enter: Enter | None) -> None:
         self.data = data
+        self.enter = enter
         self.batch = min(BATCH_BYTES, max(LEAST_BATCH, len(data) // PIECES))
         self.bulks: list[Bulk] = []
 
@@ -136,6 +154,7 @@ class _Reader:
         position = skip_space(data, at + 1)
         if data[position : position + 1] == closing:
             return ([] if array else {}), position + 1
+        level = self.enter(path, at) if self.enter else None
         cutter = _Cutter(data, at, position, self.batch)
         made: _Array | _Object = _Array(path) if array else _Object()
         while True:
@@ -146,12 +165,18 @@ class _Reader:
                 label = f"[{key}]" if array else str(key)
                 child, end = self.container(opened, (*path, label))
                 made.inner(key, child)
+                if level is not None:
+                    level.large(position, end)
             else:
                 end, items = found
                 made.take(items, position, end)
+                if level is not None:
+                    level.batch(items, data[at : at + 1] + data[position:end] + closing)
             after = skip_space(data, end)
             if data[after : after + 1] == closing:
                 node = made.node(after + 1 - at)
+                if level is not None:
+                    level.end = after + 1
                 if isinstance(node, Bulk):
                     self.bulks.append(node)
                 return node, after + 1

@@ -1,19 +1,19 @@
 """Keeps the parts of an answer that speak of what the caller said it wants.
 
 A part stays when more than 30 % of the intent's terms occur in it as whole tokens. Text is split into
-paragraphs or groups of ten lines, JSON into array records or top-level branches. Above: `pipeline.py`.
-Below: `jsontext.py`.
+paragraphs or groups of ten lines, JSON into array records or top-level branches. Above: `pipeline.py`,
+`record_filter.py` (large JSON). Below: `jsontext.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
-from gatemini.output.jsontext import dump, lines, parse, size
-from gatemini.output.survey import Bulk, NotSurveyed, Survey, Visit
+from gatemini.output.jsontext import dump, lines, size
 from gatemini.search.words import plain_tokens
 
 KEEP_SHARE = 0.3
@@ -23,6 +23,7 @@ BULK_SHARE = 0.5
 """An array inside an object is filtered by records when it holds at least this share of the bytes."""
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n\s*")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
+"""Of JSON: four digits of a character, or one of `"\\/bfnrt`, of which none is a letter or digit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,48 @@ class Filtered:
     text: str = ""
 
 
+class Wanted:
+    """An intent, ready to be looked for in many texts, all in lower case."""
+
+    def __init__(self, intent: str) -> None:
+        self.words = terms(intent)
+        self._need = int(len(self.words) * KEEP_SHARE) + 1
+        self._searches = [(word, _whole_word(word)) for word in self.words]
+
+    def matches(self, text: str) -> bool:
+        """Whether more than `KEEP_SHARE` of the words occur in `text`; where not, in no part of it either."""
+        found = 0
+        for word, search in self._searches:
+            if word in text and search(text):
+                found += 1
+                if found == self._need:
+                    return True
+        return False
+
+    def hits(self, parts: Sequence[str], shared: str = "") -> list[int]:
+        """Which of many parts match; `shared` is a part of each."""
+        searches = [(word, search) for word, search in self._searches if not search(shared)]
+        need = self._need - (len(self._searches) - len(searches))
+        if need <= 0:
+            return list(range(len(parts)))
+        scores = [0] * len(parts)
+        left = list(range(len(parts)))
+        for word, search in searches:
+            likely = [n for n in left if word in parts[n]]  # much faster than the search
+            found = list(compress(likely, map(search, map(parts.__getitem__, likely))))
+            for n in found:
+                scores[n] += 1
+            if found:
+                left = [n for n in left if scores[n] < need]
+        return [n for n, score in enumerate(scores) if score >= need]
+
+
+def _whole_word(word: str) -> Callable[[str], object]:
+    """Finds `word` where no letter or digit is beside it. Begins with the word: that is searched for fastest."""
+    literal = re.escape(word)
+    return re.compile(rf"{literal}(?<![^\W_]{literal})(?![^\W_])").search
+
+
 def terms(intent: str) -> list[str]:
     """The intent's distinct tokens, as the search splits a query."""
     return list(dict.fromkeys(plain_tokens(intent)))
@@ -42,14 +85,14 @@ def terms(intent: str) -> list[str]:
 
 def filter_text(text: str, intent: str) -> Filtered | None:
     """None when nothing or everything matches: the text goes on unchanged."""
-    wanted = terms(intent)
+    wanted = Wanted(intent)
     parts = [part for part in _PARAGRAPH.split(text) if part.strip()]
     joint = "\n\n"
     if len(parts) < MIN_PARAGRAPHS:
         every = lines(text)
         parts = ["\n".join(every[at : at + GROUP_LINES]) for at in range(0, len(every), GROUP_LINES)]
         joint = "\n"
-    kept = [part for part in parts if wanted and matches(part, wanted)]
+    kept = [part for part in parts if wanted.matches(part.lower())]
     if not kept or len(kept) == len(parts):
         return None
     return Filtered(len(kept), len(parts), text=joint.join(kept))
@@ -57,9 +100,7 @@ def filter_text(text: str, intent: str) -> Filtered | None:
 
 def filter_json(value: Any, intent: str) -> Filtered | None:
     """Records of an array (the root, or one that holds the bulk), else the branches of the root object."""
-    wanted = terms(intent)
-    if not wanted:
-        return None
+    wanted = Wanted(intent)
     if isinstance(value, list):
         return _records(value, wanted)
     if not isinstance(value, dict):
@@ -71,75 +112,39 @@ def filter_json(value: Any, intent: str) -> Filtered | None:
             if found is None:
                 return None
             return Filtered(found.kept, found.total, value={**value, key: found.value})
-    kept = {key: child for key, child in value.items() if matches(_readable({key: child}), wanted)}
+    kept = {key: child for key, child in value.items() if wanted.matches(_lowered({key: child}))}
     if not kept or len(kept) == len(value):
         return None
     return Filtered(len(kept), len(value), value=kept)
 
 
-class RecordFilter:
-    """Filters the long arrays of a surveyed document as their batches pass by; holds text, not values."""
-
-    def __init__(self, intent: str) -> None:
-        self._wanted = terms(intent)
-        self._kept: dict[tuple[str, ...], list[str]] = {}
-
-    def visit(self, bulk: Bulk) -> Visit:
-        kept = self._kept.setdefault(bulk.keys, [])
-
-        def batch(rows: list[Any], source: bytes) -> None:
-            hits = [n for n, row in enumerate(rows) if matches(_readable(row), self._wanted)]
-            if not hits:
-                return
-            exact = parse(source)  # the batch was read at full speed; what is shown must be exact
-            if exact is None or exact.duplicates:
-                raise NotSurveyed
-            kept.extend(dump(exact.value[n]) for n in hits)
-
-        return batch
-
-    def result(self, found: Survey) -> Filtered | None:
-        """The document (as text) with the matching rows of its long arrays; None when no or every row matches."""
-        kept = sum(map(len, self._kept.values()))
-        total = sum(bulk.summary.total for bulk in found.bulks)
-        if not self._wanted or not kept or kept == total:
-            return None
-        return Filtered(kept, total, text=found.written(lambda bulk: ",".join(self._kept[bulk.keys])))
-
-
-def _records(rows: list[Any], wanted: Sequence[str]) -> Filtered | None:
-    kept = [row for row in rows if matches(_readable(row), wanted)]
+def _records(rows: list[Any], wanted: Wanted) -> Filtered | None:
+    kept = [row for row in rows if wanted.matches(_lowered(row))]
     if not kept or len(kept) == len(rows):
         return None
     return Filtered(len(kept), len(rows), value=kept)
 
 
-def _readable(value: Any) -> str:
-    """JSON text for matching only: escapes are no letters."""
-    text = dump(value)
-    return _ESCAPE.sub(" ", text) if "\\" in text else text
+def _lowered(value: Any) -> str:
+    return readable(dump(value)).lower()
 
 
-def matches(part: str, wanted: Sequence[str]) -> bool:
-    """Whether more than `KEEP_SHARE` of the terms occur in `part`."""
-    lowered = part.lower()
-    need = len(wanted) * KEEP_SHARE
-    found = 0
-    for term in wanted:
-        if _occurs(lowered, term):
-            found += 1
-            if found > need:
-                return True
-    return False
+def readable(text: str) -> str:
+    """JSON text for matching only: escapes are the letters they stand for, or no letters."""
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_letter if "\\u" in text else " ", text)
 
 
-def _occurs(text: str, term: str) -> bool:
-    """`term` as a whole token, found by searching instead of by splitting all of the text."""
-    at = text.find(term)
-    while at >= 0:
-        end = at + len(term)
-        before = at == 0 or not text[at - 1].isalnum()
-        if before and (end == len(text) or not text[end].isalnum()):
-            return True
-        at = text.find(term, at + 1)
-    return False
+def same_length(text: str) -> str:
+    """JSON text, written by us, for matching: blanks in place of escapes, and everything stays where it was."""
+    if "\\" not in text:
+        return text
+    if "\\u" not in text:
+        return _ESCAPE.sub("  ", text)
+    return _ESCAPE.sub(lambda escape: " " * len(escape[0]), text)
+
+
+def _letter(escape: re.Match[str]) -> str:
+    code = escape[0][2:]
+    return chr(int(code, 16)) if code else " "

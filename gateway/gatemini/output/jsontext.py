@@ -56,7 +56,7 @@ def parse(data: bytes) -> Parsed | None:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         return _shallow(parse_carefully(data))
-    if _says_the_same(value, data):
+    if rewritten(value, data) is not None:
         return Parsed(value)
     return _shallow(parse_carefully(data) or Parsed(value))
 
@@ -78,13 +78,14 @@ def _shallow(parsed: Parsed | None) -> Parsed | None:
     return None
 
 
-def _says_the_same(value: Any, data: bytes) -> bool:
-    """Writing the value gives the text back, apart from white space between tokens."""
+def rewritten(value: Any, data: bytes) -> bytes | None:
+    """`value`, read from `data`, as compact JSON; None unless that gives the text back but for white space."""
     try:
         again = orjson.dumps(value)
     except TypeError:  # orjson refuses depth beyond 254 and integers beyond 64 bits
-        return False
-    return again == data or again.translate(None, _SPACE) == data.translate(None, _SPACE)
+        return None
+    same = again == data or again.translate(None, _SPACE) == data.translate(None, _SPACE)
+    return again if same else None
 
 
 def parse_carefully(data: bytes) -> Parsed | None:
@@ -99,7 +100,8 @@ def parse_carefully(data: bytes) -> Parsed | None:
 
     def number(text: str) -> Any:
         nonlocal long_numbers
-        digits = sum(c.isdigit() for c in text.lower().partition("e")[0].lstrip("-0."))
+        mantissa = text.lower().partition("e")[0].lstrip("-0.")
+        digits = len(mantissa) - mantissa.count(".")
         value = float(text)
         if digits > _DOUBLE_DIGITS or value in (float("inf"), float("-inf")):
             long_numbers += 1

@@ -15,7 +15,7 @@ from gatemini.errors import ResultNotKept
 from gatemini.output import table
 from gatemini.output.branches import Branch, Tree, read_tree
 from gatemini.output.compact import BYTES_PER_TOKEN, compact
-from gatemini.output.intent import RecordFilter, filter_json, filter_text
+from gatemini.output.intent import Wanted, filter_json, filter_text
 from gatemini.output.json_reduce import (
     CHUNK_BYTES,
     DETAILS,
@@ -27,6 +27,7 @@ from gatemini.output.json_reduce import (
     stand_in,
 )
 from gatemini.output.jsontext import Parsed, dump, encode, looks_like_json, parse, size
+from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import UNPARSED, Kind, ResultStore
 from gatemini.output.rows import RowIndex, bulk_path, index_survey
 from gatemini.output.survey import WHOLE_BYTES, NotSurveyed, Survey, survey
@@ -34,6 +35,8 @@ from gatemini.output.truncate import truncate
 
 MAX_CHARS = 200_000
 TABLE_THRESHOLD = 2048
+WHITE_SPACE = 4
+"""Indented JSON may be this many times as long as compact: what may fit `chunk_threshold` has to be written to know."""
 TABLE_REACH = 20
 """An object larger than this many tables is not searched for an array: writing keys once does not save that much."""
 CHUNK_THRESHOLD = 10_240
@@ -162,7 +165,9 @@ def reduce_output(
 
 def _read_json(draft: _Draft, data: bytes, value: Any, options: OutputOptions) -> None:
     """The document, parsed or surveyed; the draft stays plain text where it is not JSON."""
-    large = len(data) > WHOLE_BYTES and options.budget_tokens is None
+    large = (
+        len(data) > max(WHOLE_BYTES, options.chunk_threshold * WHITE_SPACE) and options.budget_tokens is None
+    )
     if large and _survey_json(draft, data, options):
         return
     parsed = Parsed(value) if isinstance(value, dict | list) else parse(data)
@@ -177,30 +182,28 @@ def _read_json(draft: _Draft, data: bytes, value: Any, options: OutputOptions) -
 
 
 def _survey_json(draft: _Draft, data: bytes, options: OutputOptions) -> bool:
-    """Reads a large document without holding it; filters its long arrays on the way."""
-    filtering = options.filters(len(data)) and not draft.lossy
-    if not options.auto_chunk_json and not filtering:
+    """Reads a large document without holding it, and filters it on the way; False where it has to be parsed."""
+    wanted = Wanted(options.intent or "") if options.filters(len(data)) and not draft.lossy else None
+    if not options.auto_chunk_json and wanted is None:
         return True  # no stage would look into it: to be cut as text
-    keep = RecordFilter(options.intent or "") if filtering else None
+    found: Survey | Tree
     try:
-        found = survey(data, keep.visit if keep else None)
+        try:
+            arrays = SurveyFilter(wanted) if wanted else None
+            found = survey(data, arrays.visit if arrays else None)
+            filtered = arrays.result(found) if arrays else None
+        except NotSurveyed:  # no long array explains it
+            members = TreeFilter(wanted, data) if wanted else None
+            found = read_tree(data, members.enter if members else None)
+            filtered = members.result() if members else None
     except NotSurveyed:
-        return not filtering and _read_tree(draft, data)
-    if keep is not None and (filtered := keep.result(found)) is not None:
+        return False
+    if filtered is not None:
         draft.write(filtered.text, lossy=True)
         _note_intent(draft, options, filtered.kept, filtered.total)
         _read_json(draft, encode(filtered.text), UNPARSED, options)
     elif options.auto_chunk_json:
         draft.survey = found
-    return True
-
-
-def _read_tree(draft: _Draft, data: bytes) -> bool:
-    """Reads a large document that no long array explains."""
-    try:
-        draft.survey = read_tree(data)
-    except NotSurveyed:
-        return False
     return True
 
 

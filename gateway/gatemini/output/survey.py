@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -23,8 +22,8 @@ WHOLE_BYTES = 256 << 10
 """Documents up to this size are parsed at once."""
 BATCH_BYTES = 96 << 10
 LEAST_BATCH = 16 << 10
-BATCH_SHARE = 10
-"""A batch is at most this part of the document: parsed, it takes up to twenty times its size."""
+BATCH_SHARE = 20
+"""A batch is at most this part of the document: parsed, it takes fifteen to forty times its size."""
 WINDOW_BYTES = 16 << 10
 """An array still open this far after the last one is where bulk lies."""
 LITERAL_BYTES = 1 << 20
