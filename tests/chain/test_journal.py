@@ -181,6 +181,22 @@ def cut_write(trace: Trace) -> None:
     trace.deliver([1])
 
 
+def left_behind_write(trace: Trace) -> None:
+    """By code that came to its end without waiting for it."""
+    trace.answer(issued(trace, 1, WRITE), Outcome(False, {}, fate=Fate.CUT))
+    trace.finished = True
+
+
+def left_behind_read(trace: Trace) -> None:
+    trace.answer(issued(trace, 1, READ), Outcome(False, {}, fate=Fate.CUT))
+    trace.finished = True
+
+
+def finished_with_a_failure(trace: Trace) -> None:
+    failed_write(trace)
+    trace.finished = True
+
+
 def caught_failure(trace: Trace) -> None:
     failed_write(trace)
     answered(trace, 2, READ)
@@ -214,6 +230,9 @@ def inner_done(trace: Trace) -> None:
         (waiting_write, True),
         (failed_write, False),
         (cut_write, False),
+        (left_behind_write, False),
+        (left_behind_read, True),
+        (finished_with_a_failure, True),
         (caught_failure, True),
         (cut_after_failure, True),
         (inner_write, False),

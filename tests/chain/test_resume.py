@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -442,6 +442,31 @@ async def test_a_write_in_a_script_without_an_answer_is_not_repeated(run: Run) -
     await refused(run, ident, code, 'gate.act({"tag":"go"}) was sent and never answered')
 
 
+async def test_a_write_the_code_left_behind_is_not_made_again(run: Run) -> None:
+    code = 'gate.act({ tag: "go" });\nreturn 1;'
+    text = await run(code, timeout=NO_TIME)
+    assert (
+        text == "1\n1 call was not awaited: gate.act: no answer in time; whether it took effect is not known"
+    )
+    STATE.open("go")
+    ident = next(iter(run.session.journals.kept))
+    await refused(run, ident, code, 'gate.act({"tag":"go"}) was sent and never answered')
+    assert STATE.calls == ["act"]
+
+
+async def test_what_composite_tools_have_done_is_counted_as_done(run: Run) -> None:
+    run.app.set_composite_tools({"pair": CompositeTool(code='await gate.write({ key: "a" });\nreturn 1;')})
+    code = 'await composite.pair({});\nawait gate.read({ tag: "go" });\nreturn 2;'
+    text = await run(code, timeout=NO_TIME)
+    assert "(1 call that finished is answered from its journal, not made again)" in text
+
+
+async def test_a_call_is_named_as_it_was_written_in_every_tier(run: Run) -> None:
+    code = '{"tool": "gate.act", "arguments": {"tag": "go"}}'
+    text = await run(code, timeout=NO_TIME)
+    assert 'cannot be resumed: gate.act({"tag":"go"}) was sent and never answered' in text
+
+
 async def test_an_idempotent_call_without_an_answer_is_repeated(run: Run) -> None:
     code = 'await gate.write({ key: "a" });\nreturn [(await gate.put({ tag: "go" })).tag];'
     ident = await run.cancelled(code, "go")
@@ -472,3 +497,31 @@ async def test_resuming_as_a_dry_run_tells_what_is_left_and_does_nothing(run: Ru
     assert STATE.written == [("a", 1)]
     assert await run.value(f"// @resume {ident}\n{TWO_WRITES}") == [1, 2]
     assert STATE.written == [("a", 1), ("b", "go")]
+
+
+# -- and a changed configuration ------------------------------------------------------------------------------
+
+
+async def test_a_reload_in_between_leaves_the_journal_as_it_was(run: Run) -> None:
+    ident = await run.cancelled(TWO_WRITES, "go")
+    loaded = run.app.loaded
+    sandbox = loaded.config.sandbox.model_copy(update={"memory_mb": loaded.config.sandbox.memory_mb * 2})
+    await run.app.reconfigure(replace(loaded, config=loaded.config.model_copy(update={"sandbox": sandbox})))
+    STATE.open("go")
+    assert await run.value(f"// @resume {ident}\n{TWO_WRITES}") == [1, 2]
+    assert STATE.calls == ["write", "read", "read", "write"]
+
+
+async def test_a_backend_gone_since_is_not_asked_and_what_it_did_stays_done(run: Run) -> None:
+    code = 'const a = await gate.write({ key: "a" });\nconst r = await gate.read({ tag: "go" });\nreturn [a.n, r];'
+    ident = await run.cancelled(code, "go")
+    loaded = run.app.loaded
+    await run.app.reconfigure(replace(loaded, config=loaded.config.model_copy(update={"backends": {}})))
+    try:
+        text = await run(f"// @resume {ident}\n{code}")
+        assert "gate" in text.splitlines()[0]
+        assert "1. gate.write: ok (from the journal)" in text
+    finally:
+        await run.app.reconfigure(loaded)
+        assert await run.app.settled(20)
+    assert STATE.calls == ["write", "read"]

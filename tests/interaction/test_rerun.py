@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,12 @@ await demo.write({{ key: seen.tag + "-after", value: before }});
 return ["done", before.key ?? "nothing"];"""
 
 
-@pytest.fixture(scope="module")
-async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
-    async with gateway(tmp_path_factory.mktemp("rerun"), DEMO) as connected:
+@pytest.fixture(scope="module", params=["thread", pytest.param("process", marks=pytest.mark.slow)])
+async def client(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Client]:
+    top = {"sandbox": {"isolation": request.param}}
+    async with gateway(tmp_path_factory.mktemp("rerun"), DEMO, top=top) as connected:
         yield connected
 
 
@@ -64,7 +68,12 @@ async def until_sleeping(client: Client, times: int) -> None:
 
 def processes(name: str) -> list[psutil.Process]:
     """Descendants of this test whose command line has that word."""
-    return [p for p in psutil.Process().children(recursive=True) if any(name in part for part in p.cmdline())]
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it may end while it is looked at
+            if any(name in part for part in process.cmdline()):
+                found.append(process)
+    return found
 
 
 async def test_after_a_timeout_the_finished_write_is_not_made_again(client: Client) -> None:
@@ -113,6 +122,30 @@ async def test_after_a_crash_of_the_backend_only_what_is_left_is_made_at_the_new
     assert await chain_value(client, f"// @resume {ident}\n{text}") == ["done", "crash-before"]
     after = await stats(client)  # of the new process, which has seen nothing before the crash
     assert (after["writes"], list(after["written"])) == (1, ["crash-after"])
+
+
+@pytest.mark.slow
+async def test_after_the_loss_of_its_sandbox_process_a_chain_goes_on_without_repeating_a_write(
+    tmp_path: Path,
+) -> None:
+    text = code("worker", 1500)
+    async with gateway(tmp_path, DEMO, top={"sandbox": {"isolation": "process"}}) as client:
+        answers: list[str] = []
+
+        async def run() -> None:
+            answers.append(everything(await run_chain(client, text)))
+
+        await stats(client)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await until_sleeping(client, 1)
+            for worker in processes("gatemini_sandbox"):
+                worker.kill()
+        assert answers[0].startswith("WorkerLost")
+        assert "HINT: this is no fault of the code" in answers[0]
+        ident = named_id(answers[0])
+        assert await chain_value(client, f"// @resume {ident}\n{text}") == ["done", "worker-before"]
+        assert (await stats(client))["writes"] == 2
 
 
 async def test_after_kill_9_of_the_gateway_the_id_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ _LIMITS: Final = {
     "limit.arguments": "pass less data in one call, or pass the `ref` of a stored result instead",
     "limit.result": "ask the tool for less (a filter, a page), or read the stored result with results.chunks(handle)",
     "limit.value": "return less (the fields and rows that are needed), or keep it with results.save(value) and return the handle",
+    "sandbox.worker_lost": "this is no fault of the code: send it again, with `@resume` where a line below names its id",
     "limit.depth": "flatten the value before returning or passing it",
 }
 

@@ -69,7 +69,7 @@ class Journal:
                 f"chain {self.id} cannot be resumed: {lost.call()} was sent and never answered; "
                 "find out whether it happened before you call it again"
             )
-        done = sum(entry.answered and entry.sent for entry in self.trace.entries.values())
+        done = self.trace.done
         calls = "1 call that finished is" if done == 1 else f"the {done} calls that finished are"
         kept = f"{calls} answered from its journal, not made again" if done else "nothing of it is done yet"
         return f"to go on where it stopped, send the same code with `// @resume {self.id}` as its first line ({kept})"

@@ -124,7 +124,7 @@ class Trace:
         text = _text(arguments)
         head = f"{kind}\0{backend}\0{tool}\0{raw}\0".encode("utf-8", "replace")
         digest = hashlib.blake2b(head + text, digest_size=16).digest()
-        name = f"{backend or kind}.{tool or 'readResource'}"
+        name = tool if kind == "tool" and not backend else f"{backend or kind}.{tool or 'readResource'}"
         if ident in self._before:
             self._before.discard(ident)
             known = self.entries[ident]
@@ -154,8 +154,8 @@ class Trace:
         if not entry.read_anew:
             self.meter.bytes += len(text)
             entry.text = None if self.meter.full else text
-        if entry.answered:
-            entry.inner = None
+        if entry.answered and entry.inner is not None:
+            entry.sent, entry.inner = entry.inner.done > 0, None
         return text
 
     def deliver(self, idents: Sequence[int], clock: int = 0) -> None:
@@ -270,8 +270,10 @@ class Trace:
     def _to_repeat(self) -> list[Entry]:
         """Calls without an answer, unless the code was told that it failed and has gone on."""
         unanswered = [e for e in self.entries.values() if not e.answered]
-        if self.finished:
-            return [e for e in unanswered if e.fate is Fate.OPEN]
+        if (
+            self.finished
+        ):  # a failure it was told of is told again; what it did not wait for may have happened
+            return [e for e in unanswered if e.fate is not Fate.FAILED]
         last, cut = self._reach()
         went_on = not cut and any(e.step == last for e in self.entries.values())
         told = {i for step in (self.steps if went_on else self.steps[: max(0, last - 1)]) for i in step}
@@ -288,6 +290,12 @@ class Trace:
                 yield entry
             else:
                 yield from entry.inner._deep(entry.inner._to_repeat())
+
+    @property
+    def done(self) -> int:
+        """Calls at backends that were answered, those of composite tools included."""
+        entries = self.entries.values()
+        return sum((e.answered and e.sent) + (0 if e.inner is None else e.inner.done) for e in entries)
 
     @property
     def broken(self) -> bool:
