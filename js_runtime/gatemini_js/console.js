@@ -4,7 +4,7 @@
 // Above: prelude.js. Below: values.js (and its rules).
 (function (values, protocol) {
   "use strict";
-  const { own, inspect } = values;
+  const { own, format } = values;
   const { apply } = own;
 
   const consoleBuffer = new own.ArrayBuffer(protocol.console.bytes + 16);
@@ -62,10 +62,7 @@
       return;
     }
     const most = protocol.console.line;
-    let text = "";
-    for (let i = 0; i < args.length && text.length <= most; i++) {
-      text += (i === 0 ? "" : " ") + inspect(args[i], most - text.length + 1);
-    }
+    let text = format(args, most);
     if (text.length > most) {
       text = own.slice(text, 0, most) + "…";
       consoleHead[3]++;

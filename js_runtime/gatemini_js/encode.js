@@ -7,6 +7,7 @@
   "use strict";
   const {
     own, list, backendNames, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet, thrownText,
+    outOfMemory,
   } = values;
   const NO_ITEMS = own.freeze(list());
   const MOST_DRAWN = 10000; // items taken from an iterator that is returned: it may never end
@@ -279,7 +280,7 @@
     try {
       openAny(state, frame, value, key);
     } catch (error) {
-      if (own.weakHas(limitCodes, error)) throw error;
+      if (own.weakHas(limitCodes, error) || outOfMemory(error)) throw error;
       remember(state, "throws", frame, key);
       asText(quote("[Throws: " + thrownText(error) + "]"));
     }
@@ -399,6 +400,7 @@
         try {
           value = frame.source[key];
         } catch (error) {
+          if (outOfMemory(error)) throw error;
           remember(state, "throws", frame, key);
           value = "[Throws: " + thrownText(error) + "]";
         }

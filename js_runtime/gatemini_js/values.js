@@ -34,6 +34,8 @@
     isSafeInteger: Number.isSafeInteger,
     Number,
     String,
+    parseInt,
+    parseFloat,
     stringify: JSON.stringify,
     parse: JSON.parse,
     Promise,
@@ -221,6 +223,12 @@
     }
   }
 
+  function outOfMemory(error) {
+    // The engine's own error: whatever read the value must not go on as if one field of it had failed.
+    return typeof error === "object" && error !== null && safeGet(error, "name") === "InternalError"
+      && safeGet(error, "message") === "out of memory";
+  }
+
   function thrownText(error) {
     if (typeof error === "object" && error !== null) {
       const message = safeGet(error, "message");
@@ -237,6 +245,45 @@
   function inspect(value, limit) {
     const state = { __proto__: null, left: limit, open: list() };
     return inspectAny(value, 0, state);
+  }
+
+  function format(args, limit) {
+    // One line of text for what was logged. A first text with %s, %d, %i, %f, %j, %o, %O, %c is filled in, as elsewhere.
+    let text = "", used = 0;
+    const first = args[0];
+    if (typeof first === "string" && args.length > 1 && own.indexOf(first, "%") >= 0) {
+      used = 1;
+      const size = first.length;
+      let from = 0;
+      for (let at = own.indexOf(first, "%"); at >= 0 && at < size - 1 && text.length <= limit; at = own.indexOf(first, "%", at)) {
+        const letter = first[at + 1];
+        const filled = letter === "%" ? "%" : used < args.length ? placed(letter, args[used], limit - text.length) : undefined;
+        if (filled !== undefined) {
+          text += own.slice(first, from, at) + filled;
+          if (letter !== "%") used++;
+          from = at + 2;
+        }
+        at += filled === undefined ? 1 : 2;
+      }
+      text += own.slice(first, from, size);
+    }
+    for (let i = used; i < args.length && text.length <= limit; i++) {
+      text += (i === 0 ? "" : " ") + inspect(args[i], limit - text.length + 1);
+    }
+    return text;
+  }
+
+  function placed(letter, value, room) {
+    // What stands for one placeholder; undefined for a letter that is none.
+    const plain = typeof value === "number" || typeof value === "bigint" || typeof value === "string";
+    switch (letter) {
+      case "s": case "j": case "o": case "O": return inspect(value, room + 1);
+      case "d": return typeof value === "bigint" ? inspect(value, room + 1) : plain ? own.String(own.Number(value)) : "NaN";
+      case "i": return typeof value === "bigint" ? inspect(value, room + 1) : plain ? own.String(own.parseInt(value)) : "NaN";
+      case "f": return plain ? own.String(own.parseFloat(value)) : "NaN";
+      case "c": return "";
+      default: return undefined;
+    }
   }
 
   function inspectAny(value, depth, state) {
@@ -263,6 +310,15 @@
     return text;
   }
 
+  function errorField(error, key, limit, depth, state) {
+    // Mostly text; whatever else it is, be it the error itself, is shown like a member.
+    const field = safeGet(error, key);
+    if (typeof field !== "string") return field === undefined ? "" : depth < INSPECT_DEPTH ? inspectAny(field, depth + 1, state) : "…";
+    const text = field.length > limit ? own.slice(field, 0, limit) + "…" : field;
+    state.left -= text.length;
+    return text;
+  }
+
   function inspectObject(value, depth, state) {
     for (let i = 0; i < depth; i++) if (state.open[i] === value) return "[Circular]";
     const kind = kindOf(value);
@@ -274,7 +330,9 @@
       }
       case "date": return own.isFiniteNumber(own.time(value)) ? own.iso(value) : "Invalid Date";
       case "error": {
-        const name = safeText(safeGet(value, "name"), 200), message = safeText(safeGet(value, "message"), 2000);
+        state.open[depth] = value;
+        const name = errorField(value, "name", 200, depth, state), message = errorField(value, "message", 2000, depth, state);
+        state.open[depth] = null;
         return message === "" ? name : name + ": " + message;
       }
       case "number": case "string": case "boolean": case "bigint": case "symbol": return "[" + kind + " object]";
@@ -333,6 +391,6 @@
 
   return own.freeze({
     __proto__: null, own, list, backendNames, calls, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet,
-    thrownText, inspect,
+    thrownText, outOfMemory, inspect, format,
   });
 })

@@ -304,6 +304,8 @@ def test_a_typed_array_is_kept_as_bytes_and_read_as_items() -> None:
     assert store.load(ref) == [1.5, None, -2.0]
     assert store.json_text(ref) == b"[1.5,null,-2.0]"
     assert base64.b64decode(store.base64(ref)) == floats
+    assert store.rows(ref, offset=1, limit=1)["rows"] == store.load(ref)[1:2]
+    assert store.rows(ref)["total_rows"] == len(store.load(ref))
     big = store.save_array("BigInt64Array", base64.b64encode(struct.pack("<q", -(2**60))).decode())
     assert store.load(big) == [str(-(2**60))]
     with pytest.raises(InvalidRequest):

@@ -55,16 +55,32 @@ def check(end: Done | Failed, kind: str, detail: str | None) -> None:
     assert end.error.message
 
 
-async def test_memory_returns_to_its_level_after_memory_hogs(small: Sandbox):
+@pytest.mark.parametrize("hog", ["memory_buffers", "memory_weak", "memory_shared", "bridge_iterator_endless"])
+async def test_memory_returns_to_its_level_after_memory_hogs(small: Sandbox, hog: str):
     run = Runner(small)
     process = psutil.Process()
-    hog = PROGRAMS["memory_buffers"]
     for _ in range(3):
-        await run(hog)
+        await run(PROGRAMS[hog])
     before = process.memory_info().rss
     for _ in range(10):
-        await run(hog, echo)
+        await run(PROGRAMS[hog], echo)
     assert process.memory_info().rss - before < 16 << 20
+
+
+async def test_a_worker_that_ran_memory_hogs_is_no_larger_afterwards(small_process: Sandbox):
+    run = Runner(small_process)
+    for _ in range(2):
+        await run(PROGRAMS["memory_buffers"])
+    before = sizes_of_workers(small_process)
+    for _ in range(5):
+        await run(PROGRAMS["memory_buffers"])
+    assert all(
+        size < before.get(pid, 1 << 40) + (16 << 20) for pid, size in sizes_of_workers(small_process).items()
+    )
+
+
+def sizes_of_workers(sandbox: Sandbox) -> dict[int, int]:
+    return {process.pid: psutil.Process(process.pid).memory_info().rss for process in sandbox._workers._idle}
 
 
 def test_the_bridge_uses_no_syntax_that_looks_up_methods():

@@ -196,17 +196,18 @@ class ResultStore:
         with self._lock:
             entry = self._get(handle)
             if entry.kind == "blob":
-                raise InvalidRequest(
-                    f"{handle} is {entry.mime} data without rows: use results.base64(handle)"
-                )
-            index = self._index(entry)
-            rows = index.read(lambda begin, end: self._bytes(entry, begin, end), start, limit)
+                items = self._items(entry)
+                rows, total = items[start : start + limit], len(items)
+            else:
+                index = self._index(entry)
+                rows = index.read(lambda begin, end: self._bytes(entry, begin, end), start, limit)
+                total = index.total
         after = start + len(rows)
         return {
             "handle": handle,
             "offset": start,
-            "total_rows": index.total,
-            "next_offset": after if after < index.total else None,
+            "total_rows": total,
+            "next_offset": after if after < total else None,
             "rows": rows,
         }
 

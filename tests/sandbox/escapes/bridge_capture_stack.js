@@ -1,0 +1,3 @@
+// Error.captureStackTrace
+// ends: value [{"a":1}]
+Error.captureStackTrace = () => { for (;;) {} }; return [await demo.echo({ a: 1 })];

@@ -1,0 +1,3 @@
+// a thenable that never answers
+// ends: error DeadlockError
+return { then() {} };

@@ -1,0 +1,3 @@
+// a returned thenable
+// ends: value {"a":1}
+return { then(ok) { ok(demo.echo({ a: 1 })); } };

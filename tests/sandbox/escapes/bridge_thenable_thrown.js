@@ -1,0 +1,3 @@
+// a thrown thenable
+// ends: error Error
+throw { then(ok) { ok(1); }, message: "thenable" };

@@ -1,0 +1,3 @@
+// WebAssembly
+// ends: value ["undefined","undefined"]
+return [typeof WebAssembly, typeof globalThis.WebAssembly];

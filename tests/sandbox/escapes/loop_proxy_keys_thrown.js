@@ -1,0 +1,4 @@
+// a thrown Proxy with a hundred thousand keys
+// ends: error TimeoutError limit.cpu
+const keys = Array.from({ length: 1e5 }, (_, i) => "k" + i);
+throw new Proxy({}, { ownKeys: () => keys, getOwnPropertyDescriptor: () => ({ value: 1, enumerable: true, configurable: true }), get: (t, k) => typeof k === "symbol" ? undefined : 1 });

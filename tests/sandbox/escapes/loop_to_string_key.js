@@ -1,0 +1,3 @@
+// a key that never ends
+// ends: error TimeoutError limit.cpu
+return await demo[{ toString() { for (;;) {} } }]({});
