@@ -11,7 +11,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
-from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, text_of
+from fixtures.backend_bench import ODD
+from fixtures.direct import chain_value, gateway, run_chain, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -26,8 +27,13 @@ SEVEN = [
 ]
 DEMO: dict[str, dict[str, Any]] = {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
 
-SLOW_TO_LIST = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
-"""A process has not listed its tools when a client's first call comes."""
+ADD = {"name": "add", "description": "Add two numbers.", "inputSchema": {"type": "object"}}
+SLOW_TO_LIST = {
+    "command": sys.executable,
+    "args": ["-I", "-S", str(ODD), json.dumps({"tools": [ADD], "delay": 0.1})],
+}
+"""Has not listed its tools when a client's first call comes, and lists long before anybody gives up, also where the
+machine has other work: it starts in milliseconds, where a server of the SDK takes a second of a whole core."""
 
 
 @pytest.fixture(scope="module", params=["legacy", "auto"])
@@ -55,7 +61,7 @@ async def test_the_first_call_may_name_a_tool_alone_though_nothing_is_listed_yet
     mode: Any, tmp_path: Path
 ) -> None:
     async with gateway(tmp_path, {"demo": {**SLOW_TO_LIST}}, mode=mode) as client:
-        assert await chain_value(client, '{"tool": "add", "arguments": {"a": 1, "b": 2}}') == {"sum": 3}
+        assert await chain_value(client, '{"tool": "add", "arguments": {"a": 1}}') == {"a": 1}
 
 
 async def _searched_in_a_chain(client: Client) -> Any:

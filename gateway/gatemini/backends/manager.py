@@ -407,6 +407,11 @@ class Manager:
             await anyio.sleep(self._health.memory_check_interval)
             await self.measure_memory()
 
+    async def measure_new(self) -> None:
+        """Measure now if a child never was: who looks right after the start would see nothing of it."""
+        if any(b.pid is not None and b.memory.rss is None for b in self._running()):
+            await self.measure_memory()
+
     async def measure_memory(self) -> None:
         """Measure all children in one pass, off the event loop; the results are in their status."""
         pids = {b.pid: b for b in self._running() if b.pid is not None}
@@ -441,6 +446,18 @@ def _answered_by(outcome: CallOutcome, name: str, error: BackendError) -> CallOu
     )
 
 
+def _not_added(failed: BackendError, backend: Backend) -> BackendError:
+    """Why a backend was not added, without "a call starts it again" or "try later": nothing of it stays."""
+    if isinstance(failed, BackendStarting):
+        waited = f"{backend.config.connect_timeout:g} s (connect_timeout)"
+        name, said = backend.config.name, stderr_text(backend.stderr_tail())
+        failed = BackendStopped(f"{name} did not list its tools in {waited}{said}")
+    known = backend.error
+    failed.hint = known.hint if known is not None and not isinstance(known, BackendCrashed) else None
+    failed.hint = failed.hint or "nothing of it was kept: mend what it needs, then add it again"
+    return failed
+
+
 def resident_sizes(roots: Sequence[int]) -> dict[int, int]:
     """Resident bytes of each process and its descendants, in one pass over the process table."""
     parents: dict[int, int] = {}
@@ -469,15 +486,3 @@ def _own_version() -> str:
 
 
 __all__ = ["BackendError", "BackendStatus", "Manager", "State", "resident_sizes"]
-
-
-def _not_added(failed: BackendError, backend: Backend) -> BackendError:
-    """Why a backend was not added, without "a call starts it again" or "try later": nothing of it stays."""
-    if isinstance(failed, BackendStarting):
-        waited = f"{backend.config.connect_timeout:g} s (connect_timeout)"
-        name, said = backend.config.name, stderr_text(backend.stderr_tail())
-        failed = BackendStopped(f"{name} did not list its tools in {waited}{said}")
-    known = backend.error
-    failed.hint = known.hint if known is not None and not isinstance(known, BackendCrashed) else None
-    failed.hint = failed.hint or "nothing of it was kept: mend what it needs, then add it again"
-    return failed

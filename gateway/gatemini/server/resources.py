@@ -29,7 +29,8 @@ MARKDOWN = "text/markdown"
 TYPESCRIPT = "text/typescript"
 SCHEME = "gatemini://"
 RESULT = "result"
-OWN_RECORDS = ("stats", "recent", "health")
+HEALTH = "health"
+OWN_RECORDS = ("stats", "recent", HEALTH)
 """Kinds that tell of the gateway itself; reading them is not counted, or looking would change what is looked at."""
 OF_TOOLS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
 """Kinds that tell of tools: worth a moment's wait while backends have not listed theirs."""
@@ -117,7 +118,7 @@ _STATIC: Mapping[str, tuple[str, str, str]] = {
         JSON_TYPE,
         "Bytes, tokens and calls, and what loading every schema would have cost",
     ),
-    "health": ("Health", JSON_TYPE, "Per backend: state, process, memory, repairs, last stderr lines"),
+    HEALTH: ("Health", JSON_TYPE, "Per backend: state, process, memory, repairs, last stderr lines"),
     "llms": ("Guide for models", MARKDOWN, "Names, one line each, naming rules and the four steps"),
     "llms-full": ("Guide with every schema", MARKDOWN, "The same with every TypeScript declaration"),
     "call_tool_chain": ("Writing chains", MARKDOWN, "How to write code for call_tool_chain"),
@@ -449,7 +450,7 @@ _READERS: Mapping[str, Callable[[View], str]] = {
     "tools": _tools,
     "recent": lambda view: _json({"recent": shown(view.numbers.recent(RECENT))}),
     "stats": lambda view: _json(view.numbers.stats()),
-    "health": _health,
+    HEALTH: _health,
     "llms": _llms,
     "llms-full": _llms_full,
     "call_tool_chain": lambda view: CALL_TOOL_CHAIN,

@@ -24,6 +24,7 @@ from gatemini.server.instructions import instructions
 from gatemini.server.parking import Parking
 from gatemini.server.prompts import PROMPTS, get_prompt
 from gatemini.server.resources import (
+    HEALTH,
     OF_TOOLS,
     OWN_RECORDS,
     RESULT,
@@ -112,6 +113,8 @@ class Surface:
         kind, _ = split_address(uri)
         if kind in OF_TOOLS:
             await self.listed()
+        if kind == HEALTH:
+            await self._manager.measure_new()
         view = self._view(self.session)
         if kind == RESULT:  # the first look at a large one reads all of it
             mime, text = await anyio.to_thread.run_sync(read_resource, view, uri)
