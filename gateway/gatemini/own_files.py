@@ -28,10 +28,14 @@ def read_own(path: Path, limit: int) -> bytes:
         return file.read(limit)
 
 
-def replace_own(path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = False) -> None:
+def replace_own(
+    path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = False, at_once: bool = False
+) -> None:
     """Write a temporary file beside `path` and rename it; a missing folder is made for its owner alone.
 
-    `lasting`: on the disk before it is renamed, which takes a while. Raises OSError and then leaves nothing.
+    `lasting`: on the disk before it is renamed, which takes a while. `at_once`: in microseconds, for callers on
+    the event loop; for as long there is no file, because ext4 writes a file out (4 ms) that is renamed over
+    another. Raises OSError and then leaves nothing.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes the file readable by this user only, from the beginning.
@@ -44,6 +48,8 @@ def replace_own(path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = F
                 os.fsync(file.fileno())
         if mode != 0o600:
             os.chmod(temporary, mode)
+        if at_once:
+            path.unlink(missing_ok=True)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,13 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.parametrize("lasting", [False, True])
-def test_the_file_and_a_folder_made_for_it_are_their_owners_alone(tmp_path: Path, lasting: bool) -> None:
+@pytest.mark.parametrize("how", [{}, {"lasting": True}, {"at_once": True}])
+def test_the_file_and_a_folder_made_for_it_are_their_owners_alone(
+    tmp_path: Path, how: dict[str, bool]
+) -> None:
     path = tmp_path / "folder" / "file"
-    replace_own(path, b"one", lasting=lasting)
-    replace_own(path, b"two", lasting=lasting)
+    replace_own(path, b"one", **how)
+    replace_own(path, b"two", **how)
     assert path.read_bytes() == b"two"
     assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     assert list(path.parent.iterdir()) == [path]
@@ -35,6 +39,17 @@ def test_a_link_is_replaced_and_what_it_led_to_stays(tmp_path: Path) -> None:
     replace_own(tmp_path / "file", b"ours")
     assert (tmp_path / "other").read_bytes() == b"theirs"
     assert (tmp_path / "file").read_bytes() == b"ours"
+
+
+def test_on_a_full_disk_the_old_file_stays_also_where_the_new_one_would_come_at_once(
+    tmp_path: Path, full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
+    path = tmp_path / "file"
+    replace_own(path, b"one")
+    with full_disk(), pytest.raises(OSError, match="too large"):
+        replace_own(path, b"two", at_once=True)
+    assert path.read_bytes() == b"one"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_where_the_name_is_taken_by_a_folder_nothing_is_left(tmp_path: Path) -> None:
