@@ -207,6 +207,27 @@ def test_a_smaller_budget_shows_less_but_still_json(store: ResultStore) -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (lambda n: people(n), "array of {n} items"),
+        (lambda n: {"items": people(n), "total": n}, "object of 2 keys"),
+        (lambda n: {f"person {k}": {"name": "x" * 60} for k in range(n)}, "object of {n} keys"),
+        (lambda n: [["x" * 30, [k] * 9] for k in range(n)], "array of {n} items"),
+    ],
+)
+def test_a_budget_of_a_dozen_words_tells_what_the_document_is(
+    store: ResultStore, value: Any, what: str, large: bool
+) -> None:
+    count = 20_000 if large else 500
+    answer = reduced(value(count), store, max_chars=100)
+    assert json.loads(answer.text)["$reduced"].startswith(what.format(n=count))
+    assert len(answer.text) + sum(len(line) + 1 for line in answer.notes) <= 100
+    assert answer.handle is not None
+    assert store.load(answer.handle) == value(count)
+
+
 def test_a_token_budget_cuts_fields_before_rows_and_says_what(store: ResultStore) -> None:
     rows = [{"id": n, "name": f"n{n}", "body": "b" * 300, "extra": "e" * 30} for n in range(100)]
     made = json.loads(reduced({"rows": rows, "page": 1}, store, budget_tokens=2000).text)

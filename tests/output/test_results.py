@@ -251,6 +251,8 @@ def test_a_row_longer_than_a_page_is_clipped_visibly() -> None:
     store = ResultStore()
     page = json.loads(store.read(store.save(["z" * 100_000, "short"]))[1])
     assert page["rows"][0]["chars"] == 100_002
+    assert page["rows"][0]["$clipped"] == '"' + "z" * 19_998 + "…"
+    assert page["rows"][0]["whole"].startswith(f"results.rows('{page['handle']}', {{offset: 0, limit: 1}})")
     assert len(page["rows"]) == 1
     assert page["next_offset"] == 1
 

@@ -79,6 +79,12 @@ async def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
             for size in range(200, 240, 9):
                 answer = await surface.call_tool("call_tool_chain", {"code": code, "max_output_size": size})
                 assert secret[:9] not in json.dumps(answer), code
+        for pad in range(0, len(secret), 7):
+            code = f'{made} return [["{"x" * pad}" + s.repeat(2000)], "y".repeat(9000)];'
+            await surface.call_tool("call_tool_chain", {"code": code, "max_output_size": 1000})
+            page = (await surface.read_resource(f"gatemini://result/{session.results.handles()[0]}/0"))[1]
+            assert json.loads(page)["rows"][0]["chars"] > 20_000
+            assert secret[:9] not in page
         kept = [session.results.text(handle) for handle in session.results.handles()]
         assert any(secret in text for text in kept), "what is kept for code is whole"
 

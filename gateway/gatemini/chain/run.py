@@ -7,6 +7,7 @@ Above: server/tools.py. Below: fences.py, parse.py, direct.py (tiers 1 and 2), s
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -57,6 +58,8 @@ class ChainRequest:
     journals: SessionJournals
     error_chars: int = 10_000
     client: ChainClient = NO_CLIENT
+    notes: Sequence[str] = ()
+    """What the answer has to say of how the request was read."""
 
 
 @dataclass(slots=True)
@@ -114,7 +117,7 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
             why = "met an error of the gateway" if isinstance(exc, Exception) else "was cancelled"
             request.journals.end(chain.journal, interrupted=why, told=False)
         raise
-    value.notes += _rerun_notes(request, chain, "")
+    value.notes += [*_rerun_notes(request, chain, ""), *request.notes]
     content, reduced = await compose(value, request.output, request.results, services.redact)
     processed = max(reduced.bytes_in, sum(record.bytes for record in chain.invoker.records))
     return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, processed)
@@ -217,6 +220,7 @@ def _failed(
     *,
     refused: bool = False,
 ) -> ChainAnswer:
+    failure.notes += request.notes
     records = chain.invoker.records if chain is not None else []
     trace = chain.invoker.trace if chain is not None else None
     if chain is not None:

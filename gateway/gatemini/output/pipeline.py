@@ -22,6 +22,7 @@ from gatemini.output.json_reduce import (
     MAX_CHUNKS,
     collapse,
     collapsed_paths,
+    kilobytes,
     outline,
     path_text,
     stand_in,
@@ -30,7 +31,7 @@ from gatemini.output.jsontext import Parsed, dump, encode, looks_like_json, pars
 from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import UNPARSED, Kind, ResultStore
 from gatemini.output.rows import RowIndex, bulk_path, index_survey
-from gatemini.output.survey import WHOLE_BYTES, NotSurveyed, Survey, survey
+from gatemini.output.survey import WHOLE_BYTES, Bulk, NotSurveyed, Survey, survey
 from gatemini.output.truncate import truncate
 
 MAX_CHARS = 200_000
@@ -48,6 +49,8 @@ INTENT_SHOWN = 80
 OUTLINED = "Large branches are listed by key path with their size."
 NAMED_ARRAYS = 5
 """Collapsed arrays named in the note; the JSON itself tells of all."""
+BRIEF_BELOW = 300
+"""A smaller budget has room for a dozen words of a cut text: there it is better said what the document is."""
 DISCLOSURE_CHARS = 400
 """Kept free beside the rows in token-budget mode: counts and dropped fields."""
 _HANDLE = "res_00000000"
@@ -307,6 +310,27 @@ def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
             draft.write(text, lossy=True)
             draft.notes.append(line)
             return
+    if options.limit < BRIEF_BELOW and len(draft.text) + draft.spoken > options.limit:
+        brief = _brief(draft)
+        draft.write(brief, lossy=True)
+        if len(brief) + draft.spoken > options.limit:
+            draft.notes.clear()
+
+
+def _brief(draft: _Draft) -> str:
+    """The document in one line: how many items or keys, and how large."""
+    found = draft.survey
+    value = found.root if isinstance(found, Tree) else found.skeleton if found is not None else draft.value
+    if isinstance(value, Bulk):
+        count, array = value.summary.total, True
+    elif isinstance(value, Branch):
+        count, array = value.count, value.array
+    else:
+        count, array = len(value), isinstance(value, list)
+    if isinstance(found, Survey) and array:
+        count = found.bulks[0].summary.total
+    what = f"array of {count} items" if array else f"object of {count} keys"
+    return dump({"$reduced": f"{what}, {kilobytes(draft.bytes)}"})
 
 
 def _candidates(draft: _Draft, target: int) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 One store per session. A result is kept as the bytes of its text, exactly; rows are read out of it on
 demand. Reads and writes are synchronous and safe from several threads, since large outputs are reduced in
 one. Above: `pipeline.py`, the chain's `results.*`, `gatemini://result/…`. Below: `jsontext.py`,
-`digest.py`, `rows.py`, `arrays.py`, `spill.py`.
+`digest.py`, `rows.py`, `arrays.py`, `spill.py`, `truncate.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gatemini.output import arrays
 from gatemini.output.jsontext import decode, dump, encode, parse
 from gatemini.output.rows import RowIndex, index_rows
 from gatemini.output.spill import SpillFolder
+from gatemini.output.truncate import beginning
 from gatemini.types.wording import shorten
 
 MEMORY_BYTES = 256 << 20
@@ -146,7 +147,7 @@ class ResultStore:
             self._sweep()
             handle = self._fresh_handle()
             now = self._clock()
-            short = label[:LABEL_CHARS] if label else None
+            short = shorten(label, LABEL_CHARS) if label else None
             entry = _Entry(handle, kind, mime, short, now, now, len(data), data, None, index)
             if len(data) > self._memory_cap and not self._spill(entry, data):
                 raise ResultNotKept(_NO_ROOM.format(bytes=len(data)))
@@ -296,7 +297,8 @@ class ResultStore:
             text = dump(row)
             if len(text) > room:
                 if not rows:
-                    rows.append({"$clipped": text[:room], "chars": len(text)})
+                    whole = f"results.rows('{handle}', {{offset: {page['offset']}, limit: 1}}) in a chain"
+                    rows.append({"$clipped": beginning(text, room), "chars": len(text), "whole": whole})
                 break
             rows.append(row)
             room -= len(text) + 1

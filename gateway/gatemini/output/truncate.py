@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+MARK = "…"
+"""What a cut without room for more ends in: nobody takes it for the end, and a piece of a secret is found beside it."""
 HEAD_SHARE = 0.6
 """Of the room: how a thing starts says more than how it ends, but the end holds totals and errors."""
 _LINE_SHARE = 0.5
@@ -28,20 +30,25 @@ class Truncated:
 
 
 def truncate(text: str, max_chars: int) -> Truncated:
-    """`text` in at most `max_chars` characters. The marker goes where it fits, else only the head stays."""
+    """`text` in at most `max_chars` characters. The marker goes where it fits, else the head and `MARK`."""
     if len(text) <= max_chars:
         return Truncated(text, text, "")
     # The marker's own length depends on the counts in it: reserve the longest it can be.
     reserve = len(_marker(text, "", "", lines=True)) + len("characters") + 2 * len(f"{len(text)}")
     room = max_chars - reserve
     if room < 2:
-        head = text[: _safe_cut(text, max(max_chars, 0))]
-        return Truncated(head, head, "")
+        head = text[: _safe_cut(text, max(max_chars - len(MARK), 0))]
+        return Truncated(f"{head}{MARK}"[: max(max_chars, 0)], head, "")
     head, head_at_line = _head(text, int(room * HEAD_SHARE))
     tail, tail_at_line = _tail(text, room - int(room * HEAD_SHARE))
     marker = _marker(text, head, tail, lines=head_at_line and tail_at_line)
     first = "" if not head or head.endswith("\n") else "\n"
     return Truncated(f"{head}{first}{marker}\n{tail}", head, tail)
+
+
+def beginning(text: str, max_chars: int) -> str:
+    """The first `max_chars` characters with the mark of a cut in them, or all of a shorter text."""
+    return text if len(text) <= max_chars else text[: _safe_cut(text, max_chars - len(MARK))] + MARK
 
 
 def _marker(text: str, head: str, tail: str, *, lines: bool) -> str:

@@ -18,6 +18,8 @@ INVENTORY_CHARS = 700
 """Characters of the backend list in `search_tools`; what does not fit is counted."""
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_OUTPUT_CHARS = 200_000
+MIN_OUTPUT_CHARS = 100
+"""Below this not even the mark of a cut has room."""
 DEFAULT_LIMIT, MAX_LIMIT = 10, 50
 DEFAULT_PAGE, MAX_PAGE = 50, 500
 
@@ -97,7 +99,7 @@ def tool_definitions(inventory: Sequence[tuple[str, int]] = ()) -> list[Json]:
             {
                 "code": text,
                 "timeout": _integer(DEFAULT_TIMEOUT_MS, 1, 600_000, "ms"),
-                "max_output_size": _integer(DEFAULT_OUTPUT_CHARS, 1, None, "characters"),
+                "max_output_size": _integer(DEFAULT_OUTPUT_CHARS, MIN_OUTPUT_CHARS, None, "characters"),
                 "intent": {
                     "type": "string",
                     "description": "What you look for; a large result keeps only that",

@@ -36,7 +36,7 @@ return details.map((d) => ({{n: d.number, title: d.title, comments: d.comments}}
 - Statements with `return`, or a last expression as the value, or `export default async function main() {{…}}`.
 - One call: `await exa.web_search_exa({{query: "mcp"}})`, or `{{"tool": "exa.web_search_exa", "arguments": {{"query": "mcp"}}}}`; \
 an array of such objects runs them at once.
-- `timeout` (milliseconds, 30000), `max_output_size` (characters), `intent` (what you look for in a large result).
+- `timeout` (milliseconds, 30000), `max_output_size` (characters, from 100), `intent` (what you look for in a large result).
 
 ## Names
 {NAMES}

@@ -133,7 +133,7 @@ class MetaTools:
         return {**found, "note": f"{found['note']}; {note}" if found.get("note") else note} if note else found
 
     def _chain_request(self, arguments: Any, session: Session, client: ChainClient) -> ChainRequest:
-        asked, _ = read_arguments(CALL_TOOL_CHAIN, arguments)
+        asked, notes = read_arguments(CALL_TOOL_CHAIN, arguments)
         budget = budget_for(session.client)
         # The schema's defaults stand for "not given": then the configuration decides.
         timeout = self.config.timeout * 1000 if asked["timeout"] == DEFAULT_TIMEOUT_MS else asked["timeout"]
@@ -152,6 +152,7 @@ class MetaTools:
             session.journals,
             budget.error_chars,
             replace(client, caller=replace(client.caller, session=session.id)),
+            notes,
         )
 
 
