@@ -9,6 +9,7 @@ reassigns an exported `const` from outside: exported names of a namespace stay l
 from __future__ import annotations
 
 import json
+from functools import cached_property
 
 from tree_sitter import Node
 
@@ -70,6 +71,8 @@ class Emitter:
         self._properties: dict[int, tuple[Node, list[str]]] = {}
         self._seen_parameters: set[int] = set()
         self._declared_here: set[tuple[int, str]] = set()
+        # Start of a block -> where each class and function in it is first declared.
+        self._merging: dict[int, dict[str, int]] = {}
 
     # --- enums
 
@@ -264,10 +267,14 @@ class Emitter:
             self._patch.blank(statement.start_byte, statement.end_byte, b";")
             return
         exported = self._owner(statement) is not None and statement.type == "export_statement"
-        if not exported and text(name_node) not in value_names(self._parsed.root):
+        if not exported and text(name_node) not in self._value_names:
             self._patch.blank(statement.start_byte, statement.end_byte, b";")
             return
         self._patch.replace(node.start_byte, node.start_byte + len(b"import"), b"const")
+
+    @cached_property
+    def _value_names(self) -> set[str]:
+        return value_names(self._parsed.root)
 
     # --- parameter properties
 
@@ -335,12 +342,11 @@ class Emitter:
         if key in self._declared_here:
             return ""
         self._declared_here.add(key)
-        for sibling in block.named_children:
-            if sibling.start_byte >= statement.start_byte:
-                break
-            inner = _unwrapped(sibling)
-            if inner.type in (*_CLASSES, *FUNCTION_DECLARATIONS) and name in _declared(inner):
-                return ""
+        merging = self._merging.get(block.start_byte)
+        if merging is None:
+            merging = self._merging[block.start_byte] = _first_places(block)
+        if merging.get(name, statement.start_byte) < statement.start_byte:
+            return ""
         return f"var {name};" if block.type == "program" else f"let {name};"
 
     def _close(self, body: Node, code: str) -> None:
@@ -372,6 +378,17 @@ def _declared(statement: Node) -> list[str]:
     if inner.type == "import_alias":
         return [text(inner.named_children[0])]
     return []
+
+
+def _first_places(block: Node) -> dict[str, int]:
+    """Where each class and function of a block is first declared: enums and namespaces behind it merge with it."""
+    places: dict[str, int] = {}
+    for sibling in block.named_children:
+        inner = _unwrapped(sibling)
+        if inner.type in (*_CLASSES, *FUNCTION_DECLARATIONS):
+            for name in _declared(inner):
+                places.setdefault(name, sibling.start_byte)
+    return places
 
 
 def _instantiated(node: Node) -> bool:

@@ -14,6 +14,7 @@ import tree_sitter_typescript
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.openings import check_openings
 from gatemini_sandbox.patience import check, over, parse_until
 
 LANGUAGE = Language(tree_sitter_typescript.language_typescript())
@@ -226,6 +227,7 @@ def continues(data: bytes, end: int) -> bool:
 
 def parse_tree(data: bytes) -> Tree:
     """The tree; raises ReadingTooLong when the caller's patience is over first."""
+    check_openings(data)
     # A parser is not safe to share between threads and costs a microsecond.
     if len(data) <= AT_ONCE:
         return Parser(LANGUAGE).parse(data)

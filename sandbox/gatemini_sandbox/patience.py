@@ -18,6 +18,9 @@ from gatemini_sandbox.errors import ReadingTooLong
 PIECE = 64 * 1024
 """Bytes of code that a parser is given at a time."""
 
+NODE_PIECE = 256
+"""Bytes of code that are copied at a time when the text of a node is asked for."""
+
 _until: ContextVar[float] = ContextVar("until", default=float("inf"))
 
 
@@ -45,12 +48,16 @@ def parse_until(parser: Parser, data: bytes, stop: Callable[[], bool]) -> Tree |
         stopped = stopped or stop()
         return stopped
 
+    size = PIECE
+
     def piece(offset: int, _place: object) -> bytes:
-        return data[offset : offset + PIECE]
+        return data[offset : offset + size]
 
     # Only what is read in pieces can be stopped, and lets go of the interpreter in between.
     try:
-        return parser.parse(piece, progress_callback=asked)
+        tree = parser.parse(piece, progress_callback=asked)
+        size = NODE_PIECE
+        return tree
     except ValueError:
         if not stopped:
             raise

@@ -1,0 +1,54 @@
+"""Code that must not be given to the parser at all: it would hold the interpreter, and take memory, past every limit.
+
+After `<` the grammar follows two readings, a comparison and type arguments. Where thousands of them stay open side by
+side, its way out of the second reading takes time and memory that grow with their square, in one step that nobody can
+interrupt: 250 KB took minutes and more than 20 GB. Above: parse.py. Below: errors.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gatemini_sandbox.errors import ReadingTooLong
+
+MOST_OPEN = 1000
+"""Signs `<` that may be open together: 40 ms at most. A person's code has a handful."""
+
+# `<` alone, `>` alone or in rows; not of `<=`, `<<`, `=>` and `>=`.
+_SIGN = re.compile(rb"(?<!<)<(?![<=])|(?<!=)>+(?!=)|[()\[\]{};]")
+_PARTNERS = {b")": b"(", b"]": b"[", b"}": b"{"}
+
+
+def check_openings(data: bytes) -> None:
+    """Raises ReadingTooLong for code with more than MOST_OPEN open `<`.
+
+    What stands in strings and comments counts as well: telling them apart needs the parser.
+    """
+    if data.count(b"<") <= MOST_OPEN:
+        return
+    brackets: list[bytes] = []
+    counts = [0]
+    total = 0
+    for match in _SIGN.finditer(data):
+        sign = match[0]
+        if sign == b"<":
+            counts[-1] += 1
+            total += 1
+            if total > MOST_OPEN:
+                raise ReadingTooLong(f"the code has more than {MOST_OPEN:,} `<` open in one expression")
+        elif sign[0] == 0x3E:
+            closed = min(len(sign), counts[-1])
+            counts[-1] -= closed
+            total -= closed
+        elif sign == b";":
+            total -= counts[-1]
+            counts[-1] = 0
+        elif sign in b"([{":
+            brackets.append(sign)
+            counts.append(0)
+        elif brackets and brackets[-1] == _PARTNERS[sign]:
+            brackets.pop()
+            total -= counts.pop()
+
+
+__all__ = ["MOST_OPEN", "check_openings"]
