@@ -278,7 +278,9 @@
     else entry.reject(value);
   }
 
-  function deliver(replies) {
+  async function deliver(replies) {
+    // Settling may run user code (a getter for `then`), and that runs in jobs only: they can be interrupted and go on.
+    await undefined;
     for (let i = 0; i < replies.length; i++) {
       const reply = replies[i];
       const id = reply[0], entry = own.mapGet(pending, id);
@@ -391,6 +393,7 @@
   }
 
   async function run(main) {
+    await undefined; // as in `deliver`
     try {
       let value = await apply(main, undefined, []);
       if (typeof value === "function") {

@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -48,6 +49,8 @@ GC_BYTES = 2 * MIB
 """Allocation after which the guest first looks for cycles; QuickJS' own 256 KiB costs a short chain several looks."""
 COMPARE = 4096
 """Grain of the memory image: pieces of this size that a fresh instance already has are left out."""
+SHELF = 2
+"""Guests kept ready: one for the next chain, one for a chain that comes before that one's place is filled."""
 MOST_REJECTIONS = 20
 TELLING_SECONDS = 0.5
 """What a guest whose time is over gets to say how far it came."""
@@ -77,6 +80,10 @@ JOB_THREW = 0xFFFFFFFE
 CONSOLE_HEAD = 16
 FULL = 0.9
 """Part of its memory from which a guest that ended strangely is taken to have run out of it."""
+
+
+class Longer(Exception):
+    """A step on the caller's thread is not over: `Guest.go_on` takes it from where it was left, on any thread."""
 
 
 class Threw(Exception):
@@ -177,7 +184,7 @@ class Api:
 
 
 class Shelf:
-    """One machine with the booted memory already in it, for the next chain: nothing of a chain is in an image.
+    """Machines with the booted memory already in them, for the next chains: nothing of a chain is in an image.
 
     Thread-safe; blocking."""
 
@@ -189,19 +196,26 @@ class Shelf:
         self._filling = threading.Lock()
         self._closed = False
 
+    @property
+    def ready(self) -> bool:
+        """Whether the next `take` has nothing to make."""
+        return bool(self._ready)
+
     def take(self) -> Machine:
-        """A machine for a chain, which brings its own budget and clock; made now if none is ready."""
-        try:
+        """A machine for a chain, which brings its own budget and clock; made now if none is ready or nearly so."""
+        with suppress(IndexError):
             return self._ready.pop()
-        except IndexError:
-            return self._make()
+        with self._filling, suppress(IndexError):  # what is being made now is there sooner than another one
+            return self._ready.pop()
+        return self._make()
 
     def restock(self) -> None:
-        """Make one ready, unless one is."""
-        if self._closed or self._ready or not self._filling.acquire(blocking=False):
+        """Make the shelf full."""
+        if self._closed or len(self._ready) >= SHELF or not self._filling.acquire(blocking=False):
             return
         try:
-            self._ready.append(self._make())
+            while len(self._ready) < SHELF:
+                self._ready.append(self._make())
         except (Trapped, wasmtime.WasmtimeError):
             logger.debug("no machine could be made ahead; the next chain tries again", exc_info=True)
         finally:
@@ -339,6 +353,8 @@ class Guest:
         self._limits = limits
         self._clock = clock
         self._machine: Machine | None = None
+        self._here = False
+        self._rest: Callable[[], Raw] | None = None
         self.budget = Budget(limits.cpu_seconds, time.monotonic() + limits.wall_seconds, ledger)
 
     def stop(self) -> None:
@@ -362,6 +378,41 @@ class Guest:
         """Goes on with a batch of replies; empty when only time has passed."""
         return self._step(lambda: self._resume(replies))
 
+    def begin_here(self, start: bytes, source: bytes) -> Raw | None:
+        """As `begin`, on a thread that others wait for: None at the first tick, and `go_on` is to follow."""
+        return self._tried_here(lambda: self._begin(start, source))
+
+    def resume_here(self, replies: bytes) -> Raw | None:
+        """As `resume`; see `begin_here`."""
+        return self._tried_here(lambda: self._resume(replies))
+
+    def go_on(self) -> Raw:
+        """The rest of a step that was left."""
+        rest, self._rest = self._rest, None
+        if rest is None:
+            raise GuestFault("no step of this guest was left")
+        return self._step(rest)
+
+    @property
+    def left(self) -> bool:
+        """Whether a step was left, so that `go_on` must follow."""
+        return self._rest is not None
+
+    def _tried_here(self, work: Callable[[], Raw]) -> Raw | None:
+        self._here = True
+        try:
+            return self._step(work)
+        except Longer:
+            return None
+        finally:
+            self._here = False
+
+    def _leave_if_here(self, rest: Callable[[], Raw]) -> None:
+        """Before what cannot be left once it is begun: on the caller's thread, leave that to another."""
+        if self._here:
+            self._rest = rest
+            raise Longer
+
     def outcome(self) -> Raw:
         """The end of a chain whose code is settled, without waiting for its open calls."""
         # Asked for when the wall time is over: telling what there is must not fail for that.
@@ -373,7 +424,7 @@ class Guest:
         try:
             if self._machine is None:
                 self._restore()
-            raw = self._api.machine.run(work)
+            raw = self._api.machine.run(work, here=self._here)
         except Trapped as exc:
             raw = Raw(end="trapped", reason=exc.reason, detail=exc.text)
         except (Threw, GuestFault) as exc:
@@ -408,27 +459,43 @@ class Guest:
         except Threw as exc:
             return self._ended(Raw(end="failed", text=api.text(api.call(functions["describe"], exc.value))))
         api.call(functions["run"], main)
-        return self._pump()
+        return self._pump(Raw())
 
     def _resume(self, replies: bytes) -> Raw:
         if replies:
             self._api.call(self._image.functions["deliver"], self._api.parse(replies))
-        return self._pump()
+        return self._pump(Raw())
 
-    def _pump(self) -> Raw:
-        """Runs jobs and due timers until nothing is left to do now."""
+    def _pump(self, raw: Raw) -> Raw:
+        """Runs jobs and due timers until nothing is left to do now. Only jobs run the chain's own code."""
+        return self._pumped(raw, self._jobs(raw))
+
+    def _jobs(self, raw: Raw) -> int:
+        machine, context = self._api.machine, self._api.context
+        if not self._here:
+            return machine.call32("js_std_loop_once", context)
+        done = machine.begin32("js_std_loop_once", context)
+        if done is None:
+            self._leave_if_here(lambda: self._pumped(raw, machine.finish32()))
+        return done or 0
+
+    def _pumped(self, raw: Raw, jobs: int) -> Raw:
         machine, api, functions = self._api.machine, self._api, self._image.functions
-        raw = Raw()
         while True:
-            while machine.call32("js_std_loop_once", api.context) == JOB_THREW:
+            if jobs == JOB_THREW:
+                self._leave_if_here(lambda: self._pumped(raw, JOB_THREW))
                 reason = machine.call("JS_GetException", api.context)
                 api.call(functions["rejected"], UNDEFINED, reason)
+                jobs = self._jobs(raw)
+                continue
             outbox = api.text(api.call(functions["collect"]))
             raw.outboxes.append(outbox)
             state, opened, wake = outbox_head(outbox)
             if state in (DONE, FAILED) or wake != 0:
                 break
+            self._leave_if_here(lambda: self._fired(raw))
             api.call(functions["fire"])
+            jobs = self._jobs(raw)
         if state == FAILED:
             raw.end = "failed"
         elif state == DONE:
@@ -437,12 +504,18 @@ class Guest:
             raw.end = "deadlock"
         return raw if raw.end is None else self._ended(raw)
 
+    def _fired(self, raw: Raw) -> Raw:
+        self._api.call(self._image.functions["fire"])
+        return self._pump(raw)
+
     def _ended(self, raw: Raw) -> Raw:
         """Adds what the guest says at its end: value or error, notes, ids."""
         api, functions = self._api, self._image.functions
         if not raw.text and raw.end in ("done", "failed"):
             raw.text = api.text(api.call(functions["outcome"]))
         entry = int.from_bytes(api.machine.read(self._image.rejections + 4, 4), "little")
+        if entry != self._image.rejections:
+            self._leave_if_here(lambda: self._ended(raw))  # what was thrown may have getters
         for _ in range(MOST_REJECTIONS):
             if entry == self._image.rejections:
                 break

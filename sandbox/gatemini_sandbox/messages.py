@@ -169,6 +169,11 @@ class Raw:
     memory: int = 0
     """Bytes of the guest's memory after the step; told by workers only."""
 
+    @property
+    def size(self) -> int:
+        """Bytes to be read."""
+        return sum(map(len, self.outboxes)) + len(self.text) + len(self.summary) + len(self.console)
+
 
 # --- host to guest ---------------------------------------------------------------------------------------------
 

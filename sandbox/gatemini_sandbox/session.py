@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import anyio
+import anyio.lowlevel
 
 from gatemini_sandbox.engine import Engine, Ledger
 from gatemini_sandbox.errors import SessionClosed, WorkerLost
 from gatemini_sandbox.guest import Guest, Image, Shelf, boot
+from gatemini_sandbox.here import HERE, READ_BYTES, SHORT_SECONDS, SMALL_BYTES, TURN_SECONDS, LoopShare
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Calls, Raw, Reply, Start, Step, encode_start
 from gatemini_sandbox.steps import Reader, Runnable
@@ -69,7 +71,7 @@ class Stepper(Protocol):
 
 
 class GuestSession:
-    """A guest stepped on the sandbox's worker threads."""
+    """A guest stepped on the event loop while its steps are short, else on the sandbox's worker threads."""
 
     def __init__(self, sandbox: Sandbox, program: Runnable, start: Start, limits: Limits) -> None:
         self._sandbox = sandbox
@@ -82,20 +84,25 @@ class GuestSession:
         self._started = False
         self._queued_seconds = 0.0
         self._asked: float | None = None  # since when a step waits to be run
+        self._short = True  # its last step was: the next may be tried on the loop
+        self._used_before = 0.0
+        self._held = 0.0  # seconds its steps held the loop without a turn for others
         self.readings: Sequence[int] = ()
 
     async def start(self) -> Step:
         if self._started or self._closed:
             raise SessionClosed("this session has been started already, or is closed")
         self._started = True
-        return await self._step(self._begin)
+        return await self._step(self._begin, self._begin_here)
 
     async def resume(self, replies: Sequence[Reply]) -> Step:
         guest = self._live()
-        return await self._step(lambda: guest.resume(self._reader.replies(replies)))
+        return await self._step(
+            lambda: guest.resume(self._reader.replies(replies)), lambda: self._resume_here(replies)
+        )
 
     async def outcome(self) -> Step:
-        return await self._step(self._live().outcome)
+        return await self._step(self._live().outcome, lambda: None)
 
     def close(self) -> None:
         self._closed = True
@@ -124,12 +131,51 @@ class GuestSession:
             guest.stop()  # cancelled while the guest was being made: `_stop` did not see it
         return guest.begin(encode_start(self._start, self._limits), source)
 
-    async def _step(self, work: Callable[[], Raw | Step]) -> Step:
+    def _begin_here(self) -> Raw | None:
+        source = self._program.js.encode("utf-8", "replace")
+        if len(source) > SMALL_BYTES or self._reader.too_long(source) or not self._sandbox.ready:
+            return None
+        start = encode_start(self._start, self._limits)
+        if len(start) > SMALL_BYTES:
+            return None
+        self._guest = guest = self._sandbox.guest(self._limits, self._start)
+        return guest.begin_here(start, source) if isinstance(guest, Guest) else None
+
+    def _resume_here(self, replies: Sequence[Reply]) -> Raw | None:
+        guest = self._guest
+        if not isinstance(guest, Guest) or sum(len(reply.value) for reply in replies) > SMALL_BYTES:
+            return None
+        return guest.resume_here(self._reader.replies(replies))
+
+    def _tried_here(self, here: Callable[[], Raw | None]) -> Callable[[], Raw] | Raw | None:
+        """The step on the loop: all of it, its rest, or None where it was not begun."""
+        began = time.monotonic()
+        raw = here()
+        spent = time.monotonic() - began
+        self._held += spent
+        self._sandbox.loop_share.spend(spent)
+        guest = self._guest
+        return guest.go_on if raw is None and isinstance(guest, Guest) and guest.left else raw
+
+    async def _step(self, work: Callable[[], Raw | Step], here: Callable[[], Raw | None]) -> Step:
         if self._running or self._closed:
             raise SessionClosed("this session is busy or closed")
         self._running = True
         self._asked = time.monotonic()
+        self._used_before = self._used_cpu()
         try:
+            if self._short and self._sandbox.may_step_here():
+                if self._held > TURN_SECONDS:
+                    self._held = 0.0
+                    await anyio.lowlevel.checkpoint()
+                tried = self._tried_here(here)
+                self._asked = time.monotonic()
+                if isinstance(tried, Raw):
+                    if tried.end in (None, "done") and tried.size <= READ_BYTES:
+                        return self._guarded(lambda: tried)
+                    work = lambda: tried  # noqa: E731 - to be read on a thread
+                elif tried is not None:
+                    work = tried
             async with self._sandbox.turn():
                 return await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
         except BaseException:
@@ -153,6 +199,7 @@ class GuestSession:
         self._queue_ends()
         try:
             raw = work()
+            self._short = self._used_cpu() - self._used_before <= SHORT_SECONDS
             if isinstance(raw, Raw):
                 self.readings = raw.readings
             step = self._reader.step(raw) if isinstance(raw, Raw) else raw
@@ -167,6 +214,10 @@ class GuestSession:
             if self._guest is not None and self._sandbox.isolation == "process":
                 self._guest.close()  # gives its worker to the next chain
         return step
+
+    def _used_cpu(self) -> float:
+        guest = self._guest
+        return guest.budget.used_cpu if isinstance(guest, Guest) else 0.0
 
     def _tidy(self, guest: Stepper) -> None:
         """Once the chain's answer has left: free the guest, make the next one ready."""
@@ -200,6 +251,7 @@ class Sandbox:
         self._made: tuple[Shelf, Image] | None = None
         self._workers = Workers(self.limits, cache_dir) if isolation == "process" else None
         self._turns = self._turns_for(self.limits)
+        self.loop_share = LoopShare()
 
     @staticmethod
     def _turns_for(limits: Limits) -> anyio.Semaphore:
@@ -255,6 +307,15 @@ class Sandbox:
         shelf, image = self._booted()
         clock = Clock.at(start.now_ms, start.clock)
         return Guest(shelf, image, limits, self.ledger, clock)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a guest stands ready for the next chain."""
+        return self._made is not None and self._made[0].ready
+
+    def may_step_here(self) -> bool:
+        """Whether the next step may be tried on the event loop."""
+        return HERE and self._workers is None and not self.threads.crowded and self.loop_share.open()
 
     def restock(self) -> None:
         """Make the guest of the next chain ready; on a thread nobody waits for."""

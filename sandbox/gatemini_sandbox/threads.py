@@ -1,4 +1,4 @@
-"""The worker threads guests run on: awaited from the event loop, cancelled within an epoch tick.
+"""The worker threads guests run on, but for short steps: awaited from the event loop, cancelled within an epoch tick.
 
 anyio's own worker threads are not used for two measured reasons: their native stack is the platform's default,
 which the guest's 2 MiB of wasm stack may not fit in, and a hand-off costs several times as much as this one.
@@ -89,6 +89,11 @@ class GuestThreads:
             self._waiting.append(job)
             self._hand_out()
 
+    @property
+    def crowded(self) -> bool:
+        """Whether as many are busy as may be: one more would have to wait."""
+        return self._busy >= self._most
+
     def set_most(self, most: int) -> None:
         """More at once begin now; too many end what they are doing."""
         with self._lock:
@@ -138,9 +143,9 @@ class GuestThreads:
                     self._idle.pop().put(None)
 
     def chore(self, work: Callable[[], None], otherwise: Callable[[], None]) -> None:
-        """`work` on an idle worker once this turn of the event loop is over, without waiting for it.
+        """`work` on a worker once this turn of the event loop is over, without waiting for it.
 
-        Where no worker is idle `otherwise` is done instead, here."""
+        Where all are busy `otherwise` is done instead, here."""
         with contextlib.suppress(RuntimeError):  # no event loop: whoever blocks may do it himself
             asyncio.get_running_loop().call_soon(self._give_chore, work, otherwise)
             return
@@ -148,7 +153,7 @@ class GuestThreads:
 
     def _give_chore(self, work: Callable[[], None], otherwise: Callable[[], None]) -> None:
         with self._lock:
-            free = self._idle and self._busy < self._most
+            free = not self._closed and self._busy < self._most
         if free:
             self.submit(Job(partial(_logged, work), _nobody))
         else:
