@@ -36,6 +36,7 @@ _MODULE = re.compile(r"^could not load module '(.*)'$", re.DOTALL)
 _TO_OBJECT = "cannot convert undefined or null to object"
 _ITERATOR = "Symbol.iterator"
 _NOT_ITERABLE = "value is not iterable"
+_PRIVATE = re.compile(r"^undefined private field '(#.+)'$")
 _THROWN = re.compile(r" \(thrown as \w+, not as an Error\)$")
 _NO_FUNCTION = "not a function"
 # Methods that what they are called on most likely has.
@@ -52,11 +53,11 @@ Frame = tuple[str, int, int]
 
 
 def refine(
-    js: str, name: str, message: str, frames: Sequence[Frame], *, of_tool: bool = False
+    js: str, name: str, message: str, frames: Sequence[Frame], *, tool: str | None = None
 ) -> tuple[int, int, int]:
     """Which of the frames the error belongs to, and the 1-based line and byte column in it of what failed.
 
-    `of_tool`: a call of a tool failed, and the frames are those of the call."""
+    `tool`: a call of this one failed, and the frames are those of the call."""
     root = Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node
     index = 0
     while index + 1 < len(frames) and _is_error_class(root, frames[index]):
@@ -64,8 +65,8 @@ def refine(
     _, line, byte_column = frames[index]
     start = (line - 1, byte_column - 1)
     at = root.descendant_for_point_range(start, start)
-    if of_tool and (tool := _tool_called(at)) is not None:
-        return index, tool.start_point[0] + 1, tool.start_point[1] + 1
+    if tool is not None and (called := _tool_called(at, tool)) is not None:
+        return index, called.start_point[0] + 1, called.start_point[1] + 1
     made = _made_at(at, {name, *(frame[0] for frame in frames[:index])}, message)
     if made is not None:
         return index, made.start_point[0] + 1, made.start_point[1] + 1
@@ -75,7 +76,7 @@ def refine(
             (called.start_point[0] + 1, called.start_point[1] + 1) if called else (line, byte_column)
         )
     fits = _wanted(name, message)
-    found = fits and _first_fitting(fits, root, at, frames[index], len(frames) > 1, message)
+    found = fits and _first_fitting(fits, root, at, frames[index:], message)
     if found:
         return index, found.start_point[0] + 1, found.start_point[1] + 1
     return index, line, byte_column
@@ -83,11 +84,13 @@ def refine(
 
 def find_unplaced(js: str, name: str, message: str) -> tuple[int, int] | None:
     """The 1-based line and byte column of what the engine refuses without a place: an `import("x")`, a regex."""
-    module, thrown = _MODULE.search(message), _THROWN.search(message)
+    module, thrown, private = _MODULE.search(message), _THROWN.search(message), _PRIVATE.match(message)
     if module is None and thrown is None and name != "SyntaxError":
         return None
     if thrown is not None:
         return _only_throw(js)
+    if private is not None:
+        return _outside_its_class(js, private[1])
     found: Node | None = None
     for node in descendants(Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node):
         if module is not None:
@@ -97,6 +100,24 @@ def find_unplaced(js: str, name: str, message: str) -> tuple[int, int] | None:
         elif node.type == "regex" and (found is None or (_is_pattern(found) and not _is_pattern(node))):
             found = node
     return None if found is None else (found.start_point[0] + 1, found.start_point[1] + 1)
+
+
+def _outside_its_class(js: str, field: str) -> tuple[int, int] | None:
+    """The private field read where no class around the place declares it."""
+    for node in descendants(Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node):
+        if node.type != "private_property_identifier" or _text(node) != field:
+            continue
+        around = node.parent
+        while around is not None and not (around.type == "class_body" and _declares_field(around, field)):
+            around = around.parent
+        if around is None:
+            return node.start_point[0] + 1, node.start_point[1] + 1
+    return None
+
+
+def _declares_field(body: Node, field: str) -> bool:
+    named = [child.child_by_field_name("name") for child in body.named_children]
+    return any(name is not None and _text(name) == field for name in named)
 
 
 def _only_throw(js: str) -> tuple[int, int] | None:
@@ -123,12 +144,11 @@ def _is_pattern(regex: Node) -> bool:
 
 
 def _first_fitting(
-    fits: Fits, root: Node, at: Node | None, frame: Frame, inner: bool, message: str
+    fits: Fits, root: Node, at: Node | None, frames: Sequence[Frame], message: str
 ) -> Node | None:
     """The first node that can have failed so; of those that surely have not, only when there is no other."""
-    name, line, column = frame
     values, passed = Values(root), None
-    for function, first in _places(root, at, (line - 1, column - 1), inner, name):
+    for function, first in _places(root, at, frames):
         for node in _inside(function):
             found = fits(node)
             if found is None or found.start_point < first or _argument_of_call_at(node, first):
@@ -197,16 +217,19 @@ def _called(at: Node | None, place: tuple[int, int], values: Values) -> Node | N
     return first
 
 
-def _tool_called(at: Node | None) -> Node | None:
-    """The tool's name in the call at this place: the place is that name, what it is a member of, or (where there is a
-    space before the parenthesis) the first argument."""
-    node = at
+def _tool_called(at: Node | None, tool: str) -> Node | None:
+    """The tool's name in the call at this place: the place is that name, what it is a member of, or something in the
+    call's arguments. Of calls in one another the one that is spelled like the tool."""
+    node, first = at, None
     while node is not None and node.parent is not None and node.type not in _FUNCTIONS:
         callee = node.parent.child_by_field_name("function")
         if node.parent.type == "call_expression" and callee is not None:
-            return _callee_name(callee)
+            name = _callee_name(callee)
+            if tool.endswith(_text(name).strip("'\"`")):
+                return name
+            first = first or name
         node = node.parent
-    return None
+    return first
 
 
 def _callee_name(callee: Node) -> Node:
@@ -255,12 +278,14 @@ def _first_argument(call: Node) -> str | None:
     return _text(first)[1:-1] if first is not None and first.type in ("string", "template_string") else None
 
 
-def _places(
-    root: Node, at: Node | None, start: tuple[int, int], inner: bool, name: str
-) -> Iterator[tuple[Node, tuple[int, int]]]:
-    """Functions to look in, and from where: those that begin on the line when that is all we know.
-
-    `name` is that of the frame's function."""
+def _places(root: Node, at: Node | None, frames: Sequence[Frame]) -> Iterator[tuple[Node, tuple[int, int]]]:
+    """Functions to look in, and from where: those that begin on the line when that is all we know."""
+    name, line, column = frames[0]
+    start, inner = (line - 1, column - 1), len(frames) > 1
+    if inner and frames[1][1:] == (line, column):
+        # A callback that has come to nothing with a place of its own has that of the call it is given to.
+        for function in _given_to_call(at):
+            yield function, (function.start_point[0], function.start_point[1])
     if start[1] == (1 if start[0] == 0 else 0):
         starting = [node for node in _functions(root) if node.start_point[0] == start[0]]
         if inner and len(starting) > 1 and starting[0].start_byte <= 1:
@@ -278,6 +303,17 @@ def _places(
     yield (at or root), start
     if begun is not None and named is None:
         yield begun, start
+
+
+def _given_to_call(at: Node | None) -> list[Node]:
+    """The functions among the arguments of the call at this place."""
+    node = at
+    while node is not None and node.type not in _FUNCTIONS:
+        if node.type in ("call_expression", "new_expression"):
+            arguments = node.child_by_field_name("arguments")
+            return [] if arguments is None else [n for n in arguments.named_children if n.type in _FUNCTIONS]
+        node = node.parent
+    return []
 
 
 def _functions(node: Node) -> Iterator[Node]:

@@ -150,7 +150,8 @@ class Reader:
                 error.name,
                 error.message,
                 frames,
-                of_tool=bool(error.tool) or UNAWAITED in error.message,
+                tool=error.tool
+                or (error.message.partition(UNAWAITED)[0] if UNAWAITED in error.message else None),
             )
             frames = [(frames[index][0], line, column), *frames[index + 1 :]]
         elif not frames and (place := find_unplaced(self._program.js, error.name, error.message)):

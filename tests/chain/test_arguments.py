@@ -93,8 +93,8 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
         ),
         ({"properties": {"u": {"enum": list(range(400))}}}, {"u": -1}, "(400 in all)"),
         ({"properties": {"u": {"const": 3}}}, {"u": 4}, "must be 3, got 4"),
-        ({"properties": {"n": {"type": "integer", "minimum": 1}}}, {"n": 0}, '"n" breaks minimum 1, got 0'),
-        ({"properties": {"s": {"maxLength": 2}}}, {"s": "abc"}, '"s" breaks maxLength 2 (its size is 3)'),
+        ({"properties": {"n": {"type": "integer", "minimum": 1}}}, {"n": 0}, '"n" must be at least 1, got 0'),
+        ({"properties": {"s": {"maxLength": 2}}}, {"s": "abc"}, '"s" must have at most 2 characters, has 3'),
         ({"properties": {"s": {"pattern": "^a+$"}}}, {"s": "b"}, "must match the pattern ^a+$"),
         (
             {"properties": {"s": {"type": ["string", "null"]}}},
@@ -104,7 +104,7 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
         (
             {"properties": {"rows": {"type": "array", "items": {"type": "object", "required": ["id"]}}}},
             {"rows": [{"id": 1}, {}]},
-            '"rows[1]" lacks id',
+            '"rows[1]" lacks the required "id"',
         ),
         (
             {
@@ -138,7 +138,7 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
                 "properties": {"n": {"minimum": 1, "exclusiveMinimum": True}},
             },
             {"n": 1},
-            '"n" breaks minimum 1',
+            '"n" must be more than 1, got 1',
         ),
         (
             {
@@ -149,6 +149,30 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
             '"n[0]" must be string',
         ),
         ({"properties": {"n": {"prefixItems": [{"type": "string"}]}}}, {"n": [1]}, '"n[0]" must be string'),
+        ({"properties": {"n": {"type": "integer"}}}, {"n": "5"}, 'got string "5" (pass the number 5)'),
+        (
+            {"properties": {"n": {"type": "object"}}},
+            {"n": '{"a": 1}'},
+            "(pass the value itself, not its JSON text)",
+        ),
+        (
+            {"properties": {"n": {"type": "array"}}},
+            {"n": "bug"},
+            'must be array, got string "bug" (write ["bug"])',
+        ),
+        ({"properties": {"n": {"type": "string"}}}, {"n": None}, '"n" must be string, got null'),
+        ({"properties": {"n": {"multipleOf": 5}}}, {"n": 7}, '"n" must be a multiple of 5, got 7'),
+        ({"properties": {"n": {"minItems": 1}}}, {"n": []}, '"n" must have at least 1 items, has 0'),
+        (
+            {"oneOf": [{"required": ["url"]}, {"required": ["path", "mode"]}]},
+            {"n": 1},
+            "the object of arguments fits none of the allowed forms, got object (allowed: {url} | {path, mode})",
+        ),
+        (
+            {"oneOf": [{"required": ["url"]}, {"required": ["path"]}]},
+            {"url": 1, "path": 2},
+            "fits more than one of the allowed forms, got object (allowed: {url} | {path})",
+        ),
     ],
 )
 def test_the_error_names_the_field_and_what_it_must_be(schema, arguments, said):

@@ -257,6 +257,7 @@ def test_values_that_are_not_what_they_seem_are_explained(name, message, source,
         ("const a = \u201chello\u201d", 11, 'write " instead (LEFT DOUBLE QUOTATION MARK is not code)'),
         ("const a = 1 b", 13, ""),
         ("demo.echo {}", 11, ""),
+        ("return a &amp;&amp; b;", 14, "came HTML-escaped"),
     ],
 )
 def test_slips_of_the_pen_are_told_by_what_was_meant(source, column, part):
@@ -308,6 +309,7 @@ def test_a_main_function_with_parameters_is_told_that_nobody_gives_them(source, 
         ("return xs.sort('name')", "sort", "what .sort is given is no function"),
         ("f(n(1))", "n", "n is no function here"),
         ("return demo(1)", "demo", "demo is a backend"),
+        ("return this.c.fetch()", "fetch", "this.c has no function fetch: return this.c to see"),
     ],
 )
 def test_what_was_called_and_is_no_function_is_named(source, at, part):
@@ -408,3 +410,11 @@ def test_a_hostile_line_costs_no_time(source):
         ("TypeError", "cannot read property 'a' of undefined"),
     ):
         hint(ErrorFacts(name, message, 1, 100_000, source), context())
+
+
+def test_then_of_a_call_is_no_forgotten_await():
+    source = "return demo.echo({}).then((r) => r.foo.bar);"
+    error = ErrorFacts(
+        "TypeError", "cannot read property 'bar' of undefined", 1, source.index("bar") + 1, source
+    )
+    assert (hint(error, context()) or "").startswith("r.foo is undefined here")

@@ -45,7 +45,7 @@ async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
     ("structured", "shown", "said"),
     [
         ({"n": "x"}, '{"n":"x"}', '"n" must be integer, got string "x"'),
-        ({"m": 1}, '{"m":1}', "the result lacks n"),
+        ({"m": 1}, '{"m":1}', 'the result lacks the required "n"'),
         ([1], "[1]", "the result must be object, got array"),
         ({"n": 5}, '{"n":5}', None),
     ],

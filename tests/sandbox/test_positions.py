@@ -75,6 +75,10 @@ MARKED = [
     "const a = 1;\nif (a) {\n  «throw 'text';\n}",
     "const a = { n: null };\nawait demo . «fail ( { message: 'm' } );",
     "await demo[«'fail']({ message: 'm' });",
+    "const a = await demo.«fail({ message: JSON.stringify(1), n: String(2) });",
+    "const rows = [1];\nreturn rows.map((r) => {\n  const x = r.meta;\n  return x.«tags;\n});",
+    "const rows = [1];\nreturn rows.filter((r) => r).map((r) => {\n  const x = r.meta;\n  return x.«tags?.a ?? x.tags;\n});",
+    "class A { #x = 1; get() { return this.#x } }\nreturn new A().«#x;",
 ]
 
 

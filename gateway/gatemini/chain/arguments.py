@@ -8,6 +8,7 @@ Above: invoke.py. Below: schemas.py.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -29,6 +30,14 @@ SHOWN_VALUE: Final = 60
 SHOWN_SIGNATURE: Final = 1_000
 """Characters of the signature shown in an error."""
 
+_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?$")
+_BOUNDS: Final = {
+    "minimum": "at least",
+    "exclusiveMinimum": "more than",
+    "maximum": "at most",
+    "exclusiveMaximum": "less than",
+    "multipleOf": "a multiple of",
+}
 _WRAPPERS: Final = ("arguments", "args", "params", "parameters", "input", "kwargs")
 _TYPES: Final = {
     bool: "boolean",
@@ -198,11 +207,13 @@ def _deepest(fault: ValidationError) -> ValidationError:
 def _must(fault: ValidationError) -> str:
     value: Any = fault.instance
     rule: Any = fault.validator_value
-    shown = f"{_kind(value)} {_shown(value)}" if not isinstance(value, (dict, list)) else _kind(value)
+    shown = (
+        _kind(value) if value is None or isinstance(value, dict | list) else f"{_kind(value)} {_shown(value)}"
+    )
     match fault.validator:
         case "type":
             expected = " or ".join(map(str, rule)) if isinstance(rule, list) else str(rule)
-            return f"must be {expected}, got {shown}"
+            return f"must be {expected}, got {shown}{_meant(value, rule)}"
         case "enum":
             allowed = ", ".join(dumps(item) for item in rule[:12])
             more = f", … ({len(rule)} in all)" if len(rule) > 12 else ""
@@ -213,24 +224,51 @@ def _must(fault: ValidationError) -> str:
             return f"must be {_shown(rule)}, got {_shown(value)}"
         case "required":
             lacking = [name for name in rule if isinstance(value, dict) and name not in value]
-            return f"lacks {', '.join(lacking[:8])}"
+            return f"lacks the required {', '.join(map(dumps, lacking[:8]))}"
         case "additionalProperties":
             return fault.message.replace("unknown", "has unknown", 1)
         case "anyOf" | "oneOf":
-            return f"fits none of the allowed forms, got {shown}" + _alternatives(rule)
+            several = fault.validator == "oneOf" and not fault.context
+            fits = "fits more than one of the allowed forms" if several else "fits none of the allowed forms"
+            return f"{fits}, got {shown}{_alternatives(rule)}"
         case None:  # a schema that is just `false`
             return f"holds what is not allowed there: {shown}"
         case "pattern":
             return f"must match the pattern {_cut(str(rule))}, got {_shown(value)}"
         case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum" | "multipleOf":
-            return f"breaks {fault.validator} {rule}, got {_shown(value)}"
+            kind = str(fault.validator)
+            exclusive = f"exclusive{kind[0].upper()}{kind[1:]}"
+            if isinstance(fault.schema, dict) and fault.schema.get(exclusive) is True:  # as draft 4 writes it
+                kind = exclusive
+            return f"must be {_BOUNDS[kind]} {rule}, got {_shown(value)}"
         case "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties":
-            return f"breaks {fault.validator} {rule} (its size is {len(value)})"
+            what = {"str": "characters", "list": "items"}.get(type(value).__name__, "members")
+            least = "at least" if fault.validator.startswith("min") else "at most"
+            return f"must have {least} {rule} {what}, has {len(value)}"
     return f"does not fit ({_cut(fault.message, 160)})"
 
 
+def _meant(value: Any, rule: Any) -> str:
+    """What to do about text that holds the value that is wanted."""
+    wanted = rule if isinstance(rule, list) else [rule]
+    if not isinstance(value, str):
+        return ""
+    if {"number", "integer"}.intersection(wanted) and _NUMBER.match(value):
+        return f" (pass the number {value})"
+    if {"object", "array"}.intersection(wanted) and value.lstrip()[:1] in ("{", "["):
+        return " (pass the value itself, not its JSON text)"
+    return f" (write [{_shown(value)}])" if wanted == ["array"] else ""
+
+
 def _alternatives(branches: Any) -> str:
-    kinds = [str(b["type"]) for b in branches if isinstance(b, dict) and isinstance(b.get("type"), str)]
+    """The allowed forms: objects by what they require, others by their type."""
+    kinds = []
+    for branch in branches:
+        required = branch.get("required") if isinstance(branch, dict) else None
+        if isinstance(required, list) and required and all(isinstance(name, str) for name in required):
+            kinds.append(f"{{{', '.join(required[:6])}}}")
+        elif isinstance(branch, dict) and isinstance(branch.get("type"), str):
+            kinds.append(str(branch["type"]))
     return f" (allowed: {' | '.join(dict.fromkeys(kinds))})" if kinds else ""
 
 

@@ -100,9 +100,9 @@ Rule = Callable[[ErrorFacts, HintContext], str | None]
 """Says what to change, or None where it has nothing to say about this error."""
 
 
-def close_to(name: str, known: Iterable[str]) -> list[str]:
+def close_to(name: str, known: Iterable[str], ratio: float = 0.6) -> list[str]:
     """The known names closest to this one, best first."""
-    return difflib.get_close_matches(name, list(dict.fromkeys(known)), CLOSEST, 0.6)
+    return difflib.get_close_matches(name, list(dict.fromkeys(known)), CLOSEST, ratio)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -118,6 +118,8 @@ def _other_language(source: str) -> str | None:
 
 
 def _common_slip(text: str, at: int) -> str | None:
+    if re.search(r"&(?:amp|lt|gt|quot);", text):
+        return "the code came HTML-escaped: write &, < and > instead of &amp;, &lt; and &gt;"
     before = re.search(r"([A-Za-z]{4,})\s+$", text[:at])
     if before and (meant := difflib.get_close_matches(before[1], _WORDS - {before[1]}, 1, 0.7)):
         return f"did you mean `{meant[0]}` where `{before[1]}` stands?" if before[1] not in _WORDS else None

@@ -153,7 +153,7 @@ def _forgotten_await(error: ErrorFacts, context: HintContext) -> str | None:
         after = text[found.end(1) :].strip().rstrip(";")
         if after[:1] in (".", "["):
             return f"`await` reaches only to the end of the expression: write `(await {shown}){shortened(after, 30)}`"
-    if found := re.search(rf"(?<!await )(?<![\w$.])({call})\s*[.\[]", text):
+    if found := re.search(rf"(?<!await )(?<![\w$.])({call})\s*(?:\.(?!then\b|catch\b|finally\b)|\[)", text):
         return f"{shortened(found[1], 60)} gives a promise: write `(await {shortened(found[1], 60)})`"
     if "put `await`" in error.message:  # the guest saw it happen and said so
         return None

@@ -47,6 +47,9 @@ _KNOWN_METHODS: Final = (
     *(*_TEXT_METHODS, "toString", "toFixed", "toISOString", "getTime", "has", "get", "set", "add", "delete"),
     *("findLast", "toSorted", "toReversed", "then", "catch", "finally", "test", "exec"),
 )  # fmt: skip
+LIKE_ENOUGH: Final = 0.75
+"""How like a method of the language a name must be to be taken for its misspelling (difflib's ratio)."""
+
 _CALLED = re.compile(r"([\w$]+)\s*(?:\?\.)?\(\s*(.?)")
 _WRAPPERS: Final = (
     "data",
@@ -222,7 +225,9 @@ def no_function(error: ErrorFacts, context: HintContext) -> str | None:
         return said
     if whole and (said := uncalled(whole, error.source, context)):
         return said
-    if close := close_to(name, set(_KNOWN_METHODS) - {name}) if name not in _KNOWN_METHODS else []:
+    if close := (
+        close_to(name, set(_KNOWN_METHODS) - {name}, LIKE_ENOUGH) if name not in _KNOWN_METHODS else []
+    ):
         return f"{shown} has no function {name}: did you mean {listed(close)}?"
     if name not in _LIST_METHODS:
         return f"{shown} has no function {name}: return {see} to see what it is"
