@@ -270,3 +270,94 @@ def test_findings_in_a_clients_file_use_its_own_words_and_lines(load: Load) -> N
     text = '{\n "mcpServers": {\n  "a": {\n   "httpUrl": "ftp://h/"\n  }\n }\n}'
     (finding,) = load(text, name="mcp.json").errors
     assert finding.text().partition("mcp.json:")[2].startswith("4: mcpServers.a.httpUrl: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "off"),
+    [
+        (True, True),
+        ("true", True),
+        (1, True),
+        ("yes", True),
+        (False, False),
+        ("false", False),
+        (0, False),
+        (None, False),
+    ],
+)
+def test_disabled_is_understood_however_it_is_written(load: Load, value: object, off: bool) -> None:
+    loaded = load(json.dumps({"mcpServers": {"a": {"command": "x", "disabled": value}}}), name="mcp.json")
+    assert ("a" in loaded.disabled) is off
+    assert ("a" in loaded.config.backends) is not off
+    opposite = json.dumps({"mcpServers": {"a": {"command": "x", "enabled": value}}})
+    if value is not None:
+        assert ("a" in load(opposite, name="mcp.json").disabled) is not off
+
+
+def test_a_switch_that_cannot_be_read_leaves_the_server_off_and_says_so(load: Load) -> None:
+    loaded = load('{"mcpServers": {"a": {"command": "x", "disabled": "perhaps"}}}', name="mcp.json")
+    assert loaded.disabled["a"] == "found 'perhaps', allowed: true, false (mcpServers.a.disabled)"
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [(60, 60.0), (60_000, 60.0), ("60", 60.0), ("90000", 90.0), ("30s", 30.0), ("500ms", 0.5), ("2m", 120.0)],
+)
+def test_timeouts_are_read_in_every_spelling(load: Load, written: object, seconds: float) -> None:
+    loaded = load(json.dumps({"mcpServers": {"a": {"command": "x", "timeout": written}}}), name="mcp.json")
+    assert loaded.config.backends["a"].timeout == seconds
+
+
+@pytest.mark.parametrize("written", [0, -1, "soon", True, [], "0"])
+def test_a_timeout_that_is_none_is_named_with_the_one_in_force(load: Load, written: object) -> None:
+    loaded = load(json.dumps({"mcpServers": {"a": {"command": "x", "timeout": written}}}), name="mcp.json")
+    (problem,) = loaded.problems
+    assert loaded.config.backends["a"].timeout == 30.0
+    assert (problem.severity, problem.key) == ("warning", "mcpServers.a.timeout")
+    assert "30 s is in force" in problem.found
+
+
+def test_what_an_editor_would_fill_in_is_told_with_what_is_taken_instead(load: Load, tmp_path: Path) -> None:
+    server = {"command": "${workspaceFolder}/bin/x", "args": ["${userHome}", "${file}"]}
+    loaded = load(json.dumps({"mcpServers": {"a": server}}), name=".cursor/mcp.json")
+    told = {problem.key: problem for problem in loaded.problems}
+    assert f"is read as {tmp_path}:" in told["mcpServers.a.command"].found
+    assert told["mcpServers.a.command"].severity == "warning"
+    assert told["mcpServers.a.args[1]"].found == "${file} has no meaning outside an editor"
+    assert "mcpServers.a.args[0]" not in told
+
+
+def test_servers_of_single_projects_are_not_left_out_in_silence(load: Load) -> None:
+    projects = {"/p": {"mcpServers": {"b": {"command": "y"}}}, "/q": {"mcpServers": {}}}
+    document = {"mcpServers": {"a": {"command": "x"}}, "projects": projects}
+    loaded = load(json.dumps(document), name=".claude.json")
+    assert list(loaded.config.backends) == ["a"]
+    (problem,) = loaded.problems
+    assert (problem.severity, problem.key) == ("warning", "projects./p.mcpServers")
+    alone = load(json.dumps({"projects": projects}), name=".claude.json")
+    assert (list(alone.config.backends), alone.problems) == (["b"], ())
+
+
+@pytest.mark.parametrize("value", [[], [{"name": "a", "command": "x"}], "a", 5])
+def test_servers_that_are_no_mapping_are_named_as_such(load: Load, value: object) -> None:
+    (problem,) = load(json.dumps({"mcpServers": value}), name="mcp.json").problems
+    assert (problem.key, problem.allowed) == ("mcpServers", "a mapping by name")
+
+
+def test_a_misspelt_key_of_the_servers_is_put_right(load: Load) -> None:
+    (problem,) = load('{"mcpservers": {"a": {"command": "x"}}}', name="mcp.json").problems
+    assert problem.remedy == "Write mcpServers"
+
+
+def test_a_url_with_a_missing_variable_is_blamed_for_nothing_else(load: Load) -> None:
+    loaded = load('{"mcpServers": {"a": {"url": "${NO}/mcp"}}}', name="mcp.json")
+    assert loaded.disabled["a"] == "NO is not set (mcpServers.a.url)"
+
+
+def test_a_line_of_an_env_file_that_says_nothing_is_named_with_its_number(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "own.env").write_text("A=1\nexport B='two'\n# note\nBAD LINE\n")
+    text = '{"mcpServers": {"a": {"command": "x", "envFile": "own.env"}}}'
+    loaded = load(text, name="mcp.json")
+    assert loaded.config.backends["a"].env == {"A": "1", "B": "two"}
+    (problem,) = loaded.problems
+    assert problem.found == f"{tmp_path / 'own.env'}:4 is no NAME=value and was ignored"

@@ -458,3 +458,15 @@ def test_a_number_that_the_ranking_does_not_read_is_named(load: Load) -> None:
         ("warning", "search.name_weight", "name_weight has no effect with ranking: best"),
     ]
     assert not load("search: {k1: 0.5, ranking: classic}\n").problems
+
+
+def test_an_included_file_that_is_not_there_is_not_blamed_on_the_command_line(load: Load) -> None:
+    (problem,) = load("include: [nope.json]\n").problems
+    assert problem.remedy == "Check the path in include"
+
+
+def test_a_backslash_that_json_does_not_know_is_explained(load: Load) -> None:
+    text = '{"mcpServers": {"a": {"command": "C:\\tools\\x.exe"}}}'
+    with pytest.raises(ConfigError, match="Invalid") as refused:
+        load(text, name="mcp.json")
+    assert refused.value.hint == r"Write \\ for a backslash."

@@ -83,3 +83,14 @@ async def test_an_answer_that_is_none_ends_the_question_it_is_for(answer: str, t
     assert said == []
     assert following.id == 7
     assert "no valid JSON-RPC 2.0 response" in following.error.message
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b" \xef\xbb\xbf\t", b"\r"])
+async def test_a_byte_order_mark_in_front_of_a_message_is_passed_over(before: bytes, tmp_path: Path) -> None:
+    said, first = await answers_to(before + b'{"jsonrpc":"2.0","id":1,"method":"ping"}', tmp_path)
+    assert (said, first.id) == ([], 1)
+
+
+async def test_a_line_of_nothing_but_a_byte_order_mark_is_no_message(tmp_path: Path) -> None:
+    said, following = await answers_to(b"\xef\xbb\xbf\r", tmp_path)
+    assert (said, following.id) == ([], 2)

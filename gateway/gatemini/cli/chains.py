@@ -63,7 +63,7 @@ def call(
     """Call one tool."""
     text = arguments
     if arguments == "-":
-        text = sys.stdin.read()
+        text = _source(Path("-"))
     elif arguments.startswith("@"):
         text = _source(Path(arguments[1:]))
     try:
@@ -79,7 +79,7 @@ def call(
 def _source(file: Path) -> str:
     """The text of a file, or of stdin for `-`."""
     if str(file) == "-":
-        return sys.stdin.read()
+        return sys.stdin.read().removeprefix("\ufeff")  # some shells put one before what they pipe
     try:
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig, as_text
 from gatemini.config.document import written_path
-from gatemini.config.entries import Entry
+from gatemini.config.entries import EDITOR_WORDS, GUESSED_WORDS, Entry
 from gatemini.config.interpolate import (
     Expanded,
     ExpandedUrl,
@@ -86,6 +86,8 @@ class _Work:
         self.origin: dict[KeyPath, list[str]] = {}
         self.secret_paths: set[KeyPath] = set()
         self.references: set[KeyPath] = set()
+        self.incomplete: set[KeyPath] = set()
+        """Where a variable has no value: nothing else can be said of what stands there."""
 
     def run(self) -> Built:
         entry, built = self.entry, self.built
@@ -96,6 +98,9 @@ class _Work:
             note = entry.problem((), "is this gateway itself and was skipped", severity="warning")
             built.problems.append(note)
             built.reason = note.reason()
+            return built
+        if not entry.raw and self.failed():
+            self.finish(None)  # it is no mapping: what keys are missing there is no news
             return built
         if self.is_disabled():
             built.reason = SWITCHED_OFF
@@ -236,9 +241,15 @@ class _Work:
             if reference.kind == "variable":
                 self.names[reference.name] = True
             self.origin.setdefault(path, []).append(reference.name)
+        for word, value in dict.fromkeys((r.name, v) for r, v in result.used if r.kind == "word"):
+            if word in GUESSED_WORDS:
+                note = f"${{{word}}} is read as {value}: here no editor says which folder is open"
+                remedy = "Write the path out if another one is meant"
+                self.built.problems.append(self.entry.problem(path, note, remedy=remedy, severity="warning"))
         for reference in result.missing:
             self.names[reference.name] = False
-            self.error(path, *_missing(reference), unresolved=True)
+            self.incomplete.add(path)
+            self.error(path, *_missing(reference, self.entry), unresolved=True)
         for reference in result.empty:
             note = f"{reference.name} is set, but empty"
             self.built.problems.append(self.entry.problem(path, note, severity="warning"))
@@ -289,6 +300,8 @@ class _Work:
 
     def check(self, config: BackendConfig) -> None:
         for fault in value_faults(config, self.whose):
+            if fault.path in self.incomplete:
+                continue
             self.built.problems.append(
                 self.entry.problem(
                     fault.path,
@@ -335,10 +348,10 @@ class _Work:
         return config.model_copy(update=update)
 
 
-def _missing(reference: Reference) -> tuple[str, str, str]:
+def _missing(reference: Reference, entry: Entry) -> tuple[str, str, str]:
     if reference.kind == "input":
         return f"the input {reference.name} needs `gatemini secret set {reference.name}`", "", ""
-    if reference.kind == "word":
+    if reference.kind == "word" or (not entry.dollars and reference.name in EDITOR_WORDS):
         return f"${{{reference.name}}} has no meaning outside an editor", "", "Write the path out"
     return f"{reference.name} is not set", "", f"Set {reference.name} in the environment or a .env file"
 

@@ -11,12 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from gatemini.config.backend import BackendConfig
 from gatemini.config.document import Document, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_env_file
-from gatemini.config.problems import KeyPath, Problem, closest, dotted
+from gatemini.config.problems import KeyPath, Problem, closest, dotted, shown
 
 _SECTIONS: tuple[KeyPath, ...] = (
     ("mcpServers",),
@@ -26,6 +27,8 @@ _SECTIONS: tuple[KeyPath, ...] = (
     ("context_servers",),
 )
 """Where clients keep their servers: most, VS Code's mcp.json, VS Code's settings, Codex, Zed."""
+_UNMISTAKABLE = ("mcpServers", "mcp_servers", "context_servers")
+"""Keys that only a client's file has, whatever stands there."""
 _EDITOR_FOLDERS = frozenset(
     (".vscode", ".cursor", ".gemini", ".windsurf", ".claude", ".kiro", ".roo", ".amazonq")
 )
@@ -43,6 +46,11 @@ _TYPES: dict[str, str] = {
     "legacysse": "sse",
 }
 _SAME = ("command", "args", "env", "cwd", "url", "headers")
+_SWITCHES = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+"""How people write yes and no."""
 _APPROVALS = frozenset(("autoApprove", "alwaysAllow", "trust", "autoapprove", "always_allow"))
 _HANDLED = frozenset(
     ("type", "transport", "transportType", "httpUrl", "serverUrl", "serverURL", "httpURL", "endpoint", "disabled",
@@ -68,21 +76,52 @@ class ClientContext:
 
 def is_client_document(document: Document) -> bool:
     """Whether a file is in a client's format: it names servers, and none of ours."""
-    return "backends" not in document.value and any(True for _ in _sections(document))
+    if "backends" in document.value:
+        return False
+    return bool(_sections(document)) or any(key in document.value for key in _UNMISTAKABLE)
+
+
+def client_faults(document: Document) -> list[Problem]:
+    """What no single server of the file can be blamed for."""
+    faults: list[Problem] = []
+    for path in _SECTIONS:
+        value = _at(document.value, path)
+        if value is not None and not isinstance(value, dict) and path[0] in _UNMISTAKABLE:
+            found, remedy = f"found {shown(value, path)}", 'Write {"NAME": {"command": …}, …}'
+            faults.append(_fault(document, path, found, "a mapping by name", remedy))
+    projects = document.value.get("projects")
+    left = _project_sections(projects) if any(path[0] != "projects" for path in _sections(document)) else []
+    for section in left:
+        count = len(_at(document.value, section))
+        found = f"{count} of a project's own servers {'is' if count == 1 else 'are'} left out"
+        remedy = "Put them into the gateway's own configuration if every project may use them"
+        faults.append(_fault(document, section, found, "", remedy, severity="warning"))
+    return faults
+
+
+def _fault(
+    document: Document,
+    path: KeyPath,
+    found: str,
+    allowed: str = "",
+    remedy: str = "",
+    severity: Literal["error", "warning"] = "error",
+) -> Problem:
+    return Problem(str(document.path), document.line(path), dotted(path), found, allowed, remedy, severity)
 
 
 def _sections(document: Document) -> list[KeyPath]:
     found = [path for path in _SECTIONS if isinstance(_at(document.value, path), dict)]
-    projects = document.value.get("projects")
-    if isinstance(projects, dict) and not found:
-        found = [
-            ("projects", str(name), "mcpServers")
-            for name, project in projects.items()
-            if isinstance(project, dict)
-            and isinstance(project.get("mcpServers"), dict)
-            and project["mcpServers"]
-        ]
-    return found
+    return found or _project_sections(document.value.get("projects"))
+
+
+def _project_sections(projects: Any) -> list[KeyPath]:
+    """Claude Code's servers of single projects."""
+    return [
+        ("projects", str(name), "mcpServers")
+        for name, project in (projects.items() if isinstance(projects, dict) else ())
+        if isinstance(project, dict) and isinstance(project.get("mcpServers"), dict) and project["mcpServers"]
+    ]
 
 
 def _at(value: Any, path: KeyPath) -> Any:
@@ -108,7 +147,9 @@ def client_entries(document: Document, context: ClientContext) -> list[Entry]:
             if isinstance(value, dict):
                 _Translation(entry, value, context).run()
             else:
-                entry.notes.append(entry.problem((), "is no mapping of keys", allowed="command or url"))
+                entry.notes.append(
+                    entry.problem((), "is no mapping of keys, so it has neither command nor url")
+                )
             entries.append(entry)
     return entries
 
@@ -151,6 +192,16 @@ def _words(path: Path, home: Path) -> dict[str, str]:
     }
 
 
+def _seconds_written(value: Any) -> Any:
+    """`"60"` as the number it is; `30s` stays text, which our own format reads."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value if re.fullmatch(r"\s*[0-9.]+\s*(?:ms|s|m|h)\s*", value) else None
+
+
 class _Translation:
     """One server's fields, client words to ours; fills `entry.raw`, `entry.renamed` and `entry.notes`."""
 
@@ -184,18 +235,8 @@ class _Translation:
 
     def note(self, key: str, found: str, *, error: bool = False, allowed: str = "", remedy: str = "") -> None:
         path = (*self.entry.prefix, key)
-        document = self.entry.document
-        self.entry.notes.append(
-            Problem(
-                str(document.path),
-                document.line(path),
-                dotted(path),
-                found,
-                allowed,
-                remedy,
-                "error" if error else "warning",
-            )
-        )
+        severity: Literal["error", "warning"] = "error" if error else "warning"
+        self.entry.notes.append(_fault(self.entry.document, path, found, allowed, remedy, severity))
 
     def is_gemini(self) -> bool:
         return ".gemini" in self.entry.document.path.parts
@@ -226,7 +267,7 @@ class _Translation:
         """`type` in all its spellings; without one, what the address itself says."""
         for theirs in ("type", "transport", "transportType"):
             written = self.value.get(theirs)
-            if written is None:
+            if written in (None, ""):
                 continue
             kind = _TYPES.get(re.sub(r"[-_\s]", "", str(written)).lower())
             if kind is None:
@@ -249,10 +290,15 @@ class _Translation:
             self.raw["transport"] = "sse"
 
     def switches(self) -> None:
-        if self.value.get("disabled") is True or self.value.get("disabled") == "true":
-            self.take("disabled", "disabled", True)
-        for theirs in ("enabled", "isActive"):
-            if self.value.get(theirs) is False:
+        """A switch that cannot be read leaves the server off: its owner may have meant that."""
+        for theirs, off in (("disabled", True), ("enabled", False), ("isActive", False)):
+            value = self.value.get(theirs)
+            if value is None or (isinstance(value, str) and "${" in value):
+                continue
+            state = _SWITCHES.get(str(value).strip().lower())
+            if state is None:
+                self.note(theirs, f"found {shown(value, (theirs,))}", error=True, allowed="true, false")
+            elif state is off:
                 self.take("disabled", theirs, True)
         for key in _APPROVALS & self.value.keys():
             if self.value[key] not in (None, False, []):
@@ -289,8 +335,16 @@ class _Translation:
             value = self.value.get(theirs)
             if value is None:
                 continue
+            value = _seconds_written(value)
+            if isinstance(value, str):
+                self.take(ours, theirs, value)
+                continue
             if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-                self.note(theirs, f"{theirs} is no positive number and was ignored")
+                default = BackendConfig.model_fields[ours].default
+                found = (
+                    f"{theirs} {shown(self.value[theirs], (theirs,))} was ignored: {default:g} s is in force"
+                )
+                self.note(theirs, found, allowed="a number above 0", remedy="Write a time, or remove it")
                 continue
             milliseconds = unit is None and (value >= _MILLISECONDS_FROM or self.is_gemini())
             seconds = value * (unit if unit is not None else 0.001 if milliseconds else 1.0)
@@ -335,12 +389,10 @@ class _Translation:
         problems: list[Problem] = []
         values = read_env_file(file, self.context.environ, problems, must_exist=True)
         for problem in problems:
-            self.note(
-                "envFile",
-                f"{file} {problem.found}",
-                error=not problem.key,
-                remedy="Check the path in envFile",
-            )
+            whole = problem.line is None and not problem.key
+            at = f"{file}:{problem.line}: {problem.key}".rstrip(": ") if problem.line else str(file)
+            remedy = "Check the path in envFile" if whole else ""
+            self.note("envFile", f"{at} {problem.found}", error=whole, remedy=remedy)
         env = self.raw.get("env")
         own = env if isinstance(env, dict) else {}
         self.raw["env"] = {**values, **own}

@@ -19,6 +19,14 @@ from gatemini.config.problems import KeyPath, Problem, dotted
 _OWN_NAME = "gatemini"
 _VERSION = re.compile(r"(?:@|==|~=|>=).*\Z|\[.*\]\Z")
 _MAX_NESTED_SHELLS = 3
+EDITOR_WORDS = frozenset(
+    ("file", "fileBasename", "fileBasenameNoExtension", "fileDirname", "fileDirnameBasename", "fileExtname",
+     "fileWorkspaceFolder", "relativeFile", "relativeFileDirname", "lineNumber", "columnNumber", "selectedText",
+     "execPath", "defaultBuildTask")
+)  # fmt: skip
+"""What an editor knows of the file it shows; no variable of the environment is called so by chance."""
+GUESSED_WORDS = frozenset(("workspaceFolder", "workspaceRoot", "cwd", "workspaceFolderBasename"))
+"""What an editor fills in from the folder it has open; a gateway takes the folder of the file."""
 
 
 @dataclass(slots=True)

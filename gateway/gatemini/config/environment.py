@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 
 from gatemini.config.problems import Problem
 
@@ -54,17 +54,23 @@ def read_env_file(
         problems.append(_warning(file, "", "is not UTF-8 text and was not read"))
         return {}
     values: dict[str, str] = {}
-    for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items():
+    for line in parse_stream(io.StringIO(text)):
+        name, value, at = line.key, line.value, line.original.line
+        if line.error:
+            problems.append(_warning(file, "", "is no NAME=value and was ignored", at))
+            continue
+        if name is None:
+            continue  # a comment, an empty line
         if value is None:
-            problems.append(_warning(file, name, "has no value; write NAME=value"))
+            problems.append(_warning(file, name, "has no value; write NAME=value", at))
             continue
         missing = [m for m in _VARIABLE.findall(value) if m not in known and m not in values]
         if missing:
-            problems.append(_warning(file, name, f"{missing[0]} is not set, so {name} stays unset"))
+            problems.append(_warning(file, name, f"{missing[0]} is not set, so {name} stays unset", at))
             continue
         values[name] = _VARIABLE.sub(lambda m: known.get(m[1], values.get(m[1], "")), value)
     return values
 
 
-def _warning(file: Path, key: str, found: str) -> Problem:
-    return Problem(str(file), None, key, found, severity="warning")
+def _warning(file: Path, key: str, found: str, line: int | None = None) -> Problem:
+    return Problem(str(file), line, key, found, severity="warning")

@@ -95,9 +95,9 @@ class _Parser:
         try:
             text, self.at = _STRINGS.raw_decode(self.text, begin)
         except JSONDecodeError as error:
-            raise self.error(
-                f"in a string: {error.msg}", 'Close the string with " on its line.', begin
-            ) from None
+            escape = error.pos < len(self.text) and self.text[error.pos] == "\\"
+            remedy = r"Write \\ for a backslash." if escape else 'Close the string with " on its line.'
+            raise self.error(f"in a string: {error.msg}", remedy, error.pos if escape else begin) from None
         if "\n" in text and "\n" in self.text[begin : self.at]:
             raise self.error("a string that runs over its line", 'Close it with ", or write \\n.', begin)
         return str(text)

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig
 from gatemini.config.build import SWITCHED_OFF, Builder, Built
-from gatemini.config.clients import ClientContext, client_entries, is_client_document
+from gatemini.config.clients import ClientContext, client_entries, client_faults, is_client_document
 from gatemini.config.document import Document, read_document, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
@@ -148,7 +148,7 @@ class _Loading:
 
     def run(self) -> Loaded:
         if is_client_document(self.document):
-            self.add_entries(client_entries(self.document, self.context))
+            self.client(self.document)
         else:
             self.native(self.document)
         for included in self.sections.pop("include", ()):
@@ -172,6 +172,11 @@ class _Loading:
             hint="Mend what is named above; `gatemini config check` shows everything without starting.",
             details={"problems": [p.to_json() for p in found]},
         )
+
+    def client(self, document: Document) -> None:
+        """Another client's format."""
+        self.problems += client_faults(document)
+        self.add_entries(client_entries(document, self.context))
 
     def native(self, document: Document) -> None:
         """Our own format: each section is checked by itself, so that one error does not hide another."""
@@ -225,6 +230,8 @@ class _Loading:
                 "",
                 "Write secrets: {strict: true}",
             )
+        elif key != "mcpServers" and (client := closest(key, ("mcpServers",))) is not None:
+            found, allowed, remedy = f"unknown key {key}, did you mean {client}?", "", f"Write {client}"
         elif isinstance(value, dict) and ("command" in value or "url" in value) and not closest(key, known):
             remedy = f"Put {key} under backends:"
         problem = Problem(str(document.path), document.line((key,)), key, found, allowed, remedy)
@@ -343,7 +350,9 @@ class _Loading:
         for name, raw in value.items():
             entry = Entry(name, raw if isinstance(raw, dict) else {}, document, ("backends", name))
             if not isinstance(raw, dict):
-                found = "found nothing" if raw is None else "found no mapping"
+                found = (
+                    f"found {'nothing' if raw is None else 'no mapping'}, so it has neither command nor url"
+                )
                 entry.notes.append(entry.problem((), found, allowed="command, url, module or tools"))
             entries.append(entry)
         return entries
@@ -376,12 +385,11 @@ class _Loading:
         try:
             document = read_document(path)
         except ConfigError as error:
-            self.problems.append(
-                Problem(str(self.source), line, "include", error.message, "", error.hint or "")
-            )
+            remedy = "Check the path in include" if not path.exists() else error.hint or ""
+            self.problems.append(Problem(str(self.source), line, "include", error.message, "", remedy))
             return
         if is_client_document(document):
-            self.add_entries(client_entries(document, self.context))
+            self.client(document)
             return
         for key in [key for key in document.value if key not in _INCLUDABLE]:
             found = f"{key} has no effect in an included file"

@@ -166,6 +166,12 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
+_REMEDIES = {
+    "incomplete": "Write command for a program, or url for a server",
+    "ambiguous": "Keep exactly one of command, url, module or CLI tools",
+}
+
+
 def explain(error: ErrorDetails, model: type[BaseModel], raw: Any) -> tuple[KeyPath, str, str, str]:
     """One pydantic error in words: (key path within the model, found, allowed, remedy).
 
@@ -186,12 +192,14 @@ def explain(error: ErrorDetails, model: type[BaseModel], raw: Any) -> tuple[KeyP
             path,
             message,
             "",
-            "Keep exactly one of command, url, module or CLI tools" if kind != "command" else "",
+            _REMEDIES.get(kind, ""),
         )
     if kind == "string_pattern_mismatch":
         return path, found, "letters, digits, _ and -, at most 64, the first a letter or digit", ""
     if kind == "literal_error":
         return path, found, str(context.get("expected", "")).replace("'", ""), ""
+    if kind == "string_type":
+        return path, found, "text", ""
     if kind == "tuple_type":
         return path, found, "a list", "Write [a, b] or one `- item` per line"
     if kind in ("dict_type", "model_type", "model_attributes_type"):

@@ -87,9 +87,8 @@ def _value(tool: str, name: str, value: Any, schema: Json, notes: list[str]) -> 
         made = made if isinstance(made, dict) else None
     if made is None:
         raise InvalidRequest(f"{tool}: '{name}' must be {_article(kind)}, got {_described(value)}")
-    if "enum" in schema and made not in schema["enum"]:
-        options = " or ".join(f"'{option}'" for option in schema["enum"])
-        raise InvalidRequest(f"{tool}: '{name}' must be {options}, got {_described(value)}")
+    if "enum" in schema:
+        made = _chosen(tool, name, made, schema["enum"])
     if kind == "integer":
         low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
         bounded = int(min(max(made, low), high))
@@ -98,6 +97,17 @@ def _value(tool: str, name: str, value: Any, schema: Json, notes: list[str]) -> 
             notes.append(f"{name} {shorten(str(made), 20)} is out of range ({bounds}); {bounded} was used")
         made = bounded
     return made
+
+
+def _chosen(tool: str, name: str, written: str, options: list[str]) -> str:
+    """The fixed word that is meant, in whatever case it is written."""
+    word = written.strip().lower()
+    if word in options:
+        return word
+    close = process.extractOne(word[:100], options, scorer=fuzz.WRatio, score_cutoff=_CLOSE)
+    meant = f"; did you mean '{close[0]}'?" if close else ""
+    listed = " or ".join(f"'{option}'" for option in options)
+    raise InvalidRequest(f"{tool}: '{name}' must be {listed}, got {_described(written)}{meant}")
 
 
 def _integer(value: Any) -> int | None:

@@ -41,6 +41,8 @@ REFUSED_LOOK = 64 * 1024
 
 _ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,15}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
 
+BOM = "\ufeff"
+"""Some writers begin their stream, or each line, with one."""
 NOTIFICATION = "notifications/"
 """What the method of every notification begins with."""
 
@@ -200,9 +202,9 @@ async def _deliver(
     line: bytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
 ) -> None:
     """Hand a message on; one that is none is answered where its id can be read, so that nobody waits for it."""
-    if not line.strip():
+    text = line.decode("utf-8", "replace").lstrip(f"{BOM} \t\r")
+    if not text:
         return
-    text = line.decode("utf-8", "replace")
     if text.lstrip().startswith("["):
         await _deliver_batch(text, incoming, answers)
         return
