@@ -20,7 +20,7 @@ import psutil
 import quickjs_rs
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification, JSONRPCRequest
+from mcp_types import JSONRPCRequest, JSONRPCResponse
 from tests.benchmarks.contestants import PYTHON_BACKEND, TESTS
 from tests.benchmarks.measure import Figure, Outcome, Ratio
 
@@ -130,14 +130,19 @@ async def server_alone(rounds: int) -> list[float]:
         async def ask(ident: int, method: str, params: dict[str, Any]) -> None:
             message = JSONRPCRequest(jsonrpc="2.0", id=ident, method=method, params=params)
             await outgoing.send(SessionMessage(message))
-            await incoming.receive()
+            answer: Any = await incoming.receive()
+            if not isinstance(answer.message, JSONRPCResponse):
+                raise SystemExit(f"no answer: {answer.message}")
 
-        hello = {"name": "benchmark", "version": "1"}
-        await ask(0, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": hello})
-        started = JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
-        await outgoing.send(SessionMessage(started))
-        call = {"name": "echo", "arguments": {"n": 7}}
-        times = await timed(lambda n: ask(n + 1, "tools/call", call), rounds, SHORT)
+        key = "io.modelcontextprotocol/"
+        meta = {
+            f"{key}protocolVersion": "2026-07-28",
+            f"{key}clientInfo": {"name": "benchmark", "version": "1"},
+            f"{key}clientCapabilities": {},
+        }
+        await ask(0, "server/discover", {"_meta": meta})
+        call = {"name": "echo", "arguments": {"n": 7}, "_meta": meta}
+        times = await timed(lambda n: ask(n + 1, "tools/call", call), rounds, SHORT, CLIENTS_TURN_SECONDS)
         tasks.cancel_scope.cancel()
     return times
 
