@@ -46,7 +46,7 @@ def warm(rounds: int) -> Outcome:
             _wait_until_listed(client)
         silence.touch()
         contestants: dict[str, Run] = {
-            "imports alone": partial(_python, IMPORTS),
+            "imports alone": partial(run_python, IMPORTS),
             "first search_tools answered": partial(_first_search, config),
         }
         figures = take_turns("warm", contestants, rounds)
@@ -62,7 +62,8 @@ def _gateway(config: Path) -> AbstractContextManager[Client]:
     return connected(["-m", "gatemini", "--direct", "-c", str(config)])
 
 
-def _python(code: str) -> None:
+def run_python(code: str) -> None:
+    """A new interpreter that runs the code and nothing else."""
     subprocess.run([sys.executable, "-P", "-c", code], check=True, timeout=LISTED_SECONDS)
 
 
