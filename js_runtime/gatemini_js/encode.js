@@ -221,7 +221,10 @@
     const kind = kindOf(value);
     switch (kind) {
       case "array": {
-        return asFrame(push(state, frame, value, null, value, key));
+        const items = push(state, frame, value, null, value, key);
+        // What is longer than its text may be is not walked first: a list may claim four billion items.
+        if (items.size * 2 > state.maxText) throw sizeError(state.options, state.name);
+        return asFrame(items);
       }
       case "object": case "instance": return openInstance(state, frame, value, key, kind);
       case "backend":

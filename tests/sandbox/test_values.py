@@ -253,3 +253,16 @@ async def test_any_json_value_passes_through_the_guest_unchanged(run, value: Any
     assert json.loads(end.text, parse_int=float) == [as_floats(value)]
     careful = await run("const v = await demo.echo({}); return new Set(v)", answer=lambda _: [value])
     assert json.loads(careful.text, parse_int=float) == [as_floats(value)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "const a = []; a[4294967294] = 1; return a;",
+        "return { a: [new Proxy([], { get: (t, k) => (k === 'length' ? 4294967295 : t[k]) })] };",
+        "const a = []; a[4294967294] = 1; await demo.echo({ a });",
+    ],
+)
+async def test_a_list_that_claims_more_items_than_its_text_may_have_is_refused_at_once(run, value):
+    end = await run(value)
+    assert end.error.limit == ("limit.arguments" if "demo" in value else "limit.value")
