@@ -6,8 +6,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import pytest
+from hypothesis import settings
 
 from fixtures import disk
+
+settings.register_profile("gatemini", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("gatemini")
 
 
 @pytest.fixture(scope="session")

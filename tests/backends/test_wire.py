@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends.wire import Broken, Frame, LineReader, Piece, decode
+from gatemini.backends.wire import Broken, Frame, LineReader, Piece, decode, encode
 
 MEGABYTE = 1 << 20
 
@@ -186,3 +186,17 @@ def test_a_reply_that_is_no_json_or_too_deep_is_named_by_its_id() -> None:
 
 def test_a_reply_without_result_or_error_is_named_by_its_id() -> None:
     assert decode(b'{"jsonrpc":"2.0","id":5}') == [Broken("the answer has neither a result nor an error", 5)]
+
+
+def test_values_nested_beyond_what_recursion_takes_are_written_all_the_same():
+    deep: Any = [1, {"b": None, "c": 'é"', "d": [[], {}], "e": 1.5}]
+    for _ in range(3000):
+        deep = [deep]
+    written = encode({"x": deep, "y": 2**80})
+    assert written == (
+        b'{"x":'
+        + b"[" * 3000
+        + b'[1,{"b":null,"c":"\\u00e9\\"","d":[[],{}],"e":1.5}]'
+        + b"]" * 3000
+        + b',"y":1208925819614629174706176}'
+    )

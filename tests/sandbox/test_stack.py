@@ -78,21 +78,53 @@ def depths(top: int = 20_000) -> list[int]:
     return steps
 
 
+async def right_at(run: Runner, walk: str, depth: int) -> bool:
+    """Whether the walk gave its right result; a StackError is the only other end it may have."""
+    end = await run(f"const n = {depth}; {WALKS[walk][1]}")
+    if isinstance(end, Done):
+        assert end.text == str(depth), f"{walk} at depth {depth}"
+        return True
+    assert isinstance(end, Failed)
+    assert (end.error.name, end.error.limit) == ("StackError", "limit.stack"), (walk, depth, end.error)
+    return False
+
+
 @pytest.mark.parametrize("walk", WALKS)
 async def test_every_depth_gives_the_right_result_or_a_stack_error(sandbox, walk):
-    floor, code = WALKS[walk]
-    run = Runner(sandbox)
-    deepest = 0
-    for depth in [*depths(), floor]:
-        end = await run(f"const n = {depth}; {code}")
-        if isinstance(end, Done):
-            assert end.text == str(depth), f"{walk} at depth {depth}"
+    floor, run = WALKS[walk][0], Runner(sandbox)
+    deepest, lowest_full = 0, 0
+    for depth in sorted({*depths(), floor}):
+        if await right_at(run, walk, depth):
             deepest = max(deepest, depth)
         else:
-            assert isinstance(end, Failed)
-            assert (end.error.name, end.error.limit) == ("StackError", "limit.stack"), (depth, end.error)
             assert depth > floor, f"{walk} must reach {floor}"
+            lowest_full = lowest_full or depth
     assert deepest >= floor
+    if lowest_full:
+        assert deepest < lowest_full, f"{walk} overflowed at {lowest_full} and not at {deepest}"
+        await every_depth_about_the_end(run, walk, deepest, lowest_full)
+
+
+async def every_depth_about_the_end(run: Runner, walk: str, right: int, full: int) -> None:
+    """Where the last frame that fits is followed by the first that does not: what is overwritten would be seen here."""
+    while full - right > 1:
+        middle = (right + full) // 2
+        if await right_at(run, walk, middle):
+            right = middle
+        else:
+            full = middle
+    for depth in range(max(1, right - 4), full + 5):
+        assert await right_at(run, walk, depth) is (depth <= right), f"{walk} at depth {depth}"
+
+
+@pytest.mark.parametrize("walk", WALKS)
+async def test_a_worker_process_overflows_at_its_depths_as_cleanly(small_process, walk):
+    run = Runner(small_process)
+    right, full = 1, 20_000
+    assert await right_at(run, walk, right)
+    if not await right_at(run, walk, full):
+        await every_depth_about_the_end(run, walk, right, full)
+    assert await run.value("return [1, 2, 3].reduce((a, b) => a + b, 0)") == 6
 
 
 async def test_a_guest_that_overflowed_leaves_nothing_behind(run):

@@ -17,7 +17,6 @@ from typing import Any
 
 import orjson
 
-from gatemini.errors import BackendError
 from gatemini.model import Json
 
 HEAD_BYTES = 4096
@@ -203,10 +202,35 @@ def encode(value: Any) -> bytes:
     except TypeError:
         try:
             return json.dumps(value, separators=(",", ":"), default=str).encode()
-        except RecursionError as exc:
-            raise BackendError(
-                "the arguments are nested too deeply to be sent", hint="flatten the arguments of this call"
-            ) from exc
+        except RecursionError:
+            return _flat(value).encode()
+
+
+class _Written(str):
+    """A piece of JSON text among values that are still to be written."""
+
+    __slots__ = ()
+
+
+def _flat(value: Any) -> str:
+    """As `json.dumps`, without recursion: for values nested as deeply as a chain may send them."""
+    parts: list[str] = []
+    todo: list[Any] = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict):
+            todo.append(_Written("}"))
+            for number, (key, member) in reversed([*enumerate(item.items())]):
+                todo += member, _Written(f"{',' if number else ''}{json.dumps(str(key))}:")
+            parts.append("{")
+        elif isinstance(item, list | tuple):
+            todo.append(_Written("]"))
+            for number, member in reversed([*enumerate(item)]):
+                todo += member, _Written("," if number else "")
+            parts.append("[")
+        else:
+            parts.append(item if isinstance(item, _Written) else json.dumps(item, default=str))
+    return "".join(parts)
 
 
 def is_rpc(value: object) -> bool:

@@ -1,0 +1,63 @@
+"""Arguments nested as deeply as the limit lets them reach a real backend unchanged, in every tier; deeper ones never leave.
+
+The backend reads its lines with the standard library: the parsers of most SDKs end some 200 levels deep.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.backend_bench import ODD
+from fixtures.running import answer, running_app
+
+pytestmark = pytest.mark.anyio
+
+BACKEND = {"demo": {"command": sys.executable, "args": ["-I", "-S", str(ODD)]}}
+DEPTHS = (200, 254, 255, 256, 500, 990, 998)
+"""Lists in the one argument; the object of arguments is a level itself."""
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+def counted(call: str) -> str:
+    """Code that counts the levels of what comes back."""
+    return f"const r = await {call}; let d = 0; for (let v = r.x; v !== undefined; v = v[0]) d++; return d"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_deep_arguments_reach_a_backend_in_every_tier(tmp_path: Path, isolation: str) -> None:
+    async with running_app(tmp_path, BACKEND, sandbox={"isolation": isolation}) as app:
+        for depth in DEPTHS:
+            built = f"let x = []; for (let i = 1; i < {depth}; i++) x = [x]; " + counted("demo.echo({ x })")
+            assert (await answer(app, built))[:2] == (str(depth), False)
+            called = f'{{"tool": "demo.echo", "arguments": {{"x": {nested(depth)}}}}}'
+            text, failed, meta = await answer(app, called, max_output_size=100_000)
+            assert not failed, text
+            assert nested(depth) in text
+            assert [call["outcome"] for call in meta["calls"]] == ["ok"]
+            for code in (
+                counted(f"demo.echo({{ x: {nested(depth)} }})"),
+                f"return await demo.echo({{ x: {nested(depth)} }})",
+            ):
+                # A literal takes stack to be parsed: the deepest ones are the error that says so.
+                text, failed, _ = await answer(app, code, max_output_size=100_000)
+                right = text == str(depth) or nested(depth) in text
+                assert right is not failed
+                assert right or (depth > 500 and text.startswith("StackError")), text
+
+
+async def test_arguments_one_level_deeper_than_the_limit_never_leave(tmp_path: Path) -> None:
+    async with running_app(tmp_path, BACKEND) as app:
+        code = "let x = []; for (let i = 1; i < 1001; i++) x = [x]; return await demo.echo({ x })"
+        text, failed, meta = await answer(app, code)
+    assert failed
+    assert text.startswith(
+        "LimitError: the arguments of demo.echo are nested deeper than 1000 levels (limit.depth)"
+    )
+    assert meta["calls"] == []
