@@ -168,6 +168,8 @@ def test_nothing_found_says_what_to_do() -> None:
     answer = search({"task_description": "zzzzqqqq"})
     assert (answer["results"], answer["total"]) == ([], 0)
     assert "list_tools_meta" in answer["note"]
+    tagged = search({"task_description": "next", "tag": "slow"})
+    assert tagged["note"].startswith("nothing with this tag matches; leave tag out")
 
 
 @given(st.text(max_size=40))

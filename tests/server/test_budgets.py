@@ -11,6 +11,9 @@ from gatemini.model import Tool
 from gatemini.server.budgets import INLINE_META, UNKNOWN, budget_for
 from gatemini.server.definitions import tool_definitions
 
+LONG_TEXT = "return Array.from({ length: 20000 }, (_, i) => `line ${i} has words`).join('\\n');"
+LONG_CONSOLE = "for (let i = 0; i < 3000; i++) console.log(`step ${i} is done`);\n"
+
 
 @pytest.mark.parametrize(
     ("client", "chars"),
@@ -31,7 +34,7 @@ from gatemini.server.definitions import tool_definitions
 )
 def test_a_client_gets_what_is_documented_of_it_and_else_the_default(client: str | None, chars: int) -> None:
     assert budget_for(client).result_chars == chars
-    assert budget_for(client).error_chars == UNKNOWN.error_chars < 10_000
+    assert budget_for(client).error_chars == min(UNKNOWN.error_chars, chars) < 10_000
 
 
 def test_tools_with_long_answers_declare_how_long() -> None:
@@ -52,6 +55,11 @@ async def test_chains_and_discovery_keep_within_the_clients_limit(tmp_path: Path
         session.client = client
         for name, arguments in (
             ("call_tool_chain", {"code": "return await demo.rows({ n: 5000 });"}),
+            ("call_tool_chain", {"code": LONG_TEXT}),
+            ("call_tool_chain", {"code": LONG_CONSOLE + LONG_TEXT}),
+            ("call_tool_chain", {"code": LONG_CONSOLE + "return [];"}),
+            ("call_tool_chain", {"code": LONG_CONSOLE + "throw new Error('no');"}),
+            ("call_tool_chain", {"code": LONG_TEXT, "intent": "line 777"}),
             ("search_tools", {"query": "words", "limit": 50, "brief": False}),
             ("tool_info", {"tool_name": "big.t1", "detail": "full"}),
             ("list_tools_meta", {"page_size": 500}),
@@ -59,3 +67,9 @@ async def test_chains_and_discovery_keep_within_the_clients_limit(tmp_path: Path
         ):
             result = await app.call_meta_tool(name, arguments, session)
             assert sum(len(block["text"]) for block in result["content"]) <= room, name
+            if arguments.get("code") == LONG_CONSOLE + LONG_TEXT:
+                value, console, footer = (block["text"] for block in result["content"])
+                assert value.startswith("line 0 has words\n")
+                assert value.endswith("line 19999 has words")
+                assert console.endswith("step 2999 is done")
+                assert footer.startswith("[Output: ")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import anyio
@@ -16,11 +16,18 @@ import orjson
 
 from gatemini.errors import ResultGone
 from gatemini.model import Json
-from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
+from gatemini.types.wording import shorten
 
 CONSOLE_IN_ANSWER = 4096
 """Characters of console output shown when the chain succeeded: its first and last lines."""
+
+CONSOLE_SHARE = 4
+"""Where the client takes little, console output has at most this part of it."""
+
+FOOTER_CHARS = 240
+"""Kept free of what a client takes for the footer of a reduced value and the ends of blocks."""
 
 IMAGE_BYTES_IN_ANSWER = 2 * 1024 * 1024
 """Bytes of image and audio data passed on in one answer; more stays behind its handle."""
@@ -50,22 +57,34 @@ class ChainValue:
 
 
 async def compose(
-    value: ChainValue, options: OutputOptions, store: ResultStore, redact: Callable[[str], str] = str
+    value: ChainValue,
+    options: OutputOptions,
+    store: ResultStore,
+    redact: Callable[[str], str] = str,
+    room: int = MAX_CHARS,
 ) -> tuple[list[Json], Reduced]:
     """The content blocks of a finished chain, and what the reduction did (for the accounting).
 
-    `redact` takes secrets out of text before any of it is cut: half a secret is one too.
+    `room` is what the client takes in characters of all text: the value gets what console and notes leave of it. `redact`
+    takes secrets out of text before any of it is cut: half a secret is one too.
     """
     if len(value.text) <= ON_THE_LOOP:
-        return _composed(value, options, store, redact)
-    return await anyio.to_thread.run_sync(_composed, value, options, store, redact)
+        return _composed(value, options, store, redact, room)
+    return await anyio.to_thread.run_sync(_composed, value, options, store, redact, room)
 
 
 def _composed(
-    value: ChainValue, options: OutputOptions, store: ResultStore, redact: Callable[[str], str]
+    value: ChainValue, options: OutputOptions, store: ResultStore, redact: Callable[[str], str], room: int
 ) -> tuple[list[Json], Reduced]:
     notes = list(value.notes)
     media, only_media = _media_blocks(value, store, notes)
+    console = ""
+    if value.console or value.console_dropped:
+        lines = [redact(line) for line in value.console]
+        console = console_block(lines, value.console_dropped, min(CONSOLE_IN_ANSWER, room // CONSOLE_SHARE))
+    said = shorten("\n".join(notes), room // 2)
+    left = room - len(console) - len(said) - FOOTER_CHARS
+    options = replace(options, max_chars=max(1, min(options.max_chars, left)))
     shown = redact(value.text)
     reduced = reduce_output(
         shown,
@@ -76,12 +95,9 @@ def _composed(
     )
     content: list[Json] = [] if only_media else [_text(reduced.text)]
     content += media
-    if value.console or value.console_dropped:
-        lines = [redact(line) for line in value.console]
-        content.append(_text(console_block(lines, value.console_dropped, CONSOLE_IN_ANSWER)))
-    trailer = [*notes, *reduced.notes]
-    if reduced.footer:
-        trailer.append(reduced.footer)
+    if console:
+        content.append(_text(console))
+    trailer = [line for line in (said, *reduced.notes, reduced.footer) if line]
     if trailer:
         content.append(_text("\n".join(trailer)))
     return content, reduced

@@ -38,7 +38,7 @@ from gatemini.chain.script import ScriptRun, run_script
 from gatemini.chain.services import ChainServices
 from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.model import Json
-from gatemini.output.pipeline import OutputOptions
+from gatemini.output.pipeline import MAX_CHARS, OutputOptions
 from gatemini.output.results import ResultStore
 from gatemini_sandbox import Done, Failed, SandboxError
 from gatemini_sandbox.syntax import SandboxSyntaxError
@@ -57,6 +57,8 @@ class ChainRequest:
     results: ResultStore
     journals: SessionJournals
     error_chars: int = 10_000
+    room: int = MAX_CHARS
+    """What the client takes of an answer: characters of all its text."""
     client: ChainClient = NO_CLIENT
     notes: Sequence[str] = ()
     """What the answer has to say of how the request was read."""
@@ -118,7 +120,7 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
             request.journals.end(chain.journal, interrupted=why, told=False)
         raise
     value.notes += [*_rerun_notes(request, chain, ""), *request.notes]
-    content, reduced = await compose(value, request.output, request.results, services.redact)
+    content, reduced = await compose(value, request.output, request.results, services.redact, request.room)
     processed = max(reduced.bytes_in, sum(record.bytes for record in chain.invoker.records))
     return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, processed)
 

@@ -48,8 +48,8 @@ _BUDGETS: dict[str, Budget] = {
     "opencode": Budget(result_chars=50 * 1024 - 1),
     # 8 KB (`chat.agent.largeToolResultsToDisk.thresholdBytes`), beyond which the model is given a file's name; the
     # same for Copilot's agent: github.com/microsoft/vscode/pull/329276.
-    "visual studio code": Budget(result_chars=8 * 1024 - 1),
-    "github-copilot-developer": Budget(result_chars=8 * 1024 - 1),
+    "visual studio code": Budget(result_chars=8 * 1024 - 1, error_chars=8 * 1024 - 1),
+    "github-copilot-developer": Budget(result_chars=8 * 1024 - 1, error_chars=8 * 1024 - 1),
     "gatemini": Budget(result_chars=10_000_000, error_chars=1_000_000),
 }
 

@@ -112,7 +112,10 @@ def search_tools(
     if len(fitting) < len(rows):
         notes.append(f"only {len(fitting)} of {len(rows)} fit in one answer; search with narrower words")
     if not found.hits:
-        notes.append("nothing matches; use other words, or list_tools_meta for all names")
+        other = "use other words, or list_tools_meta for all names"
+        notes.append(
+            f"nothing with this tag matches; leave tag out, {other}" if tag else f"nothing matches; {other}"
+        )
     if notes:
         told["note"] = "; ".join(notes)
     return {"results": fitting, **told}

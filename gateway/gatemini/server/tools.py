@@ -151,6 +151,7 @@ class MetaTools:
             session.results,
             session.journals,
             budget.error_chars,
+            budget.result_chars,
             replace(client, caller=replace(client.caller, session=session.id)),
             notes,
         )
