@@ -120,9 +120,11 @@ class App:
             self.embedding.query_vector,
         )
         self.history = SearchHistory(history_path(cache.path) if config.search.history else None)
+        admission = Admission(config.registration, str(loaded.source or "the config file"))
+        self.manager.permitted = admission.permitted
         self.registration = Registration(
             self.manager,
-            Admission(config.registration, str(loaded.source or "the config file")),
+            admission,
             config.max_dynamic_backends,
             frozenset(loaded.origins),
         )

@@ -23,6 +23,7 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 
+from gatemini.backends.addresses import Permitted
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.http_errors import content_error, shown_url, status_error, transport_error
 from gatemini.backends.http_link import DRAIN_SECONDS, HttpLink, open_client, origin
@@ -331,9 +332,11 @@ async def _read(body: bytes) -> list[Piece]:
 
 
 @asynccontextmanager
-async def open_streamable(config: BackendConfig, receiver: Receiver) -> AsyncIterator[Link]:
+async def open_streamable(
+    config: BackendConfig, receiver: Receiver, permitted: Permitted | None = None
+) -> AsyncIterator[Link]:
     """Talk to a streamable HTTP endpoint for the length of the context."""
-    async with open_client(config) as client, anyio.create_task_group() as tasks:
+    async with open_client(config, permitted) as client, anyio.create_task_group() as tasks:
         link = StreamableLink(config, receiver, client, tasks)
         try:
             yield link
@@ -345,9 +348,11 @@ async def open_streamable(config: BackendConfig, receiver: Receiver) -> AsyncIte
 
 
 @asynccontextmanager
-async def open_sse(config: BackendConfig, receiver: Receiver) -> AsyncIterator[Link]:
+async def open_sse(
+    config: BackendConfig, receiver: Receiver, permitted: Permitted | None = None
+) -> AsyncIterator[Link]:
     """Talk to an HTTP+SSE server of the 2024 revision for the length of the context."""
-    async with open_client(config) as client, anyio.create_task_group() as tasks:
+    async with open_client(config, permitted) as client, anyio.create_task_group() as tasks:
         link = SseLink(config, receiver, client, tasks)
         tasks.start_soon(link.follow)
         try:

@@ -1,7 +1,7 @@
 """What both HTTP transports share: a client, bounded bodies, errors with a cause, and the life of every request.
 
 No request outlives the link it was made on, whichever task waits for it: a connection that is made when the
-client is closed already would belong to nobody. Above: `http.py`. Below: httpx2, `http_errors.py`.
+client is closed already would belong to nobody. Above: `http.py`. Below: httpx2, `addresses.py`, `http_errors.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import anyio
 import anyio.abc
 import httpx2
 
+from gatemini.backends.addresses import CheckedTransport, Permitted, goes_by_proxy
 from gatemini.backends.base import Receiver
 from gatemini.backends.wire import Broken
 from gatemini.config.schema import BackendConfig
@@ -158,14 +159,23 @@ class HttpLink:
 
 
 @asynccontextmanager
-async def open_client(config: BackendConfig) -> AsyncIterator[httpx2.AsyncClient]:
+async def open_client(
+    config: BackendConfig, permitted: Permitted | None = None
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """`permitted` says which addresses a host may be reached at; without it all are."""
+    tls = await anyio.to_thread.run_sync(_tls_context)
+    limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS)
     try:
+        checked = permitted is not None and not goes_by_proxy(config.url or "")
         client = httpx2.AsyncClient(
             headers=config.headers,
             # Every wait for an answer is bounded by the caller's own time; only connecting has a limit here.
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
-            limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
-            verify=await anyio.to_thread.run_sync(_tls_context),
+            limits=limits,
+            verify=tls,
+            transport=CheckedTransport(httpx2.AsyncHTTPTransport(verify=tls, limits=limits), permitted)
+            if permitted is not None and checked
+            else None,
         )
     except (ValueError, TypeError, UnicodeError) as error:
         raise BackendUnreachable(f"{config.name}: {error}", hint="correct `headers`") from error

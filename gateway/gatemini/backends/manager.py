@@ -22,6 +22,7 @@ import psutil
 from anyio.abc import TaskStatus
 
 from gatemini.backends.actor import Backend
+from gatemini.backends.addresses import Permitted
 from gatemini.backends.base import (
     NOBODY,
     SILENT,
@@ -91,6 +92,8 @@ class Manager:
         self._clients = clients or NoClients()
         self._log_level: str | None = None
         self._health = health or HealthConfig()
+        self.permitted: Permitted | None = None
+        """Where registered backends may connect to; None: anywhere, as configured ones do."""
         self._children = Children(record_dir)
         self._backends: dict[str, Backend] = {}
         self._pools: dict[str, Pool] = {}
@@ -320,7 +323,7 @@ class Manager:
     def _make(self, config: BackendConfig, events: Events, *, dynamic: bool, era: Era | None) -> Backend:
         return Backend(
             config,
-            open_link=self._opener(config),
+            open_link=self._opener(config, self.permitted if dynamic else None),
             events=events,
             client_info=self._client_info,
             clients=self._clients,
@@ -384,21 +387,22 @@ class Manager:
         chain = first.config.fallback_chain
         return [n for n in chain if n in self._backends and tool in self._backends[n].tools]
 
-    def _opener(self, config: BackendConfig) -> OpenLink:
+    def _opener(self, config: BackendConfig, permitted: Permitted | None) -> OpenLink:
+        plain = self._plain_opener(config, permitted)
         if config.prerequisite is not None:
-            return partial(_open_with_prerequisite, config, self._children, self._plain_opener(config))
-        return self._plain_opener(config)
+            return partial(_open_with_prerequisite, config, self._children, plain)
+        return plain
 
-    def _plain_opener(self, config: BackendConfig) -> OpenLink:
+    def _plain_opener(self, config: BackendConfig, permitted: Permitted | None) -> OpenLink:
         match config.transport:
             case "stdio":
                 return partial(open_stdio, config, children=self._children)
             case "python":
                 return partial(open_python, config)
             case "streamable-http":
-                return partial(open_streamable, config)
+                return partial(open_streamable, config, permitted=permitted)
             case "sse":
-                return partial(open_sse, config)
+                return partial(open_sse, config, permitted=permitted)
             case "cli-adapter":
                 return partial(open_cli, config, children=self._children)
 

@@ -23,7 +23,7 @@ from gatemini.backends.base import Caller, RpcError
 from gatemini.backends.cli_template import TemplateError, words_of
 from gatemini.config.schema import BackendConfig, RegistrationConfig
 from gatemini.config.secrets import looks_secret
-from gatemini.errors import RegistrationRefused
+from gatemini.errors import BackendUnreachable, RegistrationRefused
 from gatemini.model import Json
 from gatemini.types.wording import visible
 
@@ -69,7 +69,7 @@ class Admission:
         kind = "http" if config.url is not None else "cli" if config.transport == "cli-adapter" else "stdio"
         mode = self._mode(kind)
         if config.url is not None:
-            await self._check_target(config.url)
+            await self._checked((urlsplit(config.url).hostname or "").lower())
         else:
             self._check_commands(config)
         if mode == "ask":
@@ -121,15 +121,27 @@ class Admission:
                     f"the command {command!r} is not among registration.allow_commands: {', '.join(allowed)}"
                 )
 
-    async def _check_target(self, url: str) -> None:
+    async def permitted(self, host: str) -> list[str]:
+        """The addresses at which a registered backend may be reached now: those that were just checked.
+
+        Raises BackendUnreachable: since it was registered its name has come to mean another place.
+        """
+        try:
+            return await self._checked(host.lower())
+        except RegistrationRefused as refused:
+            raise BackendUnreachable(
+                f"registered backends may not connect there: {refused.message}", hint=refused.hint
+            ) from refused
+
+    async def _checked(self, host: str) -> list[str]:
         """The listed hosts, and every address the host stands for: never one of a cloud's metadata."""
-        host = (urlsplit(url).hostname or "").lower()
         allowed = self.policy.allow_hosts
         if allowed and not any(fnmatchcase(host, pattern.lower()) for pattern in allowed):
             raise RegistrationRefused(
                 f"the host {host!r} is not among registration.allow_hosts: {', '.join(allowed)}"
             )
-        addresses = await _addresses(host)
+        found = await _addresses(host)
+        addresses = list(map(_unwrapped, found))
         if host.rstrip(".") in METADATA_HOSTS or any(map(_is_never_a_backend, addresses)):
             raise RegistrationRefused(
                 f"{host!r} is a link-local or metadata address: no backend is registered there"
@@ -139,6 +151,7 @@ class Admission:
                 f"{host!r} is in a private network, which only the owner of this gateway opens to agents",
                 hint=f"the owner can list it under `registration.allow_hosts` in {self.config_source}",
             )
+        return list(dict.fromkeys(map(str, found)))
 
 
 async def _addresses(host: str) -> list[Address]:
@@ -151,7 +164,7 @@ async def _addresses(host: str) -> list[Address]:
             found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             return []
-        return [_unwrapped(ip_address(str(at[4][0]).partition("%")[0])) for at in found]
+        return [ip_address(str(at[4][0]).partition("%")[0]) for at in found]
     raise RegistrationRefused(f"the address of {host!r} was not told within {LOOKUP_SECONDS:g} s: try again")
 
 

@@ -1,0 +1,57 @@
+"""A registered backend is connected to at the address that was checked, whatever its name means a moment later."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.odd_http import OddHttp, serving
+from fixtures.running import running_app
+
+pytestmark = pytest.mark.anyio
+
+NAME = "rebound.test"
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    """What the system says of the name: one address at each look, the last from then on."""
+    real, left = socket.getaddrinfo, list(addresses)
+
+    def told(host: Any, *rest: Any, **more: Any) -> Any:
+        if host in (NAME, NAME.encode()):
+            host = left.pop(0) if len(left) > 1 else left[0]
+        return real(host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", told)
+
+
+async def registered(folder: Path, port: int) -> tuple[bool, str]:
+    template = {"name": "far", "url": f"http://{NAME}:{port}/mcp"}
+    async with running_app(folder) as app:
+        result = await app.call_meta_tool("register_manual", {"manual_call_template": template})
+    return result["isError"], result["content"][0]["text"]
+
+
+async def test_a_name_that_stays_is_connected_to_and_stays_the_host_of_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, "127.0.0.1")
+    async with serving(OddHttp()) as server:
+        failed, text = await registered(tmp_path, server.port)
+        assert not failed, text
+        assert {request.headers["host"] for request in server.seen} == {f"{NAME}:{server.port}"}
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "10.1.2.3"])
+async def test_a_name_that_changes_after_it_was_checked_is_not_connected_to(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, "127.0.0.1", address)
+    async with serving(OddHttp()) as server:
+        failed, text = await registered(tmp_path, server.port)
+    assert failed
+    assert "registered backends may not connect there" in text
+    assert not server.seen
