@@ -1,3 +1,3 @@
 // a sparse array of the greatest length as value
-// ends: error MemoryError limit.memory
+// ends: error LimitError limit.value
 const a = []; a.length = 2 ** 32 - 1; return a;
