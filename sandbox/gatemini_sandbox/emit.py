@@ -13,15 +13,8 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse import (
-    FUNCTION_DECLARATIONS,
-    Parsed,
-    binding_names,
-    code_end,
-    descendants,
-    text,
-    value_names,
-)
+from gatemini_sandbox.names import binding_names, value_names
+from gatemini_sandbox.parse import FUNCTION_DECLARATIONS, Parsed, code_end, descendants, text
 from gatemini_sandbox.positions import Patch
 
 _CLASSES = ("class_declaration", "abstract_class_declaration")

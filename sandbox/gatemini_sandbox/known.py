@@ -10,7 +10,8 @@ from typing import Literal
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse import binding_nodes, identifiers, text
+from gatemini_sandbox.names import binding_nodes, identifiers
+from gatemini_sandbox.parse import text
 
 Known = Literal["something", "null", "undefined", "unknown"]
 

@@ -138,6 +138,9 @@ MAX_REPAIRS = 32
 # Bytes parsed in one go, the interpreter held: a few milliseconds at worst. Larger texts are read in such pieces.
 AT_ONCE = 4096
 
+# Bytes a query looks at in one go, the interpreter held: some 15 ms where every other byte is a node.
+STRETCH = 32 * 1024
+
 _SEPARATOR = re.compile(b"\xe2\x80[\xa8\xa9]")
 _KEYWORD_ALONE = re.compile(
     rb"\b(?:let|new|export|public|private|protected|readonly|abstract|override|declare)\b"
@@ -245,11 +248,7 @@ def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:
     if _is_rubble(root):
         return []
     _check_depth(root)
-    found = [
-        (node.start_byte, -node.end_byte, kind, node)
-        for kind, nodes in QueryCursor(_QUERY).captures(root).items()
-        for node in nodes
-    ]
+    found = [entry for start in range(0, len(data) or 1, STRETCH) for entry in _captured(root, start)]
     for pattern, token, parent_kind, kind in _TOKENS:
         for match in pattern.finditer(data):
             check()
@@ -263,6 +262,24 @@ def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:
                 found.append((node.start_byte, -node.end_byte, kind, node))
     found.sort(key=lambda entry: entry[:3])
     return [(kind, node) for _start, _end, kind, node in found]
+
+
+def _captured(root: Node, start: int) -> list[tuple[int, int, str, Node]]:
+    """What the query finds that begins in one stretch of the text, in order."""
+    check()
+    end = start + STRETCH
+    cursor = QueryCursor(_QUERY)
+    if root.end_byte > STRETCH:
+        cursor.set_byte_range(start, end)  # also gives what only reaches into it
+    return sorted(
+        (
+            (node.start_byte, -node.end_byte, kind, node)
+            for kind, nodes in cursor.captures(root).items()
+            for node in nodes
+            if start <= node.start_byte < end
+        ),
+        key=lambda entry: entry[:3],
+    )
 
 
 def _is_rubble(root: Node) -> bool:
@@ -437,61 +454,3 @@ def descendants(node: Node) -> Iterator[Node]:
         current = stack.pop()
         yield current
         stack.extend(reversed(current.children))
-
-
-def binding_names(node: Node) -> list[str]:
-    """Names bound by a declarator, a pattern or a parameter; default values bind nothing."""
-    return [text(name) for name in binding_nodes(node)]
-
-
-def binding_nodes(node: Node) -> list[Node]:
-    kind = node.type
-    if kind in ("identifier", "shorthand_property_identifier_pattern"):
-        return [node]
-    if kind == "variable_declarator":
-        children = [node.child_by_field_name("name")]
-    elif kind in ("required_parameter", "optional_parameter"):
-        children = [node.child_by_field_name("pattern")]
-    elif kind in ("assignment_pattern", "object_assignment_pattern"):
-        children = [node.child_by_field_name("left")]
-    elif kind == "pair_pattern":
-        children = [node.child_by_field_name("value")]
-    elif kind in ("object_pattern", "array_pattern", "rest_pattern"):
-        children = list(node.named_children)
-    else:
-        return []
-    return [name for child in children if child is not None for name in binding_nodes(child)]
-
-
-_IDENTIFIERS = Query(LANGUAGE, "[(identifier) (shorthand_property_identifier)] @name")
-_NOT_VALUES = (
-    "nested_type_identifier",
-    "type_query",
-    "import_specifier",
-    "import_clause",
-    "namespace_import",
-)
-
-
-def identifiers(root: Node) -> list[Node]:
-    """All names that stand for a variable, declared or used."""
-    return QueryCursor(_IDENTIFIERS).captures(root).get("name", [])
-
-
-def value_names(root: Node) -> set[str]:
-    """Names that occur where a value stands: not in types, not where an import or an alias declares them."""
-    found = set()
-    for node in identifiers(root):
-        parent = node.parent
-        if parent is not None and parent.type in _NOT_VALUES:
-            continue
-        if parent is not None and parent.type == "import_alias" and parent.named_child(0) == node:
-            continue
-        if parent is not None and parent.type in ("member_expression", "nested_identifier"):
-            top = parent
-            while top.parent is not None and top.parent.type == top.type:
-                top = top.parent
-            if top.parent is not None and top.parent.type in _NOT_VALUES:
-                continue
-        found.add(text(node))
-    return found

@@ -8,20 +8,20 @@ function. It also takes away imports and exports, which such a body cannot hold.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from tree_sitter import Node
 
+from gatemini_sandbox.names import identifiers, value_names
 from gatemini_sandbox.parse import (
     ANY_FUNCTION,
     FUNCTION_DECLARATIONS,
     Parsed,
     code_end,
     descendants,
-    identifiers,
     last_statement,
     text,
-    value_names,
     with_functions,
 )
 from gatemini_sandbox.positions import Patch, SourceText
@@ -142,15 +142,19 @@ class Shaper:
         """The compiler drops imports that only types use; one that nothing uses is more likely meant as a value."""
         if not names:
             return True
-        used_as_types = {
-            text(node) for node in descendants(self._parsed.root) if node.type == "type_identifier"
-        }
-        used_as_types |= {
-            text(node.named_children[0])
-            for node in descendants(self._parsed.root)
-            if node.type == "nested_type_identifier"
-        }
-        return not (set(names) & value_names(self._parsed.root)) and bool(set(names) & used_as_types)
+        as_values, as_types = self._used
+        return not as_values.intersection(names) and not as_types.isdisjoint(names)
+
+    @cached_property
+    def _used(self) -> tuple[set[str], set[str]]:
+        """The names used as values, and those used as types."""
+        as_types = set()
+        for node in descendants(self._parsed.root):
+            if node.type == "type_identifier":
+                as_types.add(text(node))
+            elif node.type == "nested_type_identifier":
+                as_types.add(text(node.named_children[0]))
+        return value_names(self._parsed.root), as_types
 
     def _export(self, node: Node) -> None:
         kinds = [child.type for child in node.children]

@@ -67,6 +67,7 @@ def test_as_many_as_allowed_are_read() -> None:
         ("", "enum E# { A, B = 5, C }\n"),
         ("", "namespace N# { export const a = 1; }\n"),
         ("namespace A { export const B = 1 }\n", "import X# = A.B;\nX#;\n"),
+        ("", "import { T# } from './types';\nlet a#: T# = 1;\n"),
     ],
 )
 def test_what_is_written_out_takes_time_in_proportion(head: str, unit: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
 from gatemini_sandbox import oxc
 from gatemini_sandbox.diagnose import offending_offset
 from gatemini_sandbox.errors import ReadingTooLong, SecondParserCold
-from gatemini_sandbox.parse import parse_tree
+from gatemini_sandbox.parse import collect, parse_tree
 from gatemini_sandbox.patience import check, over, patience
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.wrap import prepare
@@ -79,3 +80,19 @@ def test_the_second_parser_is_not_waited_for_by_code_that_would_have_to(
     assert oxc.is_ready()
     with pytest.raises(SandboxSyntaxError):
         prepare("return (;", compiling=False)
+
+
+@pytest.mark.parametrize("stretch", [7, 64, 1000])
+def test_what_is_found_in_code_does_not_depend_on_the_stretches_it_is_looked_at_in(
+    stretch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (Path(__file__).parent / "cases" / "types.ts").read_bytes()
+    root = parse_tree(code).root_node
+
+    def found() -> list[tuple[str, int, int]]:
+        return [(kind, node.start_byte, node.end_byte) for kind, node in collect(code, root)]
+
+    whole = found()
+    monkeypatch.setattr("gatemini_sandbox.parse.STRETCH", stretch)
+    assert found() == whole
+    assert len(whole) > 100

@@ -1,0 +1,68 @@
+"""Names in parsed code: what a declaration binds, and which names stand for values.
+
+Above: emit.py, shape.py, known.py. Below: parse.py.
+"""
+
+from __future__ import annotations
+
+from tree_sitter import Node, Query, QueryCursor
+
+from gatemini_sandbox.parse import LANGUAGE, text
+
+
+def binding_names(node: Node) -> list[str]:
+    """Names bound by a declarator, a pattern or a parameter; default values bind nothing."""
+    return [text(name) for name in binding_nodes(node)]
+
+
+def binding_nodes(node: Node) -> list[Node]:
+    kind = node.type
+    if kind in ("identifier", "shorthand_property_identifier_pattern"):
+        return [node]
+    if kind == "variable_declarator":
+        children = [node.child_by_field_name("name")]
+    elif kind in ("required_parameter", "optional_parameter"):
+        children = [node.child_by_field_name("pattern")]
+    elif kind in ("assignment_pattern", "object_assignment_pattern"):
+        children = [node.child_by_field_name("left")]
+    elif kind == "pair_pattern":
+        children = [node.child_by_field_name("value")]
+    elif kind in ("object_pattern", "array_pattern", "rest_pattern"):
+        children = list(node.named_children)
+    else:
+        return []
+    return [name for child in children if child is not None for name in binding_nodes(child)]
+
+
+_IDENTIFIERS = Query(LANGUAGE, "[(identifier) (shorthand_property_identifier)] @name")
+_NOT_VALUES = (
+    "nested_type_identifier",
+    "type_query",
+    "import_specifier",
+    "import_clause",
+    "namespace_import",
+)
+
+
+def identifiers(root: Node) -> list[Node]:
+    """All names that stand for a variable, declared or used."""
+    return QueryCursor(_IDENTIFIERS).captures(root).get("name", [])
+
+
+def value_names(root: Node) -> set[str]:
+    """Names that occur where a value stands: not in types, not where an import or an alias declares them."""
+    found = set()
+    for node in identifiers(root):
+        parent = node.parent
+        if parent is not None and parent.type in _NOT_VALUES:
+            continue
+        if parent is not None and parent.type == "import_alias" and parent.named_child(0) == node:
+            continue
+        if parent is not None and parent.type in ("member_expression", "nested_identifier"):
+            top = parent
+            while top.parent is not None and top.parent.type == top.type:
+                top = top.parent
+            if top.parent is not None and top.parent.type in _NOT_VALUES:
+                continue
+        found.add(text(node))
+    return found
