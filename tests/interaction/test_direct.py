@@ -42,14 +42,18 @@ class Raw:
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         self._id += 1
         self.send({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params or {}})
-        assert self.process.stdout is not None
         while True:
-            line = self.process.stdout.readline()
-            assert line, "the gateway closed stdout"
-            self.lines.append(line)
-            message: dict[str, Any] = json.loads(line)
+            message = self.receive()
             if message.get("id") == self._id:
                 return message
+
+    def receive(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the gateway closed stdout"
+        self.lines.append(line)
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def initialize(self) -> dict[str, Any]:
         answer = self.request("initialize", LEGACY)
@@ -318,6 +322,8 @@ def test_a_batch_is_taken_message_by_message(tmp_path: Path) -> None:
             raw.send(b"[]")
             assert raw.chain("return 1")["content"][0]["text"] == "1"
         answered = [json.loads(line).get("id") for line in raw.lines]
+        while min(answered.count(501), answered.count("b")) < 2:
+            answered.append(raw.receive().get("id"))  # answers come in any order
         assert (answered.count(501), answered.count("b")) == (2, 2)
 
 
