@@ -220,6 +220,36 @@ async def test_a_backend_over_its_memory_is_drained_and_restarted(
         assert answers == [{"seconds": 0.4}], "the call that was open ended first"
 
 
+@pytest.mark.parametrize("why", ["a restart", "a new configuration"])
+async def test_a_call_that_does_not_end_holds_up_a_change_for_drain_timeout_and_no_longer(
+    tmp_path: Path, quick_health: HealthConfig, why: str
+) -> None:
+    """Were the bound missing, nothing would end the call: it waits for an hour."""
+    health = quick_health.model_copy(update={"drain_timeout": 0.2, "interval": 3600.0})
+    async with running_bench(tmp_path, health=health) as bench:
+        await bench.odd(max_memory_mb=60)
+        first = bench.manager.status("odd").pid
+        ended: list[BackendError] = []
+
+        async def hang() -> None:
+            with pytest.raises(BackendError) as stopped:
+                await bench.call("hang", timeout=3600)
+            ended.append(stopped.value)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hang)
+            await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
+            if why == "a restart":
+                await bench.value("eat", {"mb": 80})
+            else:
+                await bench.manager.apply({"odd": odd_config(namespace="other")})
+        await bench.manager.wait_ready("odd", 10)
+        assert bench.manager.status("odd").pid != first
+        assert ended[0].sent, "it may have run"
+        done = "restarted" if why == "a restart" else "stopped"
+        assert f"odd was {done} while the call was open" in ended[0].message
+
+
 async def test_memory_counts_what_a_child_started(bench: Bench) -> None:
     await bench.odd()
     pid = bench.manager.status("odd").pid

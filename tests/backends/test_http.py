@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from fixtures.backend_bench import Bench
+from fixtures.backend_bench import Bench, running_bench
 from fixtures.odd_http import Handler, OddHttp, Request, serving
 from gatemini.backends.base import State
-from gatemini.config.schema import BackendConfig
+from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendBusy,
     BackendCrashed,
@@ -413,6 +413,88 @@ async def test_the_stateless_revision_mirrors_method_name_and_marked_arguments_i
     assert headers["mcp-name"].startswith("=?base64?")
     assert headers["mcp-param-region"] == "eu"
     assert "mcp-session-id" not in headers
+
+
+async def hangs(request: Request) -> None:
+    """No answer until the client gives up."""
+    await request.stream.receive()
+
+
+async def reconnected(
+    bench: Bench, server: OddHttp, meanwhile: Callable[[], None] = lambda: None
+) -> list[str]:
+    """Methods that the server is sent from when its probes stay unanswered until it is healthy again."""
+    times = bench.states.count(("odd", State.HEALTHY))
+    server.handlers["tools/list"] = server.handlers["ping"] = hangs
+    await bench.until(lambda: ("odd", State.STARTING) in bench.states[1:])
+    server.seen.clear()
+    meanwhile()
+    del server.handlers["tools/list"], server.handlers["ping"]
+    await bench.until(lambda: bench.states.count(("odd", State.HEALTHY)) > times)
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
+    return [r.message["method"] for r in server.seen if "method" in r.message]
+
+
+@pytest.mark.parametrize(
+    ("saved", "asked"),
+    [({"ttlMs": 60_000}, False), ({"ttlMs": 0}, True), ({}, True), ({"ttlMs": "long"}, True)],
+)
+async def test_a_url_that_is_connected_to_again_is_asked_what_it_is_only_where_it_has_not_said_so_lately(
+    tmp_path: Path, server: OddHttp, quick_health: HealthConfig, saved: dict[str, Any], asked: bool
+) -> None:
+    async def discovered(request: Request) -> None:
+        about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "instructions": "Hello."}
+        await request.result({**about, **saved})
+
+    server.handlers["server/discover"] = discovered
+    async with running_bench(tmp_path, health=quick_health) as bench:
+        await connect(bench, server)
+        methods = await reconnected(bench, server)
+        assert ("server/discover" in methods) is asked
+        assert "initialize" not in methods
+        assert bench.manager.status("odd").instructions == "Hello."
+
+
+async def test_a_server_of_the_handshake_era_is_not_asked_for_its_era_again(
+    tmp_path: Path, server: OddHttp, quick_health: HealthConfig
+) -> None:
+    async with running_bench(tmp_path, health=quick_health) as bench:
+        await connect(bench, server)
+        methods = await reconnected(bench, server)
+        assert methods[0] == "initialize"
+        assert "server/discover" not in methods
+
+
+async def test_what_a_server_said_it_was_counts_no_more_when_it_has_become_another(
+    tmp_path: Path, server: OddHttp, quick_health: HealthConfig
+) -> None:
+    async def discovered(request: Request) -> None:
+        about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 60_000}
+        await request.result(about)
+
+    plain, old, refused = server.handle, list[bool](), list[str]()
+
+    async def older(request: Request) -> None:
+        """What comes with the envelope of the stateless revision is refused."""
+        if old and "mcp-method" in request.headers:
+            refused.append(request.headers["mcp-method"])
+            await request.answer(400, b"no such revision")
+        else:
+            await plain(request)
+
+    def grow_old() -> None:
+        old.append(True)
+        del server.handlers["server/discover"]
+
+    server.handlers["server/discover"] = discovered
+    server.handle = older  # type: ignore[method-assign]
+    async with running_bench(tmp_path, health=quick_health) as bench:
+        await connect(bench, server)
+        assert bench.manager.status("odd").era == "modern"
+        methods = await reconnected(bench, server, grow_old)
+        assert refused[:2] == ["tools/list", "server/discover"]
+        assert methods[0] == "initialize"
+        assert bench.manager.status("odd").era == "legacy"
 
 
 async def test_a_call_given_up_in_the_stateless_revision_just_closes_its_response(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -86,6 +87,45 @@ async def test_a_call_that_waits_for_a_backend_goes_to_the_one_that_takes_its_pl
         await bench.until_true(lambda: bench.manager.status("odd").pid is not None)
         await bench.manager.apply({"odd": odd_config()})
     assert answers == [{"n": 1}]
+
+
+async def test_a_resource_that_is_read_while_the_configuration_changes_is_read_from_one_of_the_two(
+    bench: Bench,
+) -> None:
+    await bench.odd(options={"delay": 0.2})
+    read: list[Any] = []
+
+    async def ask() -> None:
+        read.append(await bench.manager.read_resource("odd", "odd://x", timeout=20))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
+        await bench.manager.apply({"odd": odd_config(options={"on_discover": "silent"})})
+        tasks.start_soon(ask)  # finds the new one, which is not there yet
+    assert [r["contents"][0]["text"] for r in read] == ["resource text"] * 2
+
+
+async def test_a_read_that_waits_for_a_backend_goes_to_the_one_that_takes_its_place(bench: Bench) -> None:
+    silent = odd_config(options={"on_discover": "silent", "on_initialize": "silent"})
+    await bench.manager.apply({"odd": silent})
+    read: list[Any] = []
+
+    async def ask() -> None:
+        read.append(await bench.manager.read_resource("odd", "odd://x", timeout=20))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await bench.until_true(lambda: bench.manager.status("odd").pid is not None)
+        await bench.manager.apply({"odd": odd_config()})
+    assert read[0]["contents"][0]["text"] == "resource text"
+
+
+async def test_a_resource_whose_backend_dies_is_read_again(bench: Bench, tmp_path: Path) -> None:
+    await bench.odd(options={"mark_of_death": str(tmp_path / "died")})
+    uri = "odd://dies-once"
+    assert (await bench.manager.read_resource("odd", uri, timeout=20))["contents"][0]["uri"] == uri
+    assert bench.manager.status("odd").restarts == 1
 
 
 async def test_a_new_configuration_touches_only_what_changed(bench: Bench) -> None:

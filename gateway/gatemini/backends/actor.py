@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 import anyio
 import anyio.abc
@@ -29,11 +32,18 @@ from gatemini.backends.base import (
     ServerFacts,
     State,
 )
-from gatemini.backends.endings import only_backend_error, send_again_after, worth_starting_again
+from gatemini.backends.endings import (
+    not_answered,
+    not_ready,
+    not_started,
+    only_backend_error,
+    send_again_after,
+    worth_starting_again,
+)
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
 from gatemini.backends.limits import CallLimits
-from gatemini.backends.session import McpSession
-from gatemini.backends.stdio import SHOWN_STDERR_LINES, stderr_text
+from gatemini.backends.session import McpSession, SavedFacts
+from gatemini.backends.stdio import stderr_text
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendCrashed,
@@ -53,6 +63,8 @@ LISTEN_AGAIN_SECONDS = 5.0
 """Pause before a change stream that ended is opened again."""
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 class Backend:
@@ -77,6 +89,7 @@ class Backend:
         self._state = State.STARTING if not config.lazy else State.STOPPED
         self._error: BackendError | None = None
         self.facts: ServerFacts | None = None
+        self._saved = SavedFacts()
         self.tools: dict[str, Tool] = {}
         self.repairs: list[str] = []
         self.memory = MemoryWatch(health, config.max_memory_mb)
@@ -179,7 +192,9 @@ class Backend:
 
     async def _connected(self, era: Era | None) -> BackendError | None:
         """Open a connection and live on it; what ended it, None for a restart that was asked for."""
-        session = McpSession(self.config, client_info=self._client_info, clients=self._clients)
+        session = McpSession(
+            self.config, client_info=self._client_info, clients=self._clients, saved=self._saved
+        )
         self._over = anyio.Event()
         error: BackendError | None = None
         try:
@@ -225,12 +240,8 @@ class Backend:
             left = max(0.1, deadline - anyio.current_time())
             tools, repairs = await session.list_tools(timeout=left)
         except BackendTimeout as slow:
-            raise BackendTimeout(
-                f"{self.config.name} did not get ready within {limit:g} s ({named}): {slow.message}{stderr_text(link.stderr_tail())}",
-                hint=f"raise {named} if it needs longer; else start it by hand to see what it waits for",
-                details={"stderr": link.stderr_tail()[-SHOWN_STDERR_LINES:]},
-            ) from slow
-        self.facts = facts
+            raise not_ready(self.config.name, limit, named, slow, link.stderr_tail()) from slow
+        self.facts = facts = session.facts or facts
         self._restarts.healthy()
         self._breaker = Breaker(self._health)
         if self.era != facts.era:
@@ -256,10 +267,11 @@ class Backend:
         """Before a restart: no new calls, and a bounded time for those that run."""
         if self._restart_reason is None or self._session is None:
             return
-        self._session = None
+        session, self._session = self._session, None
         self._set(State.STARTING, None)
         with anyio.move_on_after(self._health.drain_timeout):
             await self._limits.idle()
+        session.peer.fail(BackendStopped(f"{self.config.name} was restarted while the call was open"))
 
     def _listed(self, tools: list[Tool], repairs: list[str]) -> None:
         self.tools = {tool.name: tool for tool in tools}
@@ -342,29 +354,16 @@ class Backend:
         Sent again only if it certainly was not sent, or if the tool is marked as repeatable.
         """
         deadline = anyio.current_time() + timeout
-        repeatable = self.repeatable(name)
-        delay = self.config.retry.initial_delay
-        for attempt in range(self.config.retry.max_retries + 1):
-            try:
-                return await self._call_once(name, arguments, timeout, deadline, on_progress, caller)
-            except BackendError as error:
-                wait = send_again_after(error, delay, repeatable=repeatable)
-                last = attempt == self.config.retry.max_retries
-                if wait is None or last or anyio.current_time() + wait >= deadline:
-                    raise
-                await self._pause(wait)
-            delay = min(delay * self.config.retry.multiplier, self.config.retry.max_delay)
-        raise AssertionError("the loop returns or raises")
+        return await self._sent(
+            partial(self._call_once, name, arguments, timeout, deadline, on_progress, caller),
+            deadline,
+            repeatable=self.repeatable(name),
+        )
 
     async def read_resource(self, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
+        """Sent again like a tool that may be called twice."""
         deadline = anyio.current_time() + timeout
-        session = await self.ready(deadline)
-        await self._limits.enter(deadline)
-        try:
-            left = max(0.001, deadline - anyio.current_time())
-            return await session.read_resource(uri, timeout=left, caller=caller)
-        finally:
-            self._limits.leave()
+        return await self._sent(partial(self._read_once, uri, deadline, caller), deadline, repeatable=True)
 
     async def set_log_level(self, level: str) -> None:
         """What the backend is to log from now on, and after each start; it may refuse."""
@@ -396,7 +395,7 @@ class Backend:
             if self._state is State.STOPPED:
                 blocked = self._restarts.blocked(anyio.current_time())
                 if asked or blocked > 0:
-                    raise self._not_started(blocked)
+                    raise not_started(self.config.name, self.error, blocked)
                 self._demanded.set()
                 asked = True
             with anyio.move_on_at(deadline) as wait:
@@ -427,20 +426,34 @@ class Backend:
         except BackendTimeout as slow:
             if anyio.current_time() < deadline:
                 raise  # a limit of its own, which its message names
-            own = self.config.timeout
-            in_time = (
-                f"within {own:g} s (backends.{self.config.name}.timeout)" if timeout >= own else "in time"
-            )
-            raise BackendTimeout(
-                f"{self.config.name}.{name} did not answer {in_time}; it was told to cancel"
-                f"{stderr_text(self.stderr_tail())}",
-                sent=slow.sent,
-                hint="ask for less, or raise that limit"
-                if timeout >= own
-                else "give the call more time, or ask for less",
-            ) from slow
+            own = self.config.timeout if timeout >= self.config.timeout else None
+            raise not_answered(self.config.name, name, own, slow, self.stderr_tail()) from slow
         finally:
             self._limits.leave()
+
+    async def _read_once(self, uri: str, deadline: float, caller: Caller) -> Json:
+        session = await self.ready(deadline)
+        await self._limits.enter(deadline)
+        try:
+            left = max(0.001, deadline - anyio.current_time())
+            return await session.read_resource(uri, timeout=left, caller=caller)
+        finally:
+            self._limits.leave()
+
+    async def _sent(self, send: Callable[[], Awaitable[_T]], deadline: float, *, repeatable: bool) -> _T:
+        """What `send` brings, tried again by the rules of `retry`."""
+        retry = self.config.retry
+        delay = retry.initial_delay
+        for attempt in range(retry.max_retries + 1):
+            try:
+                return await send()
+            except BackendError as error:
+                wait = send_again_after(error, delay, repeatable=repeatable)
+                if wait is None or attempt == retry.max_retries or anyio.current_time() + wait >= deadline:
+                    raise
+                await self._pause(wait)
+            delay = min(delay * retry.multiplier, retry.max_delay)
+        raise AssertionError("the loop returns or raises")
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until the backend's state changes."""
@@ -456,19 +469,6 @@ class Backend:
             f"{self.config.name} stopped answering health probes; the next one is due in {seconds:.0f} s",
             hint="use another tool, or try again after that",
         )
-
-    def _not_started(self, blocked: float) -> BackendStopped:
-        cause = self.error.message if self.error else "it was stopped"
-        again = (
-            f"a call starts it again after {blocked:.1f} s"
-            if blocked > 0
-            else "the next call starts it again"
-        )
-        # What a crash advises is for the calls it met; here nothing was sent.
-        remedy = None if self.error is None or isinstance(self.error, BackendCrashed) else self.error.hint
-        hint = f"{remedy}; {again}" if remedy else again
-        details = self.error.details if self.error else {}
-        return BackendStopped(f"{self.config.name} is not running: {cause}", hint=hint, details=details)
 
     # -- what others see ---------------------------------------------------------------------------
 

@@ -1,15 +1,17 @@
 """What the error that ended a connection or a call allows: to start the backend again, to send the call again.
 
-Pure. Above: actor.py. Below: the error tree.
+Also what callers are told of it. Pure. Above: actor.py. Below: the error tree, `stdio.py` for words on stderr.
 """
 
 from __future__ import annotations
 
+from gatemini.backends.stdio import SHOWN_STDERR_LINES, stderr_text
 from gatemini.errors import (
     BackendBusy,
     BackendCrashed,
     BackendError,
     BackendProtocol,
+    BackendStopped,
     BackendTimeout,
     BackendUnreachable,
 )
@@ -44,3 +46,39 @@ def only_backend_error(fault: Exception) -> BackendError | None:
             return first
         ours = first if isinstance(first, ExceptionGroup) else None
     return None
+
+
+def not_started(name: str, error: BackendError | None, blocked: float) -> BackendStopped:
+    """What a call is told that cannot start the backend; `blocked`: seconds until one may."""
+    cause = error.message if error else "it was stopped"
+    again = (
+        f"a call starts it again after {blocked:.1f} s" if blocked > 0 else "the next call starts it again"
+    )
+    # What a crash advises is for the calls it met; here nothing was sent.
+    remedy = None if error is None or isinstance(error, BackendCrashed) else error.hint
+    hint = f"{remedy}; {again}" if remedy else again
+    details = error.details if error else {}
+    return BackendStopped(f"{name} is not running: {cause}", hint=hint, details=details)
+
+
+def not_ready(name: str, limit: float, named: str, slow: BackendTimeout, stderr: list[str]) -> BackendTimeout:
+    """A start that took longer than `limit` seconds, which the key `named` allows."""
+    return BackendTimeout(
+        f"{name} did not get ready within {limit:g} s ({named}): {slow.message}{stderr_text(stderr)}",
+        hint=f"raise {named} if it needs longer; else start it by hand to see what it waits for",
+        details={"stderr": stderr[-SHOWN_STDERR_LINES:]},
+    )
+
+
+def not_answered(
+    name: str, tool: str, own: float | None, slow: BackendTimeout, stderr: list[str]
+) -> BackendTimeout:
+    """A call whose time is over; `own`: the backend's own limit in seconds, where that is what ended it."""
+    in_time = "in time" if own is None else f"within {own:g} s (backends.{name}.timeout)"
+    return BackendTimeout(
+        f"{name}.{tool} did not answer {in_time}; it was told to cancel{stderr_text(stderr)}",
+        sent=slow.sent,
+        hint="give the call more time, or ask for less"
+        if own is None
+        else "ask for less, or raise that limit",
+    )

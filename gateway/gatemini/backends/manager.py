@@ -235,9 +235,17 @@ class Manager:
     async def read_resource(self, backend: str, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
         """A backend's `resources/read` result; `contents` is always a list of objects."""
         deadline = anyio.current_time() + timeout
-        seat = await self._seat(self._find(backend), caller, deadline)
-        left = max(0.001, deadline - anyio.current_time())
-        return await seat.read_resource(uri, timeout=left, caller=caller)
+        first = self._find(backend)
+        try:
+            seat = await self._seat(first, caller, deadline)
+            left = max(0.001, deadline - anyio.current_time())
+            return await seat.read_resource(uri, timeout=left, caller=caller)
+        except BackendError:
+            left = deadline - anyio.current_time()
+            if left <= 0 or self._backends.get(backend, first) is first:
+                raise
+        # Its configuration changed meanwhile: the one in its place is read, reading twice does no harm.
+        return await self.read_resource(backend, uri, timeout=left, caller=caller)
 
     def end_session(self, session: str) -> None:
         """A client's stay is over: its instances of dedicated backends are stopped."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +38,9 @@ HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 PROBE_SILENCE_SECONDS = 2.0
 """A backend silent for this long on `server/discover` is sent `initialize` as well."""
+
+SAVED_SECONDS = 86_400.0
+"""What a server said of itself is never kept for longer, whatever it allows."""
 
 UNDECLARED_LIST_SECONDS = 5.0
 """How long a backend that declares no tools may take over `tools/list` before it is taken to have none."""
@@ -68,10 +72,34 @@ ROOTS_CHANGED = "notifications/roots/list_changed"
 logger = logging.getLogger(__name__)
 
 
-class McpSession:
-    """One connection's MCP side. `changed` is set when the backend says that its tools did."""
+class SavedFacts:
+    """What a stateless server said of itself, for as long as it allows to keep that (`ttlMs`)."""
 
-    def __init__(self, config: BackendConfig, *, client_info: Json, clients: Clients) -> None:
+    def __init__(self) -> None:
+        self._facts: ServerFacts | None = None
+        self._until = 0.0
+
+    def keep(self, facts: ServerFacts, ttl_ms: object) -> None:
+        allowed = ttl_ms / 1000 if isinstance(ttl_ms, int | float) and math.isfinite(ttl_ms) else 0.0
+        self._facts = facts
+        self._until = anyio.current_time() + min(allowed, SAVED_SECONDS)
+
+    def forget(self) -> None:
+        self._facts = None
+
+    def fresh(self) -> ServerFacts | None:
+        return self._facts if anyio.current_time() < self._until else None
+
+
+class McpSession:
+    """One connection's MCP side. `changed` is set when the backend says that its tools did.
+
+    `saved` outlives the connection: a URL that has said what it is need not be asked again.
+    """
+
+    def __init__(
+        self, config: BackendConfig, *, client_info: Json, clients: Clients, saved: SavedFacts | None = None
+    ) -> None:
         self.peer = Peer(config.name, on_notification=self._notification, on_ask_outside=clients.ask)
         self.facts: ServerFacts | None = None
         self.changed = anyio.Event()
@@ -79,6 +107,8 @@ class McpSession:
         self._client_info = client_info
         self._clients = clients
         self._announced: Json = {}
+        self._saved = SavedFacts() if saved is None else saved
+        self._from_saved = False
 
     # -- handshake ---------------------------------------------------------------------------------
 
@@ -89,6 +119,11 @@ class McpSession:
         `BackendTimeout` when it answered nothing in time, `BackendProtocol` when it refused both.
         """
         deadline = anyio.current_time() + timeout
+        if known == "modern" and self._config.transport == "streamable-http":
+            self.facts = self._saved.fresh()
+            self._from_saved = self.facts is not None
+            if self.facts is not None:
+                return self.facts
         if known == "legacy":
             try:
                 self.facts = await self._initialize(timeout)
@@ -148,13 +183,15 @@ class McpSession:
             raise BackendProtocol(f"{self._config.name} does not speak {MODERN_VERSION}", sent=True)
         meta = result.get("_meta")
         info = meta.get(_META_SERVER) if isinstance(meta, dict) else None
-        return ServerFacts(
+        facts = ServerFacts(
             era="modern",
             protocol_version=MODERN_VERSION,
             server_info=info if isinstance(info, dict) else None,
             capabilities=_object(result.get("capabilities")),
             instructions=_string(result.get("instructions")),
         )
+        self._saved.keep(facts, result.get("ttlMs"))
+        return facts
 
     async def _initialize(self, timeout: float) -> ServerFacts:
         version = HANDSHAKE_VERSIONS[0]
@@ -290,6 +327,21 @@ class McpSession:
 
     async def list_tools(self, *, timeout: float) -> tuple[list[Tool], list[str]]:
         """All pages of the backend's tools, filtered by `tools.allow`/`deny`; what was mended, in words."""
+        deadline = anyio.current_time() + timeout
+        try:
+            listed = await self._list_tools(timeout=timeout)
+            self._from_saved = False
+            return listed
+        except BackendProtocol:
+            if not self._from_saved:
+                raise
+        self._saved.forget()  # it is not any more what it said it was
+        self._from_saved = False
+        self.facts = None
+        await self.negotiate(timeout=max(0.1, deadline - anyio.current_time()), known=None)
+        return await self._list_tools(timeout=max(0.1, deadline - anyio.current_time()))
+
+    async def _list_tools(self, *, timeout: float) -> tuple[list[Tool], list[str]]:
         declared = self.facts is None or "tools" in self.facts.capabilities
         deadline = anyio.current_time() + (timeout if declared else min(timeout, UNDECLARED_LIST_SECONDS))
         raw: list[Any] = []
