@@ -12,7 +12,9 @@ from gatemini.output import survey as survey_module
 from gatemini.output.branches import read_tree
 from gatemini.output.intent import Wanted, filter_json
 from gatemini.output.jsontext import dump, encode, size
+from gatemini.output.pipeline import OutputOptions, reduce_output
 from gatemini.output.record_filter import SurveyFilter, TreeFilter
+from gatemini.output.results import ResultStore
 from gatemini.output.survey import NotSurveyed, survey
 
 relaxed = settings(deadline=None, max_examples=60)
@@ -111,3 +113,10 @@ def test_records_with_more_digits_than_a_double_holds_are_kept_as_written() -> N
     kept = arrays.result(found)
     assert kept is not None
     assert kept.text == '[{"id":29999,"n":"0.123456789012345678929999"}]'
+
+
+def test_an_empty_document_of_much_white_space_goes_out_as_what_it_is() -> None:
+    for text in ("[" + " " * 300_000 + "]", "{" + "\n" * 300_000 + "}"):
+        options = OutputOptions(intent="red")
+        answer = reduce_output(text, is_json=True, options=options, store=ResultStore())
+        assert len(answer.text) < 1000

@@ -157,6 +157,8 @@ class TreeFilter:
 
     def result(self) -> Filtered | None:
         """The document's text with what matches of its parts; None when nothing or everything does."""
+        if not self._levels:
+            return None  # an empty document, however much white space is in it
         root, *arrays = self._levels
         half = len(self._data) * BULK_SHARE
         bulk = next((part for part in arrays if part.end - part.start >= half and part.total > 1), None)

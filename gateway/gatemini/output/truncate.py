@@ -83,11 +83,17 @@ def _tail(text: str, room: int) -> tuple[str, bool]:
 
 
 def _safe_cut(text: str, at: int, *, forward: bool = False) -> int:
-    """`at`, moved off the inside of a surrogate pair or a JSON escape."""
+    """`at`, moved off the inside of a JSON escape or a surrogate pair."""
     if not 0 < at < len(text):
         return max(0, min(at, len(text)))
-    if "\ud800" <= text[at - 1] <= "\udbff" and "\udc00" <= text[at] <= "\udfff":
-        return at + 1 if forward else at - 1
+    cut = _off_escape(text, at, forward=forward)
+    # Checked last: a backslash before a pair is no escape, but looks like one of half of it.
+    if 0 < cut < len(text) and "\ud800" <= text[cut - 1] <= "\udbff" and "\udc00" <= text[cut] <= "\udfff":
+        return cut + 1 if forward else cut - 1
+    return cut
+
+
+def _off_escape(text: str, at: int, *, forward: bool) -> int:
     start = at
     while start > 0 and at - start < _ESCAPE_REACH and text[start - 1 : start] != "\\":
         start -= 1
