@@ -93,70 +93,99 @@ def map_of(size: int) -> dict[str, Any]:
     }
 
 
-def speeds() -> None:
-    text_100k = "\n\n".join(" ".join(WORDS[(n + k) % len(WORDS)] for k in range(60)) for n in range(280))
-    ten_mb = json.dumps(rows_of(10 << 20), separators=(",", ":"))
-    cases: list[tuple[str, str, bool, OutputOptions]] = [
-        ("10 MB of JSON rows", ten_mb, True, DEFAULT_CLIENT),
-        (
-            "10 MB, wrapped in an object",
-            '{"meta":{"a":1},"items":' + ten_mb + ',"total":1}',
-            True,
-            DEFAULT_CLIENT,
-        ),
-        ("10 MB with an intent", ten_mb, True, OutputOptions(max_chars=100_000, intent="user number 4711")),
-        (
-            "10 MB, one object of objects",
-            json.dumps(map_of(10 << 20), separators=(",", ":")),
-            True,
-            DEFAULT_CLIENT,
-        ),
-        (
-            "1 MB, one object of objects",
-            json.dumps(map_of(1 << 20), separators=(",", ":")),
-            True,
-            DEFAULT_CLIENT,
-        ),
-        (
-            "10 MB of numbers",
-            json.dumps([n * 13 for n in range(1_250_000)], separators=(",", ":")),
-            True,
-            DEFAULT_CLIENT,
-        ),
-        (
-            "1 MB of numbers",
-            json.dumps([n * 13 for n in range(145_000)], separators=(",", ":")),
-            True,
-            DEFAULT_CLIENT,
-        ),
-        ("1 MB of JSON rows", json.dumps(rows_of(1 << 20), separators=(",", ":")), True, DEFAULT_CLIENT),
-        ("100 KB of JSON rows", json.dumps(rows_of(100 << 10), separators=(",", ":")), True, DEFAULT_CLIENT),
-        (
-            "100 KB of text, with an intent",
-            text_100k,
-            False,
-            OutputOptions(intent="token retry budget rollout"),
-        ),
-        (
-            "1 KB of JSON (untouched)",
-            json.dumps(rows_of(1 << 10), separators=(",", ":")),
-            True,
-            DEFAULT_CLIENT,
-        ),
+def issues_of(size: int) -> list[dict[str, Any]]:
+    """Rows with objects and arrays of objects in them, and texts with escapes."""
+    return [
+        {
+            "id": n,
+            "user": {"login": f"u{n % 97}", "id": n % 97, "avatar": f"https://x.example/{n % 97}.png"},
+            "labels": [{"id": k, "name": f"label {k}", "color": "ff0000"} for k in range(n % 4)],
+            "title": f"Issue number {n} about the retry budget",
+            "body": 'The token budget is "exhausted"\nwhen rollout starts. ' * (n % 5),
+            "comments": n % 13,
+        }
+        for n in range(size // 355)
     ]
-    print(f"{'speed':34}{'median CPU ms':>15}{'best':>9}{'peak memory':>14}")
-    for name, text, is_json, options in cases:
-        times = []
-        for _ in range(REPEATS):
-            store = ResultStore()
-            began = time.thread_time()  # no other thread works for it: on an idle machine the elapsed time
-            reduce_output(text, is_json=is_json, options=options, store=store)
-            times.append((time.thread_time() - began) * 1000)
-        tracemalloc.start()
-        reduce_output(text, is_json=is_json, options=options, store=ResultStore())
-        peak = tracemalloc.get_traced_memory()[1] / len(text)
-        tracemalloc.stop()
-        print(f"{name:34}{statistics.median(times):15.2f}{min(times):9.2f}{peak:13.2f}x")
+
+
+def ragged_of(size: int) -> list[dict[str, Any]]:
+    """Rows of forty shapes."""
+    return [
+        {**{f"f{(n * 7 + k) % 40}": n * k for k in range(6)}, "kind": f"k{n % 3}"} for n in range(size // 84)
+    ]
+
+
+def groups_of(size: int) -> dict[str, Any]:
+    """Objects in objects in objects."""
+    return {
+        f"group-{n}": {
+            "meta": {"n": n},
+            "items": {
+                f"item-{n}-{k}": {
+                    "spec": {"image": f"img:{k}", "env": {"A": "1", "B": str(n)}, "ports": [80, 443]},
+                    "status": {"phase": "Running", "restarts": k},
+                }
+                for k in range(40)
+            },
+        }
+        for n in range(size // 4930)
+    }
+
+
+def tree_of(depth: int, number: int) -> dict[str, Any]:
+    children = [tree_of(depth - 1, number * 4 + k) for k in range(4)] if depth else []
+    return {"name": f"n{number}", "value": number / 8, "children": children}
+
+
+def trees_of(size: int) -> dict[str, Any]:
+    """Trees six levels deep: a bracket every ten bytes."""
+    return {"root": {"tree": [tree_of(5, n) for n in range(size // 69_000)], "ok": True}}
+
+
+def paragraphs_of(size: int) -> str:
+    count = size // 366
+    return "\n\n".join(" ".join(WORDS[(n + k) % len(WORDS)] for k in range(60)) for n in range(count))
+
+
+SHAPES: dict[str, tuple[Any, str, str]] = {
+    "rows": (rows_of, "4711", "user number 4711"),
+    "rows with objects, arrays, escapes": (issues_of, "4711", "issue number 4711"),
+    "rows of forty shapes": (ragged_of, "2478", "kind k2 f7"),
+    "one object of objects": (map_of, "1.471.0", "package 471"),
+    "objects in objects in objects": (groups_of, "group 171", "item phase"),
+    "trees, six levels deep": (trees_of, "n77", "children name value"),
+    "numbers": (lambda size: [n * 13 for n in range(size // 8)], "4719", "4719"),
+    "strings": (lambda size: [f"name {n:06} of things" for n in range(size // 25)], "004711", "name 004711"),
+    "text": (paragraphs_of, "retry", "token retry budget rollout"),
+}
+"""Shape → (how it is made, an intent that few parts match, one that nearly all match: the slowest case)."""
+
+
+def speeds() -> None:
+    print(f"{'median CPU ms / peak memory':40}{'no intent':>20}{'few match':>20}{'nearly all match':>20}")
+    for size, label in ((10 << 20, "10 MB"), (1 << 20, "1 MB"), (100 << 10, "100 KB")):
+        for name, (make, few, most) in SHAPES.items():
+            made = make(size)
+            text = made if isinstance(made, str) else json.dumps(made, separators=(",", ":"))
+            del made
+            cells = [measured(text, intent) for intent in (None, few, most)]
+            print(f"{f'{label} {name}':40}" + "".join(f"{ms:12.1f} {peak:6.1f}x" for ms, peak in cells))
+
+
+def measured(text: str, intent: str | None) -> tuple[float, float]:
+    """(median CPU milliseconds, peak memory in sizes of the text)."""
+    options = OutputOptions(max_chars=DEFAULT_CLIENT.max_chars, intent=intent)
+    times = []
+    for _ in range(REPEATS):
+        store = ResultStore()
+        began = time.thread_time()  # no other thread works for it: on an idle machine the elapsed time
+        reduce_output(text, is_json=True, options=options, store=store)
+        times.append((time.thread_time() - began) * 1000)
+    tracemalloc.start()
+    reduce_output(text, is_json=True, options=options, store=ResultStore())
+    peak = tracemalloc.get_traced_memory()[1] / len(text)
+    tracemalloc.stop()
+    return statistics.median(times), peak
 
 
 def main() -> None:
