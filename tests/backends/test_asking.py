@@ -110,6 +110,23 @@ async def test_a_question_is_not_put_to_the_wrong_client(bench: Bench) -> None:
         assert "several clients" in reply["error"]["message"]
 
 
+async def test_a_late_question_of_a_call_that_was_given_up_is_not_put_to_another_client(bench: Bench) -> None:
+    await bench.odd()
+
+    async def wrong(_method: str, _params: Json) -> Json:
+        raise AssertionError("nobody knows whose question it is")
+
+    async def own(_method: str, _params: Json) -> Json:
+        return {"action": "accept"}
+
+    with pytest.raises(BackendTimeout):
+        await call(bench, "hang", {}, timeout=0.2, session="first", ask=wrong)
+    reply = await call(bench, "ask", {"method": "elicitation/create"}, session="second", ask=wrong)
+    assert "several clients" in reply["error"]["message"]
+    reply = await call(bench, "ask", {"method": "elicitation/create"}, session="first", ask=own)
+    assert reply["result"] == {"action": "accept"}
+
+
 async def test_a_question_ends_with_the_call_it_was_for(bench: Bench) -> None:
     await bench.odd()
     ended = anyio.Event()

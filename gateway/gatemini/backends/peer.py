@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,12 @@ MAX_QUEUED = 1000
 
 ASK_SECONDS = 600.0
 """How long the client may take over one question of a backend."""
+
+LEFT_SECONDS = 60.0
+"""How long after a call was given up its backend may still ask for it; a question is then no other client's."""
+
+MOST_LEFT = 256
+"""Such calls remembered; the oldest are forgotten first."""
 
 CANCELLED = "notifications/cancelled"
 LISTEN = "subscriptions/listen"
@@ -103,6 +110,8 @@ class Peer:
         self._on_ask_outside = on_ask_outside
         self._ids = itertools.count(1)
         self._open: dict[int, _Waiter] = {}
+        self._left: OrderedDict[int, tuple[Caller, float]] = OrderedDict()
+        """Calls nobody waits for any more whose answer has not come: whose they were, and since when."""
         self._link: Link | None = None
         self._queue: list[Json] = []
         self._queued = anyio.Event()
@@ -156,11 +165,13 @@ class Peer:
                     waiter.error.sent = True
                 await waiter.done.wait()
             if scope.cancelled_caught and not waiter.done.is_set():
+                self._leave(ident, waiter)
                 await self._cancel(link, ident, waiter, "timeout")
                 raise BackendTimeout(
                     f"{self._name} did not answer {method} within {timeout:g} s", sent=waiter.sent
                 )
         except anyio.get_cancelled_exc_class():
+            self._leave(ident, waiter)
             await self._cancel(link, ident, waiter, "cancelled by the caller")
             raise
         finally:
@@ -210,6 +221,9 @@ class Peer:
         waiter = self._waiter(message.get("id"))
         if waiter is None:
             self.stray += 1
+            ident = message.get("id")
+            if isinstance(ident, int):
+                self._left.pop(ident, None)
             return
         error = message.get("error")
         if error is not None:
@@ -308,7 +322,22 @@ class Peer:
         if waiter is not None:
             return [] if waiter.caller is None else [waiter.caller]
         open_now = (w for w in self._open.values() if not w.done.is_set())
-        return [waiter.caller for waiter in open_now if waiter.caller is not None]
+        callers = [waiter.caller for waiter in open_now if waiter.caller is not None]
+        return [*self._late(), *callers] if callers else []
+
+    def _leave(self, ident: int, waiter: _Waiter) -> None:
+        """Its caller has gone, but the backend may still ask for it: that must not reach another client."""
+        if waiter.caller is not None and waiter.sent and not waiter.done.is_set():
+            self._left[ident] = (waiter.caller, anyio.current_time())
+            if len(self._left) > MOST_LEFT:
+                self._left.popitem(last=False)
+
+    def _late(self) -> list[Caller]:
+        """Whose calls the backend may still be busy with though nobody waits for them."""
+        since = anyio.current_time() - LEFT_SECONDS
+        while self._left and next(iter(self._left.values()))[1] < since:
+            self._left.popitem(last=False)
+        return [caller for caller, _ in self._left.values()]
 
     def _answer(self, ident: Any, method: str, params: Json, during: int | None) -> None:
         """A request of the backend: pinged at once, passed on to the client it can only be for, or refused."""
