@@ -37,6 +37,11 @@ def test_the_heaviest_field_goes_first_and_the_identity_last() -> None:
     assert made["note"] == f"fields left out: body, name; first {made['returned_rows']} of 20 rows"
 
 
+@pytest.mark.parametrize("budget", [1e308, float("inf"), 10**400])
+def test_a_budget_without_an_end_cuts_nothing(budget: float) -> None:
+    assert compact(ROWS, budget_tokens=budget)["rows"] == ROWS
+
+
 @settings(deadline=None)
 @given(
     st.lists(

@@ -41,6 +41,25 @@ def test_a_handle_is_res_and_eight_hex_digits_and_valid_only_in_its_session() ->
         other.load(handle)
 
 
+def test_a_row_that_cannot_be_read_by_itself_is_an_error_and_shifts_no_other() -> None:
+    many: list[dict[str, Any]] = [{"id": n, "v": "abcdefghij" * 5} for n in range(9000)]
+    text = dump(many[:8000])[:-1] + ',{"id":8000,"d":' + "[" * 253 + "]" * 253 + "}," + dump(many[8001:])[1:]
+    store = ResultStore()
+    handle = store.save_bytes(text.encode(), None)
+    assert store.rows(handle, 100, 1)["rows"] == [many[100]]
+    assert store.rows(handle, 8990, 3)["rows"] == many[8990:8993]
+    with pytest.raises(InvalidRequest, match="nested too deep") as raised:
+        store.rows(handle, 7999, 3)
+    assert "results.load" in raised.value.text()
+    assert store.text(handle) == text
+
+
+def test_a_page_of_no_rows_still_leads_on() -> None:
+    store = ResultStore()
+    page = store.rows(store.save(ROWS), 0, 0)
+    assert (len(page["rows"]), page["next_offset"]) == (1, 1)
+
+
 def test_info_tells_rows_schema_digest_and_how_to_read_on() -> None:
     store = ResultStore()
     info = store.info(store.save({"items": ROWS, "total": 100}, label="people"))

@@ -16,6 +16,8 @@ from gatemini.output.jsontext import size
 
 BYTES_PER_TOKEN = 4
 """The estimate used everywhere in the product."""
+MOST_TOKENS = 10**12
+"""A larger budget is one without an end."""
 ROW_STEP = 0.8
 """Rows are cut to this share of themselves until the rest fits."""
 
@@ -45,7 +47,7 @@ def compact(
         dropped = [key for key in _fields(rows) if key not in set(fields)]
         kept = [{f: row[f] for f in fields if f in row} if isinstance(row, dict) else row for row in rows]
     if budget_tokens is not None:
-        kept, more = _within(kept, int(budget_tokens * BYTES_PER_TOKEN))
+        kept, more = _within(kept, int(min(budget_tokens, MOST_TOKENS) * BYTES_PER_TOKEN))
         dropped += more
     return {
         "rows": kept,

@@ -186,7 +186,7 @@ class ResultStore:
 
     def rows(self, handle: str, offset: int = 0, limit: int = MAX_ROWS) -> dict[str, Any]:
         """Up to 40 rows (of text: lines) from `offset`, with `total_rows` and `next_offset` (None at the end)."""
-        return self._rows(handle, offset, min(_natural(limit, "limit"), MAX_ROWS))
+        return self._rows(handle, offset, min(max(1, _natural(limit, "limit")), MAX_ROWS))
 
     def chunk(self, handle: str, offset: int = 0, rows: int = CHUNK_ROWS) -> dict[str, Any]:
         """One step of `results.chunks`: like `rows`, as many as asked for."""

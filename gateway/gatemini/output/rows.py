@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gatemini.errors import InvalidRequest
 from gatemini.output.digest import Summary
 from gatemini.output.json_reduce import SEPARATOR
 from gatemini.output.jsontext import decode, lines, parse, size
@@ -51,15 +52,22 @@ class RowIndex:
         rows: list[Any] = []
         skip = offset - self.batches[at].first
         while at < len(self.batches) and len(rows) < skip + limit:
-            rows += self._batch(read(self.batches[at].start, self.batches[at].end))
+            rows += self._batch(self.batches[at], read)
             at += 1
         return rows[skip : skip + limit]
 
-    def _batch(self, data: bytes) -> list[Any]:
+    def _batch(self, batch: Batch, read: Read) -> list[Any]:
+        data = read(batch.start, batch.end)
         if self.is_text:
             return lines(decode(data))
         parsed = parse(b"[" + data + b"]")
-        return list(parsed.value) if parsed else []
+        if parsed is None:  # leaving them out would number all later rows wrongly
+            raise InvalidRequest(
+                f"one of the rows {batch.first} to {batch.first + batch.count - 1} cannot be read by itself: "
+                "it is nested too deep, or the kept file was changed from outside",
+                hint="results.load(handle) gives the whole value",
+            )
+        return list(parsed.value)
 
     def _parsed(self, data: bytes) -> list[Any]:
         if self.is_text:
