@@ -21,9 +21,21 @@ BURST_SECONDS = 0.03
 SHARE = 0.25
 """Part of the loop's time they may hold in the long run."""
 SMALL_BYTES = 16 * 1024
-"""Messages in, and code, up to this size: they cross in one piece that cannot be left."""
+"""Messages in up to this size: they cross in one piece that cannot be left."""
+SMALL_CODE = 4 * 1024
+"""Code up to this size: reading it cannot be left either."""
+SMALL_MEMORY = 8 * 1024 * 1024
+"""Guests up to this size, a fresh one being 5 MiB: reading a message may begin with a collection of all garbage."""
 READ_BYTES = 64 * 1024
 """Messages out up to this size are read on the loop."""
+
+
+def reads_fast(source: bytes) -> bool:
+    """Whether the engine reads this code in a few milliseconds, whatever it is.
+
+    Not so with a slash in it, which may begin a regular expression: those are compiled with the code, and one of a few
+    hundred bytes can take seconds."""
+    return len(source) <= SMALL_CODE and b"/" not in source
 
 
 class LoopShare:

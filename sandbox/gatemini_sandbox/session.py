@@ -21,7 +21,16 @@ import anyio.lowlevel
 from gatemini_sandbox.engine import Engine, Ledger
 from gatemini_sandbox.errors import SessionClosed, WorkerLost
 from gatemini_sandbox.guest import Guest, Image, Shelf, boot
-from gatemini_sandbox.here import HERE, READ_BYTES, SHORT_SECONDS, SMALL_BYTES, TURN_SECONDS, LoopShare
+from gatemini_sandbox.here import (
+    HERE,
+    READ_BYTES,
+    SHORT_SECONDS,
+    SMALL_BYTES,
+    SMALL_MEMORY,
+    TURN_SECONDS,
+    LoopShare,
+    reads_fast,
+)
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Calls, Raw, Reply, Start, Step, encode_start
 from gatemini_sandbox.steps import Reader, Runnable
@@ -133,7 +142,7 @@ class GuestSession:
 
     def _begin_here(self) -> Raw | None:
         source = self._program.js.encode("utf-8", "replace")
-        if len(source) > SMALL_BYTES or self._reader.too_long(source) or not self._sandbox.ready:
+        if not reads_fast(source) or self._reader.too_long(source) or not self._sandbox.ready:
             return None
         start = encode_start(self._start, self._limits)
         if len(start) > SMALL_BYTES:
@@ -143,7 +152,9 @@ class GuestSession:
 
     def _resume_here(self, replies: Sequence[Reply]) -> Raw | None:
         guest = self._guest
-        if not isinstance(guest, Guest) or sum(len(reply.value) for reply in replies) > SMALL_BYTES:
+        if not isinstance(guest, Guest) or guest.memory_bytes > SMALL_MEMORY:
+            return None
+        if sum(len(reply.value) for reply in replies) > SMALL_BYTES:
             return None
         return guest.resume_here(self._reader.replies(replies))
 

@@ -83,6 +83,20 @@ async def test_large_replies_go_to_a_thread(sandbox, threads_used):
     assert (step.text, threads_used[-1][0]) == (str(SMALL_BYTES), "resume")
 
 
+async def test_code_that_may_hold_a_regular_expression_is_read_on_a_thread(sandbox, threads_used):
+    """Compiling `/(?:(?:a{1,255}){1,255}){2,3}/` and the like takes as long as its writer wants."""
+    nested = "/" + "(?:" * 12 + "a" + "){2,3}" * 12 + "/"
+    step = await ended(sandbox.session(Plain(f"return {nested}.source.length"), start()))
+    assert int(step.text) == len(nested) - 2
+    assert [name for name, _ in threads_used] == ["begin"]
+
+
+async def test_a_guest_with_much_in_its_memory_is_stepped_on_a_thread(sandbox, threads_used):
+    code = "const kept = []; for (let n = 0; n < 2e5; n++) kept.push({ n }); await demo.echo({}); return kept.length"
+    step = await ended(sandbox.session(Plain(code), start()), b"1")
+    assert (step.text, threads_used[-1][0]) == ("200000", "resume")
+
+
 @pytest.mark.parametrize(
     "code",
     [
