@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,6 +128,7 @@ class Ticker:
         self._engine = engine
         self._wake = threading.Condition()
         self._running = 0
+        self._ended = False
         self._thread: threading.Thread | None = None
 
     def prepare(self) -> None:
@@ -148,11 +150,19 @@ class Ticker:
         with self._wake:
             self._running -= 1
 
+    def end(self) -> None:
+        """No guest will run any more: the thread ends, and holds the engine no longer."""
+        with self._wake:
+            self._ended = True
+            self._wake.notify()
+
     def _run(self) -> None:
         while True:
             with self._wake:
-                while self._running == 0:
+                while self._running == 0 and not self._ended:
                     self._wake.wait()
+                if self._ended:
+                    return
             time.sleep(TICK_SECONDS)
             self._engine.increment_epoch()
 
@@ -257,6 +267,9 @@ class Engine:
         )
         if error:
             raise wasmtime.WasmtimeError._from_ptr(error)
+        # With the last machine and the sandbox: the module has a descriptor of its own (the image of its memory).
+        weakref.finalize(self, ffi.wasmtime_instance_pre_delete, self._ready).atexit = False
+        weakref.finalize(self, self.ticker.end).atexit = False
 
     @staticmethod
     def check_imports(imports: Sequence[tuple[str, str]]) -> None:
@@ -346,6 +359,7 @@ class Machine:
             if left is not None:
                 ffi.wasmtime_call_future_delete(left)
             self.store.close()
+            del self.memory  # it refers to this machine, which refers to the engine
 
     def _export(self, name: str) -> Any:
         item = ffi.wasmtime_extern_t()

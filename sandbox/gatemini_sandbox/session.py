@@ -260,6 +260,7 @@ class Sandbox:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._made: tuple[Shelf, Image] | None = None
+        self._closed = False
         self._workers = Workers(self.limits, cache_dir) if isolation == "process" else None
         self._turns = self._turns_for(self.limits)
         self.loop_share = LoopShare()
@@ -298,14 +299,19 @@ class Sandbox:
         if made is not None:
             return made
         with self._lock:
-            if self._made is None:
+            made = self._made
+            if made is None and not self._closed:
                 if self._engine is None:
                     self._engine = Engine(self._cache_dir)
                 image = boot(self._engine, self.limits)
                 shelf = Shelf(self._engine, image, self.limits.memory_mb * MIB)
                 shelf.restock()
-                self._made = shelf, image
-            return self._made
+                made = self._made = shelf, image
+            if self._closed:  # perhaps meanwhile: `close` waits for nobody
+                self._let_go()
+            if made is None:
+                raise SessionClosed("the sandbox is closed")
+            return made
 
     def session(self, program: Runnable, start: Start, *, wall_seconds: float | None = None) -> Session:
         """A new session; nothing happens before its `start`. `wall_seconds` replaces the default limit."""
@@ -341,12 +347,18 @@ class Sandbox:
             threading.Thread(target=guest.close, name="sandbox-free", daemon=True).start()
 
     def close(self) -> None:
-        """Ends the worker threads; sessions still open fail."""
+        """Ends the worker threads and frees the engine; sessions still open fail."""
+        self._closed = True
         self.threads.close()
-        if self._made is not None:
-            self._made[0].close()
+        self._let_go()
         if self._workers is not None:
             self._workers.close()
+
+    def _let_go(self) -> None:
+        """The engine goes, with its thread and its descriptor, as soon as no machine uses it."""
+        made, self._made, self._engine = self._made, None, None
+        if made is not None:
+            made[0].close()
 
     @property
     def confinement(self) -> list[str]:

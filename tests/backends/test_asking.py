@@ -60,7 +60,9 @@ async def test_thinking_does_not_use_up_the_time_of_the_call(bench: Bench, tool:
     await bench.odd(options={"on_discover": discover})
 
     async def slow(_method: str, _params: Json) -> Json:
-        await anyio.sleep(0.6)
+        """As long as the time of another call takes that began later."""
+        with pytest.raises(BackendTimeout):
+            await call(bench, "hang", {}, timeout=0.4)
         return {}
 
     assert await call(bench, tool, {"method": "elicitation/create"}, timeout=0.4, ask=slow)

@@ -21,6 +21,7 @@ from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_benc
 from gatemini.backends import watchdog
 from gatemini.backends.children import Children
 from gatemini.config.schema import BackendConfig
+from gatemini.errors import BackendError
 from gatemini.liveness import start_time
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +66,57 @@ async def test_stopping_ends_a_child_and_a_grandchild_that_ignore_sigterm(tmp_pa
         assert not alive(child)
         assert not alive(grandchild)
     assert bench.tools["odd"] is None
+
+
+WAYS_TO_END: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a tidy server": ({}, ["end of input"]),
+    "one that goes on without a client": ({"ignore_end": True}, ["end of input", "SIGTERM"]),
+    "one that ends at nothing": ({"ignore_end": True, "ignore_term": True}, ["end of input", "SIGTERM"]),
+}
+
+
+@pytest.mark.parametrize("what", ["removed", "restarted", "at the gateway's end"])
+@pytest.mark.parametrize(("options", "expected"), WAYS_TO_END.values(), ids=WAYS_TO_END)
+async def test_a_child_is_told_to_end_by_its_stdin_then_by_sigterm_and_killed_last(
+    tmp_path: Path, options: dict[str, Any], expected: list[str], what: str
+) -> None:
+    told = tmp_path / "told"
+    async with running_bench(tmp_path) as bench:
+        await bench.odd(options={**options, "told": str(told)})
+        child = bench.manager.status("odd").pid
+        assert child is not None
+        if what == "removed":
+            await bench.manager.remove("odd")
+            assert not alive(child)
+        elif what == "restarted":
+            config = odd_config(options={**options, "told": str(told)}, tags=("changed",))
+            await bench.manager.apply({"odd": config})
+            await bench.until(lambda: bench.manager.status("odd").pid not in (child, None))
+            assert not alive(child)
+            assert told.read_text().split("\n")[:-1] == expected
+    assert not alive(child)
+    assert told.read_text().split("\n")[: len(expected)] == expected
+    assert what == "restarted" or len(told.read_text().split("\n")[:-1]) == len(expected)
+
+
+async def test_a_child_that_does_not_read_what_it_was_sent_still_ends_in_time(tmp_path: Path) -> None:
+    """Its stdin cannot be closed: what was written before has not gone through the pipe."""
+    async with running_bench(tmp_path) as bench:
+        await bench.odd(options={"ignore_term": True})
+        child = bench.manager.status("odd").pid
+        assert child is not None
+        await bench.value("stop_reading")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fills_the_pipe, bench)
+            await anyio.wait_all_tasks_blocked()
+            with anyio.fail_after(TEST_SECONDS):
+                await bench.manager.remove("odd")
+        assert not alive(child)
+
+
+async def fills_the_pipe(bench: Bench) -> None:
+    with pytest.raises(BackendError):
+        await bench.call("echo", {"text": "x" * 500_000}, timeout=TEST_SECONDS)
 
 
 @pytest.mark.parametrize("how", ["new_session", "daemon"])

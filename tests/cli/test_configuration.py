@@ -41,7 +41,9 @@ def test_check_shows_every_finding_and_fails(run: Run, home: Path) -> None:
         "backends.a.tmeout",
         "backends.b.env.T",
     }
-    assert answer.json["disabled"]["b"] == "NOT_SET_HERE is not set (backends.b.env.T)"
+    assert answer.json["disabled"]["b"] == (
+        "NOT_SET_HERE is not set (backends.b.env.T). Set NOT_SET_HERE in the environment or a .env file"
+    )
 
 
 def test_warnings_alone_do_not_fail(run: Run, home: Path) -> None:

@@ -351,7 +351,9 @@ def test_a_misspelt_key_of_the_servers_is_put_right(load: Load) -> None:
 
 def test_a_url_with_a_missing_variable_is_blamed_for_nothing_else(load: Load) -> None:
     loaded = load('{"mcpServers": {"a": {"url": "${NO}/mcp"}}}', name="mcp.json")
-    assert loaded.disabled["a"] == "NO is not set (mcpServers.a.url)"
+    assert loaded.disabled["a"] == (
+        "NO is not set (mcpServers.a.url). Set NO in the environment or a .env file"
+    )
 
 
 def test_a_line_of_an_env_file_that_says_nothing_is_named_with_its_number(load: Load, tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ def one(loaded: Loaded, key: str) -> str:
 
 def test_a_missing_variable_disables_only_the_backend_that_needs_it(load: Load) -> None:
     loaded = load(VARIABLES, {"KEY": KEY, "USER": "me"})
-    assert loaded.disabled["a"] == "MISSING_ONE is not set (backends.a.env.TOKEN)"
+    assert loaded.disabled["a"] == (
+        "MISSING_ONE is not set (backends.a.env.TOKEN). Set MISSING_ONE in the environment or a .env file"
+    )
     assert loaded.config.backends["b"].args == ("--url", "localhost:80", "$HOME", "me")
     assert set(loaded.config.backends) == {"b", "d"}
 

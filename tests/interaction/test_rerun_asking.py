@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
@@ -88,7 +87,10 @@ async def test_a_client_that_cannot_be_asked_gets_an_error_that_says_so(tmp_path
 
 async def test_the_time_a_user_takes_is_not_the_chains(tmp_path: Path) -> None:
     async def slow(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
-        await anyio.sleep(2.5)
+        """As long as the time of another chain takes that began later."""
+        over = await run_chain(client, "await new Promise(() => setTimeout(() => {}, 60000))", timeout=2000)
+        assert over.is_error
+        assert "timeout of 2,000 ms" in text_of(over)
         return ElicitResult(action="accept", content={"ok": True})
 
     async with gateway(tmp_path, BACKENDS, mode="legacy", elicitation_callback=slow) as client:

@@ -226,11 +226,12 @@ async def test_whose_the_process_beside_a_backend_is(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.proves("backends.*.prerequisite.startup_delay")
 async def test_how_long_a_prerequisite_is_watched_before_the_backend_starts(tmp_path: Path) -> None:
-    fails = [*FLAGS, "-c", "import time; time.sleep(0.4); raise SystemExit(3)"]
+    failing = [*FLAGS, "-c", "raise SystemExit(3)"]
+    going_on = [*FLAGS, "-c", "import time; time.sleep(600)"]
     key = "backends.*.prerequisite.startup_delay"
-    async with changed_app(tmp_path, key, "10s", beside(tmp_path, args=fails)) as app:
+    async with changed_app(tmp_path, key, "10s", beside(tmp_path, args=failing)) as app:
         assert "prerequisite" in (app.manager.error("demo") or "")
-    async with changed_app(tmp_path, key, "1ms", beside(tmp_path, args=fails)) as app:
+    async with changed_app(tmp_path, key, "1ms", beside(tmp_path, args=going_on)) as app:
         assert app.manager.state("demo") is State.HEALTHY
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import anyio
+import anyio.lowlevel
 import pytest
 
 from fixtures.guest import Plain, Runner, start
@@ -55,6 +60,50 @@ async def test_a_chain_cancelled_before_it_has_a_thread_never_starts(module_cach
     assert one.ledger.sizes == {}
     assert await Runner(one).value("return 2") == 2
     one.close()
+
+
+HELD = """
+import os, sys, threading, time
+from pathlib import Path
+import anyio
+from fixtures.guest import Runner
+from gatemini_sandbox import Sandbox
+
+def held():
+    names = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    links = sorted(os.readlink(name) for name in names if os.path.lexists(name))
+    return links, sorted(thread.name for thread in threading.enumerate())
+
+async def open_and_close():
+    made = Sandbox(cache_dir=Path(sys.argv[1]))
+    assert await Runner(made).value("return (await demo.echo({ a: 1 })).a") == 1
+    assert any("memfd" in link for link in held()[0])
+    made.close()
+    try:
+        made.warm()
+    except Exception as error:
+        return type(error).__name__
+
+before = held()
+for _ in range(3):
+    assert anyio.run(open_and_close) == "SessionClosed"
+end = time.monotonic() + 20
+while held() != before and time.monotonic() < end:
+    time.sleep(0.01)
+assert held() == before, (held(), before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors can be listed on Linux only")
+async def test_closed_sandboxes_leave_no_descriptor_and_no_thread(module_cache, sandbox):
+    """In a process of its own: other sandboxes of this one come and go."""
+    done = await anyio.run_process(
+        [sys.executable, "-P", "-c", HELD, str(module_cache)],
+        check=False,
+        stderr=None,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stdout
 
 
 async def test_a_chain_cancelled_while_its_guest_is_being_made_does_not_begin(module_cache):

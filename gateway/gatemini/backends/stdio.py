@@ -41,6 +41,10 @@ EXIT_WAIT_SECONDS = 1.0
 DECODE_SECONDS = 30.0
 """How long the end of a connection waits for the decoding of a large message that came before it."""
 
+INPUT_CLOSED_SECONDS = 1.0
+"""How long a child whose stdin was closed may take to end before SIGTERM; at most half of its grace period. Clients of
+ours give two seconds before they send signals themselves."""
+
 KILL_SHIELD_SECONDS = 5.0
 """Beyond the grace period: the most that stopping a child may take."""
 
@@ -198,14 +202,22 @@ async def open_stdio(config: BackendConfig, receiver: Receiver, children: Childr
             try:
                 yield link
             finally:
-                grace = config.shutdown_grace_period
-                with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
-                    await children.stop(child.pid, grace=grace)
+                await _end(child, children, config.shutdown_grace_period)
                 tasks.cancel_scope.cancel()
     finally:
         child.close()
         with anyio.move_on_after(KILL_SHIELD_SECONDS, shield=True):
             await child.exited.wait()
+
+
+async def _end(child: ChildPipes, children: Children, grace: float) -> None:
+    """As MCP says for stdio: close stdin, wait, SIGTERM, wait, SIGKILL; all of it within the grace period."""
+    until = anyio.current_time() + grace
+    with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
+        child.end_input()
+        with anyio.move_on_after(min(INPUT_CLOSED_SECONDS, grace / 2)):
+            await child.exited.wait()
+        await children.stop(child.pid, grace=max(0.0, until - anyio.current_time()))
 
 
 async def _spawn(config: BackendConfig, child: ChildPipes) -> None:

@@ -72,10 +72,11 @@ class Problem:
         return self.text()
 
     def reason(self) -> str:
-        """What a disabled backend's status says: `MISSING_ONE is not set (backends.a.env.TOKEN)`."""
+        """What a disabled backend's status says: `MISSING_ONE is not set (backends.a.env.TOKEN). Set MISSING_ONE …`."""
         allowed = f", allowed: {self.allowed}" if self.allowed else ""
         tail = f" ({self.key})" if self.key else ""
-        return f"{self.found}{allowed}{tail}"
+        remedy = f". {self.remedy}" if self.remedy else ""
+        return f"{self.found}{allowed}{tail}{remedy}"
 
     def to_json(self) -> dict[str, Any]:
         return {
