@@ -22,7 +22,8 @@ from typing import Any
 import wasmtime
 
 from gatemini_sandbox import limits as codes
-from gatemini_sandbox.engine import PAGE, Budget, Engine, Ledger, Machine, Trapped
+from gatemini_sandbox.budget import Budget, Ledger
+from gatemini_sandbox.engine import PAGE, Engine, Machine, Trapped
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import DONE, FAILED, PROTOCOL, Raw, outbox_head

@@ -11,7 +11,8 @@ import importlib.metadata
 from typing import Any
 
 from gatemini_sandbox import module, wasi
-from gatemini_sandbox.engine import NATIVE_STACK, TICK_SECONDS, WASI_MODULE
+from gatemini_sandbox.budget import TICK_SECONDS
+from gatemini_sandbox.engine import NATIVE_STACK, WASI_MODULE
 from gatemini_sandbox.guest import STACK_BYTES
 from gatemini_sandbox.limits import Limits
 

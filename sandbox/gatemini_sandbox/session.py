@@ -18,7 +18,8 @@ from typing import Literal, Protocol
 import anyio
 import anyio.lowlevel
 
-from gatemini_sandbox.engine import Engine, Ledger
+from gatemini_sandbox.budget import Ledger
+from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.errors import SessionClosed, WorkerLost
 from gatemini_sandbox.guest import Guest, Image, Shelf, boot
 from gatemini_sandbox.here import (

@@ -14,8 +14,9 @@ from pathlib import Path
 import orjson
 
 from gatemini_sandbox import frames
+from gatemini_sandbox.budget import Ledger
 from gatemini_sandbox.confine import confine
-from gatemini_sandbox.engine import Engine, Ledger
+from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.guest import Guest, Image, Shelf, boot
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Raw

@@ -25,7 +25,7 @@ if sys.platform.startswith("linux"):
     import resource
 
 from gatemini_sandbox import frames
-from gatemini_sandbox.engine import Ledger
+from gatemini_sandbox.budget import Ledger
 from gatemini_sandbox.errors import GuestFault, WorkerLost
 from gatemini_sandbox.limits import MIB, TOTAL_MEMORY, Limits
 from gatemini_sandbox.messages import PROTOCOL, End, Raw

@@ -1,0 +1,137 @@
+"""What a guest may use, and how guests share: a budget each, one ledger of memory, turns, and ticks to look at them.
+
+Above: engine.py (machines), guest.py, session.py and workers.py, which give budgets and ledgers. Below: limits.py,
+wasmtime (whose epoch the ticks move on).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+
+import wasmtime
+
+from gatemini_sandbox import limits
+
+TICK_SECONDS = 0.01
+"""How often running guests look at their budget: the most a cancelled or over-budget guest runs on."""
+LONG_SECONDS = 0.03
+TURN_SECONDS = 0.05
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a machine may still use; read by the epoch callback on the guest's own thread."""
+
+    cpu_seconds: float
+    wall_until: float
+    """On time.monotonic()."""
+    ledger: Ledger
+    cancelled: bool = False
+    used_cpu: float = 0.0
+    cpu_at_entry: float = 0.0
+
+    def verdict(self) -> str | None:
+        """The limit that is over, if one is; called while the guest runs."""
+        if self.cancelled:
+            return "cancelled"
+        if self.used_cpu + time.thread_time() - self.cpu_at_entry > self.cpu_seconds:
+            return limits.CPU
+        if time.monotonic() > self.wall_until:
+            return limits.WALL
+        return None
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Linear memory of all guests together, in bytes by machine; the largest ends when it is too much."""
+
+    most: int
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def over(self, machine: int, size: int) -> bool:
+        self.sizes[machine] = size
+        held = list(self.sizes.values())
+        return sum(held) > self.most and size >= max(held)
+
+    def forget(self, machine: int) -> None:
+        self.sizes.pop(machine, None)
+
+
+class Turns:
+    """Guests that compute for long take turns, so that one core stays free for everything else.
+
+    A short step never waits. One that has used LONG_SECONDS of CPU needs a turn to go on, and passes it on after
+    TURN_SECONDS if another waits."""
+
+    def __init__(self, most: int) -> None:
+        self._free = threading.Semaphore(most)
+        self._waiting = 0
+
+    def take(self, seconds: float) -> bool:
+        self._waiting += 1
+        try:
+            return self._free.acquire(timeout=seconds)
+        finally:
+            self._waiting -= 1
+
+    def give(self) -> None:
+        self._free.release()
+
+    @property
+    def wanted(self) -> bool:
+        return self._waiting > 0
+
+
+def free_cores() -> int:
+    """Cores guests may fill: all but one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores - 1)
+
+
+class Ticker:
+    """Moves the engine's epoch on while any guest runs, and sleeps otherwise."""
+
+    def __init__(self, engine: wasmtime.Engine) -> None:
+        self._engine = engine
+        self._wake = threading.Condition()
+        self._running = 0
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def prepare(self) -> None:
+        """Starts the thread, which then sleeps."""
+        with self._wake:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="sandbox-epoch", daemon=True)
+                self._thread.start()
+
+    def enter(self) -> None:
+        if self._thread is None:
+            self.prepare()
+        with self._wake:
+            self._running += 1
+            if self._running == 1:
+                self._wake.notify()
+
+    def leave(self) -> None:
+        with self._wake:
+            self._running -= 1
+
+    def end(self) -> None:
+        """No guest will run any more: the thread ends, and holds the engine no longer."""
+        with self._wake:
+            self._ended = True
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while self._running == 0 and not self._ended:
+                    self._wake.wait()
+                if self._ended:
+                    return
+            time.sleep(TICK_SECONDS)
+            self._engine.increment_epoch()
