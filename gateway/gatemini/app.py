@@ -50,7 +50,7 @@ from gatemini.server.tools import MetaTools
 from gatemini.tracker import RECENT_CALLS, Tracker
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.unlisted import Unlisted
-from gatemini_sandbox import Limits, Sandbox
+from gatemini_sandbox import Limits, Sandbox, SandboxError
 
 logger = logging.getLogger(__name__)
 
@@ -398,7 +398,11 @@ class App:
     # -- in the background ---------------------------------------------------------------------------
 
     async def _warm_sandbox(self) -> None:
-        await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
+        """Ahead of the first chain, which tries again and tells its client what is wrong."""
+        try:
+            await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
+        except SandboxError as exc:
+            logger.warning("the sandbox is not ready: %s", exc)
 
     async def _sweep_results(self) -> None:
         swept = await anyio.to_thread.run_sync(sweep_abandoned, abandon_on_cancel=True)

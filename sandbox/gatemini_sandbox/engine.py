@@ -2,7 +2,7 @@
 
 wasmtime's Python calls look up a function's type on every call; this file keeps each function and one array of raw
 values and goes through the C interface, which is several times cheaper. It knows nothing of JavaScript.
-Above: guest.py. Below: budget.py, module.py, wasi.py, wasmtime.
+Above: guest.py. Below: budget.py, module.py, module_cache.py, wasi.py, wasmtime.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from gatemini_sandbox.budget import (
     free_cores,
 )
 from gatemini_sandbox.errors import GuestFault, GuestTampered
-from gatemini_sandbox.module import STACK_POINTER, load_module
+from gatemini_sandbox.module import STACK_POINTER, guest_wasm, patched
+from gatemini_sandbox.module_cache import load_module
 
 NATIVE_STACK = 2 * limits.MIB
 """wasmtime's own bound on native stack; above its async stack size (2 MiB) it would abort the process."""
@@ -141,7 +142,7 @@ class Engine:
         config.max_wasm_stack = NATIVE_STACK
         ffi.wasmtime_config_async_stack_size_set(config.ptr(), CALL_STACK)
         self.wasmtime = wasmtime.Engine(config)
-        self.module = load_module(self.wasmtime, cache_dir)
+        self.module, self.cache_problem = load_module(self.wasmtime, patched(guest_wasm()), cache_dir)
         self.ticker = Ticker(self.wasmtime)
         self.turns = Turns(free_cores())
         self._linker = wasmtime.Linker(self.wasmtime)

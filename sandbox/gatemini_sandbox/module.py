@@ -1,22 +1,13 @@
-"""The guest's WebAssembly: found, checked against its pinned hash, patched in memory, compiled or from the cache.
+"""The guest's WebAssembly: found, checked against its pinned hash, patched in memory.
 
-The cache holds native code, so a file is only used when its HMAC fits: the key lies in a 0600 file beside it, in a
-directory of mode 0700 that belongs to us. Anything odd means: compile again. Above: engine.py. Below: wasmtime.
+Above: engine.py, which has it compiled or from the cache by module_cache.py. Below: the package that ships it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import importlib.metadata
-import os
-import platform
-import secrets
-import stat
-import tempfile
 from pathlib import Path
-
-import wasmtime
 
 from gatemini_sandbox.errors import GuestMissing, GuestTampered
 
@@ -32,7 +23,6 @@ ARGUMENT_CHECK = bytes.fromhex("200641808004490d00")
 """local.get 6; i32.const 65536; i32.lt_u; br_if 0 - QuickJS' bound on the arguments of one call, once in the build."""
 MORE_ARGUMENTS = bytes.fromhex("200641808008490d00")
 """The same with 131072: what Node takes too, so that `a.push(...hundredThousand)` works."""
-KEY_FILE = "module.key"
 
 
 def guest_wasm() -> bytes:
@@ -120,109 +110,3 @@ def _leb(value: int) -> bytes:
             out.append(byte)
             return bytes(out)
         out.append(byte | 0x80)
-
-
-def load_module(engine: wasmtime.Engine, cache_dir: Path | None) -> wasmtime.Module:
-    """The compiled module, from the cache when that can be trusted; compiling takes about a second."""
-    wasm = patched(guest_wasm())
-    cache = None if cache_dir is None else ModuleCache.open(cache_dir)
-    if cache is None:
-        return wasmtime.Module(engine, wasm)
-    cached = cache.read()
-    if cached is not None:
-        try:
-            return wasmtime.Module.deserialize(engine, cached)
-        except wasmtime.WasmtimeError:
-            pass  # made by another configuration of the engine: compile again
-    module = wasmtime.Module(engine, wasm)
-    cache.write(bytes(module.serialize()))
-    return module
-
-
-class ModuleCache:
-    """One file of compiled code under an HMAC; every doubt reads as "not there"."""
-
-    def __init__(self, directory: Path, key: bytes) -> None:
-        self.path = directory / f"guest-{_identity()}.bin"
-        self._key = key
-
-    @classmethod
-    def open(cls, directory: Path) -> ModuleCache | None:
-        """None when the directory or its key is not ours alone."""
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _private(directory.lstat(), stat.S_ISDIR):
-                return None
-            key = _read_key(directory / KEY_FILE)
-        except OSError:
-            return None
-        return None if key is None else cls(directory, key)
-
-    def read(self) -> bytes | None:
-        try:
-            data = self.path.read_bytes()
-        except OSError:
-            return None
-        tag, body = data[:32], data[32:]
-        return body if body and hmac.compare_digest(tag, self._tag(body)) else None
-
-    def write(self, body: bytes) -> None:
-        """Whole or not at all; a cache that cannot be written is no error."""
-        try:
-            handle, temporary = tempfile.mkstemp(dir=self.path.parent)
-        except OSError:
-            return
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(self._tag(body) + body)
-            Path(temporary).replace(self.path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-
-    def _tag(self, body: bytes) -> bytes:
-        return hmac.digest(self._key, self.path.name.encode() + b"\0" + body, "sha256")
-
-
-def _read_key(path: Path) -> bytes | None:
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except FileNotFoundError:
-        return _make_key(path)
-    with os.fdopen(handle, "rb") as file:
-        if not _private(os.fstat(file.fileno()), stat.S_ISREG):
-            return None
-        key = file.read()
-    return key if len(key) == 32 else None
-
-
-def _make_key(path: Path) -> bytes | None:
-    key = secrets.token_bytes(32)
-    handle, temporary = tempfile.mkstemp(dir=path.parent)  # mode 0600
-    with os.fdopen(handle, "wb") as file:
-        file.write(key)
-    try:
-        os.link(temporary, path)  # fails when another process was first: then its key counts
-    except FileExistsError:
-        key = path.read_bytes()
-    finally:
-        Path(temporary).unlink()
-    return key if len(key) == 32 else None
-
-
-def _private(status: os.stat_result, is_kind: object) -> bool:
-    if os.name != "posix":
-        return True
-    kind_fits = callable(is_kind) and bool(is_kind(status.st_mode))
-    return kind_fits and status.st_uid == os.getuid() and status.st_mode & 0o077 == 0
-
-
-def _identity() -> str:
-    """Engine version, guest and patch, and the CPU: what compiled code depends on."""
-    cpu = [platform.system(), platform.machine(), platform.processor()]
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-        cpu += [line for line in lines if line.startswith(("flags", "Features"))][:1]
-    except OSError:
-        pass
-    parts = [importlib.metadata.version("wasmtime"), GUEST_SHA256, PATCH.hex(), MORE_ARGUMENTS.hex(), *cpu]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -366,6 +366,13 @@ class Sandbox:
         """The walls around worker processes that the kernel granted; empty in thread mode."""
         return [] if self._workers is None else list(self._workers.confinement)
 
+    @property
+    def cache_problem(self) -> str:
+        """Why the compiled guest cannot be kept on disk, so that every start compiles it; "" when it can."""
+        if self._workers is not None:
+            return self._workers.cache_problem
+        return "" if self._engine is None else self._engine.cache_problem
+
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Around a step. Only guests that run take one: a chain that waits, be it for a chain it called itself,

@@ -77,6 +77,10 @@ class Worker:
         self._guest: Guest | None = None
         self._sent = 0  # clock readings of this guest told to the parent
 
+    @property
+    def cache_problem(self) -> str:
+        return self._engine.cache_problem
+
     def start_threads(self) -> None:
         """The epoch ticker must exist before no more threads may be made."""
         self._engine.ticker.prepare()
@@ -131,7 +135,7 @@ def main() -> None:
         os.nice(NICE)
     worker = Worker(limits, Path(settings["cache_dir"]) if settings["cache_dir"] else None)
     applied = confine(limits.memory_mb * MIB + DATA_MARGIN, worker.start_threads)
-    send(frames.READY, [orjson.dumps(applied)])
+    send(frames.READY, [orjson.dumps(applied), worker.cache_problem.encode("utf-8", "replace")])
     worker.serve()
 
 

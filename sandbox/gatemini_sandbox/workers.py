@@ -66,6 +66,7 @@ class Process:
             self._input.fileno(), False
         )  # a stopped worker must not stop a thread of this process
         self.confinement: list[str] = []
+        self.cache_problem = ""
         self.limits = limits
         self._settings = orjson.dumps(
             {"limits": dataclasses.asdict(limits), "cache_dir": None if cache_dir is None else str(cache_dir)}
@@ -74,11 +75,12 @@ class Process:
     def make_ready(self) -> None:
         """Sends the settings and waits for the worker to have shut itself in. Raises WorkerLost."""
         operation, parts = self.exchange(frames.SETTINGS, [self._settings], START_SECONDS)
-        told = orjson.loads(parts[0]) if operation == frames.READY and len(parts) == 1 else None
+        told = orjson.loads(parts[0]) if operation == frames.READY and len(parts) == 2 else None
         if not isinstance(told, list):
             self.kill()
             raise WorkerLost("a sandbox worker did not start")
         self.confinement = [str(wall) for wall in told]
+        self.cache_problem = parts[1].decode("utf-8", "replace")
 
     def take_up(self, parts: list[bytes], seconds: float) -> None:
         """Gives it a chain and waits for it to say so, not for the chain. Raises WorkerLost."""
@@ -176,6 +178,7 @@ class Workers:
         self._lock = threading.Lock()
         self._closed = False
         self.confinement: list[str] = []
+        self.cache_problem = ""
 
     def set_limits(self, limits: Limits) -> None:
         """For workers that start from now on; idle ones have the former limits and end, the others after their chain."""
@@ -191,7 +194,7 @@ class Workers:
             self.give_back(self.take())
 
     def take(self) -> Process:
-        """An idle worker or a new one."""
+        """An idle worker or a new one. Raises WorkerLost."""
         return self._spare() or self._new()
 
     def start(self, parts: list[bytes]) -> Process:
@@ -213,9 +216,12 @@ class Workers:
         return None
 
     def _new(self) -> Process:
-        process = Process(self._limits, self._cache_dir)
+        try:
+            process = Process(self._limits, self._cache_dir)
+        except OSError as exc:  # no more processes, or descriptors for its pipes
+            raise WorkerLost(f"no sandbox worker can be started: {exc.strerror or exc}") from None
         process.make_ready()
-        self.confinement = process.confinement
+        self.confinement, self.cache_problem = process.confinement, process.cache_problem
         return process
 
     def give_back(self, process: Process) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from fixtures.command_line import Run
 from fixtures.direct import write_config
+from gatemini.cli.doctor import walls_finding
 from gatemini.history import SearchHistory, history_path
 
 CHAIN = """\
@@ -136,6 +137,38 @@ def test_doctor_is_content_with_the_demo(run: Run) -> None:
     assert verdicts["sandbox"] == "ok"
     seen = {finding["what"]: finding["seen"] for finding in answer.json["findings"]}
     assert seen["search model"] == "bundled"  # loaded, not on its way
+
+
+def test_doctor_tells_the_walls_around_worker_processes_and_which_the_kernel_lacks(
+    run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("sandbox: {isolation: process}\nsemantic: {model: none}\n")
+    findings = {f["what"]: f for f in run("doctor", "--json", "-c", str(file)).json["findings"]}
+    assert findings["sandbox"]["verdict"] == "ok"
+    walls = findings["sandbox walls"]
+    assert "rlimit_nofile" in walls["seen"]
+    lacking = [wall for wall in ("landlock", "seccomp") if wall not in walls["seen"].partition(";")[0]]
+    assert walls["verdict"] == ("warn" if lacking else "ok")
+    partly = walls_finding(["rlimit_core", "no_new_privs", "landlock abi 4"])
+    assert partly.verdict == "warn"
+    assert partly.seen.endswith("landlock abi 4; this kernel does not give seccomp")
+    assert walls_finding([]).seen.startswith("worker processes behind nothing")
+
+
+def test_doctor_tells_why_the_compiled_guest_cannot_be_kept(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = tmp_path / "open" / "gatemini" / "engine"
+    engine.mkdir(parents=True)
+    engine.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "open"))
+    answer = run("doctor", "--json")
+    assert answer.code == 0
+    finding = next(f for f in answer.json["findings"] if f["what"] == "compiled guest")
+    assert finding["verdict"] == "warn"
+    assert f"{engine} can be reached by other users" in finding["seen"]
+    assert "delete that folder" in finding["mend"]
 
 
 def test_doctor_names_what_is_wrong_and_hides_secrets(

@@ -40,7 +40,7 @@ from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefu
 from gatemini.model import Json
 from gatemini.output.pipeline import MAX_CHARS, OutputOptions
 from gatemini.output.results import ResultStore
-from gatemini_sandbox import Done, Failed, SandboxError
+from gatemini_sandbox import Done, Failed, GuestMissing, GuestTampered, SandboxError
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
 SMALL_TEXT = 32 * 1024
@@ -197,8 +197,10 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
     except SandboxSyntaxError as exc:
         raise of_syntax(exc) from exc
     except SandboxError as exc:
+        damaged = isinstance(exc, (GuestMissing, GuestTampered))
+        mend = "`gatemini doctor` says what mends it" if damaged else "send the chain again"
         raise SandboxFault(
-            f"{type(exc).__name__}: {exc}", hint="send the chain again; it is no fault of the code"
+            f"{type(exc).__name__}: {exc}", hint=f"{mend}; it is no fault of the code"
         ) from exc
     if isinstance(run.end, Failed):
         raise of_script(run.end, run.program, run.notes)

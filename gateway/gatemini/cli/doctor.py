@@ -23,6 +23,7 @@ from gatemini.cli import shell
 from gatemini.cli.gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts, with_app
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded
+from gatemini_sandbox import SandboxError, WorkerLost
 
 app = shell.application("Check everything.")
 _STDERR_LINES = 3
@@ -31,6 +32,11 @@ _SELF_TEST_ANSWER = [14, 28, 42]
 _SELF_TEST_MS = 20_000
 _COMPILE_SECONDS = 60.0
 """Compiling the guest takes about a second, once; this bounds it on a machine that is very busy."""
+_REINSTALL = "reinstall gatemini: the guest's file is damaged or missing"
+_MEND_PROCESSES = "look at the limits of processes and open files of this user (`ulimit -a`)"
+_MEND_MODULES = "delete that folder, or what stands in its place, and start again"
+_WALLS = ("no_new_privs", "landlock", "seccomp")
+"""Of the kernel; the names confine.py tells."""
 Verdict = Literal["ok", "warn", "fail"]
 _MARKS = {"ok": "✓", "warn": "!", "fail": "✗"}
 
@@ -78,7 +84,7 @@ async def examine(gateway: App) -> list[Finding]:
     for status in gateway.manager.statuses():
         findings.append(backend_finding(status))
         findings += key_findings(gateway, status.name)
-    findings += [cache_finding(gateway), await sandbox_finding(gateway), await model_finding(gateway)]
+    findings += [cache_finding(gateway), *await sandbox_findings(gateway), await model_finding(gateway)]
     hide = redactor(gateway)
     for finding in findings:
         finding.seen = hide.redact(finding.seen)
@@ -145,10 +151,37 @@ def cache_finding(gateway: App) -> Finding:
     return Finding("cache", "ok", str(path) if path.exists() else f"{path} (not there yet)")
 
 
-async def sandbox_finding(gateway: App) -> Finding:
-    """A chain with a type annotation and promises, run for real."""
-    with anyio.move_on_after(_COMPILE_SECONDS):
-        await anyio.to_thread.run_sync(gateway.sandbox.warm, abandon_on_cancel=True)
+async def sandbox_findings(gateway: App) -> list[Finding]:
+    """A chain run for real, then what surrounds it."""
+    try:
+        with anyio.move_on_after(_COMPILE_SECONDS):
+            await anyio.to_thread.run_sync(gateway.sandbox.warm, abandon_on_cancel=True)
+    except SandboxError as exc:
+        mend = _MEND_PROCESSES if isinstance(exc, WorkerLost) else _REINSTALL
+        return [Finding("sandbox", "fail", str(exc), mend)]
+    findings = [await self_test_finding(gateway)]
+    if gateway.sandbox.isolation == "process":
+        findings.append(walls_finding(gateway.sandbox.confinement))
+    if gateway.sandbox.cache_problem:
+        seen = f"the guest is compiled at every start, which takes about a second: {gateway.sandbox.cache_problem}"
+        findings.append(Finding("compiled guest", "warn", seen, _MEND_MODULES))
+    else:
+        findings.append(Finding("compiled guest", "ok", "kept on disk, under a key of this user"))
+    return findings
+
+
+def walls_finding(walls: Sequence[str]) -> Finding:
+    """What surrounds the worker processes; what this kernel lacks is a warning, the guest is one wall as it is."""
+    missing = [wall for wall in _WALLS if not any(found.startswith(wall) for found in walls)]
+    seen = f"worker processes behind {', '.join(walls) or 'nothing'}"
+    if not missing:
+        return Finding("sandbox walls", "ok", seen)
+    seen += f"; this kernel does not give {' and '.join(missing)}"
+    return Finding("sandbox walls", "warn", seen, "run it on Linux 5.13 or newer with seccomp and Landlock")
+
+
+async def self_test_finding(gateway: App) -> Finding:
+    """A chain with a type annotation and promises."""
     begun = time.perf_counter()
     answer: dict[str, Any] = await gateway.call_meta_tool(
         "call_tool_chain", {"code": _SELF_TEST, "timeout": _SELF_TEST_MS}
@@ -158,12 +191,7 @@ async def sandbox_finding(gateway: App) -> Finding:
     if not answer.get("isError") and blocks and parsed(blocks[0]) == _SELF_TEST_ANSWER:
         return Finding("sandbox", "ok", f"self-test passed in {ms:.0f} ms")
     seen = "\n".join(blocks) or "no answer"
-    return Finding(
-        "sandbox",
-        "fail",
-        f"self-test failed: {seen}",
-        "reinstall gatemini: the guest's file is damaged or missing",
-    )
+    return Finding("sandbox", "fail", f"self-test failed: {seen}", _REINSTALL)
 
 
 async def model_finding(gateway: App) -> Finding:
