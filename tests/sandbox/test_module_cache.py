@@ -312,13 +312,13 @@ def test_the_sandbox_tells_why_it_compiles_at_every_start(
     copied.chmod(0o700)
     well = Sandbox(cache_dir=copied, isolation=mode)
     well.warm()
-    well.close()
     assert well.cache_problem == ""
+    well.close()
     copied.chmod(0o755)
     spoiled = Sandbox(cache_dir=copied, isolation=mode)
     spoiled.warm()
-    spoiled.close()
     assert spoiled.cache_problem.startswith(f"{copied} can be reached by other users")
+    spoiled.close()
 
 
 def test_a_directory_that_cannot_be_made_is_told() -> None:
