@@ -2,15 +2,13 @@
 
 wasmtime's Python calls look up a function's type on every call; this file keeps each function and one array of raw
 values and goes through the C interface, which is several times cheaper. It knows nothing of JavaScript.
-Above: guest.py. Below: budget.py, module.py, module_cache.py, wasi.py, wasmtime.
+Above: guest.py, shelf.py. Below: budget.py, module.py, module_cache.py, pages.py, wasi.py, wasmtime.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
-import mmap
-import sys
 import threading
 import time
 import weakref
@@ -21,7 +19,7 @@ from typing import Any
 import wasmtime
 from wasmtime import _ffi as ffi
 
-from gatemini_sandbox import limits, wasi
+from gatemini_sandbox import limits, pages, wasi
 from gatemini_sandbox.budget import (
     LONG_SECONDS,
     TICK_SECONDS,
@@ -62,11 +60,6 @@ _LOOK_UP = ctypes.PYFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
 def _cheap(name: str) -> Any:
     return _LOOK_UP(ctypes.cast(getattr(ffi.dll, name), ctypes.c_void_p).value or 0)
 
-
-POPULATE_WRITE = 23
-"""MADV_POPULATE_WRITE of Linux 5.14; Python's mmap module does not name it."""
-PAGES_OF_HOST = mmap.PAGESIZE
-_madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 
 _memory_data = _cheap("wasmtime_memory_data")
 _memory_size = _cheap("wasmtime_memory_data_size")
@@ -306,11 +299,26 @@ class Machine:
 
     def prefault(self, at: int, size: int) -> None:
         """Have these pages of memory mapped in one go: written one by one, each costs a fault of its own."""
-        if _madvise is not None:
-            first = self.locate()[0] + at
-            start = first & -PAGES_OF_HOST
-            # Only a matter of time: an older kernel refuses it, and the pages come when they are written.
-            _madvise(ctypes.c_void_p(start), ctypes.c_size_t(first + size - start), POPULATE_WRITE)
+        pages.populate(self.locate()[0] + at, size)
+
+    def forget(self, kept: Sequence[tuple[int, bytes]]) -> bool:
+        """All memory but the `kept` pieces, in order of address, is again what it was in the fresh instance.
+
+        False where the system offers no way to that, or the machine ended in a way that leaves doubts."""
+        if not pages.CAN_DROP or self.stopped is not None or self._left is not None:
+            return False
+        address, size = self.locate()
+        at = 0
+        for start, piece in (*kept, (size, b"")):
+            if start > at and not pages.drop(address + at, start - at):
+                return False
+            at = start + len(piece)
+        return True
+
+    def reuse(self, budget: Budget) -> None:
+        """For another chain, after `retire`."""
+        self.budget = budget
+        _machines[self.number] = self
 
     def set_stack(self, top: int) -> None:
         """Points the guest's C stack at `top`; it grows downwards."""

@@ -7,19 +7,14 @@ Above: session.py, worker.py. Below: engine.py, messages.py, the JavaScript of g
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import struct
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
-
-import wasmtime
 
 from gatemini_sandbox import limits as codes
 from gatemini_sandbox.budget import Budget, Ledger
@@ -27,6 +22,7 @@ from gatemini_sandbox.engine import PAGE, Engine, Machine, Trapped
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import DONE, FAILED, PROTOCOL, Raw, outbox_head
+from gatemini_sandbox.shelf import Image, Shelf
 from gatemini_sandbox.wasi import Clock
 
 logger = logging.getLogger(__name__)
@@ -48,10 +44,10 @@ INBOX_BYTES = PAGE
 """Messages up to this size use a block that is always there."""
 GC_BYTES = 2 * MIB
 """Allocation after which the guest first looks for cycles; QuickJS' own 256 KiB costs a short chain several looks."""
+HEADROOM_BYTES = MIB
+"""Heap that is there from the beginning: a guest that has not grown can be put back to its image."""
 COMPARE = 4096
 """Grain of the memory image: pieces of this size that a fresh instance already has are left out."""
-SHELF = 2
-"""Guests kept ready: one for the next chain, one for a chain that comes before that one's place is filled."""
 MOST_REJECTIONS = 20
 TELLING_SECONDS = 0.5
 """What a guest whose time is over gets to say how far it came."""
@@ -76,7 +72,6 @@ ALWAYS_CALLED = (
     "JS_ToCStringLen2",
     "JS_FreeCString",
 )
-"""What every chain calls of the C API: found while its guest waits on the shelf, not while the chain waits."""
 JOB_THREW = 0xFFFFFFFE
 CONSOLE_HEAD = 16
 FULL = 0.9
@@ -93,23 +88,6 @@ class Threw(Exception):
     def __init__(self, value: int) -> None:
         super().__init__(value)
         self.value = value
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """The memory of a booted guest as differences from a fresh instance, and where things are in it."""
-
-    pages: int
-    pieces: tuple[tuple[int, bytes], ...]
-    runtime: int
-    context: int
-    functions: dict[str, int]
-    inbox: int
-    scratch: int
-    stack_bottom: int
-    rejections: int
-    console: int
-    console_bytes: int
 
 
 class Api:
@@ -184,68 +162,6 @@ class Api:
         return self.checked(self.machine.call("JS_GetPropertyUint32", self.context, value, index))
 
 
-class Shelf:
-    """Machines with the booted memory already in them, for the next chains: nothing of a chain is in an image.
-
-    Thread-safe; blocking."""
-
-    def __init__(self, engine: Engine, image: Image, memory_bytes: int) -> None:
-        self._engine = engine
-        self._image = image
-        self._memory_bytes = memory_bytes
-        self._ready: list[Machine] = []
-        self._filling = threading.Lock()
-        self._closed = False
-
-    @property
-    def ready(self) -> bool:
-        """Whether the next `take` has nothing to make."""
-        return bool(self._ready)
-
-    def take(self) -> Machine:
-        """A machine for a chain, which brings its own budget and clock; made now if none is ready or nearly so."""
-        with suppress(IndexError):
-            return self._ready.pop()
-        with self._filling, suppress(IndexError):  # what is being made now is there sooner than another one
-            return self._ready.pop()
-        return self._make()
-
-    def restock(self) -> None:
-        """Make the shelf full."""
-        if self._closed or len(self._ready) >= SHELF or not self._filling.acquire(blocking=False):
-            return
-        try:
-            while len(self._ready) < SHELF:
-                self._ready.append(self._make())
-        except (Trapped, wasmtime.WasmtimeError):
-            logger.debug("no machine could be made ahead; the next chain tries again", exc_info=True)
-        finally:
-            self._filling.release()
-        if self._closed:
-            self.close()
-
-    def close(self) -> None:
-        self._closed = True
-        while self._ready:
-            self._ready.pop().close()
-
-    def _make(self) -> Machine:
-        image = self._image
-        unused = Budget(0.0, 0.0, Ledger(self._memory_bytes))
-        machine = Machine(self._engine, unused, Clock.at(0.0), self._memory_bytes)
-        address, size = machine.locate()
-        missing = image.pages - size // PAGE
-        if missing > 0:
-            machine.grow(missing)
-            address, size = machine.locate()
-        for at, piece in image.pieces:
-            machine.prefault(at, len(piece))
-            ctypes.memmove(address + at, piece, len(piece))
-        machine.set_stack(image.stack_bottom + STACK_BYTES)
-        machine.look_up(ALWAYS_CALLED)
-        return machine
-
-
 def boot(engine: Engine, limits: Limits) -> Image:
     """Boots one guest and takes its memory. Nothing of a chain is in it: no seed, no clock, no names."""
     budget = Budget(60.0, time.monotonic() + 60.0, Ledger(1 << 40))
@@ -276,6 +192,7 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     api = Api(machine, context, inbox, scratch)
     functions, console = _load_runtime(api, limits)
     machine.call("JS_RunGC", runtime)
+    machine.call("free", api.allocate(HEADROOM_BYTES))
     machine.write(stack, bytes(STACK_BYTES))
     machine.write(stack, CANARY)
     size = machine.locate()[1]
@@ -286,9 +203,11 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
         runtime,
         context,
         functions,
+        ALWAYS_CALLED,
         inbox,
         scratch,
         stack,
+        stack + STACK_BYTES,
         rejections,
         console,
         limits.console_bytes,
@@ -354,7 +273,9 @@ class Guest:
         self._limits = limits
         self._clock = clock
         self._machine: Machine | None = None
+        self._closing = threading.Lock()
         self._here = False
+        self._ended_well = False
         self._rest: Callable[[], Raw] | None = None
         self.budget = Budget(limits.cpu_seconds, time.monotonic() + limits.wall_seconds, ledger)
 
@@ -363,9 +284,15 @@ class Guest:
         self.budget.cancelled = True
 
     def close(self) -> None:
-        machine, self._machine = self._machine, None
-        if machine is not None:
+        with self._closing:  # twice at once would put one machine on the shelf twice
+            machine, self._machine = self._machine, None
+        if machine is not None and not (self._ended_well and self._shelf.give_back(machine)):
             machine.close()
+
+    @property
+    def serves_again(self) -> bool:
+        """Whether `close` is likely to put its machine back on the shelf, which takes a tenth of a millisecond."""
+        return self._ended_well and self.memory_bytes == self._image.pages * PAGE and not self._shelf.full
 
     @property
     def memory_bytes(self) -> int:
@@ -435,6 +362,7 @@ class Guest:
             raw = Raw(end="trapped", reason=codes.STACK)  # whatever it said: its own data may be overwritten
         raw.readings = self._clock.readings
         if raw.end is not None:
+            self._ended_well = raw.end in ("done", "failed", "deadlock")
             self._last_words(raw)
             if self._machine is not None:
                 self._machine.retire()

@@ -21,7 +21,7 @@ import anyio.lowlevel
 from gatemini_sandbox.budget import Ledger
 from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.errors import SessionClosed, WorkerLost
-from gatemini_sandbox.guest import Guest, Image, Shelf, boot
+from gatemini_sandbox.guest import Guest, boot
 from gatemini_sandbox.here import (
     HERE,
     READ_BYTES,
@@ -34,6 +34,7 @@ from gatemini_sandbox.here import (
 )
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Calls, Raw, Reply, Start, Step, encode_start
+from gatemini_sandbox.shelf import Image, Shelf
 from gatemini_sandbox.steps import Reader, Runnable
 from gatemini_sandbox.threads import GuestThreads
 from gatemini_sandbox.wasi import Clock
@@ -239,7 +240,10 @@ class GuestSession:
             guest.close()
             self._sandbox.restock()
 
-        self._sandbox.threads.chore(chore, lambda: self._sandbox.free(guest))
+        if isinstance(guest, Guest) and guest.serves_again:
+            self._sandbox.threads.soon(guest.close)  # takes less than handing it to a thread
+        else:
+            self._sandbox.threads.chore(chore, lambda: self._sandbox.free(guest))
 
     def _stop(self) -> None:
         self._closed = True

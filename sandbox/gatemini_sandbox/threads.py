@@ -146,10 +146,14 @@ class GuestThreads:
         """`work` on a worker once this turn of the event loop is over, without waiting for it.
 
         Where all are busy `otherwise` is done instead, here."""
+        self.soon(partial(self._give_chore, work, otherwise), otherwise)
+
+    def soon(self, work: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+        """`work` once this turn of the event loop is over; where there is no loop, `otherwise` (or the work) now."""
         with contextlib.suppress(RuntimeError):  # no event loop: whoever blocks may do it himself
-            asyncio.get_running_loop().call_soon(self._give_chore, work, otherwise)
+            asyncio.get_running_loop().call_soon(work)
             return
-        otherwise()
+        (otherwise or work)()
 
     def _give_chore(self, work: Callable[[], None], otherwise: Callable[[], None]) -> None:
         with self._lock:

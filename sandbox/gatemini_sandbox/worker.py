@@ -17,9 +17,10 @@ from gatemini_sandbox import frames
 from gatemini_sandbox.budget import Ledger
 from gatemini_sandbox.confine import confine
 from gatemini_sandbox.engine import Engine
-from gatemini_sandbox.guest import Guest, Image, Shelf, boot
+from gatemini_sandbox.guest import Guest, boot
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Raw
+from gatemini_sandbox.shelf import Image, Shelf
 from gatemini_sandbox.wasi import Clock
 
 DATA_MARGIN = 1024 * MIB
