@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemini.chain.arguments import check
-from gatemini.chain.schemas import MAX_STEPS, faults
+from gatemini.chain.schemas import MAX_STEPS, _Prepared, faults
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Tool
 from gatemini.types.typescript import signature
@@ -369,3 +369,73 @@ def test_checking_is_total(schema, arguments):
     except ArgumentsInvalid:
         return
     assert isinstance(found, dict)
+
+
+PLAIN_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(max_size=3),
+    st.just([]),
+    st.just({}),
+)
+RULES = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(
+            ["string", "integer", "number", "boolean", "null", "array", ["string", "null"], 5]
+        )
+    },
+    optional={"title": st.just("T"), "minimum": st.just(3), "enum": st.just(["a"]), "default": st.just(None)},
+)
+SCHEMAS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["object", "string"])},
+    optional={
+        "properties": st.dictionaries(st.sampled_from("abc"), st.one_of(RULES, st.booleans()), max_size=3),
+        "required": st.lists(st.sampled_from("abcd"), max_size=2),
+        "additionalProperties": st.one_of(st.booleans(), RULES),
+        "maxProperties": st.just(1),
+        "title": st.just("S"),
+    },
+)
+
+
+@given(
+    schema=SCHEMAS, instance=st.one_of(st.dictionaries(st.sampled_from("abcd"), PLAIN_VALUES), PLAIN_VALUES)
+)
+@settings(max_examples=300)
+def test_what_plainly_fits_a_schema_is_valid_by_jsonschema(schema, instance):
+    prepared = _Prepared(schema)
+    if prepared.plainly_fits(instance):
+        assert list(prepared.validator.iter_errors(instance)) == []
+
+
+@pytest.mark.parametrize(
+    ("instance", "fits"),
+    [
+        ({"name": "x", "n": 1}, True),
+        ({"name": "x", "n": 1.5}, False),
+        ({"name": "x", "n": True}, False),
+        ({"n": 1}, False),
+        ({"name": "x", "other": 1}, False),
+        ({"name": "x", "mail": "a@b"}, False),
+        ([], False),
+    ],
+)
+def test_most_calls_need_no_validator(instance, fits):
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "who"},
+            "n": {"type": "integer", "default": 1},
+            "mail": {"type": "string", "format": "email"},
+        },
+        "required": ["name"],
+    }
+    assert _Prepared(schema).plainly_fits(instance) is fits
+
+
+def test_required_properties_are_asked_of_a_schema_that_declares_none():
+    schema = {"type": "object", "properties": {}, "required": ["name"]}
+    assert not _Prepared(schema).plainly_fits({})
+    assert faults(schema, {})

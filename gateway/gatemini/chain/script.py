@@ -322,12 +322,12 @@ class _Conversation:
             return outcome
         text = outcome.json()
         if len(text) <= most // 4 or (text.isascii() and len(text) <= most):
-            return replace(outcome, text=text)
+            return outcome.with_text(text)
         name = f"{call.backend}.{call.tool or 'readResource'}"
         string = outcome.value if isinstance(outcome.value, str) else None
         kept = await anyio.to_thread.run_sync(self._kept, name, text, string, most)
         if kept is None:
-            return replace(outcome, text=text)
+            return outcome.with_text(text)
         return Outcome(False, _too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
 
     def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, int] | None:
