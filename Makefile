@@ -38,8 +38,12 @@ lint: setup-dev
 types: setup-dev
 	$(PY) -m mypy
 
+# As many processes as processors, four at most; one that has nothing left takes over tests of the others.
+# Bytecode is kept whatever the environment says: hundreds of processes start, and compiling the source once more costs
+# each a fifth of a second.
+tests: export PYTHONDONTWRITEBYTECODE :=
 tests: setup-dev
-	$(PY) -m pytest
+	$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
 docs: setup-dev # only the checks of the documentation; `tests` runs them too
 	$(PY) -m pytest tests/docs tests/test_architecture.py

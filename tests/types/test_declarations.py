@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 CORPUS = os.environ.get("GATEMINI_SEARCH_BENCH")
-NODE_SECONDS = 120
+NODE_SECONDS = 300
 """Bounds one run of the compiler over thousands of modules."""
 
 TREE = {
