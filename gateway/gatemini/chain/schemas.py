@@ -96,21 +96,23 @@ def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) 
 class _Prepared:
     """One schema made ready. Its validator is made only for an instance that does not plainly fit."""
 
-    __slots__ = ("_plain", "_required", "_schema", "_validator")
+    __slots__ = ("_open", "_plain", "_required", "_schema", "_validator")
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema  # kept, so that its id stays its own
         self._validator: Validator | None = None
         self._plain = _plain_properties(schema)
+        self._open = schema.get("additionalProperties", True) is True
         self._required = () if self._plain is None else schema.get("required", ())
 
     def plainly_fits(self, instance: Any) -> bool:
-        """Certain of what most calls are: a flat object of declared properties, each of its one declared type."""
+        """Certain of what most calls are: a flat object whose properties have the one type they are declared with."""
         plain = self._plain
         if plain is None or type(instance) is not dict:
             return False
         for name, value in instance.items():
-            if type(value) not in plain.get(name, ()):
+            types = plain.get(name)
+            if type(value) not in types if types is not None else not self._open:
                 return False
         return all(name in instance for name in self._required)
 
@@ -132,20 +134,20 @@ _PLAIN_KEYWORDS: Final = _ANNOTATIONS | {"type", "properties", "required", "addi
 
 
 def _plain_properties(schema: Mapping[str, Any]) -> dict[str, tuple[type, ...]] | None:
-    """Python types of the properties that have one type and no other condition; None where more is asked of the whole."""
+    """Python types of declared properties, none for those with other conditions; None where more is asked of the whole."""
     if not _PLAIN_KEYWORDS.issuperset(schema) or schema.get("type") != "object":
         return None
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not _is_names(schema.get("required", [])):
         return None
-    return {
-        name: _PLAIN_TYPES[rule["type"]]
-        for name, rule in properties.items()
-        if isinstance(rule, dict)
-        and isinstance(rule.get("type"), str)
-        and rule["type"] in _PLAIN_TYPES
-        and _ANNOTATIONS.issuperset(rule.keys() - {"type"})
-    }
+    return {name: _plain_types(rule) for name, rule in properties.items()}
+
+
+def _plain_types(rule: Any) -> tuple[type, ...]:
+    if not isinstance(rule, dict) or not _ANNOTATIONS.issuperset(rule.keys() - {"type"}):
+        return ()
+    declared = rule.get("type")
+    return _PLAIN_TYPES.get(declared, ()) if isinstance(declared, str) else ()
 
 
 class _Validators:
