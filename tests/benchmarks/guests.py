@@ -240,7 +240,9 @@ async def _answered(sandbox: Sandbox, code: str, expected: str = str(CALLS * (CA
     while isinstance(step, Calls):
         step = await session.resume([Reply(c.id, True, json.dumps(c.arguments).encode()) for c in step.calls])
     session.close()
-    await anyio.lowlevel.checkpoint()  # where the gateway writes its answer the guest is put back: counted too
+    await (
+        anyio.lowlevel.checkpoint()
+    )  # where the gateway writes its answer the guest is put back: counted too
     if not isinstance(step, Done) or step.text != expected:
         raise SystemExit(f"wrong answer: {step}")
 
