@@ -145,7 +145,7 @@
     // What does not depend on the chain: part of the memory image.
     expose(globalThis, "gatemini", messenger("gatemini", protocol.gatemini));
     const results = messenger("results", protocol.results);
-    expose(results, "chunks", (handle, options) => chunks(handle, options));
+    expose(results, "chunks", chunks);
     expose(globalThis, "results", results);
     expose(globalThis, "__interfaces", interfaces);
     expose(globalThis, "__getToolInterface", (name) => lookUp(interfaces, own.String(name)));
@@ -169,19 +169,33 @@
     return null;
   }
 
-  function chunks(handle, options) {
-    // An async iterator over pieces of a large result, so that code need not hold all of it at once.
-    const rows = (options && options.rows) || 1000;
+  function chunks(...args) {
+    // An async iterator over pages of a result, so that code need not hold all of it at once. The host checks what was
+    // asked for and says where it goes on; pages asked for together come one after the other.
     const chunk = sender("results", "", "chunk", false, "results.chunks");
-    let offset = (options && options.offset) || 0, ended = false;
-    const next = async () => {
+    let ask = args, ended = false, turn;
+    const step = async () => {
       if (ended) return { value: undefined, done: true };
-      const piece = await chunk(handle, { offset, rows });
-      const got = own.isArray(piece) ? piece : (piece && piece.rows) || [];
-      offset += got.length;
-      if (got.length < rows) ended = true;
-      return got.length === 0 ? { value: undefined, done: true } : { value: got, done: false };
+      ended = true; // until the page is there: a failure is the end
+      const page = await own.apply(chunk, undefined, ask);
+      const rows = page.rows, options = args[1], following = page.next_offset;
+      if (following !== null) {
+        const wanted = options === undefined || options === null ? undefined : options.rows;
+        ask = [args[0], wanted === undefined ? { offset: following } : { offset: following, rows: wanted }];
+        ended = false;
+      }
+      if (rows.length === 0) return { value: undefined, done: true };
+      const continues = page.pieces !== undefined && page.piece + 1 < page.pieces;
+      define(rows, "continues", { __proto__: null, value: continues, writable: true, configurable: true });
+      return { value: rows, done: false };
     };
+    const after = async (before) => {
+      try {
+        await before;
+      } catch { /* whoever asked for that page was told */ }
+      return step();
+    };
+    const next = () => turn = turn === undefined ? step() : after(turn);
     return { next, return: async (value) => { ended = true; return { value, done: true }; }, [own.asyncIterator]() { return this; } };
   }
 

@@ -40,6 +40,9 @@
     deep: 'nesting beyond the depth limit became "[Too deep]"',
     backend: "backend object became its name",
     surrogate: "half a surrogate pair became U+FFFD",
+    surrogateKey: "half a surrogate pair in a key became U+FFFD, with a number where two keys became one",
+    negativeZero: "-0 became 0",
+    undefined: "a field that is undefined was left out",
   };
 
   function remember(state, kind, frame, key) {
@@ -81,7 +84,7 @@
     const isList = keys === null;
     return {
       __proto__: null, up: frame, source, keys, values, at, next: 0, empty: true,
-      size: isList ? values.length : keys.length, close: isList ? "]" : "}",
+      size: isList ? values.length : keys.length, close: isList ? "]" : "}", taken: undefined,
     };
   }
 
@@ -264,7 +267,10 @@
         remember(state, "surrogate", frame, key);
         return asText(quote(value));
       case "number":
-        if (own.isFiniteNumber(value)) return asText("" + value);
+        if (own.isFiniteNumber(value)) {
+          if (value === 0 && state.options.exact && 1 / value < 0) remember(state, "negativeZero", frame, key);
+          return asText("" + value);
+        }
         remember(state, "nan", frame, key);
         return asText("null");
       case "boolean": return asText(value ? "true" : "false");
@@ -299,6 +305,21 @@
     return text;
   }
 
+  function memberHead(state, frame, key) {
+    if (keyTexts.map[key] !== undefined || own.isWellFormed(key)) return keyText(key);
+    // Two keys may become one: then the later one gets a number, and no member is lost.
+    remember(state, "surrogateKey", frame, key);
+    if (frame.taken === undefined) {
+      frame.taken = new own.Set();
+      for (let i = 0; i < frame.size; i++) own.setAdd(frame.taken, frame.keys[i]);
+    }
+    const plain = own.toWellFormed(key);
+    let name = plain;
+    for (let n = 2; own.setHas(frame.taken, name); n++) name = plain + " (" + n + ")";
+    own.setAdd(frame.taken, name);
+    return quote(name) + ":";
+  }
+
   const { protoOf, keys: ownKeysOf, ObjectPrototype, ArrayPrototype } = own;
   function plainText(root, options, refs) {
     // The common case, by the engine's own JSON.stringify: a tree of plain objects and arrays in which nothing needs
@@ -324,13 +345,14 @@
             break;
           case "number":
             if (value - value !== 0) return undefined; // NaN and the infinities
+            if (value === 0 && options.exact && 1 / value < 0) return undefined;
             break;
           case "boolean": break;
           case "object":
             if (value !== null) todo = { __proto__: null, value, depth: depth + 1, rest: todo };
             break;
           case "undefined":
-            if (isList) return undefined;
+            if (isList || options.exact) return undefined;
             break;
           default: return undefined;
         }
@@ -411,12 +433,15 @@
       openSafely(state, frame, value, key);
       let text = opened.text;
       if (text === undefined) {
-        if (frame.keys !== null) continue;
+        if (frame.keys !== null) {
+          if (value === undefined && state.options.exact) remember(state, "undefined", frame, key);
+          continue;
+        }
         if (value === undefined) remember(state, "hole", frame, key);
         text = "null";
       }
       if (key === "ref" && typeof value === "string") state.refs[state.refs.length] = value;
-      const head = frame.keys === null ? "" : keyText(key);
+      const head = frame.keys === null ? "" : memberHead(state, frame, key);
       parts[n++] = frame.empty ? head + text : "," + head + text;
       frame.empty = false;
       chars += head.length + text.length + 1;

@@ -115,15 +115,18 @@
   }
 
   const noneSettled = new own.Map();
-  let argumentOptions = null, valueOptions = null;
+  let argumentOptions = null, keptOptions = null, valueOptions = null;
   function setOptions() {
-    argumentOptions = {
+    const forArguments = (exact) => ({
       __proto__: null, wantsRefs: false, depth: limits.depth, typedItems: limits.argument_bytes,
-      bytes: limits.argument_bytes, code: LIMIT.arguments, what: "the arguments of", deep: LIMIT.depth,
-    };
+      bytes: limits.argument_bytes, code: LIMIT.arguments, what: "the arguments of", deep: LIMIT.depth, exact,
+    });
+    argumentOptions = forArguments(false);
+    // What is kept has to come back as it was: what JSON changes without anybody minding elsewhere is told.
+    keptOptions = forArguments(true);
     valueOptions = {
       __proto__: null, wantsRefs: true, depth: limits.depth, typedItems: protocol.typed_items,
-      bytes: limits.value_bytes, code: LIMIT.value, what: "the returned value", deep: null,
+      bytes: limits.value_bytes, code: LIMIT.value, what: "the returned value", deep: null, exact: false,
     };
   }
 
@@ -158,6 +161,11 @@
       }
       if (only === undefined) return list0;
     }
+    if (kind === "results") {
+      let size = args.length; // `results.load(h, undefined)` gives one argument
+      while (size > 1 && args[size - 1] === undefined) size--;
+      args.length = size;
+    }
     return args;
   }
   const list0 = [];
@@ -189,7 +197,7 @@
       const plain = args.length === 1 && typeof only === "object" && only !== null && kind === "tool"
         && own.protoOf(only) === own.ObjectPrototype;
       const value = plain && !own.isArray(only) ? only : prepared(kind, args, name);
-      const encoded = encode(value, argumentOptions, noneSettled, name);
+      const encoded = encode(value, name === "results.save" ? keptOptions : argumentOptions, noneSettled, name);
       own.mapSet(pending, id, entry);
       if (encoded.promises.length === 0) post(id, head, encoded, name);
       else sendLater(id, head, value, encoded, name);
@@ -218,7 +226,7 @@
       const settled = new own.Map();
       for (let round = 0; encoded.promises.length > 0; round++) {
         await settleAll(encoded.promises, settled, round);
-        encoded = encode(value, argumentOptions, settled, name);
+        encoded = encode(value, name === "results.save" ? keptOptions : argumentOptions, settled, name);
       }
       post(id, head, encoded, name);
     } catch (error) {

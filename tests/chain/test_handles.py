@@ -39,6 +39,52 @@ async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
         ("rows('')", "results.rows takes a handle first"),
         ("load(NaN)", "results.load takes a handle first"),
         ("info('res_' + 'x'.repeat(100000))", "... does not exist in this session"),
+        ("rows(h, { offset: 1.5 })", "offset must be a whole number from 0, not 1.5"),
+        ("rows(h, { offset: Infinity })", "not null (NaN and Infinity arrive as null)"),
+        ("rows(h, { offset: '5' })", 'or as "7:1" what next_offset gave, not "5"'),
+        ("rows(h, { offset: '0:7' })", 'there is no "0:7" in this result'),
+        ("rows(h, { limit: -3 })", "limit must be a whole number from 0, not -3"),
+        ("rows(h, { limit: [] })", "limit must be a whole number from 0, not []"),
+        ("rows(h, { offset: true })", "offset must be a whole number from 0, not true"),
+        ("rows(h, { Ofset: 1 })", "did you mean offset?"),
+        ("rows(h, 0, 10)", "results.rows takes a handle and one object: 10 is too many"),
+        ("rows({ handle: 5 })", 'results.rows takes a handle first, not {"handle":5}'),
+        ("rows([h])", "results.rows takes a handle first, not ["),
+        ("chunks(h, '5').next()", 'results.chunks takes its options as an object, not "5"'),
+        (
+            "chunks(h, { row: 5 }).next()",
+            'results.chunks has no option "row"; it has: rows, offset; did you mean rows?',
+        ),
+        ("chunks(h, { rows: NaN }).next()", "rows must be a whole number from 0, not null"),
+        ("chunks(h, { rows: 1.5 }).next()", "rows must be a whole number from 0, not 1.5"),
+        ("chunks(h, { offset: -1 }).next()", "offset must be a whole number from 0, not -1"),
+        ("chunks().next()", "results.chunks takes a handle first"),
+        ("chunks(h, {}, 5).next()", "results.chunks takes a handle and one object: 5 is too many"),
+        ("load(h, 'x')", 'results.load takes only a handle: "x" is too many'),
+        ("load({ a: 1 })", 'results.load takes a handle first, not {"a":1}'),
+        ("load()", "results.load takes a handle first"),
+        ("info(h, {})", "results.info takes only a handle: {} is too many"),
+        ("drop(h, 1)", "results.drop takes only a handle: 1 is too many"),
+        ("base64(h, 'x')", 'results.base64 takes only a handle: "x" is too many'),
+        ("list(5)", "results.list takes no arguments: 5 is too many"),
+        ("save(1, { label: 5 })", "label must be text, not 5"),
+        ("save(1, { lable: 'x' })", "did you mean label?"),
+        ("compact([{ a: 1 }], { fields: [null] })", "fields must be an array of field names, not [null]"),
+        ("compact([{ a: 1 }], { fields: null })", "fields must be an array of field names, not null"),
+        ("compact([{ a: 1 }], { fields: 'a' })", 'fields must be an array of field names, not "a"'),
+        (
+            "compact([{ a: 1 }], { budget_tokens: NaN })",
+            "budget_tokens must be a whole number from 1, not null",
+        ),
+        ("compact([{ a: 1 }], { budget_tokens: Infinity })", "(NaN and Infinity arrive as null)"),
+        ("compact([{ a: 1 }], { budget_tokens: -1 })", "budget_tokens must be a whole number from 1, not -1"),
+        (
+            "compact([{ a: 1 }], { budget_tokens: 1.5 })",
+            "budget_tokens must be a whole number from 1, not 1.5",
+        ),
+        ("compact([{ a: 1 }], 5)", "results.compact takes its options as an object, not 5"),
+        ("compact({ a: 1 })", 'results.compact takes an array of rows first, not {"a":1}'),
+        ("compact()", "results.compact takes an array of rows first, not null"),
     ],
 )
 async def test_a_wrong_argument_is_told_and_never_passed_over(app: App, call: str, said: str) -> None:
@@ -50,6 +96,140 @@ async def test_a_wrong_argument_is_told_and_never_passed_over(app: App, call: st
     assert name == "ToolError"
     assert said in message
     assert len(message) < 300
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "rows(h, null)",
+        "rows(h, undefined)",
+        "rows({ handle: h }, { offset: undefined })",
+        "rows({ ref: h }, {}, undefined)",
+    ],
+)
+async def test_what_is_left_out_may_be_written_as_null_or_undefined(app: App, call: str) -> None:
+    code = f"const {{ handle: h }} = await results.save([1, 2]); return (await results.{call}).rows;"
+    assert (await answer(app, code))[:2] == ("[1,2]", False)
+
+
+@pytest.mark.parametrize(
+    ("value", "comes_back", "told"),
+    [
+        ("[2 ** 60, -(2 ** 53), 2 ** 70, 1e21, 5e-324]", "[1152921504606847000,-9007199254740992,1.1805916207174113e+21,1e+21,5e-324]", ""),
+        ("'[1]'", '"[1]"', ""),
+        ("''", '""', ""),
+        ("null", "null", ""),
+        ("{ 2: 1, a: '\\u0000', __proto__: null, ['__proto__']: 1 }", '{"2":1,"a":"\\u0000","__proto__":1}', ""),
+        ("[NaN]", "[null]", "NaN or Infinity became null"),
+        ("{ n: -0 }", '{"n":0}', "-0 became 0 (0.n)"),
+        ("{ a: undefined, b: 1 }", '{"b":1}', "a field that is undefined was left out (0.a)"),
+        ("[undefined]", "[null]", "undefined in an array became null"),
+        ("undefined", "null", "undefined in an array became null"),
+        ("10n", '"10"', "BigInt became a decimal string"),
+        ("new Date(0)", '"1970-01-01T00:00:00.000Z"', "Date became an ISO string"),
+        ("new Map([[1, 2]])", "[[1,2]]", "Map became an object or a list of entries"),
+        ("new Set([1])", "[1]", "Set became an array"),
+        ("new Uint8Array(3000)", f"[{','.join('0' * 3000)}]", "typed array became an array"),
+        ("{ '\\ud800': 1, '\\ud801': 2 }", '{"\ufffd":1,"\ufffd (2)":2}', "half a surrogate pair in a key became U+FFFD"),
+    ],
+)  # fmt: skip
+async def test_a_saved_value_comes_back_as_it_was_or_the_answer_tells(
+    app: App, value: str, comes_back: str, told: str
+) -> None:
+    code = f"const {{ handle }} = await results.save({value}); return JSON.stringify(await results.load(handle));"
+    text, failed, _ = await answer(app, code)
+    assert not failed
+    back, _, notes = text.partition("\n")
+    assert back == comes_back
+    assert told in notes
+    assert bool(told) == bool(notes)
+
+
+@pytest.mark.parametrize("levels", [249, 260, 990])
+async def test_a_saved_value_may_nest_as_deep_as_arguments_may(app: App, levels: int) -> None:
+    code = f"""let v = 1; for (let i = 0; i < {levels}; i++) v = [v];
+        const {{ handle }} = await results.save([5, v, 6]); const [five, deep, six] = await results.load(handle);
+        const rows = []; for await (const some of results.chunks(handle)) rows.push(...some);
+        const row = rows[1].json === undefined ? rows[1] : JSON.parse(rows[1].json);
+        return [five, six, rows.length, JSON.stringify(deep) === JSON.stringify(v), JSON.stringify(row.flat(2000))];"""
+    text, failed, _ = await answer(app, code)
+    assert (json.loads(text.split("\n")[0]), failed) == ([5, 6, 3, True, "[1]"], False)
+
+
+async def test_keys_of_half_pairs_stay_apart_in_the_answer_and_are_told(app: App) -> None:
+    code = (
+        "return { '\\ud800': 1, '\\ud801': 2, '\\ufffd': 3, ok: new Map([['\\udc00', 4], ['\\udc01', 5]]) };"
+    )
+    value, _, notes = (await answer(app, code))[0].partition("\n")
+    assert json.loads(value) == {
+        "\ufffd (2)": 1, "\ufffd (3)": 2, "\ufffd": 3, "ok": {"\ufffd": 4, "\ufffd (2)": 5},
+    }  # fmt: skip
+    assert "half a surrogate pair in a key became U+FFFD, with a number where two keys became one" in notes
+
+
+HUGE = {
+    "text of one line": ('"line " + "é😀x".repeat(120000)', "rows.join('')"),
+    "text of long and short lines": (
+        '["a", "b".repeat(400000), "", "c\\u0000".repeat(100000), "d"].join("\\n")',
+        "rows.join(rows.continues ? '' : '\\n') + (rows.continues ? '' : '\\n')",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(HUGE))
+async def test_text_of_any_line_length_is_walked_to_its_last_character(tmp_path: Path, kind: str) -> None:
+    made, joined = HUGE[kind]
+    code = f"""const text = {made}; const {{ handle }} = await results.save(text); let got = "", pages = 0;
+        for await (const rows of results.chunks(handle)) {{ got += {joined}; pages++; }}
+        return [got === text || got === text + "\\n", pages > 3];"""
+    async with running_app(tmp_path, sandbox={"max_result_bytes": 100_000}) as app:
+        text, failed, _ = await answer(app, code)
+    value, _, notes = text.partition("\n")
+    assert (json.loads(value), failed) == ([True, True], False)
+    assert "is too large to be given whole: it comes in" in notes
+
+
+async def test_an_object_of_any_size_is_walked_in_pieces_that_code_can_use(tmp_path: Path) -> None:
+    code = """const value = { total: 1, blob: "\\u00e9\\"".repeat(60000), deep: { list: [] } };
+        for (let i = 0; i < 20000; i++) value["key " + i] = i;
+        for (let i = 0; i < 20000; i++) value.deep.list.push({ i });
+        const { handle } = await results.save(value); const back = { deep: { list: [] }, blob: "" };
+        for await (const rows of results.chunks(handle)) for (const { $row, path = [], members, items, first, text } of rows) {
+            let at = back; for (const key of path.slice(0, -1)) at = at[key];
+            const last = path[path.length - 1];
+            if (members) Object.assign(path.length ? at[last] : back, members);
+            else if (items) items.forEach((item, n) => { at[last][first + n] = item; });
+            else at[last] += text;
+        }
+        const sorted = (v) => JSON.stringify(Object.entries(v).sort());
+        return sorted(back) === sorted(value);"""
+    async with running_app(tmp_path, sandbox={"max_result_bytes": 100_000}) as app:
+        text, failed, _ = await answer(app, code)
+    assert (text.split("\n")[0], failed) == ("true", False)
+
+
+async def test_an_array_of_rows_too_large_for_code_is_walked_and_keeps_its_numbers(tmp_path: Path) -> None:
+    code = """const value = Array.from({ length: 9 }, (_, id) => ({ id, body: String(id).repeat(id % 3 ? 10 : 150000) }));
+        const { handle } = await results.save({ rows: value, total: 9 }); const seen = new Map();
+        for await (const rows of results.chunks(handle)) for (const row of rows) {
+            if (row.$piece === undefined) seen.set(row.id, row.body.length);
+            else if (row.text !== undefined) seen.set(row.$row, (seen.get(row.$row) ?? 0) + row.text.length);
+        }
+        return [[...seen].sort(), (await results.rows(handle, { offset: 7, limit: 1 })).rows[0].id];"""
+    async with running_app(tmp_path, sandbox={"max_result_bytes": 100_000}) as app:
+        text, failed, _ = await answer(app, code)
+    lengths = [[n, 10 if n % 3 else 150_000] for n in range(9)]
+    assert (json.loads(text.split("\n")[0]), failed) == ([lengths, 7], False)
+
+
+async def test_binary_data_larger_than_code_takes_is_walked_in_base64(tmp_path: Path) -> None:
+    code = """const block = { type: "image", data: "QUJD".repeat(100000), mimeType: "image/png" };
+        const image = await odd.result({ result: { content: [block] } });
+        let got = ""; for await (const rows of results.chunks(image.ref)) got += rows.join("");
+        return [got === block.data, image.bytes];"""
+    async with running_app(tmp_path, ODD_BACKEND, sandbox={"max_result_bytes": 100_000}) as app:
+        text, failed, _ = await answer(app, code)
+    assert (json.loads(text.split("\n")[0]), failed) == ([True, 300_000], False)
 
 
 async def test_chunks_go_on_from_an_offset(app: App) -> None:

@@ -1,11 +1,19 @@
 """Folders of spilled results: private, removed at the end, and swept after gateways that had no end."""
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from gatemini.output.spill import PREFIX, SpillFolder, sweep_abandoned
+import pytest
+
+from gatemini.errors import ResultGone
+from gatemini.output.results import ResultStore
+from gatemini.output.spill import BLOCK_BYTES, PREFIX, SpillDamaged, SpillFolder, sweep_abandoned
 
 SPILLS = """
 import sys
@@ -36,9 +44,9 @@ def test_the_folder_of_a_killed_gateway_is_swept_and_that_of_a_running_one_stays
 def test_a_folder_of_another_process_with_our_number_is_swept(tmp_path: Path) -> None:
     (tmp_path / f"{PREFIX}{os.getpid()}-1000-abc").mkdir()
     own = SpillFolder(tmp_path)
-    path = own.write("res_0", b"data")
+    file = own.write("res_0", b"data")
     assert sweep_abandoned(tmp_path) == 1
-    assert path.read_bytes() == b"data"
+    assert file.read() == b"data"
 
 
 def test_what_is_no_folder_of_ours_is_left_alone(tmp_path: Path) -> None:
@@ -63,3 +71,131 @@ def test_closing_removes_the_folder_and_may_be_repeated(tmp_path: Path) -> None:
     folder.close()
     folder.close()
     assert list(tmp_path.iterdir()) == []
+
+
+KILLED_WHILE_WRITING = """
+import resource, signal, sys
+from pathlib import Path
+from gatemini.output.results import ResultStore
+store = ResultStore(memory_bytes=10, directory=Path(sys.argv[1]))
+store.save("x" * 1000)
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # the system ends the process in the middle of its next write
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+store.save("y" * 100_000)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of a file's size that ends a process")
+def test_of_a_gateway_killed_while_it_wrote_nothing_is_left_and_the_next_one_works(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-c", KILLED_WHILE_WRITING, str(tmp_path)]
+    ended = subprocess.run(command, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGXFSZ
+    (folder,) = tmp_path.iterdir()
+    assert sorted(file.stat().st_size for file in folder.iterdir()) == [1000, 5000]
+    store = ResultStore(memory_bytes=10, directory=tmp_path)
+    handle = store.save("z" * 100)
+    assert sweep_abandoned(tmp_path) == 1
+    assert not folder.exists()
+    assert store.text(handle) == "z" * 100
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_any_stretch_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    data = os.urandom(2 * BLOCK_BYTES + 77)
+    folder = SpillFolder(tmp_path)
+    file = folder.write("res_1", data)
+    assert file.read() == data
+    for begin, end in (
+        (0, 0), (5, 5), (0, 1), (BLOCK_BYTES - 1, BLOCK_BYTES + 1), (BLOCK_BYTES, 2 * BLOCK_BYTES),
+        (2 * BLOCK_BYTES + 70, None), (3, len(data) + 9), (len(data), None),
+    ):  # fmt: skip
+        assert file.read(begin, end) == data[begin:end]
+
+
+def test_only_the_damaged_block_of_a_file_cannot_be_read(tmp_path: Path) -> None:
+    folder = SpillFolder(tmp_path)
+    file = folder.write("res_1", bytes(3 * BLOCK_BYTES))
+    with file.path.open("r+b") as opened:
+        opened.seek(BLOCK_BYTES + 5)
+        opened.write(b"x")
+    os.utime(file.path, ns=(file.written, file.written))
+    assert file.read(0, BLOCK_BYTES) == bytes(BLOCK_BYTES)
+    with pytest.raises(SpillDamaged, match="changed from outside"):
+        file.read(BLOCK_BYTES - 1, BLOCK_BYTES + 1)
+
+
+def shorten(path: Path) -> None:
+    with path.open("r+b") as opened:
+        opened.truncate(path.stat().st_size // 2)
+
+
+def replace(path: Path) -> None:
+    """Other bytes of the same length, at the same time by the file's own account."""
+    facts = path.stat()
+    path.write_bytes(b"[" + b" " * (facts.st_size - 2) + b"]")
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def touch_up(path: Path) -> None:
+    with path.open("r+b") as opened:
+        opened.seek(100)
+        opened.write(b"?")
+    os.utime(path, ns=(0, 0))
+
+
+def directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: list[Callable[[Path], object]] = [
+    shorten, replace, touch_up, directory, lambda path: path.write_bytes(b""), Path.unlink,
+    lambda path: shutil.rmtree(path.parent), lambda path: path.write_bytes(path.read_bytes() + b"x"),
+]  # fmt: skip
+LOOKS: list[Callable[[ResultStore, str], Any]] = [
+    ResultStore.load, ResultStore.json_text, ResultStore.text, ResultStore.rows, ResultStore.chunk,
+    ResultStore.read, lambda store, handle: store.read(handle, 0),
+]  # fmt: skip
+KINDS: dict[str, Any] = {
+    "rows": [{"id": n, "text": "word " * 8} for n in range(9000)],
+    "lines": "\n".join(f"line {n}" for n in range(90_000)),
+    "a small value": {"a": "b" * 300},
+}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("known", [True, False], ids=["read before", "never read"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_harmed_from_outside_fails_every_look_and_names_the_store(
+    tmp_path: Path, damage: Callable[[Path], object], kind: str, known: bool
+) -> None:
+    for look in LOOKS:
+        store = ResultStore(memory_bytes=10, directory=tmp_path)
+        handle = store.save(KINDS[kind])
+        if known:
+            store.rows(handle)
+        (path,) = tmp_path.glob(f"*/{handle}")
+        damage(path)
+        with pytest.raises(
+            ResultGone, match=rf"{handle} is lost to the gateway's result store \(its file on disk"
+        ):
+            look(store, handle)
+        with pytest.raises(ResultGone):
+            store.info(handle)
+        store.close()
+
+
+@pytest.mark.parametrize("damage", [d for d in DAMAGES if d is not replace])
+def test_the_facts_of_a_harmed_result_are_not_given_either(
+    tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    for binary in (True, False):
+        store = ResultStore(memory_bytes=10, directory=tmp_path)
+        handle = store.save_blob("QUJD" * 200, "image/png") if binary else store.save(KINDS["rows"])
+        store.info(handle)
+        (path,) = tmp_path.glob(f"*/{handle}")
+        damage(path)
+        with pytest.raises(ResultGone, match="result store"):
+            store.info(handle)
+        store.close()

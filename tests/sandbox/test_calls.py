@@ -252,19 +252,49 @@ async def test_results_and_gatemini_are_messages(run):
     ]
 
 
-async def test_chunks_iterate_until_a_short_piece(run):
-    rows = list(range(25))
+def paged(rows):
+    """What answers `results.chunks` for these rows, 10 at a time; row 20 comes in three pieces."""
 
     def answer(call):
-        options = call.arguments[1]
-        return rows[options["offset"] : options["offset"] + options["rows"]]
+        options = call.arguments[1] if len(call.arguments) > 1 else {}
+        at = options.get("offset", 0)
+        if at == 20 or isinstance(at, str):
+            piece = int(at[3:]) if isinstance(at, str) else 0
+            following = f"20:{piece + 1}" if piece < 2 else 21
+            return {"rows": [f"piece {piece}"], "piece": piece, "pieces": 3, "next_offset": following}
+        end = min(at + 10, len(rows))
+        return {"rows": rows[at:end], "next_offset": end if end < len(rows) else None}
 
+    return answer
+
+
+async def test_chunks_go_on_where_the_host_says_and_tell_that_a_row_goes_on(run):
     value = await run.value(
-        'const n = []; for await (const c of results.chunks("r", { rows: 10 })) n.push(c.length); return n',
-        answer,
+        """const n = []; for await (const c of results.chunks("r", { rows: 10 })) n.push([c.length, c.continues]);
+        return n""",
+        paged(list(range(25))),
     )
-    assert value == [10, 10, 5]
-    assert [c.tool for c in run.calls] == ["chunk"] * 3
+    assert value == [[10, False], [10, False], [1, True], [1, True], [1, False], [4, False]]
+    assert [c.tool for c in run.calls] == ["chunk"] * 6
+    assert run.calls[0].arguments == ["r", {"rows": 10}]
+    assert run.calls[-1].arguments == ["r", {"offset": 21, "rows": 10}]
+
+
+async def test_chunks_asked_for_at_once_come_one_after_the_other(run):
+    value = await run.value(
+        """const it = results.chunks("r"); const got = await Promise.all([it.next(), it.next(), it.next()]);
+        await it.return(); return [...got, await it.next()].map((r) => r.done ? null : r.value[0])""",
+        paged(list(range(25))),
+    )
+    assert value == [0, 10, "piece 0", None]
+
+
+async def test_chunks_have_nothing_of_an_empty_result(run):
+    value = await run.value(
+        "let n = 0; for await (const c of results.chunks('r')) n++; return n",
+        lambda _: {"rows": [], "next_offset": None},
+    )
+    assert value == 0
 
 
 async def test_interfaces_are_synchronous(run):

@@ -1,20 +1,25 @@
 """`results.*` inside a chain: the guest's messages answered from the session's result store.
 
-Above: script.py. Below: output/results.py.
+Above: script.py. Below: output/results.py, output/compact.py, jsvalue.py.
 """
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
+import orjson
 
+from gatemini.chain.jsvalue import MAX_SAFE_INTEGER
 from gatemini.chain.outcome import Outcome
 from gatemini.errors import InvalidRequest
+from gatemini.output.asked import GIVEN_CHARS, NULL_MAY_BE
+from gatemini.output.asked import given as told
 from gatemini.output.compact import compact
 from gatemini.output.jsontext import dump
-from gatemini.output.results import ResultStore
-from gatemini.types.wording import shorten
+from gatemini.output.results import CHUNK_ROWS, MAX_ROWS, ResultStore
 
 KEEP = "keep"
 """What the guest says by itself, for a long typed array in the returned value: its type and its bytes in base64."""
@@ -23,65 +28,84 @@ METHODS = ("rows", "chunk", "load", "info", "list", "save", "drop", "compact", "
 """What `results` offers; `chunks` is an async iterator in the guest over `chunk`."""
 
 
-OPTIONS = {
-    "rows": ("offset", "limit"),
-    "chunk": ("offset", "rows"),
-    "save": ("label",),
-    "compact": ("fields", "budget_tokens"),
+TAKES: Mapping[str, tuple[str, ...]] = {
+    "rows": ("handle", "offset", "limit"),
+    "chunk": ("handle", "rows", "offset"),
+    "load": ("handle",),
+    "info": ("handle",),
+    "drop": ("handle",),
+    "base64": ("handle",),
+    "list": (),
+    "save": ("value", "label"),
+    "compact": ("rows", "fields", "budget_tokens"),
 }
-"""What the second argument may say."""
-
-OPTION_CHARS = 60
-"""Characters of a wrong option that its error repeats."""
+"""What each method takes: its first argument, and what the second one, an object, may say."""
 
 READS_ALL = ("load", "chunk", "base64", "rows", "info", "save", "compact")
 """Methods that may read and write megabytes (the first look at a result finds its rows): in a worker thread."""
 
 
-async def answer_results_call(method: str, arguments: Any, store: ResultStore) -> Outcome:
-    """The value of one `results.<method>(…)`; raises ResultGone for a handle that is not there."""
+async def answer_results_call(method: str, arguments: Any, store: ResultStore, most: int) -> Outcome:
+    """The value of one `results.<method>(…)`, of rows no more than `most` bytes.
+
+    Raises InvalidRequest for arguments it does not take, ResultGone for a handle that is not there.
+    """
     given = list(arguments) if isinstance(arguments, list) else [arguments]
-    if method == "load":
-        text = await anyio.to_thread.run_sync(store.json_text, _handle(method, given))
-        return Outcome(True, None, text=text.decode("utf-8", "replace"))
     if method == KEEP:
         return Outcome(True, await anyio.to_thread.run_sync(_keep, given, store))
-    if method in READS_ALL:
-        return Outcome(True, await anyio.to_thread.run_sync(_answer, method, given, store))
-    return Outcome(True, _answer(method, given, store))
-
-
-def _answer(method: str, given: list[Any], store: ResultStore) -> Any:
-    if method == "list":
-        return store.list()
+    if method not in TAKES:
+        raise InvalidRequest(f"results.{method} does not exist", hint=f"results has: {', '.join(METHODS)}")
     options = _options(method, given)
-    if method == "save":
-        if not given:
-            raise InvalidRequest(
-                "results.save takes a value first", hint="write results.save(value, {label})"
-            )
-        return store.info(store.save(given[0], label=_label(options)))
-    if method == "compact":
-        return compact(
-            given[0] if given else None,
-            fields=options.get("fields"),
-            budget_tokens=options.get("budget_tokens"),
-        )
+    if method in READS_ALL:
+        return await anyio.to_thread.run_sync(_answer, method, given, options, store, most)
+    return _answer(method, given, options, store, most)
+
+
+def _answer(method: str, given: list[Any], options: dict[str, Any], store: ResultStore, most: int) -> Outcome:
+    match method:
+        case "list":
+            return _written(store.list())
+        case "save":
+            value = as_doubles(given[0])
+            return _written(store.info(store.save(value, label=_label(options))))
+        case "compact":
+            return _written(_compacted(given[0] if given else None, options))
     handle = _handle(method, given)
     match method:
+        case "load":
+            return Outcome(True, None, text=store.json_text(handle).decode("utf-8", "replace"))
         case "rows":
-            return store.rows(handle, offset=_whole(options, "offset", 0), limit=_whole(options, "limit", 40))
+            offset, limit = options.get("offset", 0), options.get("limit", MAX_ROWS)
+            return _with_note(store.rows(handle, offset, limit, most=most))
         case "chunk":
-            return store.chunk(
-                handle, offset=_whole(options, "offset", 0), rows=_whole(options, "rows", 1000)
-            )
+            offset, rows = options.get("offset", 0), options.get("rows", CHUNK_ROWS)
+            return _with_note(store.chunk(handle, offset, rows, most=most))
         case "info":
-            return store.info(handle)
+            return _written(store.info(handle))
         case "drop":
-            return store.drop(handle)
-        case "base64":
-            return store.base64(handle)
-    raise InvalidRequest(f"results.{method} does not exist", hint=f"results has: {', '.join(METHODS)}")
+            return _written(store.drop(handle))
+    return _written(store.base64(handle))
+
+
+def _written(value: Any, *notes: str) -> Outcome:
+    """A value as text in which a double stays one: as JavaScript writes it, 2 ** 60 is an integer beyond 2^53."""
+    return Outcome(True, value, notes, text=dump(value))
+
+
+def _with_note(page: dict[str, Any]) -> Outcome:
+    """A page; the first piece of a row says so."""
+    if page.get("pieces", 0) < 2 or page["piece"]:
+        return _written(page)
+    where = f"row {page['offset']} of {page['handle']}"
+    if isinstance(page["rows"][0], str):
+        how = "texts that make up the line when joined"
+    else:
+        how = "objects {$row, $piece, $pieces, path, members | items | text}"
+    return _written(
+        page,
+        f"{where} is too large to be given whole: it comes in {page['pieces']} pieces, {how}; of what chunks gives, "
+        "rows.continues tells that the next one goes on in the same row",
+    )
 
 
 def _keep(given: list[Any], store: ResultStore) -> str:
@@ -91,43 +115,87 @@ def _keep(given: list[Any], store: ResultStore) -> str:
     raise InvalidRequest("results.keep takes the type of an array and its bytes in base64")
 
 
+def _spoken(method: str) -> str:
+    """How code calls it."""
+    return "results.chunks" if method == "chunk" else f"results.{method}"
+
+
+def _usage(method: str) -> str:
+    first, *options = TAKES[method] or ("",)
+    said = f", {{{', '.join(options)}}}" if options else ""
+    return f"write {_spoken(method)}({first}{said})"
+
+
 def _handle(method: str, given: list[Any]) -> str:
     first = given[0] if given else None
+    handle = first
     if isinstance(first, dict):  # an info object or an image value may stand for its handle
-        first = first.get("handle") or first.get("ref")
-    if not isinstance(first, str) or not first:
-        raise InvalidRequest(
-            f"results.{method} takes a handle first", hint=f'write results.{method}("res_1a2b3c4d")'
-        )
-    return first
+        handle = first.get("handle") or first.get("ref")
+    if not isinstance(handle, str) or not handle:
+        was = f", not {told(first)}" if given else ""
+        raise InvalidRequest(f"{_spoken(method)} takes a handle first{was}", hint=_usage(method))
+    return handle
 
 
 def _options(method: str, given: list[Any]) -> dict[str, Any]:
     """The second argument; what would be passed over in silence is an error that says what is taken."""
-    options = given[1] if len(given) > 1 else None
-    known = OPTIONS.get(method, ())
-    if options is None or not known:
+    first, *known = TAKES[method] or ("",)
+    if first == "value" and not given:
+        raise InvalidRequest(f"{_spoken(method)} takes a value first", hint=_usage(method))
+    most = 0 if not first else 2 if known else 1
+    if extra := [value for value in given[most:] if value is not None]:
+        takes = (
+            "no arguments" if not first else f"only a {first}" if not known else f"a {first} and one object"
+        )
+        raise InvalidRequest(
+            f"{_spoken(method)} takes {takes}: {told(extra[0])} is too many", hint=_usage(method)
+        )
+    options = given[1] if most == 2 and len(given) > 1 else None
+    if options is None:
         return {}
-    takes = f"{{{', '.join(known)}}}"
     if not isinstance(options, dict):
         raise InvalidRequest(
-            f"results.{method} takes its options as an object, not {shorten(dump(options), OPTION_CHARS)}",
-            hint=f"write results.{method}(…, {takes})",
+            f"{_spoken(method)} takes its options as an object, not {told(options)}", hint=_usage(method)
         )
     if unknown := [key for key in options if key not in known]:
+        near = difflib.get_close_matches(unknown[0][:GIVEN_CHARS].lower(), known, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
         raise InvalidRequest(
-            f"results.{method} has no option {shorten(dump(unknown[0]), OPTION_CHARS)}; it has: {', '.join(known)}"
+            f"{_spoken(method)} has no option {told(unknown[0])}; it has: {', '.join(known)}{meant}",
+            hint=_usage(method),
         )
     return options
 
 
 def _label(options: dict[str, Any]) -> str | None:
     label = options.get("label")
-    return label if isinstance(label, str) else None
+    if label is not None and not isinstance(label, str):
+        raise InvalidRequest(f"label must be text, not {told(label)}", hint=_usage("save"))
+    return label
 
 
-def _whole(options: dict[str, Any], key: str, default: int) -> int:
-    value = options.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
-        raise InvalidRequest(f"{key} must be a whole number from 0, not {shorten(dump(value), OPTION_CHARS)}")
-    return int(value)
+def _compacted(rows: Any, options: dict[str, Any]) -> Any:
+    for name, what in (("fields", "an array of field names"), ("budget_tokens", "a whole number from 1")):
+        if name in options and options[name] is None:  # as None it would mean that it was left out
+            raise InvalidRequest(f"{name} must be {what}, not null{NULL_MAY_BE}", hint=_usage("compact"))
+    return compact(as_doubles(rows), fields=options.get("fields"), budget_tokens=options.get("budget_tokens"))
+
+
+def as_doubles(value: Any) -> Any:
+    """The value with whole numbers beyond 2^53 as the doubles they are in code: read back, they are numbers again."""
+    try:
+        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+    except (orjson.JSONEncodeError, RecursionError):
+        pass
+    else:
+        return value
+    holder = [value]
+    work: list[tuple[Any, Any]] = [(holder, 0)]
+    while work:
+        container, key = work.pop()
+        item = container[key]
+        if isinstance(item, dict | list):
+            work += [(item, k) for k in (item if isinstance(item, dict) else range(len(item)))]
+        elif isinstance(item, int) and not isinstance(item, bool) and abs(item) > MAX_SAFE_INTEGER:
+            container[key] = float(item)
+    return holder[0]

@@ -32,6 +32,7 @@ from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json
+from gatemini.output.jsontext import encode
 from gatemini.output.results import ResultStore
 from gatemini.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini_sandbox import Call, Calls, Done, ErrorInfo, Failed, Reply, Session, Start, Step
@@ -332,11 +333,11 @@ class _Conversation:
 
     def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, int] | None:
         """The handle under which a result is kept that has more than `most` bytes, and its size."""
-        data = text.encode("utf-8", "replace")
+        data = encode(text)
         if len(data) <= most:
             return None
         if string is not None:
-            data = string.encode("utf-8", "replace")
+            data = encode(string)
         kind: Literal["text"] | None = None if string is None else "text"
         return self._results.save_bytes(data, kind, label=name), len(data)
 
@@ -361,7 +362,8 @@ class _Conversation:
             except ToolNotFound as exc:
                 missing.explain(exc, str(arguments.get("tool_name", "")))
                 raise
-        return await answer_results_call(call.tool, call.arguments, self._results)
+        most = self._services.config.max_result_bytes
+        return await answer_results_call(call.tool, call.arguments, self._results, most)
 
 
 def _rounded(program: Program) -> list[str]:

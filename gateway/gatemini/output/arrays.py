@@ -1,12 +1,14 @@
 """The bytes of JavaScript typed arrays as the items they hold.
 
-Above: results.py, which keeps the bytes. Below: nothing.
+Above: pages.py, results.py, which keeps the bytes. Below: nothing.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 MIME: Final = "application/octet-stream; array="
@@ -33,15 +35,27 @@ def is_array(name: str) -> bool:
     return name in _CODES
 
 
-def items(mime: str, data: bytes) -> list[Any] | None:
-    """The items as JSON has them (64-bit integers as strings, NaN as null), or None if this is no array."""
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of a typed array whose bytes lie somewhere."""
+
+    code: str
+    count: int
+
+    def read(self, read: Callable[[int, int | None], bytes], first: int, count: int) -> list[Any]:
+        """The items as JSON has them: 64-bit integers as strings, NaN as null."""
+        size = struct.calcsize(f"<{self.code}")
+        count = max(0, min(count, self.count - first))
+        data = read(first * size, (first + count) * size)
+        found = struct.unpack(f"<{count}{self.code}", data)
+        if self.code in "qQ":
+            return [str(item) for item in found]
+        if self.code in "efd":
+            return [item if math.isfinite(item) else None for item in found]
+        return list(found)
+
+
+def items(mime: str, size: int) -> Items | None:
+    """The items in `size` bytes of this type, or None if it is no typed array."""
     code = _CODES.get(mime.removeprefix(MIME)) if mime.startswith(MIME) else None
-    if code is None:
-        return None
-    size = struct.calcsize(f"<{code}")
-    read = struct.unpack(f"<{len(data) // size}{code}", data[: len(data) // size * size])
-    if code in "qQ":
-        return [str(item) for item in read]
-    if code in "efd":
-        return [item if math.isfinite(item) else None for item in read]
-    return list(read)
+    return None if code is None else Items(code, size // struct.calcsize(f"<{code}"))

@@ -2,15 +2,17 @@
 
 Cutting rows first would bias the sample; a field less biases nothing. Serves `results.compact` in chains
 and the token-budget mode of the pipeline. Above: `pipeline.py`, the chain's `results.*`. Below:
-`digest.py`, `jsontext.py`.
+`asked.py`, `digest.py`, `jsontext.py`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from gatemini.errors import InvalidRequest
+from gatemini.output.asked import given, natural
 from gatemini.output.digest import IDENTITY_KEYS
 from gatemini.output.jsontext import size
 
@@ -30,17 +32,15 @@ def compact(
     `fields` picks and orders columns; `budget_tokens` bounds the rows' JSON at 4 bytes a token.
     """
     if not isinstance(rows, list):
-        raise InvalidRequest("results.compact needs an array of rows")
-    if budget_tokens is not None and (
-        isinstance(budget_tokens, bool) or not isinstance(budget_tokens, int | float) or budget_tokens < 1
-    ):
-        raise InvalidRequest(f"budget_tokens must be a number from 1, found {budget_tokens!r}")
+        raise InvalidRequest(f"results.compact takes an array of rows first, not {given(rows)}")
+    if budget_tokens is not None and budget_tokens != math.inf:
+        natural(budget_tokens, "budget_tokens", least=1)
     if fields is not None and (
         isinstance(fields, str)
         or not isinstance(fields, Sequence)
         or not all(isinstance(f, str) for f in fields)
     ):
-        raise InvalidRequest(f"fields must be an array of field names, found {fields!r}")
+        raise InvalidRequest(f"fields must be an array of field names, not {given(fields)}")
     kept = rows
     dropped: list[str] = []
     if fields is not None:

@@ -18,6 +18,8 @@ IDENTITY_KEYS = ("id", "name", "title", "slug", "key", "label")
 """The first of these that a row has names it."""
 MISSING_SHARE = 0.1
 """A key may be missing from this share of the rows and the array still counts as uniform."""
+SCHEMA_BYTES = 4096
+"""Of an object with a million keys a schema would be larger than what it is to spare."""
 DIGEST_BYTES = 600
 _MAX_SHAPES = 500
 """Key orders followed; an array with more is no table of anything."""
@@ -258,10 +260,17 @@ class Summary:
             level = deeper
         return found
 
-    def schema(self) -> dict[str, str] | str:
-        """Field → type; for rows that are no objects one type name."""
+    def schema(self, limit: int = SCHEMA_BYTES) -> dict[str, str] | str:
+        """Field → type, of the first fields in about `limit` bytes; for rows that are no objects one type name."""
         if self.all_objects:
-            return {key: column.type_name for key, column in self.columns.items()}
+            made: dict[str, str] = {}
+            for key, column in self.columns.items():
+                limit -= len(key) + len(column.type_name) + 6
+                if limit < 0:
+                    made["…"] = f"{len(self.columns) - len(made)} more fields"
+                    break
+                made[key] = column.type_name
+            return made
         return "|".join(sorted({_NAMES.get(kind, "string") for kind in self.types})) or "empty"
 
     def digest(self, limit: int = DIGEST_BYTES) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,15 @@ def parse(data: bytes) -> Parsed | None:
     if rewritten(value, data) is not None:
         return Parsed(value)
     return _shallow(parse_carefully(data) or Parsed(value))
+
+
+def is_json(data: bytes) -> bool:
+    """Whether `data` is JSON at all, be it nested too deeply to work on."""
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return parse_carefully(data) is not None
+    return True
 
 
 def _shallow(parsed: Parsed | None) -> Parsed | None:
@@ -134,8 +144,47 @@ def dump(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        pass
+    try:
+        return _escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+    except RecursionError:
+        return "".join(_deep(value))
+
+
+def _escaped(text: str) -> str:
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _deep(root: Any) -> Iterator[str]:
+    """The text of a value that nests beyond what any writer of JSON takes, without recursion."""
+    todo: list[Any] = [iter([("", root)])]
+    closing = [""]
+    while todo:
+        head, value = next(todo[-1], _END)
+        if head is None:
+            todo.pop()
+            yield closing.pop()
+        elif isinstance(value, dict | list) and value:
+            yield head + ("{" if isinstance(value, dict) else "[")
+            closing.append("}" if isinstance(value, dict) else "]")
+            todo.append(_members(value))
+        else:
+            yield head + dump(value)
+
+
+_END: Any = (None, None)
+
+
+def _members(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    comma = ""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield f"{comma}{dump(key)}:", item
+            comma = ","
+    else:
+        for item in value:
+            yield comma, item
+            comma = ","
 
 
 def size(value: Any) -> int:

@@ -3,7 +3,7 @@
 One store per session. A result is kept as the bytes of its text, exactly; rows are read out of it on
 demand. Reads and writes are synchronous and safe from several threads, since large outputs are reduced in
 one. Above: `pipeline.py`, the chain's `results.*`, `gatemini://result/…`. Below: `jsontext.py`,
-`digest.py`, `rows.py`, `arrays.py`, `spill.py`, `truncate.py`.
+`rows.py`, `pages.py`, `arrays.py`, `spill.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64 as b64
 import binascii
 import logging
-import os
 import secrets
 import threading
 import time
@@ -19,14 +18,17 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+import orjson
 
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output import arrays
-from gatemini.output.jsontext import decode, dump, encode, parse
+from gatemini.output.asked import natural
+from gatemini.output.jsontext import decode, dump, encode, parse, parse_carefully
+from gatemini.output.pages import MODEL_PAGE, Offset, Page, Room, page_of_bytes, page_of_items, page_of_rows
 from gatemini.output.rows import RowIndex, index_rows
-from gatemini.output.spill import SpillFolder
-from gatemini.output.truncate import beginning
+from gatemini.output.spill import SpillDamaged, SpillFile, SpillFolder
 from gatemini.types.wording import shorten
 
 MEMORY_BYTES = 256 << 20
@@ -35,8 +37,8 @@ IDLE_SECONDS = 3600.0
 MAX_ROWS = 40
 """Rows per `rows` call and per page of `read`: what a model reads, not what code works on."""
 CHUNK_ROWS = 1000
-PAGE_CHARS = 20_000
-"""A page of `read` stops before the row that would go beyond; a single longer row is clipped."""
+REPLY_BYTES = 32 << 20
+"""What code takes at a time, where the caller does not say."""
 LABEL_CHARS = 120
 HANDLE_CHARS = 60
 """Of what was given for a handle, what an error repeats."""
@@ -45,10 +47,13 @@ READ_ON = (
     "for up to 40 rows, results.load(handle) to filter, join or aggregate all of it"
 )
 
+BLOB_NOTE = "results.base64(handle) gives the data, results.chunks(handle) in pieces of base64"
+
 _NO_ROOM = "{bytes} bytes fit neither memory nor disk of this session's results"
 
 Kind = Literal["json", "text", "blob"]
 _Rows = list[Any]
+_T = TypeVar("_T")
 _Handles = list[str]
 _Listing = list[dict[str, Any]]
 
@@ -74,7 +79,7 @@ class _Entry:
     size: int
     data: bytes | None
     """None when spilled."""
-    path: Path | None = None
+    file: SpillFile | None = None
     index: RowIndex | None = None
 
 
@@ -135,10 +140,11 @@ class ResultStore:
 
     def _items(self, entry: _Entry) -> _Rows:
         """What is in a typed array; raises InvalidRequest for other binary data."""
-        found = arrays.items(entry.mime, self._bytes(entry))
+        found = arrays.items(entry.mime, entry.size)
         if found is None:
             raise InvalidRequest(f"{entry.handle} is {entry.mime} data: use results.base64(handle)")
-        return found
+        data = self._bytes(entry)
+        return found.read(lambda begin, end: data[begin:end], 0, found.count)
 
     def _keep(self, data: bytes, kind: Kind, mime: str, label: str | None, index: RowIndex | None) -> str:
         with self._lock:
@@ -173,44 +179,48 @@ class ResultStore:
             if entry.label:
                 made["label"] = entry.label
             if entry.kind == "blob":
-                return {**made, "mime_type": entry.mime, "note": "results.base64(handle) gives the data"}
+                return {**made, "mime_type": entry.mime, "note": BLOB_NOTE}
             index = self._index(entry)
             made["kind"] = entry.kind
             made["total_rows"] = index.total
-            if index.path:
+            if index.keys:
                 made["rows_at"] = index.path
             if index.summary is not None:
                 made["schema"] = index.summary.schema()
                 made["digest"] = index.summary.digest()
             return {**made, "note": READ_ON.format(handle=handle)}
 
-    def rows(self, handle: str, offset: int = 0, limit: int = MAX_ROWS) -> dict[str, Any]:
-        """Up to 40 rows (of text: lines) from `offset`, with `total_rows` and `next_offset` (None at the end)."""
-        return self._rows(handle, offset, min(max(1, _natural(limit, "limit")), MAX_ROWS))
+    def rows(
+        self, handle: str, offset: Offset = 0, limit: int = MAX_ROWS, *, most: int = REPLY_BYTES
+    ) -> dict[str, Any]:
+        """Up to 40 rows (of text: lines) from `offset`, with `total_rows` and `next_offset` (None at the end).
 
-    def chunk(self, handle: str, offset: int = 0, rows: int = CHUNK_ROWS) -> dict[str, Any]:
-        """One step of `results.chunks`: like `rows`, as many as asked for."""
-        return self._rows(handle, offset, max(1, _natural(rows, "rows")))
+        Together they have at most `most` bytes as JSON. A row that alone has more comes in pieces, each a page of its
+        own; `next_offset` is then text such as "7:1".
+        """
+        count = min(max(1, natural(limit, "limit")), MAX_ROWS)
+        return {"handle": handle, **self._page(handle, offset, count, Room.of_reply(most)).fields()}
 
-    def _rows(self, handle: str, offset: int, limit: int) -> dict[str, Any]:
-        start = _natural(offset, "offset")
+    def chunk(
+        self, handle: str, offset: Offset = 0, rows: int = CHUNK_ROWS, *, most: int = REPLY_BYTES
+    ) -> dict[str, Any]:
+        """One step of `results.chunks`: like `rows`, as many as asked for where they fit."""
+        count = max(1, natural(rows, "rows"))
+        return {"handle": handle, **self._page(handle, offset, count, Room.of_reply(most)).fields()}
+
+    def _page(self, handle: str, offset: Offset, limit: int, room: Room) -> Page:
         with self._lock:
             entry = self._get(handle)
-            if entry.kind == "blob":
-                items = self._items(entry)
-                rows, total = items[start : start + limit], len(items)
-            else:
-                index = self._index(entry)
-                rows = index.read(lambda begin, end: self._bytes(entry, begin, end), start, limit)
-                total = index.total
-        after = start + len(rows)
-        return {
-            "handle": handle,
-            "offset": start,
-            "total_rows": total,
-            "next_offset": after if after < total else None,
-            "rows": rows,
-        }
+
+            def read(begin: int, end: int | None) -> bytes:
+                return self._bytes(entry, begin, end)
+
+            if entry.kind != "blob":
+                return page_of_rows(self._index(entry), read, offset, limit, room)
+            items = arrays.items(entry.mime, entry.size)
+            if items is not None:
+                return page_of_items(items, read, offset, limit, room)
+            return page_of_bytes(entry.size, read, offset, limit, room)
 
     def text(self, handle: str) -> str:
         """All of it, exactly as it was kept (a blob: its base64)."""
@@ -237,8 +247,12 @@ class ResultStore:
             if entry.kind == "blob":
                 return self._items(entry)
             data = self._bytes(entry)
-        parsed = parse(data) if entry.kind == "json" else None
-        return decode(data) if parsed is None else parsed.value
+            if entry.kind == "json":
+                self._index(entry)
+            if entry.kind == "text":
+                return decode(data)
+        parsed = parse(data) or parse_carefully(data)
+        return orjson.loads(data) if parsed is None else parsed.value  # nested too deep to work on
 
     def blob(self, ref: str) -> tuple[str, str]:
         """(base64, MIME type) of what `save_blob` kept."""
@@ -280,31 +294,18 @@ class ResultStore:
             self._sweep()
             return list(reversed(self._entries))
 
-    def read(self, handle: str, offset: int | None = None) -> tuple[str, str]:
+    def read(self, handle: str, offset: Offset | None = None) -> tuple[str, str]:
         """(MIME type, text) for `gatemini://result/{handle}[/{offset}]`: a page of rows.
 
-        Without an offset the facts of `info` come first. A page is at most 40 rows and `PAGE_CHARS` characters.
+        Without an offset the facts of `info` come first. A page is at most 40 rows and 20,000 characters; a longer row
+        comes in pieces. Binary data has pages only where an offset is given.
         """
         with self._lock:
-            entry = self._get(handle)
-            if entry.kind == "blob":
-                return "application/json", dump(self.info(handle))
-            page = self.rows(handle, offset or 0)
             info = self.info(handle) if offset is None else {}
-        rows: _Rows = []
-        room = PAGE_CHARS
-        for row in page["rows"]:
-            text = dump(row)
-            if len(text) > room:
-                if not rows:
-                    whole = f"results.rows('{handle}', {{offset: {page['offset']}, limit: 1}}) in a chain"
-                    rows.append({"$clipped": beginning(text, room), "chars": len(text), "whole": whole})
-                break
-            rows.append(row)
-            room -= len(text) + 1
-        after = page["offset"] + len(rows)
-        page = {**page, "next_offset": after if after < page["total_rows"] else None, "rows": rows}
-        return "application/json", dump({**info, **page})
+            if info.get("kind") == "blob":
+                return "application/json", dump(info)
+            page = self._page(handle, offset or 0, MAX_ROWS, MODEL_PAGE)
+        return "application/json", dump({"handle": handle, **info, **page.fields()})
 
     def drop(self, handle: str) -> bool:
         """True; a handle that is gone raises as everywhere."""
@@ -337,6 +338,8 @@ class ResultStore:
                 f"{shorten(handle, HANDLE_CHARS)} does not exist in this session (expired, dropped, or from before a restart): "
                 "run the call again"
             )
+        if entry.file is not None:
+            self._unharmed(entry, entry.file.check)  # also where nothing of it would have to be read
         entry.used = self._clock()
         self._entries.move_to_end(handle)
         return entry
@@ -345,16 +348,18 @@ class ResultStore:
         """The kept bytes from `begin` to `end`, from memory or disk."""
         if entry.data is not None:
             return entry.data if begin == 0 and end is None else entry.data[begin:end]
+        file = entry.file
+        return b"" if file is None else self._unharmed(entry, lambda: file.read(begin, end))
+
+    def _unharmed(self, entry: _Entry, look: Callable[[], _T]) -> _T:
+        """What a look at an entry's file gives; ResultGone where it is not what was written."""
         try:
-            with (entry.path or Path(os.devnull)).open("rb") as file:
-                file.seek(begin)
-                return file.read() if end is None else file.read(end - begin)
-        except OSError as error:
+            return look()
+        except SpillDamaged as damage:
             self._remove(entry)
             raise ResultGone(
-                f"{entry.handle} does not exist in this session (its file on disk is gone: {error.strerror}): "
-                "run the call again"
-            ) from error
+                f"{entry.handle} is lost to the gateway's result store ({damage}): run the call again"
+            ) from damage
 
     def _index(self, entry: _Entry) -> RowIndex:
         if entry.index is None:
@@ -396,20 +401,14 @@ class ResultStore:
         if entry.size > self._disk_cap:
             return False
         try:
-            path = self._folder.write(entry.handle, data)
+            file = self._folder.write(entry.handle, data)
         except OSError as error:
             logger.warning("a result of %d bytes could not be spilled to disk: %s", entry.size, error)
             return False
-        entry.path, entry.data = path, None
+        entry.file, entry.data = file, None
         return True
 
     def _remove(self, entry: _Entry) -> None:
         self._entries.pop(entry.handle, None)
-        if entry.path is not None:
-            entry.path.unlink(missing_ok=True)
-
-
-def _natural(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
-        raise InvalidRequest(f"{name} must be a whole number from 0, found {value!r}")
-    return int(value)
+        if entry.file is not None:
+            entry.file.remove()

@@ -1,8 +1,9 @@
 """The private folder of one session's results that no longer fit its memory, and what killed gateways left.
 
 A folder's name tells which process made it, and when that process started: whoever starts next removes the
-folders of gateways that are gone (`kill -9` runs no clean-up). Above: `results.py`, `app.py` (sweeps at the
-start). Below: `liveness.py`, the file system.
+folders of gateways that are gone (`kill -9` runs no clean-up). A file that somebody else shortened, emptied or
+changed is noticed whenever it is read. Above: `results.py`, `app.py` (sweeps at the start). Below: `liveness.py`,
+the file system.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import shutil
 import stat
 import tempfile
 import weakref
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
+from typing import Final
 
 from gatemini.liveness import same_process, start_time
 
@@ -22,7 +26,72 @@ PREFIX = "gatemini-results-"
 _NAME = re.compile(re.escape(PREFIX) + r"(\d{1,10})-(\d{1,16})-\w+")
 """Process number, its start in milliseconds since the epoch, what makes the name unguessable."""
 
+BLOCK_BYTES: Final = 1 << 20
+"""What is verified together: a row is read with the block or two around it, a millisecond each."""
+
 logger = logging.getLogger(__name__)
+
+
+class SpillDamaged(Exception):
+    """A file is not there any more or not as it was written; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpillFile:
+    """One result on disk, with what it must still be: its size, when it was written, a digest of each block."""
+
+    path: Path
+    size: int
+    written: int
+    """Modification time in ns: a cheap first look that needs no reading."""
+    digests: tuple[bytes, ...]
+
+    def check(self) -> None:
+        """Raises SpillDamaged where the file is not what was written; reads it only where it looks touched."""
+        try:
+            facts = self.path.stat()
+        except OSError as error:
+            raise SpillDamaged(f"its file on disk is gone: {error.strerror}") from error
+        if facts.st_size != self.size:
+            raise SpillDamaged(
+                f"its file on disk was changed from outside: it has {facts.st_size} of {self.size} bytes"
+            )
+        if facts.st_mtime_ns != self.written:
+            self._read(0, self.size)
+
+    def read(self, begin: int = 0, end: int | None = None) -> bytes:
+        """The bytes from `begin` to `end`, each of them as it was written; raises SpillDamaged."""
+        self.check()
+        return self._read(begin, self.size if end is None else min(end, self.size))
+
+    def _read(self, begin: int, end: int) -> bytes:
+        if begin >= end:
+            return b""
+        first, last = begin // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1
+        try:
+            with self.path.open("rb") as file:
+                file.seek(first * BLOCK_BYTES)
+                data = file.read((last - first) * BLOCK_BYTES)
+        except OSError as error:
+            raise SpillDamaged(f"its file on disk cannot be read: {error.strerror}") from error
+        if _digests(data) != self.digests[first:last]:
+            raise SpillDamaged("its file on disk was changed from outside")
+        return data[begin - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
+
+    def remove(self) -> None:
+        """Whatever is there in its place by now; never raises."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("the file of a result cannot be removed: %s", error)
+
+
+def _digests(data: bytes) -> tuple[bytes, ...]:
+    view = memoryview(data)
+    return tuple(
+        blake2b(view[at : at + BLOCK_BYTES], digest_size=16).digest()
+        for at in range(0, len(data), BLOCK_BYTES)
+    )
 
 
 class SpillFolder:
@@ -33,15 +102,16 @@ class SpillFolder:
         self._path: Path | None = None
         self._remove: weakref.finalize[..., object] | None = None
 
-    def write(self, name: str, data: bytes) -> Path:
+    def write(self, name: str, data: bytes) -> SpillFile:
         """Keeps `data` whole, or raises OSError and leaves nothing of it (a full disk writes half)."""
         path = self._folder() / name
         try:
             path.write_bytes(data)
+            written = path.stat().st_mtime_ns
         except OSError:
             path.unlink(missing_ok=True)
             raise
-        return path
+        return SpillFile(path, len(data), written, _digests(data))
 
     def close(self) -> None:
         """Removes the folder with everything in it."""

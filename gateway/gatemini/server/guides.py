@@ -76,8 +76,9 @@ RESULTS = """# Large results
 An answer that would not fit is shortened, and a footer names a handle: `res_1a2b3c4d`. Nothing is lost. Read on:
 
 - In a chain: `results.rows(handle, {offset, limit})` (at most 40 rows), `results.load(handle)` (everything, for code \
-to filter and add up), `results.info(handle)`, `results.list()`, `results.chunks(handle, {rows})`.
-- As a resource: `gatemini://result/{handle}` and `gatemini://result/{handle}/{offset}`.
+to filter and add up), `results.info(handle)`, `results.list()`, `results.chunks(handle, {rows})` \
+(an async iterator over all of it; a row too large for code comes in pieces).
+- As a resource: `gatemini://result/{handle}` and `gatemini://result/{handle}/{offset}`, the offset being `next_offset`.
 - `results.save(value, {label})` keeps a value for a later chain; `results.drop(handle)` forgets it.
 
 Handles belong to this session and last an hour without use. Better still: filter and count inside the chain, and \

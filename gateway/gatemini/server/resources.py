@@ -91,7 +91,7 @@ class Numbers(Protocol):
 class Results(Protocol):
     """What is read of a session's result store."""
 
-    def read(self, handle: str, offset: int | None = None) -> tuple[str, str]: ...
+    def read(self, handle: str, offset: int | str | None = None) -> tuple[str, str]: ...
     def handles(self) -> Iterable[str]: ...
 
 
@@ -427,9 +427,13 @@ def _guide(view: View, rest: str) -> tuple[str, str]:
 
 def _result(view: View, rest: str) -> tuple[str, str]:
     handle, _, offset = rest.partition("/")
-    if offset and not re.fullmatch(r"[0-9]{1,12}", offset):
-        raise _missing(f"{SCHEME}result/{rest}", "the offset is a row number from 0")
-    return view.results.read(unquote(handle), int(offset) if offset else None)
+    offset = unquote(offset)
+    if offset and not re.fullmatch(r"[0-9]{1,12}(:[0-9]{1,9})?", offset):
+        raise _missing(
+            f"{SCHEME}result/{rest}", "the offset is a row number from 0, or what next_offset gave"
+        )
+    at: int | str | None = offset if ":" in offset else int(offset) if offset else None
+    return view.results.read(unquote(handle), at)
 
 
 def _types(view: View, rest: str) -> tuple[str, str]:

@@ -1,0 +1,173 @@
+"""Pages of a stored result: as many rows as are asked for and as fit, and a row that does not fit in pieces.
+
+Following `next_offset` from page to page gives all of a result, of any size and shape. Above: `results.py`. Below:
+`rows.py`, `arrays.py`, `asked.py`, `jsontext.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gatemini.errors import InvalidRequest
+from gatemini.output.arrays import Items
+from gatemini.output.asked import given, natural
+from gatemini.output.jsontext import dump
+from gatemini.output.rows import Read, RowIndex, Unread
+
+PIECE_BYTES = 1 << 20
+"""Of a row that is too large; a string's escapes may make six times as many of them."""
+PAGE_CHARS = 20_000
+"""A page for the model stops before the row that would go beyond."""
+BLOB_ROW = 12_288
+"""Bytes of binary data in a row, a multiple of three: the rows' base64, joined, is that of the whole."""
+ENVELOPE = 512
+"""Bytes kept free for what stands around the rows of a page."""
+_EXPANDING = 6
+"""Times that a row may be longer as JavaScript writes it: 1e20, control characters."""
+_EXPONENT = re.compile(r"\de")
+_PLACE = re.compile(r"([0-9]{1,15})(?::([0-9]{1,9}))?")
+
+Offset = int | float | str
+"""A row from 0, or "7:1": the second piece of row 7. JavaScript's numbers may be floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a page may hold in bytes: `rows` together, `row` a single one, `piece` of a row beyond that."""
+
+    rows: int
+    row: int
+    piece: int
+
+    @classmethod
+    def of_reply(cls, most: int) -> Room:
+        """For code that takes `most` bytes at a time."""
+        part = max(64, most // (_EXPANDING + 2))
+        return cls(part, max(64, most - ENVELOPE), min(PIECE_BYTES, part))
+
+
+MODEL_PAGE = Room(PAGE_CHARS, PAGE_CHARS, PAGE_CHARS // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows from `offset`. `next_offset` is None at the end. A row in pieces stands alone: this is piece `piece`."""
+
+    rows: list[Any]
+    offset: int | str
+    total: int
+    next_offset: int | str | None
+    piece: int = 0
+    pieces: int = 0
+
+    def fields(self) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "offset": self.offset,
+            "total_rows": self.total,
+            "next_offset": self.next_offset,
+        }
+        if self.pieces:
+            made |= {"piece": self.piece, "pieces": self.pieces}
+        return {**made, "rows": self.rows}
+
+
+def place(offset: Offset) -> tuple[int, int]:
+    """(row, piece) of an offset; raises InvalidRequest."""
+    if isinstance(offset, str) and (found := _PLACE.fullmatch(offset)) and found[2] is not None:
+        return int(found[1]), int(found[2])
+    if isinstance(offset, str):
+        raise InvalidRequest(
+            f'offset must be a whole number from 0, or as "7:1" what next_offset gave, not {given(offset)}'
+        )
+    return natural(offset, "offset"), 0
+
+
+def page_of_rows(index: RowIndex, read: Read, offset: Offset, limit: int, room: Room) -> Page:
+    """Up to `limit` rows. Raises InvalidRequest for a piece that is not there."""
+    row, piece = place(offset)
+    if piece:
+        return _piece(index, read, row, piece, room)
+    rows: list[Any] = []
+    used = 0
+    for group, weight in index.groups(read, row, limit):
+        if used + weight <= room.rows and not any(type(item) is Unread for item in group):
+            rows += group
+            used += weight
+            continue
+        for item in group:
+            value, weight = _weighed(index, read, item, room)
+            if weight > room.row:
+                return _page(index, row, rows, more=True) if rows else _piece(index, read, row, 0, room)
+            if rows and used + weight > room.rows:
+                return _page(index, row, rows, more=True)
+            rows.append(value)
+            used += weight
+    return _page(index, row, rows, more=False)
+
+
+def _page(index: RowIndex, first: int, rows: list[Any], *, more: bool) -> Page:
+    after = first + len(rows)
+    return Page(rows, first, index.total, after if more or after < index.total else None)
+
+
+def _weighed(index: RowIndex, read: Read, item: Any, room: Room) -> tuple[Any, int]:
+    """The row and its bytes as JSON; more than the room where it has to come in pieces."""
+    if type(item) is Unread:
+        if item.end - item.start > room.row:
+            return None, room.row + 1
+        try:
+            item = index.whole(item, read)
+        except ValueError:
+            return None, room.row + 1
+    text = dump(item)
+    weight = len(text) if text.isascii() else len(text.encode())
+    if weight * _EXPANDING > room.row and not isinstance(item, str) and _EXPONENT.search(text):
+        weight *= _EXPANDING
+    return item, weight
+
+
+def _piece(index: RowIndex, read: Read, row: int, number: int, room: Room) -> Page:
+    found = index.piece(read, row, number, room.piece)
+    if found is None:
+        raise InvalidRequest(
+            f'there is no "{row}:{number}" in this result: its next_offset leads from piece to piece'
+        )
+    value, count = found
+    if not index.is_text:
+        value = {"$row": row, "$piece": number, "$pieces": count, **value}
+    following: int | str | None = row + 1 if row + 1 < index.total else None
+    if number + 1 < count:
+        following = f"{row}:{number + 1}"
+    return Page([value], f"{row}:{number}" if number else row, index.total, following, number, count)
+
+
+def page_of_items(items: Items, read: Read, offset: Offset, limit: int, room: Room) -> Page:
+    """Items of a typed array."""
+    row, _ = place(offset)
+    limit = max(1, min(limit, room.rows // _LONGEST_ITEM))
+    rows = items.read(read, row, limit) if row < items.count else []
+    after = row + len(rows)
+    return Page(rows, row, items.count, after if after < items.count else None)
+
+
+_LONGEST_ITEM = 26
+"""Characters of a double or a 64-bit integer as JSON, with its comma."""
+
+
+def page_of_bytes(
+    size: int, read: Callable[[int, int | None], bytes], offset: Offset, limit: int, room: Room
+) -> Page:
+    """Stretches of binary data in base64."""
+    row, _ = place(offset)
+    total = -(-size // BLOB_ROW)
+    count = max(1, min(limit, room.rows // (BLOB_ROW * 4 // 3 + 3)))
+    rows = [
+        base64.b64encode(read(at * BLOB_ROW, min(size, (at + 1) * BLOB_ROW))).decode()
+        for at in range(row, min(total, row + count))
+    ]
+    after = row + len(rows)
+    return Page(rows, row, total, after if after < total else None)

@@ -1,0 +1,204 @@
+"""Rows too large for one page: their pieces say all that the row says, and none is larger than it may be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemini.output import rows as rows_module
+from gatemini.output.jsontext import decode, dump, encode, parse
+from gatemini.output.pages import Room
+from gatemini.output.pieces import cut_json, cut_line, members
+from gatemini.output.results import ResultStore
+
+relaxed = settings(deadline=None, max_examples=60)
+SMALLEST = 24
+"""Bytes of a piece, below which an escape would not fit."""
+
+characters = st.one_of(
+    st.characters(codec=None),
+    st.sampled_from('"\\/\n\0\x7f\u2028é😀\ud83d\ude00\ud800\udfff' + "x" * 20),
+)
+texts = st.text(characters, max_size=200)
+keys = st.one_of(
+    st.sampled_from(["a", "b", "id", "", "ключ", "\ud800", 'q"k\\']), st.text(characters, max_size=9)
+)
+numbers = st.one_of(st.integers(-(2**80), 2**80), st.floats(allow_nan=False, allow_infinity=False))
+values: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(st.none(), st.booleans(), numbers, texts),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=12),
+        st.dictionaries(keys, inner, max_size=12),
+        st.lists(st.dictionaries(st.sampled_from("abcd"), inner, max_size=4), max_size=12),
+    ),
+    max_leaves=40,
+)
+
+
+def written(value: Any, style: str) -> str:
+    if style == "compact":
+        return dump(value)
+    return json.dumps(value, ensure_ascii=style == "escapes", indent=2 if style == "indented" else None)
+
+
+def joined(pieces: list[dict[str, Any]]) -> Any:
+    """The value that pieces were cut from, put together as the documentation says."""
+    holder: list[Any] = [None]
+
+    def place(path: list[Any], fresh: Any) -> tuple[Any, Any]:
+        at: Any = holder
+        steps = [0, *path]
+        for step, following in zip(steps, [*steps[1:], None], strict=True):
+            if following is None:
+                if isinstance(at, list) and step == len(at):
+                    at.append(None)
+                if (at[step] if isinstance(at, list) else at.get(step)) is None:
+                    at[step] = fresh
+                return at, step
+            if isinstance(at, list) and step == len(at):
+                at.append(None)
+            if (at[step] if isinstance(at, list) else at.get(step)) is None:
+                at[step] = [] if isinstance(following, int) else {}
+            at = at[step]
+        raise AssertionError
+
+    for piece in pieces:
+        path = piece.get("path", [])
+        if "json" in piece:
+            key = "items" if piece["json"].startswith("[") else "members"
+            piece = {**piece, key: parse_exactly(piece["json"])}
+        if "members" in piece:
+            at, last = place(path, {})
+            at[last].update(piece["members"])
+        elif "items" in piece:
+            at, last = place(path, [])
+            assert len(at[last]) == piece["first"]
+            at[last] += piece["items"]
+        elif "text" in piece:
+            at, last = place(path, "")
+            at[last] += piece["text"]
+    return holder[0]
+
+
+def parse_exactly(text: str) -> Any:
+    found = parse(encode(text))
+    return json.loads(text) if found is None or not found.faithful else found.value
+
+
+@relaxed
+@given(values, st.integers(SMALLEST, 400), st.sampled_from(["compact", "escapes", "indented"]))
+def test_pieces_put_together_are_the_row_and_none_is_larger_than_it_may_be(
+    value: Any, most: int, style: str
+) -> None:
+    data = encode(written(value, style))
+    pieces = cut_json(data, 0, len(data), most)
+    assert all(piece.end - piece.start <= max(most, SMALLEST) for piece in pieces)
+    told = [piece.value(data[piece.start : piece.end]) for piece in pieces]
+    if any("part" in piece for piece in told):  # a number or the like that is longer than a piece
+        return
+    expected = json.loads(dump(value))
+    if expected == {} or expected == []:
+        assert told in ([], [{"members": {}}], [{"items": [], "first": 0}])
+    else:
+        assert dump(joined(told)) == dump(expected)
+
+
+@relaxed
+@given(texts.map(lambda text: text * 9), st.integers(SMALLEST, 300))
+def test_pieces_of_a_line_are_the_line_byte_for_byte_and_whole_characters(line: str, most: int) -> None:
+    data = encode(line)
+    pieces = cut_line(data, 0, len(data), most)
+    assert b"".join(data[piece.start : piece.end] for piece in pieces) == data
+    assert [decode(data[piece.start : piece.end]) for piece in pieces]
+    assert all(piece.end - piece.start <= most for piece in pieces)
+
+
+@relaxed
+@given(values, st.sampled_from(["compact", "escapes", "indented"]))
+def test_members_are_found_where_they_are(value: Any, style: str) -> None:
+    if not isinstance(value, dict | list):
+        value = [value]
+    data = encode(written(value, style))
+    found = [decode(data[start:end]) for start, end in members(data, 0, len(data))]
+    around = "[%s]" if isinstance(value, list) else "{%s}"
+    assert json.loads(around % ",".join(found)) == json.loads(written(value, style))
+    assert len(found) == len(value)
+
+
+@pytest.mark.parametrize("shape", ["one huge string", "a million levels", "a huge number", "a huge key"])
+def test_what_cannot_be_cut_by_its_structure_comes_as_parts_of_its_text(shape: str) -> None:
+    text = {
+        "one huge string": '{"a":"' + "\\ud83d\\ude00" * 500 + '"}',
+        "a million levels": "[" * 100_000 + "]" * 100_000,
+        "a huge number": '{"n":' + "7" * 5000 + "}",
+        "a huge key": '{"' + "k" * 5000 + '":1}',
+    }[shape]
+    data = text.encode()
+    told = [p.value(data[p.start : p.end]) for p in cut_json(data, 0, len(data), 1000)]
+    if shape == "one huge string":
+        assert "".join(piece["text"] for piece in told) == "😀" * 500
+    else:
+        inner = "".join(piece["part"] for piece in told)
+        assert inner in text
+        assert len(text) - len(inner) <= 32
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["parsed at once", "in pieces"])
+@relaxed
+@given(value=values, most=st.integers(1024, 4000))
+def test_following_next_offset_gives_every_row_and_no_page_is_too_large(
+    value: Any, most: int, whole: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if not whole:
+            patch.setattr(rows_module, "WHOLE_BYTES", 40)
+            patch.setattr(rows_module, "ROW_BYTES", 60)
+            patch.setattr(rows_module, "BATCH_BYTES", 100)
+        store = ResultStore()
+        handle = store.save(value)
+        found: dict[int, Any] = {}
+        offset: Any = 0
+        while offset is not None:
+            page = store.chunk(handle, offset, most=most)
+            assert len(encode(dump(page))) <= most
+            first = int(str(page["offset"]).partition(":")[0])
+            if "pieces" in page:
+                found.setdefault(first, []).append(page["rows"][0])
+            else:
+                found |= {first + n: [row] for n, row in enumerate(page["rows"])}
+            assert page["next_offset"] != offset
+            offset = page["next_offset"]
+        assert sorted(found) == list(range(page["total_rows"]))
+        rows = [_row(found[n]) for n in sorted(found)]
+        keys_to_rows = rows_module.index_rows(encode(store.text(handle)), as_text=isinstance(value, str)).keys
+    if isinstance(value, str):
+        assert "\n".join(rows) == value.removesuffix("\n")
+    elif not any(row is PARTS for row in rows):
+        at: Any = value
+        for key in keys_to_rows:
+            at = at[key]
+        expected = at if isinstance(at, list) else [at]
+        assert [dump(row) for row in rows] == [dump(row) for row in expected]
+
+
+PARTS = object()
+"""Stands for a row that came in parts of its text."""
+
+
+def _row(pieces: list[Any]) -> Any:
+    if all(isinstance(piece, str) for piece in pieces) or not all(
+        isinstance(piece, dict) and "$piece" in piece for piece in pieces
+    ):
+        return "".join(pieces) if len(pieces) > 1 else pieces[0]
+    return PARTS if any("part" in piece for piece in pieces) else joined(pieces)
+
+
+def test_a_reply_leaves_room_for_what_stands_around_its_rows() -> None:
+    room = Room.of_reply(32 << 20)
+    assert room.row < 32 << 20
+    assert room.piece == 1 << 20
+    assert room.rows == 4 << 20
