@@ -249,6 +249,7 @@ class App:
             session.results,
             self.problems(),
             self.catalog.catalog_bytes(),
+            self.chain.redact,
         )
 
     def backend_names(self) -> list[str]:

@@ -16,7 +16,7 @@ from gatemini.errors import InvalidRequest
 from gatemini.output.arrays import Items
 from gatemini.output.asked import given, natural
 from gatemini.output.jsontext import dump
-from gatemini.output.rows import Read, RowIndex, Unread
+from gatemini.output.rows import Read, RowIndex, Shown, Unread
 
 PIECE_BYTES = 1 << 20
 """Of a row that is too large; a string's escapes may make six times as many of them."""
@@ -86,11 +86,13 @@ def place(offset: Offset) -> tuple[int, int]:
     return natural(offset, "offset"), 0
 
 
-def page_of_rows(index: RowIndex, read: Read, offset: Offset, limit: int, room: Room) -> Page:
-    """Up to `limit` rows. Raises InvalidRequest for a piece that is not there."""
+def page_of_rows(
+    index: RowIndex, read: Read, offset: Offset, limit: int, room: Room, shown: Shown | None = None
+) -> Page:
+    """Up to `limit` rows; of one in pieces only what may be `shown`. Raises InvalidRequest for a piece that is not there."""
     row, piece = place(offset)
     if piece:
-        return _piece(index, read, row, piece, room)
+        return _piece(index, read, row, piece, room, shown)
     rows: list[Any] = []
     used = 0
     for group, weight in index.groups(read, row, limit):
@@ -101,7 +103,9 @@ def page_of_rows(index: RowIndex, read: Read, offset: Offset, limit: int, room: 
         for item in group:
             value, weight = _weighed(index, read, item, room)
             if weight > room.row:
-                return _page(index, row, rows, more=True) if rows else _piece(index, read, row, 0, room)
+                return (
+                    _page(index, row, rows, more=True) if rows else _piece(index, read, row, 0, room, shown)
+                )
             if rows and used + weight > room.rows:
                 return _page(index, row, rows, more=True)
             rows.append(value)
@@ -130,8 +134,8 @@ def _weighed(index: RowIndex, read: Read, item: Any, room: Room) -> tuple[Any, i
     return item, weight
 
 
-def _piece(index: RowIndex, read: Read, row: int, number: int, room: Room) -> Page:
-    found = index.piece(read, row, number, room.piece)
+def _piece(index: RowIndex, read: Read, row: int, number: int, room: Room, shown: Shown | None) -> Page:
+    found = index.piece(read, row, number, room.piece, shown)
     if found is None:
         raise InvalidRequest(
             f'there is no "{row}:{number}" in this result: its next_offset leads from piece to piece'

@@ -208,7 +208,9 @@ class ResultStore:
         count = max(1, natural(rows, "rows"))
         return {"handle": handle, **self._page(handle, offset, count, Room.of_reply(most)).fields()}
 
-    def _page(self, handle: str, offset: Offset, limit: int, room: Room) -> Page:
+    def _page(
+        self, handle: str, offset: Offset, limit: int, room: Room, shown: Callable[[str], str] | None = None
+    ) -> Page:
         with self._lock:
             entry = self._get(handle)
 
@@ -216,7 +218,7 @@ class ResultStore:
                 return self._bytes(entry, begin, end)
 
             if entry.kind != "blob":
-                return page_of_rows(self._index(entry), read, offset, limit, room)
+                return page_of_rows(self._index(entry), read, offset, limit, room, shown)
             items = arrays.items(entry.mime, entry.size)
             if items is not None:
                 return page_of_items(items, read, offset, limit, room)
@@ -294,17 +296,19 @@ class ResultStore:
             self._sweep()
             return list(reversed(self._entries))
 
-    def read(self, handle: str, offset: Offset | None = None) -> tuple[str, str]:
+    def read(
+        self, handle: str, offset: Offset | None = None, shown: Callable[[str], str] | None = None
+    ) -> tuple[str, str]:
         """(MIME type, text) for `gatemini://result/{handle}[/{offset}]`: a page of rows.
 
         Without an offset the facts of `info` come first. A page is at most 40 rows and 20,000 characters; a longer row
-        comes in pieces. Binary data has pages only where an offset is given.
+        comes in pieces, cut after `shown` has taken secrets out. Binary data has pages only where an offset is given.
         """
         with self._lock:
             info = self.info(handle) if offset is None else {}
             if info.get("kind") == "blob":
                 return "application/json", dump(info)
-            page = self._page(handle, offset or 0, MAX_ROWS, MODEL_PAGE)
+            page = self._page(handle, offset or 0, MAX_ROWS, MODEL_PAGE, shown)
         return "application/json", dump({"handle": handle, **info, **page.fields()})
 
     def drop(self, handle: str) -> bool:

@@ -41,6 +41,10 @@ Read = Callable[[int, int | None], bytes]
 """`read(start, end)` gives these bytes of the document; from memory or from disk."""
 
 
+Shown = Callable[[str], str]
+"""The same text without secrets."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unread:
     """A row that is too large or nested too deep to be parsed with others: where it is."""
@@ -58,7 +62,7 @@ class RowIndex:
     summary: Summary | None = None
     is_text: bool = False
     batches: list[Batch] = field(default_factory=list)
-    _cuts: dict[tuple[int, int], list[Piece]] = field(default_factory=dict)
+    _cuts: dict[tuple[int, int, int], list[Piece]] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -120,29 +124,40 @@ class RowIndex:
             raise ValueError("nested too deep")
         return parsed.value
 
-    def piece(self, read: Read, row: int, number: int, most: int) -> tuple[Any, int] | None:
-        """(the piece of this number of a row cut into pieces of `most` bytes, how many there are), or None."""
+    def piece(
+        self, read: Read, row: int, number: int, most: int, shown: Shown | None = None
+    ) -> tuple[Any, int] | None:
+        """(the piece of this number of a row cut into pieces of `most` bytes, how many there are), or None.
+
+        `shown` takes out of the row's text what must not be seen, before it is cut: half of it would be seen too.
+        """
         (found, _) = next(self.groups(read, row, 1), ([], 0))
         if not found:
             return None
-        if isinstance(found[0], Unread):
-            at: Unread = found[0]
-            pieces = self._cuts.get((row, most))
-            if pieces is None:  # the row is scanned once, however many pieces are then read
-                pieces = self._cuts[row, most] = [
-                    Piece(p.form, at.start + p.start, at.start + p.end, p.path, p.first)
-                    for p in self._cut(read(at.start, at.end), most)
-                ]
-            return self._told(pieces, number, read)
-        data = encode(found[0] if self.is_text else dump(found[0]))
-        return self._told(self._cut(data, most), number, lambda begin, end: data[begin:end])
+        at = found[0] if isinstance(found[0], Unread) else None
+        if at is not None and shown is None:
+            pieces = self._cuts.get((row, most, at.end - at.start))
+            if pieces is not None:  # the row is read and scanned once, however many pieces are then wanted
+                return self._told(pieces, number, lambda begin, end: read(at.start + begin, at.start + end))
+        if at is not None:
+            data = read(at.start, at.end)
+        else:
+            data = encode(found[0] if self.is_text else dump(found[0]))
+        if shown is not None:
+            data = encode(shown(decode(data)))
+        pieces = self._cuts.get((row, most, len(data))) or self._cut(data, most)
+        if at is not None:
+            self._cuts[row, most, len(data)] = pieces
+        return self._told(pieces, number, lambda begin, end: data[begin:end])
 
     def _cut(self, data: bytes, most: int) -> list[Piece]:
-        if self.is_text:
+        if self.is_text or not is_json(data):  # a secret may have been all digits, or a key
             return cut_line(data, 0, len(data.removesuffix(b"\n")), most)
         return cut_json(data, 0, len(data), most)
 
-    def _told(self, pieces: list[Piece], number: int, read: Read) -> tuple[Any, int] | None:
+    def _told(
+        self, pieces: list[Piece], number: int, read: Callable[[int, int], bytes]
+    ) -> tuple[Any, int] | None:
         if number >= len(pieces):
             return None
         piece = pieces[number]

@@ -91,7 +91,9 @@ class Numbers(Protocol):
 class Results(Protocol):
     """What is read of a session's result store."""
 
-    def read(self, handle: str, offset: int | str | None = None) -> tuple[str, str]: ...
+    def read(
+        self, handle: str, offset: int | str | None = None, shown: Callable[[str], str] | None = None
+    ) -> tuple[str, str]: ...
     def handles(self) -> Iterable[str]: ...
 
 
@@ -106,6 +108,8 @@ class View:
     problems: Sequence[str] = ()
     """Problems of the configuration, one sentence each."""
     catalog_bytes: int = 0
+    redact: Callable[[str], str] | None = None
+    """Takes secrets out of text before a part of it is shown: half a secret is one too."""
 
 
 _STATIC: Mapping[str, tuple[str, str, str]] = {
@@ -433,7 +437,7 @@ def _result(view: View, rest: str) -> tuple[str, str]:
             f"{SCHEME}result/{rest}", "the offset is a row number from 0, or what next_offset gave"
         )
     at: int | str | None = offset if ":" in offset else int(offset) if offset else None
-    return view.results.read(unquote(handle), at)
+    return view.results.read(unquote(handle), at, view.redact)
 
 
 def _types(view: View, rest: str) -> tuple[str, str]:
