@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,9 @@ class Backend:
 class Stored:
     """A result store with one result."""
 
-    def read(self, handle: str, offset: int | None = None) -> tuple[str, str]:
+    def read(
+        self, handle: str, offset: int | str | None = None, shown: Callable[[str], str] | None = None
+    ) -> tuple[str, str]:
         if handle != "res_1a2b3c4d":
             raise ResultGone(f"{handle} does not exist in this session")
         return "application/json", json.dumps({"offset": offset})
@@ -138,6 +140,7 @@ def test_a_handle_that_is_gone_says_so(view: View) -> None:
 
 def test_a_result_is_read_from_a_row_on(view: View) -> None:
     assert read_json(view, "result/res_1a2b3c4d/80") == {"offset": 80}
+    assert read_json(view, "result/res_1a2b3c4d/7:1") == {"offset": "7:1"}
 
 
 def test_backends_show_state_latency_and_what_is_wrong(view: View) -> None:
