@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import wasmtime
 
 from gatemini_sandbox import limits
+from gatemini_sandbox.errors import HostExhausted
 
 TICK_SECONDS = 0.01
 """How often running guests look at their budget: the most a cancelled or over-budget guest runs on."""
@@ -100,13 +102,19 @@ class Ticker:
         self._running = 0
         self._ended = False
         self._thread: threading.Thread | None = None
+        self.on_tick: Callable[[], None] | None = None
+        """Done at each tick, on the thread that ticks; set before the first guest runs."""
 
     def prepare(self) -> None:
-        """Starts the thread, which then sleeps."""
+        """Starts the thread, which then sleeps. Raises HostExhausted: no guest may run without it."""
         with self._wake:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="sandbox-epoch", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="sandbox-epoch", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as exc:
+                    raise HostExhausted(f"no thread for the sandbox's limits: {exc}") from None
+                self._thread = thread
 
     def enter(self) -> None:
         if self._thread is None:
@@ -135,3 +143,5 @@ class Ticker:
                     return
             time.sleep(TICK_SECONDS)
             self._engine.increment_epoch()
+            if self.on_tick is not None:
+                self.on_tick()

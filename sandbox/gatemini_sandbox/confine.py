@@ -60,6 +60,7 @@ CALLS: dict[str, tuple[int, int]] = {
     "madvise": (28, 233),
     "nanosleep": (35, 101),
     "getpid": (39, 172),
+    "getppid": (110, 173),
     "exit": (60, 93),
     "getrusage": (98, 165),
     "times": (100, 153),

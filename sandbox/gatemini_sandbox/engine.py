@@ -29,7 +29,7 @@ from gatemini_sandbox.budget import (
     Turns,
     free_cores,
 )
-from gatemini_sandbox.errors import GuestFault, GuestTampered
+from gatemini_sandbox.errors import GuestFault, GuestTampered, HostExhausted
 from gatemini_sandbox.module import STACK_POINTER, guest_wasm, patched
 from gatemini_sandbox.module_cache import load_module
 
@@ -134,8 +134,11 @@ class Engine:
         config.epoch_interruption = True
         config.max_wasm_stack = NATIVE_STACK
         ffi.wasmtime_config_async_stack_size_set(config.ptr(), CALL_STACK)
-        self.wasmtime = wasmtime.Engine(config)
-        self.module, self.cache_problem = load_module(self.wasmtime, patched(guest_wasm()), cache_dir)
+        try:
+            self.wasmtime = wasmtime.Engine(config)
+            self.module, self.cache_problem = load_module(self.wasmtime, patched(guest_wasm()), cache_dir)
+        except wasmtime.WasmtimeError as exc:  # the module is the pinned one: it is not to blame
+            raise HostExhausted(f"the guest cannot be compiled: {_in_one_line(exc)}") from None
         self.ticker = Ticker(self.wasmtime)
         self.turns = Turns(free_cores())
         self._linker = wasmtime.Linker(self.wasmtime)
@@ -179,16 +182,22 @@ class Engine:
             raise wasmtime.WasmtimeError._from_ptr(error)
 
     def instantiate(self, store: wasmtime.Store) -> Any:
+        """Raises HostExhausted: of a module that was checked, only the memory may be lacking."""
         instance = ffi.wasmtime_instance_t()
         trap = ctypes.POINTER(ffi.wasm_trap_t)()
         error = ffi.wasmtime_instance_pre_instantiate(
             self._ready, store._context(), ctypes.byref(instance), ctypes.byref(trap)
         )
         if error:
-            raise wasmtime.WasmtimeError._from_ptr(error)
+            failure = wasmtime.WasmtimeError._from_ptr(error)
+            raise HostExhausted(f"no memory for another guest: {_in_one_line(failure)}")
         if trap:
             raise wasmtime.Trap._from_ptr(trap)
         return instance
+
+
+def _in_one_line(error: wasmtime.WasmtimeError) -> str:
+    return " ".join(str(error).split())
 
 
 class Machine:

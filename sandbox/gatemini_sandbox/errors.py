@@ -48,5 +48,11 @@ class WorkerLost(SandboxError):
     code = "sandbox.worker_lost"
 
 
+class HostExhausted(SandboxError):
+    """This machine gives no thread, or no memory, for another guest."""
+
+    code = "sandbox.host_exhausted"
+
+
 class SecondParserCold(SandboxError):
     """The code needs the second parser, which has still to be compiled in this process (oxc.make_ready)."""

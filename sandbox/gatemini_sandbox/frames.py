@@ -15,9 +15,9 @@ from gatemini_sandbox.errors import GuestFault
 MOST_BYTES = 192 << 20
 """Of one frame: a batch of the largest replies a guest takes, with room to spare."""
 
-# To the worker: settings (once), start, replies, outcome, drop. From it: ready (once), taken (before it runs what
-# came with start), raw.
-SETTINGS, START, REPLIES, OUTCOME, DROP, READY, RAW, TAKEN = range(1, 9)
+# To the worker: settings (once), start, replies, outcome, drop. From it: ready or unfit (once), taken (before it runs
+# what came with start), raw.
+SETTINGS, START, REPLIES, OUTCOME, DROP, READY, UNFIT, RAW, TAKEN = range(1, 10)
 
 
 def pack(operation: int, parts: Sequence[bytes]) -> bytes:

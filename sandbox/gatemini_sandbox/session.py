@@ -348,8 +348,11 @@ class Sandbox:
     def free(self, guest: Stepper) -> None:
         if guest.memory_bytes <= FREE_INLINE_BYTES:
             guest.close()
-        else:
+            return
+        try:
             threading.Thread(target=guest.close, name="sandbox-free", daemon=True).start()
+        except RuntimeError:  # no thread to be had: here, then
+            guest.close()
 
     def close(self) -> None:
         """Ends the worker threads and frees the engine; sessions still open fail."""

@@ -18,6 +18,7 @@ import wasmtime
 
 from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.engine import PAGE, Engine, Machine, Trapped
+from gatemini_sandbox.errors import HostExhausted
 from gatemini_sandbox.wasi import Clock
 
 logger = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ class Shelf:
                 self._ready.append(self._make())
             if self._reusing is None:
                 self._reusing = self._can_reuse()
-        except (Trapped, wasmtime.WasmtimeError):
+        except (Trapped, HostExhausted, wasmtime.WasmtimeError):
             logger.debug("no machine could be made ahead; the next chain tries again", exc_info=True)
         finally:
             self._filling.release()
@@ -115,7 +116,12 @@ class Shelf:
 
     def _can_reuse(self) -> bool:
         """Tries once whether nothing is left of a memory full of something else: kernels are many."""
-        one, other = self._make(), self._make()
+        one = self._make()
+        try:
+            other = self._make()
+        except BaseException:
+            one.close()
+            raise
         try:
             address, size = one.locate()
             ctypes.memset(address, 0xA5, size)
@@ -136,13 +142,17 @@ class Shelf:
     def _make(self) -> Machine:
         image = self._image
         machine = Machine(self._engine, self._unused(), Clock.at(0.0), self._memory_bytes)
-        missing = image.pages - machine.locate()[1] // PAGE
-        if missing > 0:
-            machine.grow(missing)
-        for at, piece in image.pieces:
-            machine.prefault(at, len(piece))
-        self._fill(machine)
-        machine.look_up(image.called)
+        try:
+            missing = image.pages - machine.locate()[1] // PAGE
+            if missing > 0:
+                machine.grow(missing)
+            for at, piece in image.pieces:
+                machine.prefault(at, len(piece))
+            self._fill(machine)
+            machine.look_up(image.called)
+        except BaseException:
+            machine.close()
+            raise
         return machine
 
     def _fill(self, machine: Machine) -> None:

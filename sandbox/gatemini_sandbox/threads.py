@@ -2,7 +2,7 @@
 
 anyio's own worker threads are not used for two measured reasons: their native stack is the platform's default,
 which the guest's 2 MiB of wasm stack may not fit in, and a hand-off costs several times as much as this one.
-Above: session.py. Below: nothing of this package.
+Above: session.py. Below: nothing but the errors.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio
+
+from gatemini_sandbox.errors import HostExhausted, SessionClosed
 
 T = TypeVar("T")
 
@@ -83,9 +85,10 @@ class GuestThreads:
         self._closed = False
 
     def submit(self, job: Job) -> None:
+        """Raises SessionClosed after `close`, HostExhausted where there can be no thread at all."""
         with self._lock:
             if self._closed:
-                raise RuntimeError("the sandbox is closed")
+                raise SessionClosed("the sandbox is closed")
             self._waiting.append(job)
             self._hand_out()
 
@@ -103,7 +106,13 @@ class GuestThreads:
     def _hand_out(self) -> None:
         """What waits to threads that have nothing to do, as many as may be busy. Under the lock."""
         while self._waiting and self._busy < self._most:
-            inbox = self._idle.pop() if self._idle else self._add_thread()
+            try:
+                inbox = self._idle.pop() if self._idle else self._add_thread()
+            except RuntimeError as exc:
+                if self._busy:
+                    return  # the next one that has nothing to do takes it
+                self._waiting.clear()
+                raise HostExhausted(f"no thread for a guest: {exc}") from None
             self._busy += 1
             inbox.put(self._waiting.popleft())
 
@@ -159,9 +168,10 @@ class GuestThreads:
         with self._lock:
             free = not self._closed and self._busy < self._most
         if free:
-            self.submit(Job(partial(_logged, work), _nobody))
-        else:
-            otherwise()
+            with contextlib.suppress(HostExhausted):
+                self.submit(Job(partial(_logged, work), _nobody))
+                return
+        otherwise()
 
     async def run(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
         """`work` on a worker. When the caller is cancelled, `stop` is called and the end of `work` awaited."""

@@ -17,6 +17,7 @@ from gatemini_sandbox import frames
 from gatemini_sandbox.budget import Ledger
 from gatemini_sandbox.confine import confine
 from gatemini_sandbox.engine import Engine
+from gatemini_sandbox.errors import SandboxError
 from gatemini_sandbox.guest import Guest, boot
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Raw
@@ -78,6 +79,16 @@ class Worker:
         self._guest: Guest | None = None
         self._sent = 0  # clock readings of this guest told to the parent
 
+    def end_with(self, parent: int) -> None:
+        """Also in the middle of a loop, where nobody reads that stdin is closed: a process whose parent has died gets
+        another one."""
+
+        def look() -> None:
+            if os.getppid() != parent:
+                os._exit(0)
+
+        self._engine.ticker.on_tick = look
+
     @property
     def cache_problem(self) -> str:
         return self._engine.cache_problem
@@ -127,6 +138,7 @@ class Worker:
 
 
 def main() -> None:
+    parent = os.getppid()  # if it is the wrong one already, stdin is closed and the next line ends this
     operation, parts = frames.read(receive)
     if operation != frames.SETTINGS:
         os._exit(1)
@@ -134,7 +146,12 @@ def main() -> None:
     limits = Limits(**settings["limits"])
     if hasattr(os, "nice"):
         os.nice(NICE)
-    worker = Worker(limits, Path(settings["cache_dir"]) if settings["cache_dir"] else None)
+    try:
+        worker = Worker(limits, Path(settings["cache_dir"]) if settings["cache_dir"] else None)
+    except SandboxError as exc:
+        send(frames.UNFIT, [exc.code.encode(), str(exc).encode("utf-8", "replace")])
+        return
+    worker.end_with(parent)
     applied = confine(limits.memory_mb * MIB + DATA_MARGIN, worker.start_threads)
     send(frames.READY, [orjson.dumps(applied), worker.cache_problem.encode("utf-8", "replace")])
     worker.serve()

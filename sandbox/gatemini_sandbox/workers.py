@@ -26,7 +26,13 @@ if sys.platform.startswith("linux"):
 
 from gatemini_sandbox import frames
 from gatemini_sandbox.budget import Ledger
-from gatemini_sandbox.errors import GuestFault, WorkerLost
+from gatemini_sandbox.errors import (
+    GuestFault,
+    GuestMissing,
+    GuestTampered,
+    HostExhausted,
+    WorkerLost,
+)
 from gatemini_sandbox.limits import MIB, TOTAL_MEMORY, Limits
 from gatemini_sandbox.messages import PROTOCOL, End, Raw
 from gatemini_sandbox.wasi import MOST_READINGS
@@ -37,6 +43,10 @@ GRACE_SECONDS = 5.0
 """What a step may take beyond the chain's CPU limit before its worker counts as wedged."""
 PROBE_SECONDS = 0.4
 """How soon an idle worker must take up a chain; one that is stopped or stuck is replaced, and the chain is not lost."""
+KILLED_SECONDS = 5.0
+"""How long the end of a process that was sent SIGKILL is waited for; one that hangs in the kernel is left behind."""
+UNFIT = (GuestMissing, GuestTampered, HostExhausted)
+"""What may keep a worker from being ready."""
 MOST_SPARE = 4
 """Idle workers kept for the next chains."""
 MOST_MEMORY = 4096 * MIB
@@ -73,9 +83,16 @@ class Process:
         )
 
     def make_ready(self) -> None:
-        """Sends the settings and waits for the worker to have shut itself in. Raises WorkerLost."""
+        """Sends the settings and waits for the worker to have shut itself in. Raises WorkerLost, or what it met."""
         operation, parts = self.exchange(frames.SETTINGS, [self._settings], START_SECONDS)
-        told = orjson.loads(parts[0]) if operation == frames.READY and len(parts) == 2 else None
+        if operation == frames.UNFIT and len(parts) == 2:
+            self.kill()
+            code, text = (part.decode("utf-8", "replace") for part in parts)
+            raise next((kind for kind in UNFIT if kind.code == code), WorkerLost)(text)
+        told: Any = None
+        if operation == frames.READY and len(parts) == 2:
+            with contextlib.suppress(orjson.JSONDecodeError):
+                told = orjson.loads(parts[0])
         if not isinstance(told, list):
             self.kill()
             raise WorkerLost("a sandbox worker did not start")
@@ -140,11 +157,17 @@ class Process:
             size -= len(part)
         return b"".join(parts)
 
-    def kill(self) -> None:
-        """Ends the process and closes its pipes; idempotent, from any thread."""
+    def end(self) -> None:
+        """Ends the process, from any thread. Whoever waits for what it says finds it gone, and tidies up by `kill`:
+        the pipes must not be closed under them."""
         with contextlib.suppress(OSError):
             self._process.kill()
-        self._process.wait()
+
+    def kill(self) -> None:
+        """Ends the process and closes its pipes; idempotent. Not while another thread uses them."""
+        self.end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILLED_SECONDS)
         for pipe in (self._input, self._output):
             with contextlib.suppress(OSError, ValueError):
                 pipe.close()
@@ -275,6 +298,7 @@ class RemoteGuest:
             self._process = process
             stopped, self._busy = self._stopped, True
         if stopped:
+            process.kill()
             raise WorkerLost("the chain was cancelled")
         return self._read(process, *process.receive(self._step_seconds))
 
@@ -300,6 +324,8 @@ class RemoteGuest:
         try:
             raw = unpack_raw(answer, got, self._limits.console_bytes)
             self._readings += raw.readings
+            if len(self._readings) > MOST_READINGS:
+                raise GuestFault("more clock readings than are kept")
             raw.readings = self._readings
         except GuestFault as exc:
             process.kill()
@@ -317,7 +343,7 @@ class RemoteGuest:
             self._stopped = True
             process = self._process if self._busy else None
         if process is not None:
-            process.kill()
+            process.end()
 
     def close(self) -> None:
         self._ledger.forget(id(self))
