@@ -18,6 +18,7 @@ import anyio
 
 from gatemini import demo
 from gatemini.accounts import AccountBook
+from gatemini.awaited import Awaited
 from gatemini.backends.base import Era, State
 from gatemini.backends.composite import composite_tools
 from gatemini.backends.manager import Manager
@@ -35,7 +36,7 @@ from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.spill import sweep_abandoned
 from gatemini.registry import Registry
-from gatemini.reload import file_state, watch_config
+from gatemini.reload import FileState, file_state, watch_config
 from gatemini.search.index import SearchIndex
 from gatemini.server.admission import Admission
 from gatemini.server.catalog import Catalog
@@ -67,9 +68,17 @@ CLOSING_SECONDS = 15.0
 class App:
     """One running gateway. Made by `open`."""
 
-    def __init__(self, loaded: Loaded, cache: Cache, redactor: Redactor, clients: ConnectedClients) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        cache: Cache,
+        redactor: Redactor,
+        clients: ConnectedClients,
+        awaited: Awaited,
+    ) -> None:
         config = loaded.config
         self.loaded = loaded
+        self.awaited = awaited
         self.cache = cache
         self.changes = Changes()
         self.tracker = Tracker(on_call=functools.partial(self.changes.tell, "calls"))
@@ -138,6 +147,7 @@ class App:
             discovery=self.catalog.call_inside,
             redact=redactor.redact,
             unlisted=self.unlisted,
+            disabled=lambda: self.loaded.disabled,
         )
         self.tools = MetaTools(
             self.chain,
@@ -165,7 +175,8 @@ class App:
         ConfigError when the configuration as a whole cannot be used.
         """
         environ = dict(os.environ if environ is None else environ)
-        load = functools.partial(load_config, config_path, environ=environ)
+        awaited = Awaited()
+        load = functools.partial(load_config, config_path, environ=environ, answers=awaited.answers)
         loaded = await anyio.to_thread.run_sync(load)
         seen = file_state(loaded.files)
         load = functools.partial(load, variables=loaded.variables)
@@ -173,7 +184,7 @@ class App:
         redactor.add(loaded.secrets)
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
-        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving))
+        app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
         async with anyio.create_task_group() as group:
             await group.start(app.manager.run)
             await group.start(app.parking.run)
@@ -185,9 +196,8 @@ class App:
             group.start_soon(app._keep_house)
             group.start_soon(app._sweep_results)
             if loaded.source is not None:
-                group.start_soon(
-                    watch_config, app._config_files, load, app.reconfigure, app._note_reload, seen
-                )
+                await group.start(awaited.run, loaded)
+                group.start_soon(app._follow_config, load, seen)
             try:
                 yield app
             finally:
@@ -291,7 +301,8 @@ class App:
         waited_for.update(starting())
         late = [*starting(), *self.index.incomplete()]
         down = {name: self.manager.error(name) or "" for name in unknown() if name not in late}
-        return Unlisted(late, {**self.loaded.unusable, **{name: why for name, why in down.items() if why}})
+        troubled = {**self.loaded.unusable, **{name: why for name, why in down.items() if why}}
+        return Unlisted(late, troubled, self.loaded.disabled)
 
     def problems(self) -> list[str]:
         """Everything about the configuration that its owner should know, one sentence each."""
@@ -347,13 +358,28 @@ class App:
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends
         self.set_composite_tools(config.composite_tools)
+        self.awaited.follow(loaded)
         wanted = {name: backend for name, backend in config.backends.items() if not backend.disabled}
         for name, backend in wanted.items():
-            self._hashes[name] = config_hash(backend)
-        return await self.manager.apply(wanted)
+            self._hashes[name] = config_hash(loaded.written.get(name, backend))
+        return await self.manager.apply(wanted, loaded.waits)
 
-    def _config_files(self) -> frozenset[Path]:
-        return self.loaded.files
+    async def _follow_config(self, load: Callable[[], Loaded], seen: FileState) -> None:
+        """Read the configuration again when its files change, and when a secret has come that it lacked."""
+
+        def load_again(changed: bool) -> Loaded:
+            if changed:
+                self.awaited.anew()
+            return load()
+
+        await watch_config(
+            lambda: self.loaded.files,
+            load_again,
+            self.reconfigure,
+            self._note_reload,
+            seen,
+            self.awaited.news,
+        )
 
     def _note_reload(self, problem: str | None) -> None:
         self._reload_problem = problem
@@ -370,12 +396,16 @@ class App:
                 self._start(config)
 
     def _start(self, config: BackendConfig) -> None:
-        key = self._hashes[config.name] = config_hash(config)
+        key = self._hashes[config.name] = config_hash(self.loaded.written.get(config.name, config))
         cached = self.cache.tools(config.name, key)
         if cached:
             self.registry.replace(config.name, cached, live=False)
         era = self.cache.era(config.name, key)
-        self.manager.add(config, era="modern" if era == "modern" else "legacy" if era == "legacy" else None)
+        self.manager.add(
+            config,
+            era="modern" if era == "modern" else "legacy" if era == "legacy" else None,
+            waits=self.loaded.waits.get(config.name),
+        )
 
     def _on_tools(self, name: str, tools: list[Tool] | None) -> None:
         if tools is None:

@@ -26,34 +26,38 @@ LOOK_MS = 5000
 """The longest that a change stays unseen which no watch told of (network file systems, a change between two watches)."""
 
 
-State = dict[Path, tuple[int, int, int] | None]
+FileState = dict[Path, tuple[int, int, int] | None]
 """Files, and what each was like."""
 
 
 async def watch_config(
     files: Callable[[], frozenset[Path]],
-    load: Callable[[], Loaded],
+    load: Callable[[bool], Loaded],
     apply: Callable[[Loaded], Awaitable[list[str]]],
     failed: Callable[[str | None], None],
-    seen: State,
+    seen: FileState,
+    news: Callable[[], Awaitable[None]],
 ) -> None:
-    """Until cancelled: reload when one of `files` changes (asked anew after each reload).
+    """Until cancelled: reload when one of `files` changes (asked anew after each reload), or `news` returns.
 
-    `load` blocks and runs in a worker thread; `apply` gives the names of backends it touched; `failed` gets
-    the text of a configuration that cannot be used, None once one is in force again. `seen` is how the files were when
-    they were read: the start of a gateway takes its time.
+    `load` blocks and runs in a worker thread, and is told whether files have changed; `apply` gives the names of backends
+    it touched; `failed` gets the text of a configuration that cannot be used, None once one is in force again. `seen` is
+    how the files were when they were read: the start of a gateway takes its time.
     """
     while True:
         watched = files()
         folders = _folders(watched)
         differ = partial(_differ, watched, seen)
+        told = False
         if not differ():  # else it changed while the gateway was busy starting or reloading
-            await _one_change(folders, lambda: differ() or _folders(watched) != folders)  # noqa: B023 - awaited here
-        if not differ():
+            changed = lambda: differ() or _folders(watched) != folders  # noqa: B023, E731 - awaited here
+            told = await _one_change(folders, changed, news)
+        changed_files = differ()
+        if not changed_files and not told:
             continue  # a folder has come or gone, not what is in it
         seen = file_state(watched)
         try:
-            loaded = await anyio.to_thread.run_sync(load)
+            loaded = await anyio.to_thread.run_sync(load, changed_files)
         except ConfigError as exc:
             logger.warning("the changed configuration is not used: %s", exc.text())
             failed(exc.text())
@@ -75,13 +79,13 @@ def _folders(files: frozenset[Path]) -> set[Path]:
     return {next(folder for folder in path.absolute().parents if folder.is_dir()) for path in files}
 
 
-def _differ(files: frozenset[Path], seen: State) -> bool:
+def _differ(files: frozenset[Path], seen: FileState) -> bool:
     return any(now != seen.get(path) for path, now in file_state(files).items())
 
 
-def file_state(files: frozenset[Path]) -> State:
+def file_state(files: frozenset[Path]) -> FileState:
     """Which file each path leads to now, and when that was written; None where there is none."""
-    state: State = {}
+    state: FileState = {}
     for path in files:
         try:
             info = path.stat()
@@ -92,17 +96,22 @@ def file_state(files: frozenset[Path]) -> State:
     return state
 
 
-async def _one_change(folders: set[Path], changed: Callable[[], bool]) -> None:
-    """Until one of the files has changed. They are also looked at every `LOOK_MS`: a change may fall between two watches.
+async def _one_change(
+    folders: set[Path], changed: Callable[[], bool], news: Callable[[], Awaitable[None]]
+) -> bool:
+    """Until one of the files has changed, or there is other news: whether there is.
 
-    The library waits in a thread that only its own event ends, within some 50 ms; without it, cancelling (and so the
-    end of the gateway) would take seconds.
+    The files are also looked at every `LOOK_MS`: a change may fall between two watches. The library waits in a thread that
+    only its own event ends, within some 50 ms; without it, cancelling (and so the end of the gateway) would take seconds.
     """
     stop = anyio.Event()
+    told = False
 
     async def stop_with_us() -> None:
+        nonlocal told
         try:
-            await anyio.sleep_forever()
+            await news()
+            told = True
         finally:
             stop.set()
 
@@ -120,3 +129,4 @@ async def _one_change(folders: set[Path], changed: Callable[[], bool]) -> None:
             if changed():
                 break
         group.cancel_scope.cancel()
+    return told

@@ -25,10 +25,14 @@ _REASON_CHARS = 400
 
 @dataclass(frozen=True, slots=True)
 class Unlisted:
-    """Names of backends that are starting, and of those that do not run with the reason."""
+    """Names of backends that are starting, and of those that do not run with the reason.
+
+    `disabled` has those that the configuration leaves out, on purpose too: only whoever names one is told.
+    """
 
     starting: Sequence[str] = ()
     down: Mapping[str, str] = field(default_factory=dict)
+    disabled: Mapping[str, str] = field(default_factory=dict)
 
     def note(self) -> str:
         """What is missing in an answer, in one line; empty where nothing is."""
@@ -41,11 +45,10 @@ class Unlisted:
 
     def explain(self, error: ToolNotFound, name: str) -> None:
         """Add to the hint which backends the tool of this name may be of; of a backend it names, why."""
-        backend = next((n for n in (name, name.partition(".")[0]) if n in self.down), None)
+        why = {**self.disabled, **self.down}
+        backend = next((n for n in (name, name.partition(".")[0]) if n in why), None)
         if backend is not None:
-            error.hint = (
-                f"{visible(backend)} is not running: {shorten(visible(self.down[backend]), _REASON_CHARS)}"
-            )
+            error.hint = f"{visible(backend)} is not running: {shorten(visible(why[backend]), _REASON_CHARS)}"
         elif note := self.note():
             error.hint = f"{error.hint} {note[0].upper()}{note[1:]}." if error.hint else note
 

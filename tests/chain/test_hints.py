@@ -57,6 +57,20 @@ def test_a_backend_hidden_by_its_own_variable_is_told_to_rename_it(message):
     assert "const exaResult = await exa.…" in found
 
 
+@pytest.mark.parametrize("name", ["gone_one", "gone-one", "off"])
+def test_a_backend_that_the_configuration_leaves_out_is_told_why(name):
+    """Even where its tool is one that another backend has too."""
+    reason = "TOKEN is not set (backends.gone-one.env.TOKEN). Set TOKEN in the environment or a .env file"
+    ctx = context(disabled={"gone-one": reason, "off": "disabled: true in the configuration"})
+    if "-" in name:
+        code = f'await __backends["{name}"].call("echo", {{}})'
+        found = said("TypeError", "cannot read property 'call' of undefined", code, ctx=ctx)
+    else:
+        found = said("ReferenceError", f"{name} is not defined", f"await {name}.echo({{}})", ctx=ctx)
+    known = "off" if name == "off" else "gone-one"
+    assert found == f"the backend {known} is not running: {ctx.disabled[known]}"
+
+
 def test_any_other_name_used_too_early_is_told_to_move_up():
     assert "move the declaration up" in said(
         "ReferenceError", "rows is not initialized", "use(rows); let rows = 1"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemini.config.load import Loaded, dynamic_backend, load_config
+from gatemini.config.dynamic import dynamic_backend
+from gatemini.config.load import Loaded, load_config
 from gatemini.errors import ConfigError
 
 Load = Callable[..., Loaded]

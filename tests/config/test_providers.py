@@ -19,9 +19,9 @@ from keyrings.alt.file import PlaintextKeyring
 from gatemini.config import providers
 from gatemini.config.keychain import Keychain, keyring_settings
 from gatemini.config.load import Loaded
-from gatemini.config.providers import SecretUnavailable
 from gatemini.config.schema import BwsConfig, KeyringConfig, SecretsConfig, VaultConfig
 from gatemini.config.secrets import Redactor, SecretResolver
+from gatemini.config.unavailable import SecretUnavailable
 from gatemini.errors import ConfigError
 
 Load = Callable[..., Loaded]

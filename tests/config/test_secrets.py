@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemini.config.load import Loaded
-from gatemini.config.providers import SecretUnavailable
 from gatemini.config.schema import SecretsConfig
 from gatemini.config.secrets import (
     RedactingFormatter,
@@ -24,6 +25,7 @@ from gatemini.config.secrets import (
     SecretText,
     looks_secret,
 )
+from gatemini.config.unavailable import SecretUnavailable
 
 Load = Callable[..., Loaded]
 
@@ -108,6 +110,32 @@ def test_a_command_that_fails_says_how(tmp_path: Path, code: str, says: str) -> 
     secrets = resolver(tmp_path, allow=(sys.executable,), seconds=0.5 if "sleep" in code else 10)
     with pytest.raises(SecretUnavailable, match=says):
         secrets.resolve(f'secretref:exec:{sys.executable} -c "{code}"')
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+def test_a_command_whose_time_is_over_ends_with_all_it_started(tmp_path: Path) -> None:
+    """A wrapper's child holds the wrapper's output open: waiting for its end would take as long as it likes."""
+    pid = tmp_path / "pid"
+    script = private(tmp_path / "wrapper", f"#!/bin/sh\nsleep 600 & echo $! > {pid}\nwait\n", 0o700)
+    secrets = resolver(tmp_path, allow=(str(script),), seconds=0.5)
+    with pytest.raises(SecretUnavailable, match=r"no answer within 0\.5 s"):
+        secrets.resolve(f"secretref:exec:{script}")
+    gone, alive = psutil.wait_procs([psutil.Process(int(pid.read_text()))], timeout=20)
+    assert (len(gone), alive) == (1, [])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+def test_what_a_command_leaves_behind_does_not_keep_its_answer(tmp_path: Path) -> None:
+    script = private(tmp_path / "daemon", "#!/bin/sh\nsleep 600 &\necho told-by-it\n", 0o700)
+    assert resolver(tmp_path, allow=(str(script),)).resolve(f"secretref:exec:{script}")[0] == "told-by-it"
+
+
+def test_a_command_that_never_stops_talking_is_ended(tmp_path: Path) -> None:
+    code = "import itertools; [print('x' * 9999) for _ in itertools.count()]"
+    with pytest.raises(SecretUnavailable, match="said more than 4 MiB"):
+        resolver(tmp_path, allow=(sys.executable,), seconds=60).resolve(
+            f'secretref:exec:{sys.executable} -c "{code}"'
+        )
 
 
 def test_a_missing_command_and_an_unknown_provider_are_named(tmp_path: Path) -> None:

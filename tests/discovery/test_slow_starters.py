@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from fixtures.direct import write_config
+from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
 from gatemini.server import tools
 
@@ -62,3 +63,28 @@ async def test_everybody_who_waits_hears_that_a_backend_has_failed(
                 go.touch()
     told = "not running, tools unknown: gone (gatemini://health says why)"
     assert answers == [{"tools": [], "next_cursor": None, "note": told}] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("off", "disabled: true in the configuration"), ("keyless", "NOT_SET_HERE is not set")]
+)
+async def test_who_names_a_backend_that_is_left_out_is_told_why(tmp_path: Path, name: str, why: str) -> None:
+    backends = {
+        **DEMO,
+        "off": {**DEMO["demo"], "disabled": True},
+        "keyless": {"command": "srv", "env": {"T": "${NOT_SET_HERE}"}},
+    }
+    async with running_app(tmp_path, backends) as app:
+        for code in (
+            f"return await {name}.echo({{}})",
+            f"const r = await {name}.echo({{}}); return r;",
+            f'{{"tool": "{name}.echo", "arguments": {{}}}}',
+            f'return await __backends["{name}"].call("echo", {{}});',
+        ):
+            text, failed, _ = await answer(app, code)
+            assert failed
+            assert f"{name} is not running: {why}" in text, code
+        told = await app.call_meta_tool("tool_info", {"tool": f"{name}.echo"})
+        assert f"{name} is not running: {why}" in told["content"][0]["text"]
+        listed = await app.call_meta_tool("list_tools_meta", {})
+        assert "off" not in listed["content"][0]["text"], "who switched it off knows"

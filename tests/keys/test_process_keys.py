@@ -127,7 +127,7 @@ async def test_how_long_a_backend_may_take_to_leave(tmp_path: Path) -> None:
         "def leave(*_):\n"
         "    time.sleep(1); open(sys.orig_argv[-1], 'w').close(); os._exit(0)\n"
         "signal.signal(signal.SIGTERM, leave)\n"
-        f"sys.argv = ['odd']; runpy.run_path({str(ODD)!r}, run_name='__main__')"
+        f"sys.argv = ['odd', '{{\"ignore_end\": true}}']; runpy.run_path({str(ODD)!r}, run_name='__main__')"
     )
     for name, key, value, said_goodbye in (
         ("long", "log_level", "error", True),

@@ -99,6 +99,8 @@ class Manager:
         self._pools: dict[str, Pool] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._waiting: list[Backend | Pool] = []
+        self._waits: dict[str, str] = {}
+        """Backends of which something is not known yet, and what: they are starting until `apply` brings it."""
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -118,13 +120,23 @@ class Manager:
             with anyio.move_on_after(STOP_MARGIN_SECONDS, shield=True):
                 await self._children.close()
 
-    def add(self, config: BackendConfig, *, dynamic: bool = False, era: Era | None = None) -> None:
+    def add(
+        self,
+        config: BackendConfig,
+        *,
+        dynamic: bool = False,
+        era: Era | None = None,
+        waits: str | None = None,
+    ) -> None:
         """Start a backend and return at once; `era` is an earlier verdict on its handshake.
 
+        `waits` says what must be known before it can run: it is starting until `apply` brings a configuration without.
         A name that is taken is an error of the caller (`ValueError`).
         """
         if config.name in self._backends:
             raise ValueError(f"backend {config.name!r} is there already")
+        if waits is not None:
+            self._waits[config.name] = waits
         for runner in self._build(config, dynamic=dynamic, era=era):
             self._launch(runner)
 
@@ -163,12 +175,15 @@ class Manager:
             self._on_tools(name, None)
         return len(backend.tools)
 
-    async def apply(self, configs: Mapping[str, BackendConfig]) -> list[str]:
+    async def apply(
+        self, configs: Mapping[str, BackendConfig], waits: Mapping[str, str] | None = None
+    ) -> list[str]:
         """Make the configured backends these: new ones start, missing ones stop, changed ones restart.
 
         Unchanged ones and dynamic ones are not touched, but a dynamic one whose name is now configured gives way.
-        Gives the names that were touched.
+        `waits` as for `add`, by name. Gives the names that were touched.
         """
+        self._waits = dict(waits or {})
         old = {name: b.config for name, b in self._backends.items() if not b.dynamic}
         gone = [name for name in old if name not in configs]
         changed = [name for name, config in old.items() if name in configs and configs[name] != config]
@@ -230,7 +245,7 @@ class Manager:
                         raise
                     continue
                 return _answered_by(outcome, name, error)
-            raise
+            raise self._named(backend, error) from error
 
     async def read_resource(self, backend: str, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
         """A backend's `resources/read` result; `contents` is always a list of objects."""
@@ -271,7 +286,23 @@ class Manager:
 
     async def wait_ready(self, name: str, timeout: float) -> None:
         """Wait until a backend answers calls, starting it if need be; raises `BackendError` if it does not."""
-        await self._find(name).ready(anyio.current_time() + timeout)
+        deadline = anyio.current_time() + timeout
+        while True:
+            backend = self._find(name)
+            try:
+                await backend.ready(deadline)
+                return
+            except BackendError as error:
+                if self._backends.get(name, backend) is backend:
+                    raise self._named(name, error) from error
+                # Its configuration changed meanwhile: the one in its place is waited for.
+
+    def _named(self, name: str, error: BackendError) -> BackendError:
+        """The error of a call that waited for a backend, with what that waits for itself."""
+        if not isinstance(error, BackendStarting) or name not in self._waits:
+            return error
+        said = f"{name} {self._waits[name]}; the time for this call is over"
+        return BackendStarting(said, hint=error.hint)
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -295,7 +326,7 @@ class Manager:
 
     def error(self, name: str) -> str | None:
         backend = self._backends.get(name)
-        return backend.error.message if backend and backend.error else None
+        return self._waits.get(name) or (backend.error.message if backend and backend.error else None)
 
     def stderr_tail(self, name: str) -> list[str]:
         backend = self._backends.get(name)
@@ -303,6 +334,8 @@ class Manager:
 
     def status(self, name: str) -> BackendStatus:
         status, pool = self._find(name).status(), self._pools.get(name)
+        if name in self._waits:
+            status = replace(status, error=self._waits[name])
         if pool is None:
             return status
         return replace(status, instances=len(pool.instances), idle_instances=pool.idle)
@@ -396,6 +429,8 @@ class Manager:
         return [n for n in chain if n in self._backends and tool in self._backends[n].tools]
 
     def _opener(self, config: BackendConfig, permitted: Permitted | None) -> OpenLink:
+        if config.name in self._waits:
+            return _open_when_replaced
         plain = self._plain_opener(config, permitted)
         if config.prerequisite is not None:
             return partial(_open_with_prerequisite, config, self._children, plain)
@@ -432,6 +467,15 @@ class Manager:
             for pid, backend in pids.items():
                 if pid in sizes and backend.pid == pid:
                     backend.sampled(sizes[pid], anyio.current_time())
+
+
+@asynccontextmanager
+async def _open_when_replaced(receiver: Receiver) -> AsyncIterator[Link]:
+    """Of a backend that may not run yet: another one takes its place, within the bounds of whoever is asked for it."""
+    del receiver
+    await anyio.sleep_forever()
+    raise AssertionError("never comes here")
+    yield
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """What hints are made from: the error as it arrived, and what is known around it.
 
-Above: hints.py and names.py (the rules), failure.py (fills these in). Below: places.py.
+Above: hints.py and names.py (the rules), failure.py (fills these in). Below: places.py,
+the spelling of names.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gatemini.chain.places import line_at
+from gatemini.types.identifiers import backend_identifier
+from gatemini.types.wording import visible
 
 CLOSEST: Final = 3
 """Names suggested for an unknown one."""
 
 LISTED: Final = 12
 """Names listed where all would be too many."""
+
+SHOWN_REASON: Final = 400
+"""Characters of the reason why a backend is not there."""
 
 AROUND: Final = 400
 """Characters looked at on either side of an error's place."""
@@ -79,7 +85,8 @@ def _nothing(_: str) -> Sequence[str]:
 class HintContext:
     """What is known around the error. `backends`: global identifier → name; `tools`: a backend's tool names;
     `owners`: the qualified names of tools with this bare name; `signature` and `state` by name, None if unknown;
-    `brought`: the JSON text of what the last call of a tool (as the code spells it) brought.
+    `brought`: the JSON text of what the last call of a tool (as the code spells it) brought; `disabled`: the
+    configured backends that are not there, each with the reason.
     """
 
     backends: Mapping[str, str] = field(default_factory=dict)
@@ -89,6 +96,14 @@ class HintContext:
     state: Callable[[str], BackendState | None] = lambda _: None
     brought: Callable[[str, str], str | None] = lambda _backend, _tool: None
     program: ProgramFacts = field(default_factory=ProgramFacts)
+    disabled: Mapping[str, str] = field(default_factory=dict)
+
+    def lost(self, name: str) -> str | None:
+        """Why a backend of this name, or of this identifier in code, is not there; None: nobody configured it."""
+        found = next((known for known in self.disabled if name in (known, backend_identifier(known))), None)
+        if found is None:
+            return None
+        return f"the backend {found} is not running: {shortened(visible(self.disabled[found]), SHOWN_REASON)}"
 
     @property
     def available(self) -> str:

@@ -155,7 +155,10 @@ def hint_context(services: ChainServices, program: Program | None, trace: Trace 
         return trace.last(f"{backend}.{tool}")
 
     facts = ProgramFacts() if program is None else program_facts(program)
-    return HintContext(services.identifiers()[0], tools, services.owners, signed, state, brought, facts)
+    names = services.identifiers()[0]
+    return HintContext(
+        names, tools, services.owners, signed, state, brought, facts, disabled=services.disabled()
+    )
 
 
 def program_facts(program: Program, *, returned: bool = False) -> ProgramFacts:

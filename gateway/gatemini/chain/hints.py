@@ -84,7 +84,9 @@ def _backend_trouble(error: ErrorFacts, context: HintContext) -> str | None:
         return None
     parts = [error.given or _ADVICE.get(code, "")]
     state = context.state(error.backend)
-    if state is not None and state.state not in ("healthy", "ready") and code != "backend.crashed":
+    if lost := context.lost(error.backend):  # its configuration has changed during the call
+        parts.append(lost)
+    elif state is not None and state.state not in ("healthy", "ready") and code != "backend.crashed":
         why = (
             ""
             if state.error is None or state.error in error.message

@@ -149,7 +149,8 @@ def of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
             f"the value in front of .{member} is {nothing}: look at it first (return it), or write ?.{member}"
         )
     if lost := _LOST_BACKEND.match(whole):
-        return f"there is no backend {lost[1] or lost[2]}; {context.available}"
+        name = lost[1] or lost[2]
+        return context.lost(name) or f"there is no backend {name}; {context.available}"
     optional = f"?.{member}" if member.isidentifier() or not member.isascii() else f"?.[{member}]"
     found = find(whole, error.source, context)
     if found is not None and found.rest and not isinstance(found.value, Long):

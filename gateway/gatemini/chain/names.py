@@ -79,7 +79,7 @@ def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
     name = found[1]
     if name in HOST:
         return _sandbox_is(HOST[name], name, context)
-    if said := _as_backend_or_tool(name, error, context):
+    if said := context.lost(name) or _as_backend_or_tool(name, error, context):
         return said
     if name in SUBSTITUTES:
         return SUBSTITUTES[name]

@@ -433,7 +433,9 @@ def _start(
         catalog=_catalog(services) if program.needs_catalog else None,
         interfaces=_interfaces(program, services),
         args=args,
-        absent=absent_names(program.read, HintContext(identifiers, owners=services.owners)),
+        absent=absent_names(
+            program.read, HintContext(identifiers, owners=services.owners, disabled=services.disabled())
+        ),
     )
 
 

@@ -77,6 +77,8 @@ class ChainServices:
     """The same text without the secrets of the configuration."""
     unlisted: Look = none_unlisted
     """Asked before a chain is told what tools there are: at the start many backends have not said so yet."""
+    disabled: Callable[[], Mapping[str, str]] = dict
+    """Configured backends that are not there, each with the reason."""
     composites: Mapping[str, CompositeTool] = field(default_factory=dict)
     """Composite tools by name; replaced as a whole when the configuration changes."""
 

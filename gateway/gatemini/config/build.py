@@ -31,8 +31,8 @@ from gatemini.config.interpolate import (
 )
 from gatemini.config.pending import pending_in_backend
 from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
-from gatemini.config.providers import SecretUnavailable
 from gatemini.config.secrets import SecretResolver, SecretText, is_ordinary, read_private
+from gatemini.config.unavailable import SecretAwaited, SecretUnavailable
 from gatemini.config.values import value_faults
 from gatemini.errors import ConfigError
 
@@ -48,10 +48,16 @@ SWITCHED_OFF = "disabled: true in the configuration"
 
 @dataclass(slots=True)
 class Built:
-    """What became of an entry. `config` is None when it is disabled, and `reason` says why."""
+    """What became of an entry. `config` is None when it is disabled, and `reason` says why.
+
+    `written` is the configuration with its `secretref:` texts; `waits` says which of them are still to come: then
+    `config` is the same.
+    """
 
     config: BackendConfig | None = None
     reason: str | None = None
+    written: BackendConfig | None = None
+    waits: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     secrets: list[tuple[str, str]] = field(default_factory=list)
     keys: tuple[str, ...] = ()
@@ -119,9 +125,11 @@ class _Work:
         self.hide_env_file(expanded)
         config = self.validate(expanded)
         if config is not None and self.references and self.builder.resolves:
+            built.written = config
             self.resolve(expanded)
-            config = self.validate(expanded) if not self.failed() else None
-        if config is not None:
+            if not built.waits:
+                config = self.validate(expanded) if not self.failed() else None
+        if config is not None and not built.waits:
             self.check(config)
         self.finish(config)
         return built
@@ -288,6 +296,9 @@ class _Work:
                 continue
             try:
                 value, found = self.builder.resolver.resolve(text)
+            except SecretAwaited as error:
+                self.built.waits.append(error.message)
+                continue
             except SecretUnavailable as error:
                 self.error(path, error.message, remedy=error.remedy, unresolved=True)
                 continue

@@ -13,9 +13,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gatemini.config.document import read_document
-from gatemini.config.providers import SecretUnavailable, in_keychain, keychain_place
+from gatemini.config.providers import in_keychain, keychain_place
 from gatemini.config.schema import KeyringConfig
 from gatemini.config.store import write_private
+from gatemini.config.unavailable import SecretUnavailable
 from gatemini.errors import ConfigError
 
 KEYCHAIN_NAMES = "keyring.json"

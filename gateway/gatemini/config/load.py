@@ -16,19 +16,17 @@ from typing import Any, NoReturn
 from platformdirs import user_config_path
 from pydantic import ValidationError
 
-from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig
 from gatemini.config.build import SWITCHED_OFF, Builder, Built
 from gatemini.config.clients import ClientContext, client_entries, client_faults, is_client_document
-from gatemini.config.document import Document, read_document, written_path
+from gatemini.config.document import Document, read_document
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
-from gatemini.config.pending import pending_in_backend, pending_in_section
+from gatemini.config.pending import pending_in_section
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
 from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsConfig
-from gatemini.config.secrets import SecretResolver
-from gatemini.config.values import value_faults
+from gatemini.config.secrets import SecretAnswers, SecretResolver
 from gatemini.errors import ConfigError
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.wrap import prepare
@@ -69,6 +67,12 @@ class Loaded:
     origins: Mapping[str, str] = field(default_factory=dict)
     files: frozenset[Path] = frozenset()
     """Every file that was read, as named and resolved: the main one, what it includes, adapters, files of secrets."""
+    written: Mapping[str, BackendConfig] = field(default_factory=dict)
+    """Backends with `secretref:` texts, as written: what is remembered of them outlives a change of the secret."""
+    waits: Mapping[str, str] = field(default_factory=dict)
+    """Backends that may not be started yet: `waits for secretref:vault:…`. `config.backends` has them as written."""
+    resolver: SecretResolver | None = field(default=None, repr=False)
+    """Whom to ask for what is waited for."""
     variables: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment with what the `.env` files added: those are read once, a reload is given this."""
 
@@ -104,10 +108,13 @@ def load_config(
     home: Path | None = None,
     config_dir: Path | None = None,
     variables: Mapping[str, str] | None = None,
+    answers: SecretAnswers | None = None,
 ) -> Loaded:
     """Read the configuration. No file at all is no error: `source` is None and there are no backends.
 
-    `environ` is the process environment; `.env` files are added below it, or `variables` stands for both.
+    `environ` is the process environment; `.env` files are added below it, or `variables` stands for both. With
+    `answers` no program and no server is asked for a secret: what these lack is told by `waits` (but not under
+    `secrets.strict`, where every secret must be there).
     """
     directory = config_dir if config_dir is not None else config_directory()
     home = home if home is not None else Path(os.path.expanduser("~"))  # never raises, unlike Path.home()
@@ -117,7 +124,7 @@ def load_config(
     document = read_document(source)
     files = [home / ".env", directory / ".env", source.absolute().parent / ".env"]
     merged, problems = read_environment(files, environ) if variables is None else (dict(variables), [])
-    return _Loading(source, document, merged, environ, home, directory, problems).run()
+    return _Loading(source, document, merged, environ, home, directory, problems, answers).run()
 
 
 class _Loading:
@@ -132,7 +139,9 @@ class _Loading:
         home: Path,
         directory: Path,
         problems: list[Problem],
+        answers: SecretAnswers | None,
     ) -> None:
+        self.answers = answers
         self.source, self.document = source, document
         self.environ, self.process = environ, process
         self.context = ClientContext(environ, home)
@@ -142,7 +151,7 @@ class _Loading:
         self.sections: dict[str, Any] = {}
         self.entries: dict[str, Entry] = {}
         self.read: set[Path] = {source.resolve()}
-        self.tokens: dict[str, str] = {}
+        self.resolver: SecretResolver | None = None
         self.links: set[Path] = {source.absolute()}
         """The same files as they were named (a link on the way may be exchanged), and those backends name."""
 
@@ -399,12 +408,18 @@ class _Loading:
         self.native(document)
 
     def build(self, settings: SecretsConfig) -> dict[str, Built]:
-        resolver = SecretResolver(self.environ, settings, self.source.absolute().parent, self.context.home)
+        base = self.source.absolute().parent
+        if self.answers is not None and not settings.strict:
+            resolver = SecretResolver(
+                self.environ, settings, base, self.context.home, self.answers, later=True
+            )
+        else:
+            resolver = SecretResolver(self.environ, settings, base, self.context.home)
         store = self.directory / STORE
         redact = frozenset(settings.redact)
         builder = Builder(self.environ, self.process, resolver, redact, store, resolves=not self.fatal)
         built = {name: builder.build(entry) for name, entry in self.entries.items()}
-        self.tokens = resolver.tokens
+        self.resolver = resolver
         self.links |= resolver.files | {e.env_file for e in self.entries.values() if e.env_file is not None}
         for one in built.values():
             self.problems += one.problems
@@ -429,7 +444,11 @@ class _Loading:
             ("BWS_ACCESS_TOKEN", settings.bws.access_token),
         ):
             plain = None if written and "secretref:" in written else written
-            token = self.tokens.get(name) or plain or self.environ.get(name)
+            token = (
+                (self.resolver.answers.tokens.get(name) if self.resolver else None)
+                or plain
+                or self.environ.get(name)
+            )
             secrets += [(name, token)] if token else []
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections, "backends": backends}),
@@ -440,6 +459,9 @@ class _Loading:
             keys={n: BackendKeys(b.keys, b.missing) for n, b in built.items()},
             origins={n: f"{e.document.path}:{e.document.line(e.prefix)}" for n, e in self.entries.items()},
             files=frozenset(self.read | self.links),
+            written={n: b.written for n, b in built.items() if b.written is not None},
+            waits={n: ", ".join(dict.fromkeys(b.waits)) for n, b in built.items() if b.waits and b.config},
+            resolver=self.resolver,
             variables=self.environ,
         )
 
@@ -453,76 +475,11 @@ def _defaults() -> dict[str, Any]:
     return {name: getattr(config, name) for name in Config.model_fields}
 
 
-def dynamic_backend(template: Mapping[str, Any], *, home: Path | None = None) -> BackendConfig:
-    """The same model for `register_manual`: no variables and no secrets are put in, whoever writes it.
-
-    An agent that could write `${AWS_SECRET}` here could read it back. Raises `ConfigError` naming every key.
-    """
-    problems: list[str] = []
-    if "adapter_file" in template:
-        template = _with_adapter_file(template, home or Path(os.path.expanduser("~")))
-    for text in _strings(template):
-        if "secretref:" in text or "${" in text:
-            problems.append(
-                "variables and secretref: are not put into registered backends; write plain values"
-            )
-            break
-    try:
-        problems += [f"{dotted(path)}: {pending.found}" for path, pending in pending_in_backend(template)]
-        config = BackendConfig.model_validate({k: v for k, v in template.items() if k != "cli_tools"})
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            path, found, allowed, remedy = explain(detail, BackendConfig, template)
-            problems.append(Problem("", None, dotted(path), found, allowed, remedy).text().removeprefix(": "))
-        config = None
-    if config is not None:
-        problems += _dynamic_faults(config)
-    if problems or config is None:
-        raise ConfigError("; ".join(problems), hint="A template has name and one of command, url or tools.")
-    return config
-
-
-def _with_adapter_file(template: Mapping[str, Any], home: Path) -> dict[str, Any]:
-    """What the file brings. A path that is not whole would mean another file in every working folder."""
-    rest = {key: value for key, value in template.items() if key != "adapter_file"}
-    written = template["adapter_file"]
-    path = written_path(written, home, Path()) if isinstance(written, str) else None
-    if path is None or not path.is_absolute():
-        raise ConfigError(
-            "adapter_file: found no path that begins with / or ~/", hint="Name the file with its whole path."
-        )
-    return with_adapter(rest, path)
-
-
-def _dynamic_faults(config: BackendConfig) -> list[str]:
-    found = [
-        f"{dotted(fault.path)}: {fault.found}" + (f" (allowed: {fault.allowed})" if fault.allowed else "")
-        for fault in value_faults(config)
-        if fault.severity == "error"
-    ]
-    if config.transport == "python":
-        found.append("module: code inside the gateway's own process is only taken from the configuration")
-    if config.prerequisite is not None and config.transport != "stdio":
-        found.append("prerequisite: starts a command, so it is only taken beside `command`")
-    return found
-
-
-def _strings(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [text for inner in value.values() for text in _strings(inner)]
-    if isinstance(value, list | tuple):
-        return [text for inner in value for text in _strings(inner)]
-    return []
-
-
 __all__ = [
     "BackendKeys",
     "CompositeTool",
     "Loaded",
     "Problem",
-    "dynamic_backend",
     "find_config",
     "load_config",
 ]

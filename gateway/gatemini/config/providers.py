@@ -8,10 +8,8 @@ secrets, store. Below: keyring (optional extra), HTTP, child processes.
 
 from __future__ import annotations
 
-import os
 import re
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import orjson
 
+from gatemini.config.commands import Commands
 from gatemini.config.schema import BwsConfig, KeyringConfig, VaultConfig
+from gatemini.config.unavailable import SecretSilent, SecretUnavailable
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -39,14 +39,6 @@ _VAULT_REASONS = {
 }
 
 
-class SecretUnavailable(Exception):
-    """A reference that cannot be resolved: why, and what to do. Never holds a value."""
-
-    def __init__(self, message: str, remedy: str = "") -> None:
-        super().__init__(message)
-        self.message, self.remedy = message, remedy
-
-
 def secret_text(data: bytes, source: str) -> str:
     """The text of a secret; one last newline is not part of it."""
     try:
@@ -57,36 +49,6 @@ def secret_text(data: bytes, source: str) -> str:
     if not text or len(data) > MAX_SECRET_BYTES:
         raise SecretUnavailable(f"{source} gave {'nothing' if not text else 'more than 1 MiB'}")
     return text
-
-
-def run_command(words: list[str], environ: Mapping[str, str], seconds: float, key: str) -> bytes:
-    """stdout of an allowed command; `key` names the setting that bounds its time."""
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell; the owner's configuration names the command
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            env=dict(environ),
-            check=False,
-        )
-    except FileNotFoundError:
-        raise SecretUnavailable(f"{words[0]} was not found", "Install it, or give its full path") from None
-    except subprocess.TimeoutExpired:
-        raise SecretUnavailable(f"{words[0]} gave no answer within {seconds:g} s", f"Raise {key}") from None
-    except OSError as error:
-        raise SecretUnavailable(f"{words[0]} could not be started: {os.strerror(error.errno or 0)}") from None
-    except ValueError:
-        raise SecretUnavailable(
-            f"{words[0]!r} or its arguments hold what no command line can", "Remove NUL and half characters"
-        ) from None
-    if done.returncode != 0:
-        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        said = f": {last[0][:200]}" if last else ""
-        raise SecretUnavailable(
-            f"{words[0]} ended with exit code {done.returncode}{said}", "Run it by hand to see why"
-        )
-    return done.stdout
 
 
 # -- the OS keychain -----------------------------------------------------------------------------------
@@ -134,7 +96,7 @@ def in_keychain(ask: Callable[[Any], Any]) -> Any:
     thread.start()
     thread.join(KEYRING_SECONDS)
     if thread.is_alive():
-        raise SecretUnavailable(
+        raise SecretSilent(
             f"the keychain gave no answer within {KEYRING_SECONDS:g} s", "Unlock it, then try again"
         )
     if faults:
@@ -153,16 +115,12 @@ class Vault:
 
     settings: VaultConfig
     environ: Mapping[str, str]
-    _down: SecretUnavailable | None = None
-    """A server that did not answer is not waited for a second time by the next secret."""
 
     def read(self, path: str) -> str:
         place, mark, field = path.partition("#")
         place = place.strip("/")
         if not place or (mark and not field):
             raise SecretUnavailable("a vault path is PATH or PATH#FIELD", "secretref:vault:team/github#token")
-        if self._down is not None:
-            raise self._down
         return self._field(place, field, self._ask(place))
 
     def _ask(self, place: str) -> bytes:
@@ -174,11 +132,10 @@ class Vault:
             late = isinstance(error, TimeoutError | httpx2.TimeoutException)
             said = f"gave no answer within {self.settings.timeout:g} s" if late else "cannot be reached"
             remedy = "Check VAULT_ADDR, and that it is running"
-            self._down = SecretUnavailable(
+            raise SecretSilent(
                 f"{shown} {said} ({type(error).__name__})",
                 f"{remedy}; or raise secrets.vault.timeout" if late else remedy,
-            )
-            raise self._down from None
+            ) from None
         if status == 404:
             raise SecretUnavailable(
                 f"Vault has no secret {place} in {self.settings.mount}",
@@ -279,6 +236,7 @@ class Bitwarden:
 
     settings: BwsConfig
     environ: Mapping[str, str]
+    commands: Commands
 
     def read(self, path: str) -> str:
         project, _, key = path.strip("/").rpartition("/")
@@ -324,7 +282,7 @@ class Bitwarden:
         if self.settings.server_url:
             environ["BWS_SERVER_URL"] = self.settings.server_url
         line = [self.settings.command, *words, "--output", "json", "--color", "no"]
-        said = run_command(line, environ, self.settings.timeout, "secrets.bws.timeout")
+        said = self.commands.run(line, environ, self.settings.timeout, "secrets.bws.timeout")
         return _json(said, self.settings.command)
 
 

@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from gatemini.config.commands import Commands
 from gatemini.config.document import written_path
 from gatemini.config.interpolate import PATH_SAFE
 from gatemini.config.providers import (
     MAX_SECRET_BYTES,
     Bitwarden,
-    SecretUnavailable,
     Vault,
     read_keychain,
-    run_command,
     secret_text,
 )
 from gatemini.config.schema import SecretsConfig
+from gatemini.config.unavailable import SecretAwaited, SecretSilent, SecretUnavailable
 
 CUT_MARKS = ("…", "...")
 """What stands where a text was cut; every place that cuts one leaves it."""
@@ -46,7 +46,7 @@ PROVIDERS = ("env", "file", "exec", "keyring", "vault", "bws")
 OPENERS = ("env", "file", "exec", "keyring")
 """Providers that need no token, and so may hold that of another."""
 PROGRAMS = ("exec", "keyring", "vault", "bws")
-"""Providers whose own words do not say which reference they were asked for."""
+"""Providers that may take their time, and whose own words do not say which reference they were asked for."""
 _SECRET_WORD = re.compile(
     r"(?:^|[_\-.])(?:token|secret|password|passwd|pwd|passphrase|credentials?|auth|authorization|bearer|cookie|"
     r"(?:api|access|private|secret|auth|license|subscription|encryption|signing)[_\-.]?key|apikey|key|pat|dsn)(?:$|[_\-.])",
@@ -79,6 +79,15 @@ def is_ordinary(name: str) -> bool:
 
 
 @dataclass(slots=True)
+class SecretAnswers:
+    """What providers that may take their time have answered, kept from one reading of the configuration to the next."""
+
+    values: dict[str, str | SecretUnavailable] = field(default_factory=dict, repr=False)
+    tokens: dict[str, str] = field(default_factory=dict, repr=False)
+    """The tokens the providers themselves were opened with, for redaction."""
+
+
+@dataclass(slots=True)
 class SecretResolver:
     """Resolves `secretref:<provider>:<path>`; each reference is asked for once."""
 
@@ -86,11 +95,17 @@ class SecretResolver:
     settings: SecretsConfig
     base: Path
     home: Path
-    tokens: dict[str, str] = field(default_factory=dict)
-    """The tokens the providers themselves were opened with, for redaction."""
+    answers: SecretAnswers = field(default_factory=SecretAnswers)
+    later: bool = False
+    """Whether programs and servers are asked by `ask` alone: without their answer a reference is `SecretAwaited`."""
     files: set[Path] = field(default_factory=set)
     """The files that secrets were read from, or would be."""
-    _known: dict[str, str | SecretUnavailable] = field(default_factory=dict)
+    slow: list[str] = field(default_factory=list)
+    """The references that take a program or a server, as they were met."""
+    commands: Commands = field(default_factory=Commands)
+    _quick: dict[str, str | SecretUnavailable] = field(default_factory=dict)
+    _silent: dict[str, SecretSilent] = field(default_factory=dict)
+    """Providers that did not answer: the next secret does not wait for them a second time."""
     _vault: Vault | None = None
     _bitwarden: Bitwarden | None = None
 
@@ -118,20 +133,39 @@ class SecretResolver:
 
     def fetch(self, provider: str, path: str) -> str:
         reference = f"{provider}:{path}"
-        if reference not in self._known:
-            try:
-                self._known[reference] = self._ask(provider, path)
-            except SecretUnavailable as error:
-                named = (
-                    error.message
-                    if provider not in PROGRAMS
-                    else f"{_shown(provider, path)}: {error.message}"
-                )
-                self._known[reference] = SecretUnavailable(named, error.remedy)
-        known = self._known[reference]
+        slow = self.takes_time(provider)
+        kept = self.answers.values if slow else self._quick
+        if slow:
+            self.slow.append(reference)
+        if reference not in kept:
+            if slow and self.later:
+                raise SecretAwaited(f"waits for {_shown(provider, path)}")
+            kept[reference] = self._outcome(provider, path)
+        known = kept[reference]
         if isinstance(known, SecretUnavailable):
             raise known
         return known
+
+    def takes_time(self, provider: str) -> bool:
+        return provider in PROGRAMS and (provider != "bws" or self.settings.bws.enabled)
+
+    def ask(self, reference: str) -> None:
+        """Ask for a slow reference, also once more; blocks within the provider's bound."""
+        provider, _, path = reference.partition(":")
+        self.answers.values[reference] = self._outcome(provider, path)
+
+    def _outcome(self, provider: str, path: str) -> str | SecretUnavailable:
+        try:
+            if provider in self._silent:
+                raise self._silent[provider]
+            return self._ask(provider, path)
+        except SecretUnavailable as error:
+            if isinstance(error, SecretSilent) and provider != "exec":  # whose commands differ
+                self._silent[provider] = error
+            named = (
+                error.message if provider not in PROGRAMS else f"{_shown(provider, path)}: {error.message}"
+            )
+            return SecretUnavailable(named, error.remedy)
 
     def _ask(self, provider: str, path: str) -> str:
         if provider == "env":
@@ -144,7 +178,7 @@ class SecretResolver:
                     "BWS_ACCESS_TOKEN", "secrets.bws.access_token", self.settings.bws.access_token
                 )
                 settings = self.settings.bws.model_copy(update={"access_token": token})
-                self._bitwarden = Bitwarden(settings, self.environ)
+                self._bitwarden = Bitwarden(settings, self.environ, self.commands)
             return self._bitwarden.read(path)
         if provider == "keyring":
             return read_keychain(self.settings.keyring, path)
@@ -167,13 +201,16 @@ class SecretResolver:
             if not asked or not asked <= set(OPENERS):
                 allowed = ", ".join(OPENERS)
                 raise SecretUnavailable(f"{key} is not taken from there", f"Use one of {allowed}")
+            opener = replace(
+                self, later=False, slow=[], answers=SecretAnswers()
+            )  # whoever asks for a token has time for it
             try:
-                written = self.resolve(written)[0]
+                written = opener.resolve(written)[0]
             except SecretUnavailable as error:
                 raise SecretUnavailable(f"{key}: {error.message}", error.remedy) from None
         token = written or self.environ.get(name)
         if token:
-            self.tokens[name] = token
+            self.answers.tokens[name] = token
         return token
 
     def _variable(self, name: str, path: str) -> str:
@@ -199,7 +236,7 @@ class SecretResolver:
                 f"the command {words[0] if words else ''!r} is not on the list secrets.exec_allow",
                 "Add the command, or its first words, to secrets.exec_allow",
             )
-        said = run_command(words, self.environ, self.settings.exec_timeout, "secrets.exec_timeout")
+        said = self.commands.run(words, self.environ, self.settings.exec_timeout, "secrets.exec_timeout")
         return secret_text(said, words[0])
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import anyio.to_thread
 
 from gatemini.backends.base import NOBODY, Caller
-from gatemini.config.load import dynamic_backend
+from gatemini.config.dynamic import dynamic_backend
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendNotFound, RegistrationRefused
 from gatemini.model import Json, Tool

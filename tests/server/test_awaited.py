@@ -1,0 +1,258 @@
+"""Secrets of programs and servers that take their time: only the backends that need one wait for it, truthfully."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from fixtures.backend_bench import ODD
+from fixtures.direct import write_config
+from fixtures.running import answer
+from gatemini.app import App
+from gatemini.backends.base import State
+from gatemini.errors import BackendStarting, ConfigError
+
+pytestmark = pytest.mark.anyio
+
+WAIT_SECONDS = 20.0
+GIVEN = "return [...(await {}.env({{}})).GIVEN].join(' ');"
+"""What a backend was given, its letters apart so that nothing is hidden."""
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Other processes and the watcher of files tell nobody: look again and again, bounded."""
+    with anyio.fail_after(WAIT_SECONDS):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+
+class Teller:
+    """A command that tells a secret once it is let: `secretref` names it, `let` gives it the word."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.word, self.pid = folder / f"{name}.word", folder / f"{name}.pid"
+        self.script = folder / f"{name}.py"
+        self.script.write_text(
+            "import os, sys, time\n"
+            "word, pid = sys.argv[1:]\n"
+            "open(pid, 'a').write(f'{os.getpid()}\\n')\n"
+            "while not os.path.exists(word): time.sleep(0.01)\n"
+            "print(open(word).read())\n"
+        )
+
+    @property
+    def secretref(self) -> str:
+        return f"secretref:exec:{sys.executable} -I -S {self.script} {self.word} {self.pid}"
+
+    def let(self, word: str) -> None:
+        new = self.word.with_suffix(".new")
+        new.write_text(word)
+        os.replace(new, self.word)
+
+    def pids(self) -> list[int]:
+        return [int(line) for line in self.pid.read_text().split()] if self.pid.exists() else []
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Teller:
+    return Teller(tmp_path, "slow")
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """A server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def backend(given: str, **keys: Any) -> dict[str, Any]:
+    args = ["-I", "-S", str(ODD)]
+    return {"command": sys.executable, "args": args, "env": {"GIVEN": given}, **keys}
+
+
+def config(folder: Path, backends: dict[str, Any], **secrets: Any) -> Path:
+    told = {"exec_allow": [sys.executable], "exec_timeout": "1m", **secrets}
+    return write_config(folder, backends, secrets=told)
+
+
+async def given(app: App, name: str) -> str:
+    text, _, _ = await answer(app, GIVEN.format(name))
+    return text.replace(" ", "")
+
+
+async def test_others_serve_while_a_secret_is_waited_for_and_the_state_says_so(
+    tmp_path: Path, slow: Teller
+) -> None:
+    backends = {"waits": backend(slow.secretref), "plain": backend("plainly")}
+    async with App.open(config(tmp_path, backends), environ={}) as app:
+        assert await given(app, "plain") == "plainly"
+        status = app.manager.status("waits")
+        assert (status.state, status.error) == (
+            State.STARTING,
+            f"waits for secretref:exec:{sys.executable}",
+        )
+        with pytest.raises(BackendStarting, match=f"waits waits for secretref:exec:{sys.executable}"):
+            await app.manager.call_tool("waits", "pid", {}, timeout=0.2)
+        pid = app.manager.status("plain").pid
+        slow.let("told-by-it")
+        assert await given(app, "waits") == "told-by-it"
+        assert app.manager.status("waits").error is None
+        assert app.manager.status("plain").pid == pid
+        assert "«secret" in (await answer(app, "return (await waits.env({})).GIVEN;"))[0]
+
+
+async def test_a_call_that_waits_is_answered_when_the_secret_has_come(tmp_path: Path, slow: Teller) -> None:
+    async with App.open(config(tmp_path, {"waits": backend(slow.secretref)}), environ={}) as app:
+        found: list[str] = []
+
+        async def asks() -> None:
+            found.append(await given(app, "waits"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(asks)
+            await until(lambda: len(slow.pids()) == 1)
+            slow.let("told-by-it")
+        assert found == ["told-by-it"]
+
+
+async def test_a_secret_that_cannot_be_had_is_the_reason_its_backend_is_not_there(
+    tmp_path: Path, slow: Teller
+) -> None:
+    backends = {"waits": backend(slow.secretref), "plain": backend("plainly")}
+    async with App.open(config(tmp_path, backends), environ={}) as app:
+        told: list[str] = []
+
+        async def asks() -> None:
+            told.append((await answer(app, "return await waits.pid({});"))[0])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(asks)
+            await until(lambda: len(slow.pids()) == 1)
+            slow.let("")
+        assert "waits" in app.loaded.disabled
+        assert "gave nothing" in told[0]
+        assert "gave nothing" in (await answer(app, "return await waits.pid({});"))[0]
+        assert await given(app, "plain") == "plainly"
+
+
+async def test_a_silent_provider_holds_up_no_secret_of_another(
+    tmp_path: Path, slow: Teller, silent_server: str
+) -> None:
+    slow.let("told-by-it")
+    backends = {
+        "vaulted": backend("secretref:vault:db#password"),
+        "again": backend("secretref:vault:other#password"),
+        "told": backend(slow.secretref),
+    }
+    vault = {"address": silent_server, "token": "t-123456", "timeout": "1m"}
+    async with App.open(config(tmp_path, backends, vault=vault), environ={}) as app:
+        assert await given(app, "told") == "told-by-it"
+        assert app.manager.error("vaulted") == "waits for secretref:vault:db#password"
+        assert app.manager.state("again") is State.STARTING
+
+
+async def test_a_provider_that_gave_no_answer_is_not_waited_for_twice(
+    tmp_path: Path, silent_server: str
+) -> None:
+    backends = {n: backend(f"secretref:vault:{n}#password") for n in ("one", "two", "three")}
+    vault = {"address": silent_server, "token": "t-123456", "timeout": "200ms"}
+    async with App.open(config(tmp_path, backends, vault=vault), environ={}) as app:
+        await until(lambda: app.manager.names() == [])
+        for name, reason in app.loaded.disabled.items():
+            assert f"secretref:vault:{name}#password" in reason
+            assert "gave no answer within 0.2 s" in reason
+
+
+async def test_the_end_of_the_gateway_waits_for_no_secret_and_leaves_no_command(
+    tmp_path: Path, slow: Teller
+) -> None:
+    async with App.open(config(tmp_path, {"waits": backend(slow.secretref)}), environ={}):
+        await until(lambda: len(slow.pids()) == 1)
+    await until(lambda: not psutil.pid_exists(slow.pids()[0]))
+
+
+async def test_tools_of_last_time_are_found_while_the_secret_is_waited_for(
+    tmp_path: Path, slow: Teller
+) -> None:
+    path = config(tmp_path, {"waits": backend(slow.secretref)})
+    slow.let("told-by-it")
+    async with App.open(path, environ={}) as app:
+        assert await given(app, "waits") == "told-by-it"
+    slow.word.unlink()
+    async with App.open(path, environ={}) as app:
+        result = await app.call_meta_tool("search_tools", {"task_description": "echo"})
+        assert "waits.echo" in result["content"][0]["text"]
+        assert app.manager.state("waits") is State.STARTING
+        slow.let("another-secret")
+        assert await given(app, "waits") == "another-secret"
+
+
+async def test_a_changed_file_asks_anew_and_restarts_only_whose_secret_is_another(
+    tmp_path: Path, slow: Teller
+) -> None:
+    other = Teller(tmp_path, "other")
+    slow.let("first-secret")
+    other.let("stays-the-same")
+    backends = {"turns": backend(slow.secretref), "stays": backend(other.secretref)}
+    async with App.open(config(tmp_path, backends), environ={}) as app:
+        assert await given(app, "turns") == "first-secret"
+        assert await given(app, "stays") == "stays-the-same"
+        pid = app.manager.status("stays").pid
+        slow.let("second-secret")
+        changed = {**backends, "new": backend("plainly")}
+        text = config(tmp_path, changed).read_text()
+        (tmp_path / "new").write_text(text)
+        os.replace(tmp_path / "new", tmp_path / "config.yaml")
+        await until(lambda: len(slow.pids()) == len(other.pids()) == 2)
+        await until(lambda: app.manager.config("turns").env["GIVEN"] == "second-secret")
+        assert await given(app, "turns") == "second-secret"
+        assert await given(app, "stays") == "stays-the-same"
+        assert app.manager.status("stays").pid == pid
+
+
+async def test_a_lazy_backend_starts_with_its_first_call_when_its_secret_is_there(
+    tmp_path: Path, slow: Teller
+) -> None:
+    slow.let("told-by-it")
+    async with App.open(config(tmp_path, {"waits": backend(slow.secretref, lazy=True)}), environ={}) as app:
+        await until(lambda: not app.loaded.waits)
+        assert app.manager.status("waits").pid is None
+        assert await given(app, "waits") == "told-by-it"
+
+
+async def test_a_strict_configuration_waits_for_all_its_secrets(tmp_path: Path, slow: Teller) -> None:
+    slow.let("told-by-it")
+    path = config(tmp_path, {"waits": backend(slow.secretref)}, strict=True)
+    async with App.open(path, environ={}) as app:
+        assert app.loaded.waits == {}
+        assert await given(app, "waits") == "told-by-it"
+    slow.let("")
+    with pytest.raises(ConfigError, match="gave nothing"):
+        async with App.open(path, environ={}):
+            pass
+
+
+async def test_a_waiting_backend_whose_entry_is_wrong_is_not_waited_for(tmp_path: Path, slow: Teller) -> None:
+    wrong = backend(slow.secretref, timeout="soon")
+    async with App.open(config(tmp_path, {"wrong": wrong, "plain": backend("x")}), environ={}) as app:
+        assert "timeout" in app.loaded.disabled["wrong"]
+        assert app.loaded.waits == {}
+
+
+async def test_no_secret_that_came_late_is_written_to_the_cache(tmp_path: Path, slow: Teller) -> None:
+    path = config(tmp_path, {"waits": backend(slow.secretref, args=["-I", "-S", str(ODD), "{}", "x"])})
+    slow.let("told-by-it")
+    async with App.open(path, environ={}) as app:
+        assert await given(app, "waits") == "told-by-it"
+    kept = (tmp_path / "cache.json").read_text()
+    assert "told-by-it" not in kept
+    assert json.loads(kept)["backends"]["waits"]["tools"]
