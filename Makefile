@@ -40,10 +40,11 @@ types: setup-dev
 
 # As many processes as processors, four at most; one that has nothing left takes over tests of the others.
 # Bytecode is kept whatever the environment says: hundreds of processes start, and compiling the source once more costs
-# each a fifth of a second.
+# each a fifth of a second. A test that hangs is ended with the stacks of its threads and counts as failed.
 tests: export PYTHONDONTWRITEBYTECODE :=
 tests: setup-dev
-	$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal
+	$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal \
+		-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 
 docs: setup-dev # only the checks of the documentation; `tests` runs them too
 	$(PY) -m pytest tests/docs tests/test_architecture.py

@@ -60,6 +60,10 @@ class Person:
     """Whoever sits in front of a client that can be asked everything."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Asked nothing yet, and ready to accept."""
         self.asked: list[Any] = []
         self.elicited: dict[str, Any] = {"action": "accept", "content": {"colour": "green", "tags": ["x"]}}
 
@@ -77,17 +81,46 @@ class Person:
         return ListRootsResult(roots=[Root(uri="file:///home/me/project", name="project")])
 
 
+def only(backend: str) -> dict[str, dict[str, Any]]:
+    return {backend: BACKENDS[backend]}
+
+
 @asynccontextmanager
-async def asked_everything(tmp_path: Path, person: Person, **more: Any) -> AsyncIterator[Client]:
-    more.setdefault("sampling_callback", person.sample)
+async def asked_everything(
+    folder: Path, person: Person, backends: dict[str, dict[str, Any]], **more: Any
+) -> AsyncIterator[Client]:
     async with gateway(
-        tmp_path,
-        BACKENDS,
+        folder,
+        backends,
         elicitation_callback=person.elicit,
+        sampling_callback=person.sample,
         list_roots_callback=person.roots,
         **more,
     ) as client:
         yield client
+
+
+@pytest.fixture(scope="module", params=["legacy", "auto"])
+async def asked(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Client, Person]]:
+    """A client of either era that can be asked everything, and who is asked; one for all questions of a call."""
+    person = Person()
+    folder = tmp_path_factory.mktemp("asked")
+    async with asked_everything(folder, person, BACKENDS, mode=request.param) as client:
+        await told_of(client, "roots")  # what it asks by itself at its start is over
+        yield client, person
+
+
+@pytest.fixture
+def client(asked: tuple[Client, Person]) -> Client:
+    return asked[0]
+
+
+@pytest.fixture
+def person(asked: tuple[Client, Person]) -> Person:
+    asked[1].begin()
+    return asked[1]
 
 
 async def ask(client: Client, backend: str, method: str, params: dict[str, Any] | None = None) -> Any:
@@ -98,76 +131,64 @@ async def ask(client: Client, backend: str, method: str, params: dict[str, Any] 
     return await chain_value(client, code.replace("ARGS", json.dumps(arguments)))
 
 
-@both_clients
 @both_backends
 async def test_sampling_reaches_the_clients_model_and_its_answer_the_backend(
-    tmp_path: Path, mode: Any, backend: str
+    client: Client, person: Person, backend: str
 ) -> None:
-    person = Person()
-    async with asked_everything(tmp_path, person, mode=mode) as client:
-        answer = await ask(client, backend, "sampling/createMessage", HELLO)
-        assert (answer["content"]["text"], answer["model"]) == ("hi", "small")
-        (seen,) = person.asked
-        assert (seen.max_tokens, seen.messages[0].content.text) == (5, "hello")
+    answer = await ask(client, backend, "sampling/createMessage", HELLO)
+    assert (answer["content"]["text"], answer["model"]) == ("hi", "small")
+    (seen,) = person.asked
+    assert (seen.max_tokens, seen.messages[0].content.text) == (5, "hello")
 
 
-@both_clients
 @both_backends
 async def test_a_form_with_choices_reaches_the_person_and_the_answer_the_backend(
-    tmp_path: Path, mode: Any, backend: str
+    client: Client, person: Person, backend: str
 ) -> None:
-    person = Person()
-    async with asked_everything(tmp_path, person, mode=mode) as client:
-        form = {"mode": "form", "message": "which?", "requestedSchema": COLOURS}
-        answer = await ask(client, backend, "elicitation/create", form)
-        assert answer == {"action": "accept", "content": {"colour": "green", "tags": ["x"]}}
-        assert person.asked[0].requested_schema["properties"]["colour"]["enum"] == ["red", "green"]
-        for action in ("decline", "cancel"):
-            person.elicited = {"action": action}
-            assert await ask(client, backend, "elicitation/create", form) == {"action": action}
-        address = {"mode": "url", "message": "log in", "url": "https://x.test/", "elicitationId": "e1"}
-        person.elicited = {"action": "accept"}
-        assert await ask(client, backend, "elicitation/create", address) == {"action": "accept"}
-        assert (person.asked[-1].mode, person.asked[-1].url) == ("url", "https://x.test/")
+    form = {"mode": "form", "message": "which?", "requestedSchema": COLOURS}
+    answer = await ask(client, backend, "elicitation/create", form)
+    assert answer == {"action": "accept", "content": {"colour": "green", "tags": ["x"]}}
+    assert person.asked[0].requested_schema["properties"]["colour"]["enum"] == ["red", "green"]
+    for action in ("decline", "cancel"):
+        person.elicited = {"action": action}
+        assert await ask(client, backend, "elicitation/create", form) == {"action": action}
+    address = {"mode": "url", "message": "log in", "url": "https://x.test/", "elicitationId": "e1"}
+    person.elicited = {"action": "accept"}
+    assert await ask(client, backend, "elicitation/create", address) == {"action": "accept"}
+    assert (person.asked[-1].mode, person.asked[-1].url) == ("url", "https://x.test/")
+
+
+@both_backends
+async def test_the_roots_of_the_client_reach_the_backend(client: Client, backend: str) -> None:
+    answer = await ask(client, backend, "roots/list")
+    assert answer == {"roots": [{"uri": "file:///home/me/project", "name": "project"}]}
 
 
 @both_clients
-@both_backends
-async def test_the_roots_of_the_client_reach_the_backend(tmp_path: Path, mode: Any, backend: str) -> None:
-    async with asked_everything(tmp_path, Person(), mode=mode) as client:
-        answer = await ask(client, backend, "roots/list")
-        assert answer == {"roots": [{"uri": "file:///home/me/project", "name": "project"}]}
-
-
-@both_clients
-@both_backends
-async def test_what_a_client_cannot_be_asked_is_refused_at_once(
-    tmp_path: Path, mode: Any, backend: str
-) -> None:
+async def test_what_a_client_cannot_be_asked_is_refused_at_once(tmp_path: Path, mode: Any) -> None:
     async with gateway(tmp_path, BACKENDS, mode=mode) as client:
-        assert (await chain_value(client, f"return await {backend}.told();"))["announced"] == {}
-        for method, params in (("sampling/createMessage", HELLO), ("roots/list", None)):
-            arguments = json.dumps({"method": method, **({"params": params} if params else {})})
-            with anyio.fail_after(20):
-                result = await run_chain(client, f"return await {backend}.ask({arguments});")
-            if backend == "old":
-                assert json.loads(text_of(result))["code"] == -32601
-            else:
-                assert result.is_error
-                assert "asks for input" in text_of(result)
+        for backend in BACKENDS:
+            assert (await chain_value(client, f"return await {backend}.told();"))["announced"] == {}
+            for method, params in (("sampling/createMessage", HELLO), ("roots/list", None)):
+                arguments = json.dumps({"method": method, **({"params": params} if params else {})})
+                with anyio.fail_after(20):
+                    result = await run_chain(client, f"return await {backend}.ask({arguments});")
+                if backend == "old":
+                    assert json.loads(text_of(result))["code"] == -32601
+                else:
+                    assert result.is_error
+                    assert "asks for input" in text_of(result)
 
 
 @both_clients
-@both_backends
-async def test_a_backend_is_told_of_exactly_what_the_client_can(
-    tmp_path: Path, mode: Any, backend: str
-) -> None:
+async def test_a_backend_is_told_of_exactly_what_the_client_can(tmp_path: Path, mode: Any) -> None:
     tools = SamplingCapability(tools=SamplingToolsCapability())
-    only = {"sampling_callback": Person().sample, "sampling_capabilities": tools}
-    async with gateway(tmp_path, BACKENDS, mode=mode, **only) as client:
-        told = await chain_value(client, f"return await {backend}.told();")
-        assert told["announced"] == {"sampling": {"tools": {}}}
-        assert "announced no roots" in str(await refused(client, backend, "roots/list"))
+    sampling = {"sampling_callback": Person().sample, "sampling_capabilities": tools}
+    async with gateway(tmp_path, BACKENDS, mode=mode, **sampling) as client:
+        for backend in BACKENDS:
+            told = await chain_value(client, f"return await {backend}.told();")
+            assert told["announced"] == {"sampling": {"tools": {}}}, backend
+            assert "announced no roots" in await refused(client, backend, "roots/list"), backend
 
 
 async def refused(client: Client, backend: str, method: str, params: dict[str, Any] | None = None) -> str:
@@ -175,11 +196,9 @@ async def refused(client: Client, backend: str, method: str, params: dict[str, A
     return text_of(await run_chain(client, f"return await {backend}.ask({arguments});"))
 
 
-@both_clients
-async def test_tools_in_sampling_are_for_clients_that_take_them(tmp_path: Path, mode: Any) -> None:
+async def test_tools_in_sampling_are_for_clients_that_take_them(client: Client) -> None:
     with_tools = {**HELLO, "tools": [TOOL]}
-    async with asked_everything(tmp_path, Person(), mode=mode) as client:
-        assert "takes no tools" in await refused(client, "old", "sampling/createMessage", with_tools)
+    assert "takes no tools" in await refused(client, "old", "sampling/createMessage", with_tools)
 
 
 async def told_of(client: Client, key: str) -> Any:
@@ -191,7 +210,7 @@ async def told_of(client: Client, key: str) -> Any:
 
 
 async def test_outside_of_a_call_only_the_roots_are_given(tmp_path: Path) -> None:
-    async with asked_everything(tmp_path, Person(), mode="legacy") as client:
+    async with asked_everything(tmp_path, Person(), only("old"), mode="legacy") as client:
         assert await told_of(client, "roots") == ["file:///home/me/project"]
         assert "only while a call of it is open" in await told_of(client, "sampled")
         await client.session.send_notification(RootsListChangedNotification())
@@ -199,7 +218,7 @@ async def test_outside_of_a_call_only_the_roots_are_given(tmp_path: Path) -> Non
 
 
 async def test_roots_are_asked_of_a_newer_client_when_its_call_can_be_answered(tmp_path: Path) -> None:
-    async with asked_everything(tmp_path, Person()) as client:
+    async with asked_everything(tmp_path, Person(), only("old")) as client:
         assert await told_of(client, "roots") in (
             ["file:///home/me/project"],  # when a call happened to be open
             "this client can be asked roots/list only while a call of it is open",
@@ -235,7 +254,7 @@ async def test_log_messages_of_a_call_reach_a_client_of_the_handshake_era_from_i
     tmp_path: Path, backend: str
 ) -> None:
     ear = Ear()
-    async with gateway(tmp_path, BACKENDS, mode="legacy", logging_callback=ear.log) as client:
+    async with gateway(tmp_path, only(backend), mode="legacy", logging_callback=ear.log) as client:
         for _ in range(2):  # the long way, then the short one
             await chain_value(client, log(backend))
         name = backend
@@ -256,7 +275,7 @@ async def test_log_messages_reach_a_newer_client_that_asks_for_them_and_meta_in_
     tmp_path: Path, backend: str
 ) -> None:
     ear = Ear()
-    async with gateway(tmp_path, BACKENDS, logging_callback=ear.log) as client:
+    async with gateway(tmp_path, only(backend), logging_callback=ear.log) as client:
         result = await run_chain(client, log(backend))
         assert ear.logged == []
         kept = (result.meta or {})["gatemini/chain"].get("logged", [])
@@ -281,7 +300,7 @@ async def test_progress_of_a_backend_is_part_of_the_chains_which_only_grows(
     ear = Ear()
     steps = {"steps": [[1, 4], [2, 4], [1, 4], [3, None], [4, 4]]}
     code = f"for (const n of [1, 2]) await {backend}.progress({json.dumps(steps)}); return 1;"
-    async with gateway(tmp_path, BACKENDS, mode=mode) as client:
+    async with gateway(tmp_path, only(backend), mode=mode) as client:
         for _ in range(2):  # the long way, then the short one
             ear.progress.clear()
             await client.call_tool("call_tool_chain", {"code": code}, progress_callback=ear.step)
