@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.backend_bench import Bench, running_bench
+from gatemini.backends import cli_adapter
 from gatemini.backends.base import State
 from gatemini.backends.cli_template import TemplateError, command_line, stdin_text, words_of
+from gatemini.backends.wire import LARGE_BYTES
 from gatemini.config.schema import BackendConfig, CliTool, HealthConfig
 from gatemini.errors import BackendStopped, BackendTimeout, ResultTooLarge
 
@@ -174,14 +177,38 @@ async def test_the_health_check_is_the_probe(tmp_path: Path, quick_health: Healt
     config = BackendConfig.model_validate(
         {"name": "odd", "tools": {"t": {"command": ["echo", "x"]}}, "health_check": ["test", "-e", str(flag)]}
     )
-    health = quick_health.model_copy(update={"max_restarts": 0})
-    async with running_bench(tmp_path, health=health) as bench:
+    async with running_bench(tmp_path, health=quick_health) as bench:
         bench.manager.add(config)
         await bench.until(lambda: bench.manager.state("odd") is State.HEALTHY)
         flag.unlink()
         await bench.until(lambda: bench.manager.state("odd") is State.UNHEALTHY)
         flag.touch()
         await bench.until(lambda: bench.manager.state("odd") is State.HEALTHY)
+
+
+async def test_json_may_begin_with_a_byte_order_mark(bench: Bench) -> None:
+    bench.manager.add(cli(t={"command": ["printf", "\\357\\273\\277[1]"], "output": "json"}))
+    assert (await bench.call("t")).result["structuredContent"] == [1]
+
+
+async def test_a_large_output_is_read_beside_the_event_loop(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[str] = []
+    read = cli_adapter._result
+
+    def noted(*given: Any) -> Any:
+        readers.append(threading.current_thread().name)
+        return read(*given)
+
+    monkeypatch.setattr(cli_adapter, "_result", noted)
+    code = "import sys; print('[' + '1,' * int(sys.argv[1]) + '1]')"
+    command = [sys.executable, "-I", "-S", "-c", code, "{{n}}"]
+    bench.manager.add(cli(t={"command": command, "output": "json"}))
+    for count in (10, LARGE_BYTES):
+        found = (await bench.call("t", {"n": count})).result["structuredContent"]
+        assert len(found) == count + 1
+    assert readers[0] == threading.main_thread().name != readers[1]
 
 
 async def test_a_command_sees_a_clean_environment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,23 @@ async def test_a_prerequisite_that_runs_already_is_left_alone(bench: Bench, tmp_
         running.kill()
 
 
+async def test_backends_that_need_the_same_prerequisite_start_it_once(bench: Bench, tmp_path: Path) -> None:
+    """As a server that listens on a port: a second one fails."""
+    started = tmp_path / "started"
+    code = f"import time; open({str(started)!r}, 'x').close(); time.sleep(600)"
+    wanted = {
+        "command": sys.executable,
+        "args": ("-I", "-c", code),
+        "process_match": str(started),
+        "startup_delay": "300ms",
+    }
+    for name in ("one", "two", "three"):
+        bench.manager.add(odd_config(name, prerequisite=wanted))
+    for name in ("one", "two", "three"):
+        await bench.manager.wait_ready(name, 20)
+        assert bench.manager.status(name).restarts == 0
+
+
 async def test_a_prerequisite_that_fails_is_the_error_shown(bench: Bench) -> None:
     wanted = {"command": "sh", "args": ("-c", "echo no database >&2; exit 2")}
     bench.manager.add(odd_config(prerequisite=wanted))

@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.backend_bench import Bench, odd_config
 from gatemini.backends import session
-from gatemini.backends.base import Era
+from gatemini.backends.base import Era, State
 from gatemini.errors import BackendStopped
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +45,16 @@ async def test_the_era_is_found_whatever_was_remembered(
     assert status.server_info == {"name": "odd", "version": "1"}
     assert status.protocol_version == ("2026-07-28" if era == "modern" else "2025-11-25")
     assert await bench.value("echo", {"n": 1}) == {"n": 1}
+
+
+@pytest.mark.parametrize("how", ["exit", "silent"])
+async def test_a_verdict_that_leads_to_nothing_is_doubted_at_the_next_start(bench: Bench, how: str) -> None:
+    """The server was another one when it was remembered: today it does not answer the old handshake."""
+    options = {"on_discover": "modern", "on_initialize": how}
+    bench.manager.add(odd_config(options=options, connect_timeout=1.0), era="legacy")
+    await bench.until(lambda: bench.manager.state("odd") is State.HEALTHY)
+    assert bench.eras == {"odd": "modern"}
+    assert bench.manager.status("odd").restarts == 1
 
 
 async def test_only_an_answered_verdict_is_told(bench: Bench) -> None:

@@ -267,3 +267,38 @@ def test_integers_of_an_in_process_answer_are_safe_for_javascript(value: Any) ->
 def test_repaired_schemas_are_schemas_to_jsonschema() -> None:
     for _, schema in ODD:
         jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_other_spellings_of_the_keys_are_read() -> None:
+    """As of models that were written out under their Python names."""
+    schema = {"type": "object", "required": ["q"], "properties": {"q": {"type": "string"}}}
+    listed = [
+        {"name": "a", "input_schema": schema, "output_schema": {"type": "object"}},
+        {"name": "b", "parameters": schema},
+        {"name": "c", "inputSchema": schema, "input_schema": {"type": "object"}},
+    ]
+    tools, repairs = repair_tools(listed, backend="odd")
+    assert [tool.input_schema for tool in tools] == [schema] * 3
+    assert tools[0].output_schema == {"type": "object"}
+    assert repairs == [
+        "a: input_schema was read as inputSchema",
+        "a: output_schema was read as outputSchema",
+        "b: parameters was read as inputSchema",
+    ]
+    image = {"type": "image", "data": "AA==", "mime_type": "image/png"}
+    fixed, notes = repair_result({"content": [image], "structured_content": {"a": 1}, "is_error": True})
+    assert fixed == {
+        "content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}],
+        "structuredContent": {"a": 1},
+        "isError": True,
+    }
+    assert "is_error was read as isError" in notes
+
+
+@pytest.mark.parametrize(
+    "reference", ["#/$defs/X%20Y", "#/$defs/X Y", "#there"], ids=["percent", "plain", "anchor"]
+)
+def test_a_root_reference_is_followed_in_every_spelling(reference: str) -> None:
+    target = {"$anchor": "there", "type": "object", "properties": {"a": {"type": "integer"}}}
+    fixed = repair_input_schema({"$ref": reference, "$defs": {"X Y": target}}, [])
+    assert fixed["properties"] == {"a": {"type": "integer"}}

@@ -53,6 +53,53 @@ def test_any_split_of_the_stream_gives_the_same_messages(values: list[Any], step
     assert reader.skipped == 0
 
 
+@given(
+    st.lists(json_values, min_size=1, max_size=4),
+    st.integers(1, 40),
+    st.sampled_from([1, 2, "\t"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+)
+def test_messages_printed_over_many_lines_are_read_whatever_the_split(
+    values: list[Any], step: int, indent: int | str, ending: str, batch: bool
+) -> None:
+    messages = [{"jsonrpc": "2.0", "id": i, "result": v} for i, v in enumerate(values)]
+    written = [messages] if batch else messages
+    data = ending.join(json.dumps(m, indent=indent).replace("\n", ending) for m in written).encode()
+    pieces, reader = read(data, step=step)
+    assert [p.message for p in pieces if isinstance(p, Frame)] == messages
+    assert reader.skipped == 0
+
+
+@pytest.mark.parametrize(
+    ("junk", "skipped"),
+    [
+        (b"{\n", 1),
+        (b"{\n  retrying\n", 2),
+        (b"[\n}\n", 1),
+        (b"{\nlog\n", 2),
+        (b"{\n{\n", 2),
+        (b"{\n" + b"  x\n" * 9, 10),
+    ],
+)
+def test_what_only_begins_like_a_message_hides_none(junk: bytes, skipped: int) -> None:
+    pieces, reader = read(junk + result("5") + b"\n" + junk)
+    assert [p.message["result"] for p in pieces if isinstance(p, Frame)] == [5]
+    assert reader.skipped == 2 * skipped
+
+
+def test_a_message_over_many_lines_is_bounded_as_any_other() -> None:
+    pieces, reader = read(b"{\n" + b'  "a": 1,\n' * 100_000 + b"}\n" + result("5") + b"\n", limit=10_000)
+    assert [p.message["result"] for p in pieces if isinstance(p, Frame)] == [5]
+    assert reader.skipped > 1000
+
+
+def test_an_error_without_an_id_is_one_of_an_unknown_request() -> None:
+    error = {"code": -32700, "message": "parse error"}
+    assert only(json.dumps({"jsonrpc": "2.0", "error": error}).encode()).message["error"] == error
+    assert decode(json.dumps({"level": "error", "error": error}).encode()) == []
+
+
 @given(st.binary(max_size=300), st.integers(1, 50))
 def test_no_bytes_at_all_make_the_reader_raise(data: bytes, step: int) -> None:
     assert read(data, step=step)[0] == read(data)[0]

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
 
 import anyio
 import anyio.abc
@@ -37,11 +35,11 @@ from gatemini.backends.endings import (
     not_ready,
     not_started,
     only_backend_error,
-    send_again_after,
     worth_starting_again,
 )
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
 from gatemini.backends.limits import CallLimits
+from gatemini.backends.retry import sent
 from gatemini.backends.session import McpSession, SavedFacts
 from gatemini.backends.stdio import stderr_text
 from gatemini.config.schema import BackendConfig, HealthConfig
@@ -64,8 +62,6 @@ LISTEN_AGAIN_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
-
 
 class Backend:
     """One configured backend; `run` must be running for anything to happen."""
@@ -86,6 +82,7 @@ class Backend:
         self.config = config
         self.dynamic = dynamic
         self.era = era
+        self._era_doubted = False
         self._state = State.STARTING if not config.lazy else State.STOPPED
         self._error: BackendError | None = None
         self.facts: ServerFacts | None = None
@@ -174,9 +171,11 @@ class Backend:
         self._demanded = anyio.Event()
         self.facts = None
         self._set(State.STARTING, None)
-        error = await self._connected(self._known_era())
-        if isinstance(error, BackendCrashed) and self.facts is None and self.era != "legacy":
+        known = self._known_era()
+        error = await self._connected(known)
+        if isinstance(error, BackendCrashed) and self.facts is None and known != "legacy":
             error = await self._connected("legacy")
+        self._era_doubted = self.facts is None
         if self.facts is None:
             self._restarts.start_failed(anyio.current_time())
         if error is not None:
@@ -187,8 +186,13 @@ class Backend:
             self._set(State.STOPPED, error)
 
     def _known_era(self) -> Era | None:
-        """What needs no probe: the old transport has one era, and commands have none."""
-        return "legacy" if self.config.transport in ("sse", "cli-adapter") else self.era
+        """What needs no probe: the old transport has one era, and commands have none.
+
+        A verdict of before is no longer trusted after a start that came to nothing: the server may be another one now.
+        """
+        if self.config.transport in ("sse", "cli-adapter"):
+            return "legacy"
+        return None if self._era_doubted else self.era
 
     async def _connected(self, era: Era | None) -> BackendError | None:
         """Open a connection and live on it; what ended it, None for a restart that was asked for."""
@@ -325,7 +329,9 @@ class Backend:
 
     def _probe_failed(self, error: BackendError) -> None:
         now = anyio.current_time()
-        may_restart = self._restarts.automatic(now) is not None
+        # Of a CLI adapter there is nothing to restart: what its check is about is something else.
+        restartable = self.config.transport != "cli-adapter"
+        may_restart = restartable and self._restarts.automatic(now) is not None
         verdict = self._breaker.failure(now, may_restart=may_restart)
         if verdict is Verdict.WAIT:
             return
@@ -354,16 +360,19 @@ class Backend:
         Sent again only if it certainly was not sent, or if the tool is marked as repeatable.
         """
         deadline = anyio.current_time() + timeout
-        return await self._sent(
+        return await sent(
             partial(self._call_once, name, arguments, timeout, deadline, on_progress, caller),
+            self.config.retry,
             deadline,
             repeatable=self.repeatable(name),
+            pause=self._pause,
         )
 
     async def read_resource(self, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
         """Sent again like a tool that may be called twice."""
         deadline = anyio.current_time() + timeout
-        return await self._sent(partial(self._read_once, uri, deadline, caller), deadline, repeatable=True)
+        read = partial(self._read_once, uri, deadline, caller)
+        return await sent(read, self.config.retry, deadline, repeatable=True, pause=self._pause)
 
     async def set_log_level(self, level: str) -> None:
         """What the backend is to log from now on, and after each start; it may refuse."""
@@ -439,21 +448,6 @@ class Backend:
             return await session.read_resource(uri, timeout=left, caller=caller)
         finally:
             self._limits.leave()
-
-    async def _sent(self, send: Callable[[], Awaitable[_T]], deadline: float, *, repeatable: bool) -> _T:
-        """What `send` brings, tried again by the rules of `retry`."""
-        retry = self.config.retry
-        delay = retry.initial_delay
-        for attempt in range(retry.max_retries + 1):
-            try:
-                return await send()
-            except BackendError as error:
-                wait = send_again_after(error, delay, repeatable=repeatable)
-                if wait is None or attempt == retry.max_retries or anyio.current_time() + wait >= deadline:
-                    raise
-                await self._pause(wait)
-            delay = min(delay * retry.multiplier, retry.max_delay)
-        raise AssertionError("the loop returns or raises")
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until the backend's state changes."""

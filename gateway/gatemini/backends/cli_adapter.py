@@ -15,13 +15,14 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.children import Children
 from gatemini.backends.cli_template import TemplateError, command_line, places, stdin_text, words_of
 from gatemini.backends.environment import child_environment, find_program, working_directory
 from gatemini.backends.process import Finished, OutputTooLarge, describe_exit, run_to_end
-from gatemini.backends.wire import Frame
+from gatemini.backends.wire import LARGE_BYTES, Frame
 from gatemini.config.schema import BackendConfig, CliTool
 from gatemini.errors import BackendError, BackendStopped, BackendTimeout, BackendUnreachable, ResultTooLarge
 from gatemini.model import Json, Tool
@@ -115,7 +116,9 @@ class CliLink:
         except TemplateError as error:
             return _failed(str(error)), 0
         finished = await self._run(name, line, text, cwd=tool.cwd, timeout=tool.timeout)
-        return _result(tool, finished), len(finished.stdout)
+        if len(finished.stdout) <= LARGE_BYTES:
+            return _result(tool, finished), len(finished.stdout)
+        return await anyio.to_thread.run_sync(_result, tool, finished), len(finished.stdout)
 
     async def _run(
         self, what: str, line: list[str], text: bytes | None, *, cwd: str | None, timeout: float | None
@@ -210,7 +213,7 @@ def _result(tool: CliTool, finished: Finished) -> Json:
         result["structuredContent"] = [line.removesuffix("\r") for line in text.split("\n")] if text else []
     elif tool.output == "json":
         try:
-            value: Any = json.loads(text)
+            value: Any = json.loads(text.removeprefix("\ufeff"))
         except (ValueError, RecursionError) as error:
             return _failed(f"the command's output is not JSON: {error}\nstdout:\n{text}", {"stdout": text})
         if value is None or value == {}:  # a text beside them would be taken for the value

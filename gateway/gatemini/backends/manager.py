@@ -236,6 +236,10 @@ class Manager:
                     break
                 try:
                     seat = await self._seat(self._backends[name], caller, deadline)
+                    if not seat.tools:  # a lazy one, or one that is still starting
+                        await seat.ready(deadline)
+                    if tool not in seat.tools:
+                        continue
                     outcome = await seat.call_tool(
                         tool, arguments, timeout=left, on_progress=on_progress, caller=caller
                     )
@@ -426,7 +430,8 @@ class Manager:
         if error.sent and not first.repeatable(tool):
             return []
         chain = first.config.fallback_chain
-        return [n for n in chain if n in self._backends and tool in self._backends[n].tools]
+        known = ((n, self._backends[n].tools) for n in chain if n in self._backends)
+        return [n for n, tools in known if tool in tools or not tools]
 
     def _opener(self, config: BackendConfig, permitted: Permitted | None) -> OpenLink:
         if config.name in self._waits:

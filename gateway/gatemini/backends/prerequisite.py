@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from subprocess import DEVNULL
 
 import anyio
@@ -38,9 +38,19 @@ async def prerequisite_running(config: BackendConfig, children: Children) -> Asy
     Raises `BackendStopped` when it cannot be started or fails within its `startup_delay`.
     """
     wanted = config.prerequisite
-    if wanted is None or await _is_running(wanted):
+    if wanted is None:
         yield
         return
+    async with AsyncExitStack() as held:
+        async with children.one_at_a_time(wanted.process_match):  # backends may need the same one
+            if not await _is_running(wanted):
+                await held.enter_async_context(_started(config, wanted, children))
+        yield
+
+
+@asynccontextmanager
+async def _started(config: BackendConfig, wanted: Prerequisite, children: Children) -> AsyncIterator[None]:
+    """Started and settled; a managed one is stopped at the end."""
     tail = _Tail()
     if not wanted.managed:
         await _settle(config.name, wanted, await _start_unmanaged(config.name, wanted), tail)

@@ -7,13 +7,14 @@ tool gets an open schema and a note, and a result is put into the form the rest 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from gatemini.backends.wire import MAX_SAFE_INTEGER, encode
 from gatemini.model import Json, Tool
+from gatemini.types.schema import resolve_pointer
 
 MAX_SCHEMA_DEPTH = 64
 """Schemas nested deeper are replaced by an open object: nobody writes them, and every reader recurses."""
@@ -37,6 +38,12 @@ _PARTS = (
 """Keywords whose value is a schema or a list of schemas."""
 _NAMED_PARTS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 """Keywords whose value is an object of schemas by name."""
+
+
+_OF_TOOLS = {"input_schema": "inputSchema", "output_schema": "outputSchema", "parameters": "inputSchema"}
+_OF_RESULTS = {"structured_content": "structuredContent", "is_error": "isError"}
+_OF_BLOCKS = {"mime_type": "mimeType"}
+"""Other spellings that are met: of models written out under their Python names, of other function formats."""
 
 
 def repair_tools(
@@ -74,7 +81,7 @@ class Listing:
                 self.repairs.append(f"{name}: listed twice, the first one is kept")
                 continue
             notes: list[str] = []
-            self._tools[name] = self._mended(name, item, notes)
+            self._tools[name] = self._mended(name, _renamed(item, _OF_TOOLS, notes), notes)
             self.repairs.extend(f"{name}: {note}" for note in notes)
 
     def _mended(self, name: str, item: Json, notes: list[str]) -> Tool:
@@ -192,7 +199,7 @@ def _without_root_ref(schema: Json, notes: list[str]) -> Json:
         return schema
     current, seen = schema, 0
     while isinstance(current, dict) and "$ref" in current and seen < MAX_REF_HOPS:
-        target = _pointer(schema, current["$ref"])
+        target = resolve_pointer(schema, str(current["$ref"]))
         siblings = {k: v for k, v in current.items() if k not in ("$ref", "$defs", "definitions")}
         current = {**target, **siblings} if isinstance(target, dict) else {}
         seen += 1
@@ -202,19 +209,6 @@ def _without_root_ref(schema: Json, notes: list[str]) -> Json:
         return {"type": "object", **definitions}
     notes.append("inputSchema's root $ref was resolved")
     return {**current, **definitions}
-
-
-def _pointer(root: Json, ref: object) -> object:
-    """The value a local JSON pointer such as `#/$defs/X` names, or None."""
-    if not isinstance(ref, str) or not ref.startswith("#/"):
-        return None
-    value: object = root
-    for part in ref[2:].split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(value, dict) or key not in value:
-            return None
-        value = value[key]
-    return value
 
 
 def _too_deep(value: object) -> bool:
@@ -240,6 +234,7 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
     elif "toolResult" in result and "content" not in result:
         notes.append("the answer had the shape of a 2024 draft (toolResult)")
         result = _from_bare(result["toolResult"], [])
+    result = _renamed(result, _OF_RESULTS, notes)
     content = result.get("content")
     fixed = dict(result)
     if not isinstance(content, list) or not all(_well_formed(block) for block in content):
@@ -302,7 +297,9 @@ def _well_formed(block: object) -> bool:
     if not isinstance(block, dict):
         return False
     kind = block.get("type")
-    return isinstance(kind, str) and (kind != "text" or isinstance(block.get("text"), str))
+    if not isinstance(kind, str) or not _OF_BLOCKS.keys().isdisjoint(block):
+        return False
+    return kind != "text" or isinstance(block.get("text"), str)
 
 
 def _repair_content(content: Any, notes: list[str], *, structured: bool) -> list[Json]:
@@ -318,9 +315,12 @@ def _repair_content(content: Any, notes: list[str], *, structured: bool) -> list
     return [_repair_block(block) for block in content if block is not None]
 
 
-def _repair_block(block: Any) -> Json:
-    if not isinstance(block, dict):
-        return {"type": "text", "text": _as_text(block)}
+def _repair_block(value: Any) -> Json:
+    if not isinstance(value, dict):
+        return {"type": "text", "text": _as_text(value)}
+    block = _renamed(value, _OF_BLOCKS, [])
+    if isinstance(block.get("resource"), dict):
+        block = {**block, "resource": _renamed(block["resource"], _OF_BLOCKS, [])}
     if _well_formed(block):
         return block
     kind = block.get("type")
@@ -334,6 +334,18 @@ def _repair_block(block: Any) -> Json:
     if isinstance(block.get("uri"), str):
         return {**block, "type": "resource_link"}
     return {"type": "text", "text": _as_text(block)}
+
+
+def _renamed(item: Json, spellings: Mapping[str, str], notes: list[str]) -> Json:
+    """The object with each other spelling in the place of the right one, where that is not there."""
+    for other, right in spellings.items():
+        if other in item:
+            value = item[other]
+            item = {key: inner for key, inner in item.items() if key != other}
+            if item.get(right) is None:
+                item[right] = value
+                notes.append(f"{other} was read as {right}")
+    return item
 
 
 def _as_text(value: Any) -> str:

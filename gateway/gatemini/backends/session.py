@@ -446,7 +446,7 @@ def _page(result: Any, notes: list[str]) -> tuple[list[Any], Any]:
     if not isinstance(items, list):
         notes.append("a page of the tool list held no list of tools")
         items = []
-    return items, page.get("nextCursor")
+    return items, page.get("nextCursor", page.get("next_cursor"))
 
 
 def _unknown_method(error: BackendError) -> bool:

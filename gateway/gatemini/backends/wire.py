@@ -89,6 +89,8 @@ class LineReader:
         self._dropping: bytes | None = None  # head of the over-long line being dropped
         self._reported = False
         self._tail = b""
+        self._spread: list[bytes] = []  # lines of a message that is printed over several
+        self._spread_size = 0
         self.skipped = 0
 
     def feed(self, chunk: bytes) -> list[Piece]:
@@ -107,6 +109,7 @@ class LineReader:
         """The last line, where the stream ended without a newline."""
         pieces: list[Piece] = []
         self._finish(pieces)
+        self._give_up_spread()
         return pieces
 
     def _take(self, part: bytes, pieces: list[Piece]) -> None:
@@ -141,10 +144,43 @@ class LineReader:
             return
         parts, size = self._parts, self._size
         self._parts, self._size = [], 0
+        if size <= LARGE_BYTES and len(parts) > 1:
+            parts = [b"".join(parts)]
+        if self._spread or parts[0][:1] in (b"{", b"["):
+            whole = self._gathered(parts)
+            if whole is None:
+                return
+            parts, size = whole, sum(map(len, whole))
         if size > LARGE_BYTES and self._on_large is not None:
             self._on_large(parts)
             return
         pieces.extend(self.read(parts))
+
+    def _gathered(self, parts: list[bytes]) -> list[bytes] | None:
+        """The parts to be read now; None while a message is coming that is printed over many lines, as for people.
+
+        Such a message begins with a line that is one bracket, goes on with indented lines, and ends with one bracket.
+        """
+        first = parts[0]
+        if self._spread:
+            if first[:1] in (b" ", b"\t") and self._spread_size < self._max:
+                self._spread += parts
+                self._spread_size += sum(map(len, parts))
+                return None
+            if first.rstrip() in (b"}", b"]") and len(parts) == 1:
+                whole, self._spread, self._spread_size = [*self._spread, *parts], [], 0
+                return whole
+            self._give_up_spread()
+        if len(parts) == 1 and first.rstrip() in (b"{", b"["):
+            self._spread, self._spread_size = [first], len(first)
+            return None
+        return parts
+
+    def _give_up_spread(self) -> None:
+        """What looked like the start of a message was none."""
+        lines, self._spread, self._spread_size = self._spread, [], 0
+        for line in lines:
+            self._junk(line)
 
     def read(self, parts: list[bytes]) -> list[Piece]:
         """What stands in one line; may be called on a thread."""
@@ -235,9 +271,15 @@ def _flat(value: Any) -> str:
 
 def is_rpc(value: object) -> bool:
     """Whether a JSON value looks like a JSON-RPC message at all."""
-    return isinstance(value, dict) and (
-        isinstance(value.get("method"), str) or ("id" in value and ("result" in value or "error" in value))
-    )
+    if not isinstance(value, dict):
+        return False
+    if isinstance(value.get("method"), str):
+        return True
+    if "id" in value:
+        return "result" in value or "error" in value
+    return "jsonrpc" in value and isinstance(
+        value.get("error"), dict
+    )  # of a request whose id it could not read
 
 
 def _messages(value: Any, notes: tuple[str, ...], size: int) -> list[Piece]:

@@ -6,6 +6,7 @@ The same for configured and for registered backends. Pure. Above: build, load. B
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -56,6 +57,7 @@ def value_faults(
         yield from _url(config.url, whose)
     for name, tool in config.cli_tools.items():
         yield from _command_line(name, tool)
+    yield from _health_check(config.health_check)
     if config.pool.min_idle > config.pool.max_instances:
         found = f"min_idle {config.pool.min_idle} is more than max_instances {config.pool.max_instances}"
         yield ValueFault(("pool", "min_idle"), found, f"at most {config.pool.max_instances}")
@@ -79,6 +81,18 @@ def _command_line(name: str, tool: CliTool) -> Iterator[ValueFault]:
                 ", ".join(map(str, known)),
                 severity="warning",
             )
+
+
+def _health_check(check: str | tuple[str, ...] | None) -> Iterator[ValueFault]:
+    if not check:
+        return
+    try:
+        words = shlex.split(check) if isinstance(check, str) else list(check)
+    except ValueError as error:
+        yield ValueFault(("health_check",), f"health_check cannot be split into words: {error}")
+        return
+    if not words or not words[0].strip():
+        yield ValueFault(("health_check",), "health_check names no program", "a command, or a list of words")
 
 
 def _headers(config: BackendConfig, whose: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
