@@ -39,6 +39,7 @@ from gatemini.registry import Registry
 from gatemini.reload import FileState, file_state, watch_config
 from gatemini.search.index import SearchIndex
 from gatemini.server.admission import Admission
+from gatemini.server.budgets import budget_for
 from gatemini.server.catalog import Catalog
 from gatemini.server.clients import ConnectedClients
 from gatemini.server.discovery import keys_of
@@ -260,6 +261,7 @@ class App:
             self.problems(),
             self.catalog.catalog_bytes(),
             self.chain.redact,
+            budget_for(session.client).result,
         )
 
     def backend_names(self) -> list[str]:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemini.chain.report import CallLine, ErrorReport, render_error
+from gatemini.output.room import Room
 
 SOURCE = "const a = 1;\n\treturn a.b.c;\n"
 
@@ -40,7 +41,7 @@ def test_everything_there_is_to_say_comes_in_order():
         "  2. demo.fail: failed with this error (1.5 s)\n"
         "  3. demo.x: no answer yet\n"
         "NOTE: 1 call was not awaited\n"
-        "[console]\none\ntwo\n… 7 lines dropped"
+        "[console]\none\ntwo\n[7 more lines dropped]"
     )
 
 
@@ -92,7 +93,9 @@ def test_of_many_calls_the_edges_and_the_failed_ones_are_listed():
 
 
 def test_a_long_console_keeps_its_first_and_its_last_lines():
-    text = render_error(ErrorReport("Error", "m", console=[f"line {i}" for i in range(5_000)]), budget=2_000)
+    text = render_error(
+        ErrorReport("Error", "m", console=[f"line {i}" for i in range(5_000)]), budget=Room(2_000)
+    )
     assert "\nline 0\n" in text
     assert text.endswith("line 4999")
     assert "lines left out" in text
@@ -101,7 +104,7 @@ def test_a_long_console_keeps_its_first_and_its_last_lines():
 
 def test_a_long_message_never_pushes_out_hint_and_calls():
     report = ErrorReport("Error", "x" * 50_000, hint="the hint", calls=[CallLine("demo.write", "ok", 1.0)])
-    text = render_error(report, budget=3_000)
+    text = render_error(report, budget=Room(3_000))
     assert len(text) <= 3_000
     assert text.startswith("Error: xxx")
     assert "HINT: the hint" in text
@@ -130,6 +133,6 @@ TEXT = st.text(max_size=300)
     st.integers(200, 10_000),
 )
 def test_no_report_is_longer_than_its_budget(report, budget):
-    text = render_error(report, budget=budget)
+    text = render_error(report, budget=Room(budget))
     assert len(text) <= budget
     assert text.startswith("Error: ")

@@ -131,7 +131,7 @@ def test_arguments_are_taken_as_clients_really_send_them(arguments: Any) -> None
 @pytest.mark.parametrize(("limit", "shown"), [(0, 1), (-1, 1), (10**9, 50), (51, 50)])
 def test_a_limit_out_of_range_is_moved_to_its_bound_and_told(limit: int, shown: int) -> None:
     answer = search({"task_description": "get user", "limit": limit})
-    assert f"limit {limit} is out of range (1 to 50); {shown} was used" in answer["note"]
+    assert f"limit {limit} is {'below' if limit < 1 else 'above'} {shown}; {shown} was used" in answer["note"]
     assert 1 <= len(answer["results"]) <= shown
 
 

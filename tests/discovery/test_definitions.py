@@ -91,12 +91,12 @@ def test_instructions_are_the_same_for_the_same_facts() -> None:
 def test_an_unknown_client_gets_the_default_budget() -> None:
     for client in (None, "", "some-client", "gateminiature"):
         assert budget_for(client) == UNKNOWN
-    assert UNKNOWN.result_chars < 25_000 * 4
-    assert UNKNOWN.error_chars < 10_000
+    assert UNKNOWN.result.bytes < 25_000 * 4
+    assert UNKNOWN.error.chars < 10_000
 
 
 def test_a_client_known_to_take_all_gets_all() -> None:
-    assert budget_for("Gatemini-cli").result_chars >= 200_000
+    assert budget_for("Gatemini-cli").result.chars >= 200_000
 
 
 def test_a_backend_that_has_not_listed_yet_is_named_without_a_count() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gatemini.output import rows as rows_module
 from gatemini.output.jsontext import decode, dump, encode, parse
-from gatemini.output.pages import Room
+from gatemini.output.pages import PageRoom
 from gatemini.output.pieces import cut_json, cut_line, members
 from gatemini.output.results import ResultStore
 
@@ -198,7 +198,7 @@ def _row(pieces: list[Any]) -> Any:
 
 
 def test_a_reply_leaves_room_for_what_stands_around_its_rows() -> None:
-    room = Room.of_reply(32 << 20)
+    room = PageRoom.of_reply(32 << 20)
     assert room.row < 32 << 20
     assert room.piece == 1 << 20
     assert room.rows == 4 << 20

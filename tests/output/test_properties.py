@@ -17,6 +17,7 @@ from gatemini.output.json_reduce import FIRST_ROWS
 from gatemini.output.jsontext import decode, dump, encode, parse
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
+from gatemini.output.room import BOUNDLESS, Room
 from gatemini.output.survey import NotSurveyed, survey
 from gatemini.output.truncate import truncate
 
@@ -45,6 +46,9 @@ texts = st.one_of(
     st.tuples(st.text(st.characters(codec=None)), st.integers(1, 400)).map(
         lambda drawn: "\n".join(f"{drawn[0]} {n}" for n in range(drawn[1]))
     ),
+    st.tuples(st.sampled_from(["結果", "отчёт", "😀", "é a"]), st.integers(1, 400)).map(
+        lambda drawn: "\n".join(f"{drawn[0] * (n % 30)} {n}" for n in range(drawn[1]))
+    ),
 )
 """JSON and plain text; the pipeline is told nothing of which it is but what it sees."""
 
@@ -54,21 +58,23 @@ texts = st.one_of(
 def test_an_answer_is_never_longer_than_its_input_in_characters_or_bytes(
     text: str, made: OutputOptions
 ) -> None:
-    answer = reduced(text, made)
-    assert len(whole(answer)) <= len(text)
-    assert len(encode(whole(answer))) <= len(encode(text))
+    answer = whole(reduced(text, made))
+    assert len(encode(answer)) <= len(encode(text))
+    if len(encode(text)) <= made.limit.bytes:  # else there may be fewer bytes in more characters
+        assert len(answer) <= len(text)
 
 
 @relaxed
 @given(texts, options())
 def test_an_answer_is_never_longer_than_its_budget_and_the_footer(text: str, made: OutputOptions) -> None:
     answer = reduced(text, made)
+    limit = made.limit
     footer = len(answer.footer) + 1 if answer.footer else 0
     assert footer <= LONGEST_FOOTER
-    if len(whole(answer)) < len(text):  # else the shortest there is
-        assert len(whole(answer)) - footer <= made.limit
-    else:
-        assert len(text) <= made.limit + LONGEST_FOOTER
+    if answer.text == text:  # perhaps the shortest there is
+        footer = LONGEST_FOOTER
+    assert len(whole(answer)) <= limit.chars + footer
+    assert len(encode(whole(answer))) <= limit.bytes + footer
 
 
 @relaxed
@@ -111,7 +117,7 @@ def test_json_stays_json_unless_the_notes_say_table_or_the_text_ends_in_the_mark
 @relaxed
 @given(documents(), options())
 def test_with_room_for_a_few_lines_json_is_never_cut_as_text(value: Any, made: OutputOptions) -> None:
-    made = replace(made, max_chars=200_000, budget_tokens=None)
+    made = replace(made, max_chars=200_000, max_bytes=BOUNDLESS, budget_tokens=None)
     answer = reduced(dump(value), made)
     if not is_table(answer):
         json.loads(answer.text)
@@ -274,10 +280,15 @@ def test_a_reduced_answer_reduced_again_stays_within_the_same_budget_and_parses(
 
 
 @relaxed
-@given(st.text(st.characters(), max_size=3000), st.integers(0, 3000))
-def test_truncation_shows_an_exact_head_and_tail_within_its_budget(text: str, budget: int) -> None:
-    made = truncate(text, budget)
-    assert len(made.text) <= max(budget, 0) or len(text) <= budget
+@given(
+    st.text(st.characters(codec=None), max_size=3000),
+    st.builds(Room, st.integers(0, 3000), st.integers(0, 3000) | st.just(BOUNDLESS)),
+)
+def test_truncation_shows_an_exact_head_and_tail_within_its_budget(text: str, limit: Room) -> None:
+    made = truncate(text, limit)
+    assert limit.holds(made.text)
+    assert len(made.text) <= limit.chars
+    assert len(encode(made.text)) <= limit.bytes
     assert text.startswith(made.head)
     assert text.endswith(made.tail)
     assert len(made.head) + len(made.tail) <= len(text)
@@ -292,7 +303,7 @@ def test_truncation_shows_an_exact_head_and_tail_within_its_budget(text: str, bu
 )
 def test_a_cut_never_falls_into_a_json_escape(parts: list[str], data: st.DataObject) -> None:
     inside = "".join(parts)
-    made = truncate('"' + inside + '"', data.draw(st.integers(90, max(91, len(inside)))))
+    made = truncate('"' + inside + '"', Room(data.draw(st.integers(90, max(91, len(inside))))))
     if made.tail:
         assert json.loads(made.head + '"') is not None
         assert json.loads('"' + made.tail) is not None
@@ -349,7 +360,7 @@ def test_no_character_is_broken_or_made_up(parts: list[str], as_json: bool, budg
 def test_a_backslash_before_a_surrogate_pair_leaves_the_pair_whole() -> None:
     text = "\\\ud83d\ude00" * 200
     for budget in range(100, 140):
-        made = truncate(text, budget)
+        made = truncate(text, Room(budget))
         assert not made.head.endswith("\ud83d")
         assert not made.tail.startswith("\ude00")
 

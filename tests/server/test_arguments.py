@@ -30,9 +30,9 @@ def test_a_fixed_word_that_is_none_is_answered_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("given", "note"),
     [
-        ({"timeout": 0}, "timeout 0 is out of range (1 to 600000); 1 was used"),
-        ({"timeout": 9_000_000}, "timeout 9000000 is out of range (1 to 600000); 600000 was used"),
-        ({"max_output_size": -5}, "max_output_size -5 is out of range (at least 100); 100 was used"),
+        ({"timeout": 0}, "timeout 0 is below 1; 1 was used"),
+        ({"timeout": 9_000_000}, "timeout 9000000 is above 600000; 600000 was used"),
+        ({"max_output_size": -5}, "max_output_size -5 is below 100; 100 was used"),
     ],
 )
 async def test_a_number_out_of_its_bounds_is_moved_and_the_answer_says_so(

@@ -16,6 +16,7 @@ from gatemini.chain.report import CallLine, ErrorReport, render_error
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Trace
 from gatemini.errors import GateminiError
+from gatemini.output.room import Room
 from gatemini.types.identifiers import spoken
 from gatemini.types.typescript import signature
 from gatemini_sandbox.messages import Console, ErrorInfo, Failed
@@ -100,10 +101,10 @@ def explain(
     source: str,
     records: Sequence[CallRecord],
     services: ChainServices,
-    budget: int,
+    budget: Room,
     trace: Trace | None = None,
 ) -> str:
-    """The whole error text of 2.4, at most `budget` characters, cause first."""
+    """The whole error text of 2.4, within `budget`, cause first."""
     if failure.batch is not None:
         return failure.batch
     facts = replace(failure.facts, source=source)

@@ -1,7 +1,7 @@
-"""The text an agent reads after a failed chain (spec 2.4): cause first, within a budget of characters.
+"""The text an agent reads after a failed chain (spec 2.4): cause first, within what its client shows of an error.
 
 `Type: message (line L, column C)`, the source line with a caret, HINT, the calls that were made (so that
-nothing is done twice), the console. Pure. Above: failure.py. Below: places.py, the sandbox's excerpt.
+nothing is done twice), the console. Pure. Above: failure.py. Below: places.py, trailing.py, the sandbox's excerpt.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from gatemini.chain.places import line_at
+from gatemini.chain.trailing import console_block, told_once
+from gatemini.output.room import Room, weight
 from gatemini_sandbox.syntax import excerpt
 
-BUDGET: Final = 10_000
-"""Characters of an error text for a client nothing is known of."""
+BUDGET: Final = Room(10_000)
+"""Of an error text for a client nothing is known of."""
 
 SHOWN_CALLS: Final = 40
 """Calls listed; of more, the first and the last ones (failed ones are always among them as far as they fit)."""
@@ -55,16 +57,27 @@ class ErrorReport:
     notes: Sequence[str] = ()
 
 
-def render_error(report: ErrorReport, *, budget: int = BUDGET) -> str:
-    """The whole text, at most `budget` characters; what is cut is cut from the end backwards."""
+def render_error(report: ErrorReport, *, budget: Room = BUDGET) -> str:
+    """The whole text within its budget; what is cut is cut from the end backwards."""
+    chars = budget.plain
+    while True:
+        text = _rendered(report, chars)
+        if budget.holds(text):
+            return text
+        # Of text that is not ASCII fewer characters fit; a quarter of the bytes holds any.
+        chars = max(0, min(chars - 1, chars * budget.bytes // weight(text)))
+
+
+def _rendered(report: ErrorReport, budget: int) -> str:
+    """The text in at most `budget` characters."""
     head = _first_lines(report, budget)
     calls = _calls(report, int(budget * _SHARE_CALLS))
-    notes = [f"NOTE: {note}" for note in report.notes]
+    notes = [f"NOTE: {note}" for note in told_once(report.notes)]
     text = "\n".join([*head, *calls, *notes])
     if len(text) > budget:
         return _cut_middle(text, budget)
-    console = _console(report, budget - len(text) - 1)
-    return "\n".join([text, *console]) if console else text
+    console = console_block(report.console, report.console_dropped, Room(budget).beside(text))
+    return f"{text}\n{console}" if console else text
 
 
 def _first_lines(report: ErrorReport, budget: int) -> list[str]:
@@ -152,39 +165,13 @@ def _one_line(text: str) -> str:
     return flat if len(flat) <= 160 else flat[:159] + "…"
 
 
-def _console(report: ErrorReport, budget: int) -> list[str]:
-    """All console lines that fit; otherwise the first and, more of them, the last."""
-    lines = list(report.console)
-    if report.console_dropped:
-        lines.append(f"… {report.console_dropped} lines dropped")
-    if not lines or budget < 60:
-        return []
-    heading = "[console]"
-    room = budget - len(heading) - 1
-    if sum(len(line) + 1 for line in lines) <= room:
-        return [heading, *lines]
-    room -= 40  # for the line that says what is left out
-    head = _fitting(lines, room // 4)
-    tail = _fitting(lines[len(head) :][::-1], room - sum(len(line) + 1 for line in head))[::-1]
-    left_out = len(lines) - len(head) - len(tail)
-    return [heading, *head, f"… {left_out} lines left out", *tail]
-
-
-def _fitting(lines: Sequence[str], room: int) -> list[str]:
-    taken: list[str] = []
-    for line in lines:
-        if len(line) + 1 > room:
-            break
-        taken.append(line)
-        room -= len(line) + 1
-    return taken
-
-
 def _cut_middle(text: str, limit: int) -> str:
     """At most `limit` characters: three quarters from the head, the rest from the tail."""
     if len(text) <= limit:
         return text
     mark = " … [cut] … "
-    keep = max(0, limit - len(mark))
+    if limit <= len(mark):
+        return text[:limit]
+    keep = limit - len(mark)
     tail = keep // 4
     return text[: keep - tail] + mark + (text[-tail:] if tail else "")

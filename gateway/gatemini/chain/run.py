@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from gatemini.chain.answer import ChainValue, compose
+from gatemini.chain.answer import UNKNOWN_ROOM, ChainValue, compose
 from gatemini.chain.bounds import check_nesting, check_size
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.composite import run_composite
@@ -34,12 +34,14 @@ from gatemini.chain.invoke import Invoker
 from gatemini.chain.journal import Journal, SessionJournals
 from gatemini.chain.misread import nothing_returned, slips
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
+from gatemini.chain.report import BUDGET
 from gatemini.chain.script import ScriptRun, run_script
 from gatemini.chain.services import ChainServices
 from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.model import Json
-from gatemini.output.pipeline import MAX_CHARS, OutputOptions
+from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
+from gatemini.output.room import Room, weight
 from gatemini_sandbox import Done, Failed, GuestMissing, GuestTampered, SandboxError
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -49,16 +51,17 @@ SMALL_TEXT = 32 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ChainRequest:
-    """One `call_tool_chain`: `timeout` in seconds, `error_chars` what the client shows of an error."""
+    """One `call_tool_chain`: `timeout` in seconds."""
 
     code: str
     timeout: float
     output: OutputOptions
     results: ResultStore
     journals: SessionJournals
-    error_chars: int = 10_000
-    room: int = MAX_CHARS
-    """What the client takes of an answer: characters of all its text."""
+    error_room: Room = BUDGET
+    """What the client shows of an error."""
+    room: Room = UNKNOWN_ROOM
+    """What the client takes of all text of an answer."""
     client: ChainClient = NO_CLIENT
     notes: Sequence[str] = ()
     """What the answer has to say of how the request was read."""
@@ -230,10 +233,10 @@ def _failed(
     if chain is not None:
         why = chain.journal.why if refused else _interruption(failure, chain)
         failure.notes += _rerun_notes(request, chain, why, named=not refused)
-    text = explain(failure, request.code, records, services, request.error_chars, trace)
+    text = explain(failure, request.code, records, services, request.error_room, trace)
     meta = chain.meta() if chain is not None else NO_META
     return ChainAnswer(
-        {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, len(text)
+        {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, weight(text)
     )
 
 

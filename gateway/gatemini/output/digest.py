@@ -7,7 +7,7 @@ work runs in C (map, Counter, min, max). Above: `json_reduce.py`, `results.py`. 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
@@ -60,14 +60,16 @@ _CONTAINERS = {dict, list, StandIn}
 class Column:
     """One field over all rows so far; `inner` describes its objects, while all its values are objects."""
 
-    def __init__(self, levels: int) -> None:
+    def __init__(self, levels: int, *, plain: bool = False) -> None:
         self.inner: Summary | None = Summary(levels - 1) if levels else None
+        self.plain = plain
         self.present = 0
         self.types: set[type] = set()
         self.nulls = 0
         self.counts: Counter[Any] | None = Counter()
         self.low: Any = None
         self.high: Any = None
+        self._ranged = True
 
     def add(self, values: Sequence[Any], types: set[type] | None = None) -> None:
         """`types` are those of the values, where the caller has found them out."""
@@ -81,7 +83,7 @@ class Column:
         if self.counts is not None:
             self.counts = self._counted(self.counts, values, types)
         known = types - {type(None)}
-        if known and (known <= {int, float} or known == {str}):
+        if self._ranged and known and (known <= {int, float} or known == {str}):
             self._range(values if known == types else [v for v in values if v is not None])
 
     def _look_inside(self, inner: Summary, values: Sequence[Any], types: set[type]) -> None:
@@ -106,6 +108,8 @@ class Column:
             return
         self.low = low if self.low is None else min(self.low, low)
         self.high = high if self.high is None else max(self.high, high)
+        if isinstance(low, str) and not (self.plain or (_DATE.match(low) and _DATE.match(high))):
+            self._ranged = False  # no dates
 
     @property
     def type_name(self) -> str:
@@ -120,7 +124,7 @@ class Column:
     def span(self) -> list[Any] | None:
         """`[min, max]` of numbers or of dates; None for anything else."""
         known = self.types - {type(None)}
-        if not known or self.low is None or self.low == self.high:
+        if not known or self.low is None or self.low == self.high or not self._ranged:
             return None
         if known <= {int, float}:
             return [self.low, self.high]
@@ -150,6 +154,18 @@ class Column:
         return words if len(dict(words)) == len(words) else None  # "1" and 1 would read the same
 
 
+def _by_key(rows: Sequence[Any], keys: tuple[str, ...]) -> dict[str, Sequence[Any]] | None:
+    """Key → the values of all rows; None where these do not have just these keys."""
+    if not keys or set(map(len, rows)) != {len(keys)}:
+        return None
+    try:
+        if len(keys) == 1:
+            return {keys[0]: list(map(itemgetter(*keys), rows))}
+        return dict(zip(keys, zip(*map(itemgetter(*keys), rows), strict=True), strict=True))
+    except KeyError:
+        return None
+
+
 def _word(value: Any) -> str:
     if value is None:
         return "null"
@@ -169,10 +185,10 @@ class Summary:
     def __init__(self, levels: int = _NESTED_LEVELS) -> None:
         self._levels = levels
         self.total = 0
-        self.shapes: Counter[tuple[str, ...]] = Counter()
+        self.shapes: set[tuple[str, ...]] = set()
         self.columns: dict[str, Column] = {}
         self.all_objects = True
-        self.plain: Column | None = Column(0)
+        self.plain: Column | None = Column(0, plain=True)
         self.types: set[type] = set()
 
     def add(self, rows: Sequence[Any]) -> None:
@@ -190,25 +206,29 @@ class Summary:
             self.all_objects = False
         if not self.all_objects:
             return
-        shapes = Counter(map(tuple, rows))
-        self.shapes.update(shapes)
+        first = tuple(rows[0])
+        columns = _by_key(rows, first)
+        if columns is None:
+            columns = self._by_shape(rows)
+        else:
+            self.shapes.add(first)
         if len(self.shapes) > _MAX_SHAPES or len(self.columns) > _MAX_KEYS:
             self.all_objects = False
             return
-        if len(shapes) == 1:
-            for key in next(iter(shapes)):
-                self._column(key).add(list(map(itemgetter(key), rows)))
-            return
-        # Row by row for each key would ask every row for the keys of all others.
-        groups: dict[tuple[str, ...], list[Any]] = {}
-        for row in rows:
-            groups.setdefault(tuple(row), []).append(row)
-        columns: dict[str, list[Any]] = {}
-        for shape, group in groups.items():
-            for key in shape:
-                columns.setdefault(key, []).extend(map(itemgetter(key), group))
         for key, values in columns.items():
             self._column(key).add(values)
+
+    def _by_shape(self, rows: Sequence[Any]) -> dict[str, Sequence[Any]]:
+        """Key → its values. Row by row for each key would ask every row for the keys of all others."""
+        groups: defaultdict[tuple[str, ...], list[Any]] = defaultdict(list)
+        for row in rows:
+            groups[tuple(row)].append(row)
+        self.shapes.update(groups)
+        columns: defaultdict[str, list[Any]] = defaultdict(list)
+        for shape, group in groups.items():
+            for key, values in (_by_key(group, shape) or {}).items():
+                columns[key].extend(values)
+        return dict(columns)
 
     def _column(self, key: str) -> Column:
         found = self.columns.get(key)

@@ -63,6 +63,11 @@ class Wanted:
         scores = [0] * len(parts)
         left = list(range(len(parts)))
         for word, search in searches:
+            if len(left) == len(parts) and all(map(search, parts)):
+                need -= 1
+                if need == 0:
+                    return left
+                continue
             likely = [n for n in left if word in parts[n]]  # much faster than the search
             found = list(compress(likely, map(search, map(parts.__getitem__, likely))))
             for n in found:

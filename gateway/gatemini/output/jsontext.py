@@ -94,8 +94,11 @@ def rewritten(value: Any, data: bytes) -> bytes | None:
         again = orjson.dumps(value)
     except TypeError:  # orjson refuses depth beyond 254 and integers beyond 64 bits
         return None
-    same = again == data or again.translate(None, _SPACE) == data.translate(None, _SPACE)
-    return again if same else None
+    return again if same_but_space(again, data) else None
+
+
+def same_but_space(one: bytes, other: bytes) -> bool:
+    return one == other or one.translate(None, _SPACE) == other.translate(None, _SPACE)
 
 
 def parse_carefully(data: bytes) -> Parsed | None:

@@ -1,7 +1,7 @@
 """Pages of a stored result: as many rows as are asked for and as fit, and a row that does not fit in pieces.
 
 Following `next_offset` from page to page gives all of a result, of any size and shape. Above: `results.py`. Below:
-`rows.py`, `arrays.py`, `asked.py`, `jsontext.py`.
+`rows.py`, `arrays.py`, `asked.py`, `room.py`, `jsontext.py`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from gatemini.errors import InvalidRequest
 from gatemini.output.arrays import Items
 from gatemini.output.asked import given, natural
 from gatemini.output.jsontext import dump
+from gatemini.output.room import Room, weight
 from gatemini.output.rows import Read, RowIndex, Shown, Unread
 
 PIECE_BYTES = 1 << 20
 """Of a row that is too large; a string's escapes may make six times as many of them."""
-PAGE_CHARS = 20_000
-"""A page for the model stops before the row that would go beyond."""
-BLOB_ROW = 12_288
+PAGE = Room(chars=20_000)
+"""A page for the model, facts included, has no more than this, nor than its client takes."""
+BLOB_ROW = 3_072
 """Bytes of binary data in a row, a multiple of three: the rows' base64, joined, is that of the whole."""
 ENVELOPE = 512
 """Bytes kept free for what stands around the rows of a page."""
@@ -36,21 +37,29 @@ Offset = int | float | str
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """What a page may hold in bytes: `rows` together, `row` a single one, `piece` of a row beyond that."""
+class PageRoom:
+    """What a page may hold in bytes: `rows` together, `row` a single one, `piece` of a row beyond that.
+
+    `exact`: rows are weighed as they are written, and one that fits a page but not this one is left for the next.
+    """
 
     rows: int
     row: int
     piece: int
+    exact: bool = False
 
     @classmethod
-    def of_reply(cls, most: int) -> Room:
+    def of_reply(cls, most: int) -> PageRoom:
         """For code that takes `most` bytes at a time."""
         part = max(64, most // (_EXPANDING + 2))
         return cls(part, max(64, most - ENVELOPE), min(PIECE_BYTES, part))
 
-
-MODEL_PAGE = Room(PAGE_CHARS, PAGE_CHARS, PAGE_CHARS // 2)
+    @classmethod
+    def of_page(cls, most: int, beside: int = 0) -> PageRoom:
+        """For a model whose client takes `most` bytes, some of them `beside` the rows. Pieces are the same on each page."""
+        free = most - ENVELOPE
+        # A piece may double as it is written (quotes), with a path of half its size.
+        return cls(max(0, free - beside), free, free * 2 // 5, exact=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,7 @@ def place(offset: Offset) -> tuple[int, int]:
 
 
 def page_of_rows(
-    index: RowIndex, read: Read, offset: Offset, limit: int, room: Room, shown: Shown | None = None
+    index: RowIndex, read: Read, offset: Offset, limit: int, room: PageRoom, shown: Shown | None = None
 ) -> Page:
     """Up to `limit` rows; of one in pieces only what may be `shown`. Raises InvalidRequest for a piece that is not there."""
     row, piece = place(offset)
@@ -95,21 +104,21 @@ def page_of_rows(
         return _piece(index, read, row, piece, room, shown)
     rows: list[Any] = []
     used = 0
-    for group, weight in index.groups(read, row, limit):
-        if used + weight <= room.rows and not any(type(item) is Unread for item in group):
+    for group, heavy in index.groups(read, row, limit):
+        if not room.exact and used + heavy <= room.rows and not any(type(item) is Unread for item in group):
             rows += group
-            used += weight
+            used += heavy
             continue
         for item in group:
-            value, weight = _weighed(index, read, item, room)
-            if weight > room.row:
+            value, heavy = _weighed(index, read, item, room)
+            if heavy > room.row:
                 return (
                     _page(index, row, rows, more=True) if rows else _piece(index, read, row, 0, room, shown)
                 )
-            if rows and used + weight > room.rows:
+            if used + heavy > room.rows and (rows or room.exact):
                 return _page(index, row, rows, more=True)
             rows.append(value)
-            used += weight
+            used += heavy + 1
     return _page(index, row, rows, more=False)
 
 
@@ -118,7 +127,7 @@ def _page(index: RowIndex, first: int, rows: list[Any], *, more: bool) -> Page:
     return Page(rows, first, index.total, after if more or after < index.total else None)
 
 
-def _weighed(index: RowIndex, read: Read, item: Any, room: Room) -> tuple[Any, int]:
+def _weighed(index: RowIndex, read: Read, item: Any, room: PageRoom) -> tuple[Any, int]:
     """The row and its bytes as JSON; more than the room where it has to come in pieces."""
     if type(item) is Unread:
         if item.end - item.start > room.row:
@@ -128,13 +137,18 @@ def _weighed(index: RowIndex, read: Read, item: Any, room: Room) -> tuple[Any, i
         except ValueError:
             return None, room.row + 1
     text = dump(item)
-    weight = len(text) if text.isascii() else len(text.encode())
-    if weight * _EXPANDING > room.row and not isinstance(item, str) and _EXPONENT.search(text):
-        weight *= _EXPANDING
-    return item, weight
+    count = weight(text)
+    if (
+        not room.exact
+        and count * _EXPANDING > room.row
+        and not isinstance(item, str)
+        and _EXPONENT.search(text)
+    ):
+        count *= _EXPANDING
+    return item, count
 
 
-def _piece(index: RowIndex, read: Read, row: int, number: int, room: Room, shown: Shown | None) -> Page:
+def _piece(index: RowIndex, read: Read, row: int, number: int, room: PageRoom, shown: Shown | None) -> Page:
     found = index.piece(read, row, number, room.piece, shown)
     if found is None:
         raise InvalidRequest(
@@ -149,7 +163,7 @@ def _piece(index: RowIndex, read: Read, row: int, number: int, room: Room, shown
     return Page([value], f"{row}:{number}" if number else row, index.total, following, number, count)
 
 
-def page_of_items(items: Items, read: Read, offset: Offset, limit: int, room: Room) -> Page:
+def page_of_items(items: Items, read: Read, offset: Offset, limit: int, room: PageRoom) -> Page:
     """Items of a typed array."""
     row, _ = place(offset)
     limit = max(1, min(limit, room.rows // _LONGEST_ITEM))
@@ -163,7 +177,7 @@ _LONGEST_ITEM = 26
 
 
 def page_of_bytes(
-    size: int, read: Callable[[int, int | None], bytes], offset: Offset, limit: int, room: Room
+    size: int, read: Callable[[int, int | None], bytes], offset: Offset, limit: int, room: PageRoom
 ) -> Page:
     """Stretches of binary data in base64."""
     row, _ = place(offset)
@@ -175,3 +189,28 @@ def page_of_bytes(
     ]
     after = row + len(rows)
     return Page(rows, row, total, after if after < total else None)
+
+
+SPARE = ("digest", "rows_at", "label")
+"""Facts left out where even without the types there is no room for them."""
+
+
+def facts(info: dict[str, Any], room: Room) -> dict[str, Any]:
+    """What is known of a result, for a page; of many fields the first, and how many there are."""
+    if room.holds(dump(info)):
+        return info
+    made = dict(info)
+    schema = made.get("schema")
+    if isinstance(schema, dict):
+        made["schema"] = {}
+        made["fields"] = len(schema)
+        left = room.beside(dump(made))
+        for name, kind in schema.items():
+            left = left.beside(dump({name: kind}))
+            if not left.plain:
+                break
+            made["schema"][name] = kind
+    for name in SPARE:
+        if not room.holds(dump(made)):
+            made.pop(name, None)
+    return made

@@ -21,8 +21,9 @@ _UP_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]
 _UP_TO_COMMA = re.compile(rb'[^"\[\]{},]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{},]*+)*+', re.DOTALL)
 MEMBER = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 """The key of an object's member, and all in front of its value."""
-"""The key of an object's member, and all in front of its value."""
 _KEY_BYTES = 1024
+_KEY_SHARE = 64
+"""A key longer than this part of a piece is not part of its path, which has up to `MAX_LEVELS`."""
 _LONGEST_ESCAPE = 12
 """Bytes of a surrogate pair written as two escapes."""
 _ESCAPE = re.compile(
@@ -95,7 +96,11 @@ def _container(data: bytes, start: int, end: int, most: int, path: tuple[str | i
             value = item
             if form == "members":
                 found = MEMBER.match(data, item)
-                named = parse(found[1]) if found and len(found[1]) <= _KEY_BYTES else None
+                named = (
+                    parse(found[1])
+                    if found and len(found[1]) <= min(_KEY_BYTES, most // _KEY_SHARE)
+                    else None
+                )
                 if found is None or named is None:  # every piece would repeat the long key
                     for start_of, end_of in _stretches(data, item, stop, most, escapes=False):
                         yield Piece("part", start_of, end_of, path)

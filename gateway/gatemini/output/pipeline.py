@@ -2,7 +2,7 @@
 
 `reduce_output` decides purely and touches only the result store: whatever is left out stays there under the
 handle the footer names. It is synchronous; callers with more than 256 KB run it in a thread. Above:
-`chain/run.py`. Below: the stages (`table`, `intent`, `json_reduce`, `compact`, `truncate`) and `results.py`.
+`chain/answer.py`. Below: the stages (`table`, `intent`, `json_reduce`, `compact`, `truncate`), `room.py` and `results.py`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from gatemini.output.json_reduce import (
 from gatemini.output.jsontext import Parsed, dump, encode, looks_like_json, parse, size
 from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import UNPARSED, Kind, ResultStore
+from gatemini.output.room import BOUNDLESS, Room, weight
 from gatemini.output.rows import RowIndex, bulk_path, index_survey
 from gatemini.output.survey import WHOLE_BYTES, Bulk, NotSurveyed, Survey, survey
 from gatemini.output.truncate import truncate
@@ -50,7 +51,7 @@ OUTLINED = "Large branches are listed by key path with their size."
 NAMED_ARRAYS = 5
 """Collapsed arrays named in the note; the JSON itself tells of all."""
 BRIEF_BELOW = 300
-"""A smaller budget has room for a dozen words of a cut text: there it is better said what the document is."""
+"""A smaller budget, in characters or bytes, has room for a dozen words of a cut text: there it is better said what the document is."""
 DISCLOSURE_CHARS = 400
 """Kept free beside the rows in token-budget mode: counts and dropped fields."""
 _HANDLE = "res_00000000"
@@ -61,9 +62,10 @@ _OUTLINES = ((MAX_CHUNKS, CHUNK_BYTES), (20, 2048), (10, 1024), (4, 256))
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """Limits in characters (`max_chars`: the smaller of the client's budget and the request) or bytes."""
+    """Limits of the answer (what was asked for in characters, what the client takes in either) and of stages, in bytes."""
 
     max_chars: int = MAX_CHARS
+    max_bytes: int = BOUNDLESS
     intent: str | None = None
     auto_chunk_json: bool = True
     smart_truncation: bool = True
@@ -75,11 +77,10 @@ class OutputOptions:
     budget_tokens: int | None = None
 
     @property
-    def limit(self) -> int:
-        """Characters of text and notes together."""
-        if self.budget_tokens is None:
-            return self.max_chars
-        return min(self.max_chars, self.budget_tokens * BYTES_PER_TOKEN)
+    def limit(self) -> Room:
+        """Of text and notes together. Tokens are bytes, by their estimate."""
+        tokens = BOUNDLESS if self.budget_tokens is None else self.budget_tokens * BYTES_PER_TOKEN
+        return Room(self.max_chars, min(self.max_bytes, tokens))
 
     def filters(self, count: int) -> bool:
         """Whether an output of `count` bytes is to be filtered by the intent."""
@@ -121,10 +122,9 @@ class _Draft:
     def is_json(self) -> bool:
         return self.value is not UNPARSED or self.survey is not None
 
-    @property
-    def spoken(self) -> int:
-        """Characters of the notes so far, as lines."""
-        return sum(len(line) + 1 for line in self.notes)
+    def fits(self, room: Room) -> bool:
+        """Whether text and notes so far fit together."""
+        return room.holds(self.text, *self.notes)
 
 
 def reduce_output(
@@ -137,14 +137,14 @@ def reduce_output(
     label: str | None = None,
     kept: str | None = None,
 ) -> Reduced:
-    """Reduces `text` (of `value`, if the caller has it parsed) to `options.limit` characters and the footer.
+    """Reduces `text` (of `value`, if the caller has it parsed) to `options.limit` and the footer.
 
-    Never longer than the input. When the store cannot keep the whole, the footer says so. `kept` is what the
+    Never longer than the input in the unit in which that was too long. When the store cannot keep the whole, the footer says so. `kept` is what the
     store gets where that is another text: `text` is then without secrets, which a cut could show in part.
     """
     data = encode(text)
     unreduced = Reduced(text, bytes_in=len(data), bytes_out=len(data))
-    if len(data) <= options.table_threshold and len(text) <= options.limit:
+    if len(data) <= options.table_threshold and options.limit.holds(text):
         return unreduced
     draft = _Draft(text, len(data))
     if looks_like_json(text):
@@ -156,7 +156,7 @@ def reduce_output(
         return unreduced
     footer = _footer(draft, len(data))
     spoken = [*draft.notes, footer.format(handle=_HANDLE)] if footer else draft.notes
-    if not _shorter([draft.text, *spoken], text, len(data)):
+    if not _shorter("\n".join([draft.text, *spoken]), text, options.limit):
         return unreduced
     handle = None
     if footer:
@@ -217,7 +217,7 @@ def _run_stages(draft: _Draft, options: OutputOptions) -> None:
     if draft.value is not UNPARSED:
         if _write_table(draft, options):
             return
-        if options.budget_tokens is not None and len(draft.text) + draft.spoken > options.limit:
+        if options.budget_tokens is not None and not draft.fits(options.limit):
             _fit_tokens(draft, options)
     _shrink_json(draft, options)
     _truncate(draft, options)
@@ -247,7 +247,7 @@ def _note_intent(draft: _Draft, options: OutputOptions, kept: int, total: int) -
 def _write_table(draft: _Draft, options: OutputOptions) -> bool:
     if not options.table or not draft.faithful or draft.bytes <= options.table_threshold:
         return False
-    limit = min(options.chunk_threshold, options.limit)
+    limit = min(options.chunk_threshold, options.limit.plain)
     keys: tuple[str, ...] | None = ()
     if isinstance(draft.value, dict):
         keys = bulk_path(draft.value) if draft.bytes <= limit * TABLE_REACH else None
@@ -263,7 +263,7 @@ def _write_table(draft: _Draft, options: OutputOptions) -> bool:
     weight = len(encode(made))
     if weight > options.chunk_threshold or weight > draft.bytes * (1 - table.MIN_SAVING):
         return False
-    if len(made) + draft.spoken + len(line) + 1 > options.limit:
+    if not options.limit.holds(made, *draft.notes, line):
         return False
     draft.write(made, lossy=False)
     draft.notes.append(line)
@@ -277,7 +277,7 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
         return
     rows = _at(draft.value, keys)
     around = size(draft.value) - size(rows)
-    room = options.limit - around - draft.spoken - DISCLOSURE_CHARS
+    room = options.limit.beside(*draft.notes).less(around + DISCLOSURE_CHARS).plain
     if room < BYTES_PER_TOKEN:
         return
     made = compact(rows, budget_tokens=room // BYTES_PER_TOKEN)
@@ -302,18 +302,17 @@ def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
     if not options.auto_chunk_json or not draft.is_json:
         return
     # A token budget stands in for the size: what fits it is not reduced further.
-    target = options.chunk_threshold if options.budget_tokens is None else options.limit
+    target = options.chunk_threshold if options.budget_tokens is None else options.limit.plain
     if draft.bytes <= target:
         return
     for text, line in _candidates(draft, target):
-        if len(text) + len(line) + 1 + draft.spoken <= options.limit and len(text) < len(draft.text):
+        if options.limit.holds(text, *draft.notes, line) and len(text) < len(draft.text):
             draft.write(text, lossy=True)
             draft.notes.append(line)
             return
-    if options.limit < BRIEF_BELOW and len(draft.text) + draft.spoken > options.limit:
-        brief = _brief(draft)
-        draft.write(brief, lossy=True)
-        if len(brief) + draft.spoken > options.limit:
+    if options.limit.plain < BRIEF_BELOW and not draft.fits(options.limit):
+        draft.write(_brief(draft), lossy=True)
+        if not draft.fits(options.limit):
             draft.notes.clear()
 
 
@@ -370,11 +369,11 @@ def _collapsed_note(arrays: dict[str, tuple[int, int]]) -> str:
 
 
 def _truncate(draft: _Draft, options: OutputOptions) -> None:
-    if not options.smart_truncation or len(draft.text) + draft.spoken <= options.limit:
+    if not options.smart_truncation or draft.fits(options.limit):
         return
-    if draft.spoken > options.limit // 2:
+    if not options.limit.part(1, 2).holds(*draft.notes):
         draft.notes.clear()  # a budget this small goes to the answer; the footer still tells
-    draft.write(truncate(draft.text, options.limit - draft.spoken).text, lossy=True)
+    draft.write(truncate(draft.text, options.limit.beside(*draft.notes)).text, lossy=True)
 
 
 def _footer(draft: _Draft, bytes_in: int) -> str | None:
@@ -400,7 +399,10 @@ def _keep(
     return handle, footer.format(handle=handle)
 
 
-def _shorter(lines: list[str], text: str, bytes_in: int) -> bool:
-    """In characters and in bytes: clients count either."""
-    made = "\n".join(lines)
-    return len(made) < len(text) and len(encode(made)) < bytes_in
+def _shorter(made: str, text: str, limit: Room) -> bool:
+    """Whether a reduced answer with its notes is worth giving: shorter in bytes, and in characters.
+
+    A footer may be more characters than were cut of another script than ASCII: where bytes were too many, these count.
+    """
+    fewer_chars, fewer_bytes = len(made) < len(text), weight(made) < weight(text)
+    return fewer_bytes and (fewer_chars or weight(text) > limit.bytes)

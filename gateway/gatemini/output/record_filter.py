@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise, repeat
 from typing import Any
+
+import orjson
 
 from gatemini.output.branches import Level
 from gatemini.output.intent import BULK_SHARE, Filtered, Wanted, readable, same_length
-from gatemini.output.jsontext import decode, dump, parse, rewritten
+from gatemini.output.jsontext import decode, dump, encode, parse, same_but_space
 from gatemini.output.survey import Bulk, NotSurveyed, Survey, Visit
 
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_@$.-]{1,64}")
 """Keys in which nothing can be taken for structure."""
+_SPACE = r"[ \t\r\n]*"
+_BETWEEN_STRINGS = re.compile(f'"{_SPACE},{_SPACE}"')
 
 
 class RecordFilter:
@@ -32,6 +36,7 @@ class RecordFilter:
         self.kept = 0
         self.total = 0
         self._texts: list[str] = []
+        self._large: list[tuple[int, int, int]] = []
 
     @property
     def text(self) -> str:
@@ -46,34 +51,28 @@ class RecordFilter:
     def batch(self, items: Any, piece: bytes) -> None:
         """`items` were read at full speed from `piece`; what is kept of them is exact. Raises NotSurveyed."""
         self.total += len(items)
-        if not self._wanted.matches(readable(decode(piece)).lower()):
+        text = decode(piece)
+        in_place = "\\" not in text or "\\u" not in text  # no letter is written as an escape
+        lowered = (same_length(text) if in_place else readable(text)).lower()
+        if not self._wanted.matches(lowered):
             return
-        again = rewritten(items, piece)
-        if again is None:
-            exact = parse(piece)
-            if exact is None or exact.duplicates:
-                raise NotSurveyed
-            items = exact.value
-            text = dump(items)
-        else:
-            text = decode(again)
-        hits, texts = self._split(items, text) or self._measured(items, text)
+        hits, texts = (in_place and self._split(items, text, lowered)) or self._written(items, piece, lowered)
         if len(hits) == len(items):
             self._texts.append(text[1:-1])
         elif hits:
             self._texts.append(",".join([texts(n) for n in hits]))
         self.kept += len(hits)
 
-    def _split(self, items: Any, text: str) -> tuple[list[int], Callable[[int], str]] | None:
+    def _split(self, items: Any, text: str, lowered: str) -> tuple[list[int], Callable[[int], str]] | None:
         """(which match, the text of one), where the text can be split at what stands between any two."""
         edges = _edges(items, text)
         if edges is None:
             return None
-        head, tail = edges
-        begin, end, between = 1 + len(head), len(text) - 1 - len(tail), f"{tail},{head}"
-        if text.count(between) != len(items) - 1:
+        tail, comma, head = edges
+        between = tail + comma + head
+        begin, end = 1 + len(head), len(text) - 1 - len(tail)
+        if not (text.startswith(head, 1) and text.endswith(tail, 0, -1)):
             return None
-        lowered = same_length(text).lower()
         parts = lowered[begin : len(lowered) - 1 - len(tail)].split(between.lower())
         if len(parts) != len(items):
             return None
@@ -81,44 +80,83 @@ class RecordFilter:
         texts = text[begin:end].split(between) if len(hits) < len(items) else []
         return hits, lambda n: f"{head}{texts[n]}{tail}"
 
-    def _measured(self, items: Any, text: str) -> tuple[list[int], Callable[[int], str]]:
-        """(which match, the text of one) of any members: by the length that each has when written."""
-        if isinstance(items, dict):
-            lengths = [len(dump({key: item})) - 2 for key, item in items.items()]
-        else:
-            lengths = [len(dump(item)) for item in items]
-        starts = list(accumulate(lengths, lambda at, length: at + length + 1, initial=1))
-        spans = [slice(start, start + length) for start, length in zip(starts, lengths, strict=False)]
-        lowered = same_length(text).lower()
-        if len(lowered) == len(text):
-            parts = [lowered[span] for span in spans]
+    def _written(self, items: Any, piece: bytes, lowered: str) -> tuple[list[int], Callable[[int], str]]:
+        """(which match, the text of one) of any members, each written by itself."""
+        texts = _each(items)
+        whole = encode(",".join(texts))
+        if whole != piece[1:-1]:
+            if not same_but_space(whole, piece[1:-1]):
+                exact = parse(piece)
+                if exact is None or exact.duplicates:
+                    raise NotSurveyed
+                texts = _each(exact.value)
+            lowered = same_length(f"[{','.join(texts)}]").lower()
+        ends = list(accumulate(map(len, texts), lambda at, length: at + length + 1, initial=1))
+        if len(lowered) == ends[-1]:
+            parts = [lowered[at : after - 1] for at, after in pairwise(ends)]
         else:  # one letter in lower case may be two
-            parts = [readable(text[span]).lower() for span in spans]
-        return self._wanted.hits(parts), lambda n: text[spans[n]]
+            parts = [readable(member).lower() for member in texts]
+        return self._wanted.hits(parts), texts.__getitem__
 
     def large(self, start: int, end: int) -> None:
-        """A member too large for a batch, in the document at these offsets."""
+        """A member too large for a batch, in the document at these offsets; it is looked at when that may matter."""
         self.total += 1
-        text = decode(self._data[start:end])
-        if self._wanted.matches(readable(text).lower()):
-            self.kept += 1
-            self._texts.append(text)
+        self._large.append((len(self._texts), start, end))
+
+    def settle(self) -> None:
+        """Looks at the large members; one that is alone is kept or not with the whole document."""
+        if self.total == 1:
+            return
+        for before, start, end in reversed(self._large):
+            text = decode(self._data[start:end])
+            if self._wanted.matches(readable(text).lower()):
+                self.kept += 1
+                self._texts.insert(before, text)
+        self._large.clear()
 
 
-def _edges(items: Any, text: str) -> tuple[str, str] | None:
-    """(how each item begins, how it ends) in compact JSON, where that is the same for all of them."""
+def _each(items: Any) -> list[str]:
+    """The members as compact JSON; those of an object with their keys."""
+    if isinstance(items, dict):
+        return [f"{dump(key)}:{dump(item)}" for key, item in items.items()]
+    try:
+        return list(map(bytes.decode, map(orjson.dumps, items)))
+    except TypeError:  # what orjson does not write
+        return list(map(dump, items))
+
+
+def _edges(items: Any, text: str) -> tuple[str, str, str] | None:
+    """(how each item ends, the comma, how each begins), where that is the same for all of them."""
     if not ('"' in text or "[" in text[1:] or "{" in text):
-        return "", ""
+        return "", ",", ""
     kinds = set(map(type, items)) if isinstance(items, list) else set()
     if kinds == {str} and "\\" not in text:
-        return '"', '"'  # the first quote from a string's beginning is its end
-    if kinds != {dict} or not all(items):
+        # The first quote from a string's beginning is its end: split at so many, there is no other quote in a part.
+        found = _BETWEEN_STRINGS.search(text)
+        return _around_comma(found[0]) if found else None
+    if kinds != {dict}:
         return None
-    first = set(map(next, map(iter, items)))
+    first = set(map(next, map(iter, items), repeat("")))
     key = first.pop()
+    if first or not _SAFE_KEY.fullmatch(key):
+        return None
     # In a string a quote has a backslash before it: with such a key between brackets it is structure, of these rows or
     # of rows inside them, which their number tells.
-    return (f'{{"{key}":', "}") if not first and _SAFE_KEY.fullmatch(key) else None
+    between = re.compile(rf'\}}{_SPACE},{_SPACE}\{{{_SPACE}"{re.escape(key)}"{_SPACE}:')
+    found = between.search(text)
+    if found is None or text.count(found[0]) != len(items) - 1:
+        return None
+    if len(found[0]) > len(key) + 6 and sum(1 for _ in between.finditer(text)) != len(items) - 1:
+        return None  # written with blanks: those written with others count as well
+    return _around_comma(found[0])
+
+
+def _around_comma(between: str) -> tuple[str, str, str]:
+    at = between.index(",")
+    blanks = at + 1
+    while between[blanks].isspace():
+        blanks += 1
+    return between[:at], between[at:blanks], between[blanks:]
 
 
 class SurveyFilter:
@@ -163,6 +201,7 @@ class TreeFilter:
         half = len(self._data) * BULK_SHARE
         bulk = next((part for part in arrays if part.end - part.start >= half and part.total > 1), None)
         chosen = root if root.array or bulk is None else bulk
+        chosen.settle()
         if not chosen.selects:
             return None
         opening, closing = ("[", "]") if chosen.array else ("{", "}")

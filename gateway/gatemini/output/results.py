@@ -26,7 +26,17 @@ from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output import arrays
 from gatemini.output.asked import natural
 from gatemini.output.jsontext import decode, dump, encode, parse, parse_carefully
-from gatemini.output.pages import MODEL_PAGE, Offset, Page, Room, page_of_bytes, page_of_items, page_of_rows
+from gatemini.output.pages import (
+    PAGE,
+    Offset,
+    Page,
+    PageRoom,
+    facts,
+    page_of_bytes,
+    page_of_items,
+    page_of_rows,
+)
+from gatemini.output.room import Room, weight
 from gatemini.output.rows import RowIndex, index_rows
 from gatemini.output.spill import SpillDamaged, SpillFile, SpillFolder
 from gatemini.types.wording import shorten
@@ -199,17 +209,22 @@ class ResultStore:
         own; `next_offset` is then text such as "7:1".
         """
         count = min(max(1, natural(limit, "limit")), MAX_ROWS)
-        return {"handle": handle, **self._page(handle, offset, count, Room.of_reply(most)).fields()}
+        return {"handle": handle, **self._page(handle, offset, count, PageRoom.of_reply(most)).fields()}
 
     def chunk(
         self, handle: str, offset: Offset = 0, rows: int = CHUNK_ROWS, *, most: int = REPLY_BYTES
     ) -> dict[str, Any]:
         """One step of `results.chunks`: like `rows`, as many as asked for where they fit."""
         count = max(1, natural(rows, "rows"))
-        return {"handle": handle, **self._page(handle, offset, count, Room.of_reply(most)).fields()}
+        return {"handle": handle, **self._page(handle, offset, count, PageRoom.of_reply(most)).fields()}
 
     def _page(
-        self, handle: str, offset: Offset, limit: int, room: Room, shown: Callable[[str], str] | None = None
+        self,
+        handle: str,
+        offset: Offset,
+        limit: int,
+        room: PageRoom,
+        shown: Callable[[str], str] | None = None,
     ) -> Page:
         with self._lock:
             entry = self._get(handle)
@@ -297,19 +312,29 @@ class ResultStore:
             return list(reversed(self._entries))
 
     def read(
-        self, handle: str, offset: Offset | None = None, shown: Callable[[str], str] | None = None
+        self,
+        handle: str,
+        offset: Offset | None = None,
+        shown: Callable[[str], str] | None = None,
+        room: Room = PAGE,
     ) -> tuple[str, str]:
         """(MIME type, text) for `gatemini://result/{handle}[/{offset}]`: a page of rows.
 
-        Without an offset the facts of `info` come first. A page is at most 40 rows and 20,000 characters; a longer row
-        comes in pieces, cut after `shown` has taken secrets out. Binary data has pages only where an offset is given.
+        Without an offset the facts of `info` come first. A page is at most 40 rows, and all of it fits `PAGE` and `room`; a
+        longer row comes in pieces, cut after `shown` has taken secrets out. Binary data has pages only where an offset is
+        given.
         """
+        room = room.within(PAGE)
         with self._lock:
-            info = self.info(handle) if offset is None else {}
+            info = facts(self.info(handle), room.part(1, 2)) if offset is None else {}
             if info.get("kind") == "blob":
                 return "application/json", dump(info)
-            page = self._page(handle, offset or 0, MAX_ROWS, MODEL_PAGE, shown)
-        return "application/json", dump({"handle": handle, **info, **page.fields()})
+            beside = weight(dump(info))
+            page = self._page(handle, offset or 0, MAX_ROWS, PageRoom.of_page(room.plain, beside), shown)
+        text = dump({"handle": handle, **info, **page.fields()})
+        if info and not room.holds(text):  # the piece of a row comes on a page without the facts
+            text = dump({"handle": handle, **info, **Page([], 0, page.total, 0).fields()})
+        return "application/json", text
 
     def drop(self, handle: str) -> bool:
         """True; a handle that is gone raises as everywhere."""

@@ -7,6 +7,7 @@ JSON is one row; of a text, rows are its lines. Above: `pages.py`, `results.py`,
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -36,6 +37,10 @@ BATCH_ROWS = 1000
 """Rows between two remembered offsets of a long document."""
 DESCRIBED_BYTES = 8 << 20
 """Of a larger row only its kind goes into schema and digest: parsed, it would take up fifteen times its size."""
+
+ESCAPE_SHARE = 3
+"""A control character is six as it is written in JSON, three times as many as a quote."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 Read = Callable[[int, int | None], bytes]
 """`read(start, end)` gives these bytes of the document; from memory or from disk."""
@@ -152,6 +157,8 @@ class RowIndex:
 
     def _cut(self, data: bytes, most: int) -> list[Piece]:
         if self.is_text or not is_json(data):  # a secret may have been all digits, or a key
+            if _CONTROL.search(data, 0, len(data) - 1):
+                most //= ESCAPE_SHARE
             return cut_line(data, 0, len(data.removesuffix(b"\n")), most)
         return cut_json(data, 0, len(data), most)
 

@@ -1,7 +1,7 @@
 """Smart truncation: head and tail of a text too long to show, cut where a reader expects it.
 
-Works on characters (code points) and knows nothing of JSON but its escapes. Above: `pipeline.py`.
-Below: nothing.
+Works on characters (code points) and knows nothing of JSON but its escapes. Above: `pipeline.py`, `results.py`.
+Below: `room.py`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gatemini.output.room import Room, weight
+
 MARK = "…"
 """What a cut without room for more ends in: nobody takes it for the end, and a piece of a secret is found beside it."""
-HEAD_SHARE = 0.6
-"""Of the room: how a thing starts says more than how it ends, but the end holds totals and errors."""
+HEAD_FIFTHS = 3
+"""Fifths of the room: how a thing starts says more than how it ends, but the end holds totals and errors."""
 _LINE_SHARE = 0.5
 """A line boundary is taken when it gives away at most this share of the piece; else the cut is in a line."""
 _ESCAPE_REACH = 12
@@ -29,26 +31,30 @@ class Truncated:
     tail: str
 
 
-def truncate(text: str, max_chars: int) -> Truncated:
-    """`text` in at most `max_chars` characters. The marker goes where it fits, else the head and `MARK`."""
-    if len(text) <= max_chars:
+def truncate(text: str, limit: Room) -> Truncated:
+    """`text` within `limit`. The marker goes where it fits, else the head and `MARK`."""
+    if limit.holds(text):
         return Truncated(text, text, "")
     # The marker's own length depends on the counts in it: reserve the longest it can be.
-    reserve = len(_marker(text, "", "", lines=True)) + len("characters") + 2 * len(f"{len(text)}")
-    room = max_chars - reserve
-    if room < 2:
-        head = text[: _safe_cut(text, max(max_chars - len(MARK), 0))]
-        return Truncated(f"{head}{MARK}"[: max(max_chars, 0)], head, "")
-    head, head_at_line = _head(text, int(room * HEAD_SHARE))
-    tail, tail_at_line = _tail(text, room - int(room * HEAD_SHARE))
+    longest = _marker(text, "", "", lines=True) + "characters" + 2 * f"{len(text)}"
+    room = limit.less(len(longest), weight(longest))
+    if room.plain < 2:
+        head = beginning(text, limit)
+        return Truncated(head, head.removesuffix(MARK), "")
+    front = room.part(HEAD_FIFTHS, 5)
+    head, head_at_line = _head(text, front.first(text))
+    tail, tail_at_line = _tail(text, room.less(front.chars, front.bytes).last(text))
     marker = _marker(text, head, tail, lines=head_at_line and tail_at_line)
     first = "" if not head or head.endswith("\n") else "\n"
     return Truncated(f"{head}{first}{marker}\n{tail}", head, tail)
 
 
-def beginning(text: str, max_chars: int) -> str:
-    """The first `max_chars` characters with the mark of a cut in them, or all of a shorter text."""
-    return text if len(text) <= max_chars else text[: _safe_cut(text, max_chars - len(MARK))] + MARK
+def beginning(text: str, limit: Room) -> str:
+    """The first characters that fit with the mark of a cut behind them, or all of a shorter text."""
+    if limit.holds(text):
+        return text
+    head = text[: _safe_cut(text, limit.less(len(MARK), weight(MARK)).first(text))]
+    return head + MARK if limit.holds(MARK) else ""
 
 
 def _marker(text: str, head: str, tail: str, *, lines: bool) -> str:

@@ -93,8 +93,8 @@ def _value(tool: str, name: str, value: Any, schema: Json, notes: list[str]) -> 
         low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
         bounded = int(min(max(made, low), high))
         if bounded != made:
-            bounds = f"{low} to {high}" if high != math.inf else f"at least {low}"
-            notes.append(f"{name} {shorten(str(made), 20)} is out of range ({bounds}); {bounded} was used")
+            beyond = "below" if made < low else "above"
+            notes.append(f"{name} {shorten(str(made), 20)} is {beyond} {bounded}; {bounded} was used")
         made = bounded
     return made
 

@@ -1,7 +1,8 @@
 """What each client cuts off by itself, so that nothing is cut a second time out of our sight (spec 1.1).
 
-One table keyed by the name a client announces. Sizes are characters; tokens are estimated as bytes / 4 as
-everywhere. Above: `tools.py`, `instructions.py`, `definitions.py`. Below: nothing.
+One table keyed by the name a client announces. Each limit is in what that client counts: characters, bytes, or
+tokens, estimated as bytes / 4 as everywhere. Above: `tools.py`, `surface.py`, `definitions.py`, `fitting.py`. Below:
+`output/room.py`.
 """
 
 from __future__ import annotations
@@ -9,22 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gatemini.output.room import Room
+
 BYTES_PER_TOKEN = 4
 RESULT_TOKENS = 25_000
 """Default for unknown clients; the documented limit of a widespread one."""
 ERROR_CHARS = 10_000
 
 
+def _tokens(count: int) -> Room:
+    return Room(bytes=count * BYTES_PER_TOKEN - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Most that a client takes of each kind of text."""
 
-    result_chars: int = RESULT_TOKENS * BYTES_PER_TOKEN - 1
-    """Most characters of a result's text."""
-    error_chars: int = ERROR_CHARS - 1
+    result: Room
+    """All text of a result together."""
+    error: Room
 
 
-UNKNOWN = Budget()
+_ERROR = Room(chars=ERROR_CHARS - 1)
+_EIGHT_KB = Room(bytes=8 * 1024 - 1)
+UNKNOWN = Budget(_tokens(RESULT_TOKENS), _ERROR)
 
 INLINE_META = "anthropic/maxResultSizeChars"
 """Key of a tool's `_meta`: Claude Code takes so many characters of its results in place of 50,000, beyond which
@@ -38,19 +47,19 @@ _BUDGETS: dict[str, Budget] = {
     # Descriptions and instructions are cut at 2,048 characters: github.com/anthropics/claude-code/issues/81268.
     "claude-code": UNKNOWN,
     # 10,000 tokens: the `truncation_policy` of its models, github.com/openai/codex/pull/20260; the middle is cut.
-    "codex-mcp-client": Budget(result_chars=10_000 * BYTES_PER_TOKEN - 1),
+    "codex-mcp-client": Budget(_tokens(10_000), _ERROR),
     # 40,000 characters (`tools.truncateToolOutputThreshold`): github.com/google-gemini/gemini-cli/pull/19365.
-    "gemini-cli-mcp-client": Budget(result_chars=39_999),
+    "gemini-cli-mcp-client": Budget(Room(chars=39_999), _ERROR),
     # 25,000 characters (the same setting): github.com/QwenLM/qwen-code/pull/2446. The first is its older name.
-    "qwen-code-mcp-client": Budget(result_chars=24_999),
-    "qwen-cli-mcp-client": Budget(result_chars=24_999),
+    "qwen-code-mcp-client": Budget(Room(chars=24_999), _ERROR),
+    "qwen-cli-mcp-client": Budget(Room(chars=24_999), _ERROR),
     # 50 KB or 2,000 lines (`tool_output.max_bytes`): github.com/anomalyco/opencode/pull/23770.
-    "opencode": Budget(result_chars=50 * 1024 - 1),
+    "opencode": Budget(Room(bytes=50 * 1024 - 1), _ERROR),
     # 8 KB (`chat.agent.largeToolResultsToDisk.thresholdBytes`), beyond which the model is given a file's name; the
     # same for Copilot's agent: github.com/microsoft/vscode/pull/329276.
-    "visual studio code": Budget(result_chars=8 * 1024 - 1, error_chars=8 * 1024 - 1),
-    "github-copilot-developer": Budget(result_chars=8 * 1024 - 1, error_chars=8 * 1024 - 1),
-    "gatemini": Budget(result_chars=10_000_000, error_chars=1_000_000),
+    "visual studio code": Budget(_EIGHT_KB, _EIGHT_KB),
+    "github-copilot-developer": Budget(_EIGHT_KB, _EIGHT_KB),
+    "gatemini": Budget(Room(chars=10_000_000), Room(chars=1_000_000)),
 }
 
 

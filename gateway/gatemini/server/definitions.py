@@ -139,7 +139,7 @@ def _tool(name: str, description: str, properties: Json, required: list[str], an
         "description": shorten(description, MAX_DESCRIPTION),
         "inputSchema": schema,
         "annotations": annotations,
-        **({"_meta": {INLINE_META: UNKNOWN.result_chars}} if name in _LONG_ANSWERS else {}),
+        **({"_meta": {INLINE_META: UNKNOWN.result.plain}} if name in _LONG_ANSWERS else {}),
     }
 
 

@@ -15,7 +15,7 @@ from gatemini.model import Json
 from gatemini.server.budgets import UNKNOWN
 from gatemini.types.wording import shorten, visible
 
-DEFAULT_ROOM = UNKNOWN.result_chars
+DEFAULT_ROOM = UNKNOWN.result.plain
 """Bytes of an answer where the client is not known."""
 WHOLE = 1 << 30
 """Room in a chain: nothing is cut there, since the chain's own answer is reduced with a handle."""

@@ -16,7 +16,9 @@ import orjson
 
 from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
 from gatemini.model import Json, Tool
+from gatemini.output.room import Room
 from gatemini.registry import Registry
+from gatemini.server.budgets import UNKNOWN
 from gatemini.server.discovery import call_of, tool_info
 from gatemini.server.fitting import shown
 from gatemini.server.guides import CALL_TOOL_CHAIN, GUIDES, NAMES, STEPS
@@ -92,7 +94,11 @@ class Results(Protocol):
     """What is read of a session's result store."""
 
     def read(
-        self, handle: str, offset: int | str | None = None, shown: Callable[[str], str] | None = None
+        self,
+        handle: str,
+        offset: int | str | None = None,
+        shown: Callable[[str], str] | None = None,
+        room: Room = ...,
     ) -> tuple[str, str]: ...
     def handles(self) -> Iterable[str]: ...
 
@@ -110,6 +116,8 @@ class View:
     catalog_bytes: int = 0
     redact: Callable[[str], str] | None = None
     """Takes secrets out of text before a part of it is shown: half a secret is one too."""
+    room: Room = UNKNOWN.result
+    """What the client takes of a page of a result."""
 
 
 _STATIC: Mapping[str, tuple[str, str, str]] = {
@@ -437,7 +445,7 @@ def _result(view: View, rest: str) -> tuple[str, str]:
             f"{SCHEME}result/{rest}", "the offset is a row number from 0, or what next_offset gave"
         )
     at: int | str | None = offset if ":" in offset else int(offset) if offset else None
-    return view.results.read(unquote(handle), at, view.redact)
+    return view.results.read(unquote(handle), at, view.redact, view.room)
 
 
 def _types(view: View, rest: str) -> tuple[str, str]:

@@ -97,7 +97,7 @@ class MetaTools:
         self, name: str, arguments: Any, session: Session, client: ChainClient
     ) -> tuple[Json, int]:
         if name in DISCOVERY_TOOLS:
-            found = await self.discover(name, arguments, budget_for(session.client).result_chars)
+            found = await self.discover(name, arguments, budget_for(session.client).result.plain)
             if name == SEARCH_TOOLS:
                 self.history.searched(session.id, self.redactor.redact(search_text(arguments)))
             return _json_result(found), 0
@@ -141,17 +141,15 @@ class MetaTools:
         if size == DEFAULT_OUTPUT_CHARS:
             size = self.config.max_output_size
         stages = self.config.output
-        output = OutputOptions(
-            max_chars=min(size, budget.result_chars), intent=asked["intent"] or None, **vars(stages)
-        )
+        output = OutputOptions(max_chars=size, intent=asked["intent"] or None, **vars(stages))
         return ChainRequest(
             asked["code"],
             timeout / 1000,
             output,
             session.results,
             session.journals,
-            budget.error_chars,
-            budget.result_chars,
+            budget.error,
+            budget.result,
             replace(client, caller=replace(client.caller, session=session.id)),
             notes,
         )
@@ -164,9 +162,8 @@ def _json_result(answer: object) -> Json:
 
 def _shown(failed: Json, session: Session) -> Json:
     """A failed answer with what strangers' names and messages hide in it escaped; a value is the code's own."""
-    limit = budget_for(session.client).error_chars
     content = [
-        {**block, "text": shorten(visible(block["text"], lines=True), limit)} if "text" in block else block
+        {**block, "text": _cut(visible(block["text"], lines=True), session)} if "text" in block else block
         for block in failed["content"]
     ]
     return {**failed, "content": content}
@@ -174,6 +171,9 @@ def _shown(failed: Json, session: Session) -> Json:
 
 def error_result(text: str, session: Session) -> Json:
     """A tool error, cause first, within what the client shows of one."""
-    limit = budget_for(session.client).error_chars
-    shown = text if len(text) <= limit else text[: limit - 20] + "\n… [cut]"
-    return {"content": [{"type": "text", "text": well_formed(shown)}], "isError": True}
+    return {"content": [{"type": "text", "text": _cut(well_formed(text), session)}], "isError": True}
+
+
+def _cut(text: str, session: Session) -> str:
+    room = budget_for(session.client).error
+    return text if room.holds(text) else shorten(text, room.first(text))

@@ -1,0 +1,117 @@
+"""The blocks of a finished chain: all text together keeps within what was asked for and what the client takes."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemini.chain.answer import ChainValue, compose
+from gatemini.model import Json
+from gatemini.output.jsontext import dump
+from gatemini.output.pipeline import OutputOptions
+from gatemini.output.results import ResultStore
+from gatemini.output.room import BOUNDLESS, Room
+
+WORDS = st.sampled_from(["plain text ", "結果の行 ", "отчёт ", "😀😀 "])
+LINES = st.lists(st.tuples(WORDS, st.integers(0, 40)).map(lambda drawn: drawn[0] * drawn[1]), max_size=60)
+ANY_ROOM = Room()
+
+
+async def answered(
+    value: ChainValue, store: ResultStore, max_chars: int = 200_000, room: Room = ANY_ROOM
+) -> list[Json]:
+    content, _ = await compose(value, OutputOptions(max_chars=max_chars), store, room=room)
+    return content
+
+
+def texts(content: list[Json]) -> list[str]:
+    return [block["text"] for block in content if block["type"] == "text"]
+
+
+@pytest.mark.anyio
+@settings(deadline=None, max_examples=80)
+@given(
+    value=st.one_of(
+        st.tuples(WORDS, st.integers(0, 9_000)).map(lambda drawn: drawn[0] * drawn[1]),
+        st.tuples(WORDS, st.integers(0, 900)).map(
+            lambda drawn: dump([{"id": n, "text": drawn[0] * (n % 9)} for n in range(drawn[1])])
+        ),
+    ),
+    notes=LINES,
+    console=LINES,
+    dropped=st.integers(0, 3),
+    asked=st.sampled_from([100, 150, 400, 2_000, 10_000, 200_000]),
+    room=st.sampled_from([Room(), Room(bytes=8_191), Room(chars=24_999), Room(bytes=2_000)]),
+)
+async def test_all_text_of_an_answer_is_never_longer_than_its_budget_and_the_footer(
+    value: str, notes: list[str], console: list[str], dropped: int, asked: int, room: Room
+) -> None:
+    made = ChainValue(value, "json" if value.startswith("[") else "string", notes, console, dropped)
+    said = texts(await answered(made, ResultStore(), asked, room))
+    footer = said[-1].rpartition("\n")[2] if "full result: " in said[-1] else ""
+    everything = "".join(said)
+    assert room.holds(everything)
+    assert len(everything) - len(footer) <= asked + (0 if footer else 130)  # or the shortest there is
+
+
+@pytest.mark.anyio
+async def test_the_value_has_at_least_a_quarter_of_a_small_budget() -> None:
+    value = ChainValue("v" * 5_000, "string", ["n" * 5_000], ["c" * 5_000], 0)
+    first, console, last = texts(await answered(value, ResultStore(), 1_000))
+    assert len(first) >= 230
+    assert len(console) <= 250
+    assert last.partition("\n")[0] == "n" * 497 + "..."
+    assert len(first) + len(console) + 500 <= 1_000
+
+
+@pytest.mark.anyio
+async def test_where_no_line_of_the_console_fits_it_is_told_how_many_there_are() -> None:
+    value = ChainValue("1", "json", [], ["a line of some length"] * 70, 30)
+    assert texts(await answered(value, ResultStore(), 100)) == ["1", "[console: 100 lines]"]
+
+
+@pytest.mark.anyio
+async def test_a_note_that_comes_many_times_is_told_once_with_its_count() -> None:
+    value = ChainValue("1", "json", ["twice", "once", "twice"])
+    assert texts(await answered(value, ResultStore())) == ["1", "twice (×2)\nonce"]
+
+
+def descriptor(ref: str, kind: str = "image") -> Json:
+    return {"type": kind, "mimeType": "image/png", "bytes": 3, "ref": ref}
+
+
+@pytest.mark.anyio
+async def test_an_image_named_many_times_is_shown_once() -> None:
+    store = ResultStore()
+    ref = store.save_blob(base64.b64encode(b"png").decode(), "image/png")
+    content = await answered(ChainValue(dump([descriptor(ref)] * 5), "json", []), store)
+    assert [block["type"] for block in content] == ["text", "image"]
+
+
+@pytest.mark.anyio
+async def test_what_is_said_of_many_images_is_one_note_of_each_kind() -> None:
+    store = ResultStore()
+    large = base64.b64encode(b"p" * 1_500_000).decode()
+    refs = [store.save_blob(large, "image/png") for _ in range(9)]
+    gone = [f"res_{n:08x}" for n in range(40)]
+    value = dump([descriptor(ref) for ref in [*refs, *gone]])
+    content = await answered(ChainValue(value, "json", []), store)
+    assert [block["type"] for block in content] == ["text", "image", "text"]
+    unkept, unshown = texts(content)[-1].split("\n")[:2]
+    assert unkept == (
+        f"no image or sound is kept under this ref in this session: {', '.join(gone[:5])} and 35 more; "
+        "call the tool again"
+    )
+    assert unshown.startswith(f"not shown, over the limit of an answer: {refs[1]} (image, 1,500,000 bytes), ")
+    assert unshown.endswith(" and 3 more")
+
+
+@pytest.mark.anyio
+async def test_an_image_alone_is_the_whole_answer_however_small_the_budget() -> None:
+    store = ResultStore()
+    ref = store.save_blob(base64.b64encode(b"png").decode(), "image/png")
+    content = await answered(ChainValue(dump(descriptor(ref)), "json", []), store, 100, Room(BOUNDLESS, 500))
+    assert content == [{"type": "image", "data": base64.b64encode(b"png").decode(), "mimeType": "image/png"}]
