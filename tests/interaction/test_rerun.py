@@ -14,6 +14,7 @@ import anyio
 import psutil
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
 from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain
@@ -148,14 +149,28 @@ async def test_after_the_loss_of_its_sandbox_process_a_chain_goes_on_without_rep
         assert (await stats(client))["writes"] == 2
 
 
-async def test_after_kill_9_of_the_gateway_the_id_is_refused_with_the_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=pytest.mark.slow)])
+async def test_after_kill_9_of_the_gateway_in_a_resumed_chain_the_id_is_refused_with_the_reason(
+    tmp_path: Path, mode: str
+) -> None:
     text = code("killed", 60000)
     known = {p.pid for p in processes("--direct")}
-    async with gateway(tmp_path, DEMO) as first:
+    top = {"sandbox": {"isolation": mode}}
+    async with gateway(tmp_path, DEMO, top=top) as first:
+        await stats(first)  # the backend is up
         ident = named_id(everything(await run_chain(first, text, timeout=2000)))
+        begun = (await stats(first))["calls"].get("sleep", 0)
         (process,) = [p for p in processes("--direct") if p.pid not in known]
-        os.kill(process.pid, signal.SIGKILL)
-    async with gateway(tmp_path, DEMO) as second:
+
+        async def again() -> None:
+            with suppress(MCPError):
+                await run_chain(first, f"// @resume {ident}\n{text}")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(again)
+            await until_sleeping(first, begun + 1)
+            os.kill(process.pid, signal.SIGKILL)
+    async with gateway(tmp_path, DEMO, top=top) as second:
         refused = await run_chain(second, f"// @resume {ident}\n{text}")
         assert refused.is_error
         assert f"chain {ident} cannot be resumed: this gateway knows no such chain" in everything(refused)

@@ -30,6 +30,7 @@ from gatemini.chain.outputs import mismatch
 from gatemini.chain.services import ChainServices, Progress
 from gatemini.chain.trace import Entry, Trace
 from gatemini.chain.values import Value, to_value, tool_error
+from gatemini.config.schema import SandboxConfig
 from gatemini.errors import (
     BackendError,
     BackendProtocol,
@@ -87,12 +88,15 @@ class Invoker:
     """What backends logged for the client meanwhile."""
     caller: Caller = field(init=False)
     """One object for all calls of a chain: backends tell by it whom to ask."""
+    config: SandboxConfig = field(init=False)
+    """Its limits as they were when it began: a changed configuration is for the chains after it."""
     _in_flight: anyio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
+        self.config = self.services.config
         caller = self.client.caller
         self.caller = replace(caller, ask=None if caller.ask is None else self._asked, tell=self._told)
-        self._in_flight = anyio.Semaphore(self.services.config.max_calls_in_flight, fast_acquire=True)
+        self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
     def nested(self, name: str, trace: Trace) -> Invoker:
         """The door for the code of a composite tool: same limits, same records, its own trace."""
@@ -268,7 +272,7 @@ class Invoker:
         return lambda done, total, message: on_progress(record, done, total, message)
 
     def _within_limit(self, record: CallRecord) -> None:
-        most = self.services.config.max_calls
+        most = self.config.max_calls
         if record.id > most:
             raise LimitError(
                 f"a chain may make {most} calls; {record.tool} was one more ({LimitError.code}: sandbox.max_calls)",

@@ -318,7 +318,7 @@ class _Conversation:
 
     async def _fitting(self, call: Call, outcome: Outcome) -> Outcome:
         """A result too large for the guest stays outside: the code gets an error that names its handle."""
-        most = self._services.config.max_result_bytes
+        most = self._invoker.config.max_result_bytes
         if not outcome.ok or call.kind not in ("tool", "resource"):
             return outcome
         text = outcome.json()
@@ -362,7 +362,7 @@ class _Conversation:
             except ToolNotFound as exc:
                 missing.explain(exc, str(arguments.get("tool_name", "")))
                 raise
-        most = self._services.config.max_result_bytes
+        most = self._invoker.config.max_result_bytes
         return await answer_results_call(call.tool, call.arguments, self._results, most)
 
 

@@ -1,0 +1,282 @@
+"""Parked chains when something else happens meanwhile, in both kinds of isolation; what was done is counted at a backend."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, TextContent
+
+from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, text_of, write_config
+from gatemini.app import App
+from gatemini.config.load import load_config
+from gatemini.server import parking
+from gatemini.server.gateway import build_server
+from gatemini.server.session import Session
+from gatemini.server.shortcut import Shortcut
+
+pytestmark = pytest.mark.anyio
+
+WAIT_SECONDS = 60.0
+DEMO: dict[str, Any] = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+BACKENDS = {"demo": DEMO, "asker": {"transport": "python", "module": "fixtures.demo_server:server"}}
+CODE = """const before = await demo.write({ key: "a", value: 1 });
+let ok;
+try { ok = await asker.confirm({ q: "go on?" }); } catch (e) { ok = { failed: e.message }; }
+await demo.write({ key: "b", value: ok });
+return ok;"""
+
+
+def configuration(folder: Path, mode: str, backends: dict[str, Any], **sandbox: Any) -> Path:
+    return write_config(folder, backends, sandbox={"isolation": mode, **sandbox})
+
+
+@pytest.fixture(params=["thread", pytest.param("process", marks=pytest.mark.slow)])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def app(tmp_path: Path, mode: str) -> AsyncIterator[App]:
+    async with App.open(configuration(tmp_path, mode, BACKENDS), environ={}) as running:
+        assert await running.settled(WAIT_SECONDS)
+        yield running
+
+
+async def unused(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
+    raise AssertionError("the tests answer themselves")
+
+
+def connect(app: App, session: Session | None = None) -> Client:
+    surface = app.surface(session or app.new_session())
+    return Client(build_server(surface, Shortcut(surface)), elicitation_callback=unused)
+
+
+async def asked(client: Client, code: str = CODE) -> InputRequiredResult:
+    result = await client.session.call_tool("call_tool_chain", {"code": code}, allow_input_required=True)
+    assert isinstance(result, InputRequiredResult), result
+    return result
+
+
+async def again(client: Client, first: InputRequiredResult, code: str = CODE) -> CallToolResult:
+    answers: Any = {
+        key: ElicitResult(action="accept", content={"ok": True}) for key in first.input_requests or {}
+    }
+    result = await client.session.call_tool(
+        "call_tool_chain",
+        {"code": code},
+        input_responses=answers,
+        request_state=first.request_state,
+        allow_input_required=True,
+    )
+    assert isinstance(result, CallToolResult)
+    return result
+
+
+def everything(result: CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+def named_id(text: str) -> str:
+    return text.partition("`// @resume ")[2].partition("`")[0]
+
+
+async def written(client: Client) -> list[str]:
+    """The keys `demo` has, each written once: a key that was written twice would count twice."""
+    stats = await chain_value(client, "return await demo.stats({});")
+    assert stats["writes"] == len(stats["written"])
+    return list(stats["written"])
+
+
+def workers() -> set[psutil.Process]:
+    """Worker processes of this one and of the gateways it started."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if "gatemini_sandbox.worker" in process.cmdline():
+                found.add(process)
+    return found
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Of processes there is no event of ours to wait for."""
+    with anyio.fail_after(WAIT_SECONDS):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_the_loss_of_a_parked_worker_is_told_and_resuming_writes_nothing_twice(
+    tmp_path: Path, how: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configuration(tmp_path, "process", BACKENDS, cpu_seconds=0.5)
+    async with App.open(config, environ={}) as app, connect(app) as client:
+        first = await asked(client)
+        idle = {process.pid for process in app.sandbox._workers._idle}
+        for worker in workers():
+            if worker.pid not in idle:
+                os.kill(worker.pid, how)
+        lost = await again(client, first)
+        assert lost.is_error
+        assert everything(lost).startswith("WorkerLost")
+        assert await written(client) == ["a"]
+        resumed = f"// @resume {named_id(everything(lost))}\n{CODE}"
+        assert await chain_value(client, resumed) == {"ok": True, "action": "accept"}
+        assert await written(client) == ["a", "b"]
+
+
+@pytest.mark.slow
+async def test_the_loss_of_a_worker_while_a_client_of_the_handshake_era_is_asked_is_told_too(
+    tmp_path: Path,
+) -> None:
+    async with App.open(configuration(tmp_path, "process", BACKENDS), environ={}) as app:
+        surface = app.surface(app.new_session())
+
+        async def kills(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
+            idle = {process.pid for process in app.sandbox._workers._idle}
+            for worker in workers():
+                if worker.pid not in idle:
+                    worker.kill()
+            return ElicitResult(action="accept", content={"ok": True})
+
+        server = build_server(surface, Shortcut(surface))
+        async with Client(server, mode="legacy", elicitation_callback=kills) as client:
+            lost = everything(await run_chain(client, CODE))
+            assert lost.startswith("WorkerLost")
+            assert await written(client) == ["a"]
+            resumed = f"// @resume {named_id(lost)}\n{CODE}"
+            assert await chain_value(client, resumed) == {"ok": True, "action": "accept"}
+            assert await written(client) == ["a", "b"]
+
+
+async def test_a_question_nobody_answered_ends_the_chain_and_its_answer_comes_too_late(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connect(app) as client:
+        monkeypatch.setattr(parking, "PARKED_SECONDS", 0.5)
+        first = await asked(client)
+        await until(lambda: app.parking.waiting == 0 and not app.chain.guests.borrowed_tokens)
+        monkeypatch.undo()
+        with pytest.raises(MCPError, match="no longer waiting"):
+            await again(client, first)
+        told = everything(await run_chain(client, "return 1;"))
+        ident = named_id(told)  # the chain is named by the next answer: its own never left
+        assert await written(client) == ["a"]
+        resumed = f"// @resume {ident}\n{CODE}"
+        second = await asked(client, resumed)  # the question is put again
+        assert everything(await again(client, second, resumed)) == '{"ok":true,"action":"accept"}'
+        assert await written(client) == ["a", "b"]
+    await until(lambda: app.sandbox.ledger.sizes == {})
+
+
+async def test_a_backend_removed_while_its_question_is_open_fails_the_call_and_the_code_goes_on(
+    app: App, tmp_path: Path, mode: str
+) -> None:
+    async with connect(app) as client:
+        first = await asked(client)
+        await app.reconfigure(load_config(configuration(tmp_path, mode, {"demo": DEMO}), environ={}))
+        ended = await again(client, first)
+        assert "failed" in everything(ended)
+        assert "asker" in everything(ended)
+        assert await written(client) == ["a", "b"]
+
+
+async def test_limits_and_isolation_changed_meanwhile_are_not_those_of_a_parked_chain(
+    app: App, tmp_path: Path, mode: str
+) -> None:
+    other = {"thread": "process", "process": "thread"}[mode]
+    async with connect(app) as client:
+        first = await asked(client)
+        config = configuration(
+            tmp_path, other, BACKENDS, memory_mb=64, max_calls=1, max_concurrent_sandboxes=1
+        )
+        await app.reconfigure(load_config(config, environ={}))
+        assert everything(await again(client, first)) == '{"ok":true,"action":"accept"}'
+        assert await written(client) == ["a", "b"]
+        assert app.sandbox.isolation == mode
+        more = await run_chain(client, "const a = await demo.echo({}); return await demo.echo({ a });")
+        assert "limit.calls" in everything(more)
+
+
+async def test_two_clients_that_resume_one_chain_at_once_do_it_once(app: App) -> None:
+    slow = """await demo.write({ key: "a", value: 1 });
+await demo.sleep({ ms: 1500, tag: "x" });
+await demo.write({ key: "b", value: 2 });
+return "end";"""
+    async with connect(app) as client:
+        ident = named_id(everything(await run_chain(client, slow, timeout=1000)))
+        answers: list[str] = []
+
+        async def resume() -> None:
+            answers.append(everything(await run_chain(client, f"// @resume {ident}\n{slow}")))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(resume)
+        assert sum(text.startswith("end") for text in answers) == 1
+        assert sum("it is still running" in text for text in answers) == 4
+        assert await written(client) == ["a", "b"]
+
+
+async def test_a_client_that_is_gone_leaves_no_guest_behind(app: App) -> None:
+    session = app.new_session()
+    async with connect(app, session) as client:
+        await asked(client)
+        await asked(client)
+        assert app.parking.waiting == 2
+    app.parking.end_session(session.id)
+    await until(lambda: app.parking.waiting == 0 and app.sandbox.ledger.sizes == {})
+    async with connect(app) as other:
+        assert (await chain_value(other, "return await demo.stats({});"))["writes"] == 2
+    assert len(workers()) <= 1 + len(app.sandbox._workers._idle if app.sandbox._workers else [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["the client closes", "kill -9"])
+async def test_the_end_of_the_gateway_is_the_end_of_its_parked_chains(
+    tmp_path: Path, mode: str, end: str
+) -> None:
+    before = workers()
+    known = set(psutil.Process().children())
+    (tmp_path / "second").mkdir()
+    top = {"sandbox": {"isolation": mode}}
+    async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=unused) as client:
+        first = await asked(client)
+        (process,) = [p for p in psutil.Process().children() if p not in known]
+        mine = {process, *process.children(recursive=True)}
+        assert bool(workers() - before) == (mode == "process")
+        if end == "kill -9":
+            process.kill()
+    await until(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in mine))
+    if end == "kill -9":
+        async with gateway(tmp_path / "second", BACKENDS, top=top, elicitation_callback=unused) as client:
+            with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                await again(client, first)
+            assert await written(client) == []
+
+
+@pytest.mark.slow
+async def test_sixteen_worker_processes_may_be_parked_and_the_next_chain_still_runs(tmp_path: Path) -> None:
+    top = {"sandbox": {"isolation": "process", "max_concurrent_sandboxes": 2}}
+    async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=unused) as client:
+        parked = [await asked(client) for _ in range(parking.MOST_PARKED)]
+        for _ in range(3):
+            refused = await run_chain(client, "return await asker.confirm({ q: 'one more?' });")
+            assert f"{parking.MOST_PARKED} chains wait for their users already" in text_of(refused)
+        assert await chain_value(client, "const x = 1; return x + 1;") == 2
+        for first in parked:
+            assert text_of(await again(client, first)) == '{"ok":true,"action":"accept"}'
+        stats = await chain_value(client, "return await demo.stats({});")
+        assert stats["writes"] == 2 * parking.MOST_PARKED
