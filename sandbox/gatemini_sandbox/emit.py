@@ -13,12 +13,10 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from gatemini_sandbox.names import binding_names, value_names
+from gatemini_sandbox.names import CLASSES, NAMESPACES, bound_inside, declared_names, unwrapped, value_names
 from gatemini_sandbox.parse import FUNCTION_DECLARATIONS, Parsed, code_end, descendants, text
 from gatemini_sandbox.positions import Patch
 
-_CLASSES = ("class_declaration", "abstract_class_declaration")
-_NAMESPACES = ("internal_module", "module")
 _TYPE_ONLY = frozenset(
     [
         "interface_declaration",
@@ -56,6 +54,8 @@ class Emitter:
         self._patch = patch
         # Members of enums by enum name: later declarations of the same enum may use them unqualified.
         self._members: dict[str, set[str]] = {}
+        # Constant enums that were moved up: only they have their values before their place in the text.
+        self._hoisted: set[str] = set()
         # Start of a namespace's body -> (name of its object inside it, dotted path).
         self._bodies: dict[int, tuple[str, str]] = {}
         # Dotted path -> names exported so far: later blocks of the same namespace may use them unqualified.
@@ -154,6 +154,7 @@ class Emitter:
                 previous = previous + 1 if isinstance(previous, int) else key
             known.add(text(name_of))
         self._members[name] = known
+        self._hoisted.add(name)
         code = f"{self._declaration(statement, name)}(function({name}){{{''.join(pieces)}}})({name}||({name}={{}}));"
         if block.type == "program":
             self._patch.insert_before(0, code.encode())
@@ -172,17 +173,20 @@ class Emitter:
                 name = text(node)
                 if name in members:
                     edits.insert_before(node.start_byte - value.start_byte, f"{enum}.".encode())
-                elif name != enum and name not in self._members:
+                elif name != enum and name not in self._hoisted:
                     return None
         return edits.apply().data.decode("utf-8", "replace")
 
     def _qualify(self, value: Node, names: set[str], owner: str) -> None:
         """Plain uses of `names` inside a value become members of `owner`."""
         for node in descendants(value):
-            if node.type == "identifier" and text(node) in names:
-                self._patch.insert_before(node.start_byte, f"{owner}.".encode())
-            elif node.type == "shorthand_property_identifier" and text(node) in names:
-                self._patch.insert_before(node.start_byte, f"{text(node)}:{owner}.".encode())
+            if node.type not in ("identifier", "shorthand_property_identifier"):
+                continue
+            name = text(node)
+            if name not in names or bound_inside(node, name, value):
+                continue
+            shorthand = f"{name}:" if node.type == "shorthand_property_identifier" else ""
+            self._patch.insert_before(node.start_byte, f"{shorthand}{owner}.".encode())
 
     # --- namespaces
 
@@ -198,7 +202,7 @@ class Emitter:
             for part in descendants(name_node)
             if part.type in ("identifier", "property_identifier")
         ]
-        taken = {name for child in body.named_children for name in _declared(child)}
+        taken = {name for child in body.named_children for name in declared_names(child)}
         owner = self._owner(statement)
         path = f"{owner[1]}.{parts[0]}" if owner else parts[0]
         objects = [f"{part}_1" if part in taken else part for part in parts]
@@ -222,22 +226,20 @@ class Emitter:
     def _merge(self, body: Node, path: str, objects: list[str], declared: set[str]) -> None:
         """Names that earlier blocks of this namespace exported are seen in this block too."""
         known = self._exports.setdefault(path, set())
-        earlier = known - declared
-        if earlier:
-            inner = {name for node in descendants(body) for name in _declared(node)}
-            self._qualify(body, earlier - inner, objects[-1])
+        if known - declared:
+            self._qualify(body, known - declared, objects[-1])
 
     def _export(self, statement: Node, owner: str, path: str) -> None:
         declaration = statement.child_by_field_name("declaration") or statement.named_children[-1]
         inner = declaration.named_child(0) if declaration.type == "expression_statement" else declaration
         if inner is None or inner.type in _TYPE_ONLY:
             return
-        names = _declared(statement)
+        names = declared_names(statement)
         self._exports[path].update(names)
-        if inner.type in _NAMESPACES and not _instantiated(inner):
+        if inner.type in NAMESPACES and not _instantiated(inner):
             return
         self._patch.blank(statement.start_byte, statement.start_byte + len(b"export"))
-        if inner.type in ("enum_declaration", *_NAMESPACES):
+        if inner.type in ("enum_declaration", *NAMESPACES):
             return
         live = inner.type == "variable_declaration" or (
             inner.type == "lexical_declaration" and inner.children[0].type == "let"
@@ -299,15 +301,19 @@ class Emitter:
             if not derived:
                 self._patch.insert_after(body.start_byte + 1, f"{';'.join(assignments)};".encode())
                 continue
-            call = next((node for node in descendants(body) if _is_super_call(node)), None)
-            if call is None:
-                continue
-            parent = call.parent
-            if parent is not None and parent.type == "expression_statement" and parent.parent == body:
-                self._patch.insert_after(code_end(parent), f";{';'.join(assignments)};".encode())
-            else:
-                self._patch.insert_before(call.start_byte, b"void(")
-                self._patch.insert_after(code_end(call), f",{','.join(assignments)})".encode())
+            # Usually one; of several, in branches, each must do its part.
+            for call in [node for node in descendants(body) if _is_super_call(node)]:
+                if not _in_class_inside(call, body):
+                    self._assign_behind(call, body, assignments)
+
+    def _assign_behind(self, call: Node, body: Node, assignments: list[str]) -> None:
+        """What must be done at once after `super(…)`: there is no `this` before."""
+        parent = call.parent
+        if parent is not None and parent.type == "expression_statement" and parent.parent == body:
+            self._patch.insert_after(code_end(parent), f";{';'.join(assignments)};".encode())
+        else:
+            self._patch.insert_before(call.start_byte, b"void(")
+            self._patch.insert_after(code_end(call), f",{','.join(assignments)})".encode())
 
     # --- shared
 
@@ -354,32 +360,15 @@ def _statement(node: Node) -> Node:
     return node
 
 
-def _unwrapped(statement: Node) -> Node:
-    while statement.type in ("export_statement", "expression_statement") and statement.named_child_count:
-        statement = statement.named_children[-1]
-    return statement
-
-
-def _declared(statement: Node) -> list[str]:
-    """Names a statement declares as values."""
-    inner = _unwrapped(statement)
-    if inner.type in ("lexical_declaration", "variable_declaration"):
-        return [name for child in inner.named_children for name in binding_names(child)]
-    if inner.type in (*_CLASSES, *FUNCTION_DECLARATIONS, "enum_declaration", *_NAMESPACES):
-        name = inner.child_by_field_name("name")
-        return [text(name).split(".")[0]] if name is not None else []
-    if inner.type == "import_alias":
-        return [text(inner.named_children[0])]
-    return []
-
-
 def _first_places(block: Node) -> dict[str, int]:
-    """Where each class and function of a block is first declared: enums and namespaces behind it merge with it."""
+    """Where each class and function of a block is first declared: enums and namespaces behind it merge with it.
+
+    So they do with the variable that the second parser has made of an enum."""
     places: dict[str, int] = {}
     for sibling in block.named_children:
-        inner = _unwrapped(sibling)
-        if inner.type in (*_CLASSES, *FUNCTION_DECLARATIONS):
-            for name in _declared(inner):
+        inner = unwrapped(sibling)
+        if inner.type in (*CLASSES, *FUNCTION_DECLARATIONS, "lexical_declaration"):
+            for name in declared_names(inner):
                 places.setdefault(name, sibling.start_byte)
     return places
 
@@ -388,8 +377,8 @@ def _instantiated(node: Node) -> bool:
     """Whether a namespace holds anything that exists at run time."""
     body = node.child_by_field_name("body")
     for child in body.named_children if body is not None else ():
-        inner = _unwrapped(child)
-        if inner.type in _NAMESPACES:
+        inner = unwrapped(child)
+        if inner.type in NAMESPACES:
             if _instantiated(inner):
                 return True
         elif inner.type not in _TYPE_ONLY:
@@ -427,3 +416,12 @@ def _is_super_call(node: Node) -> bool:
         return False
     function = node.child_by_field_name("function")
     return function is not None and function.type == "super"
+
+
+def _in_class_inside(node: Node, top: Node) -> bool:
+    inner = node.parent
+    while inner is not None and inner != top:
+        if inner.type == "class_body":
+            return True
+        inner = inner.parent
+    return False

@@ -58,6 +58,7 @@ _KINDS = [
     "as_expression",
     "satisfies_expression",
     "type_assertion",
+    "instantiation_expression",
     "enum_declaration",
     "internal_module",
     "module",
@@ -87,6 +88,7 @@ _QUERY = Query(
 # White space and comments, taken whole: possessive, since comments upon comments would else be tried in every split.
 _TRIVIA = rb"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+"
 _BETWEEN = re.compile(_TRIVIA)
+_SIGN_BEHIND = re.compile(_TRIVIA + rb"(?:[+\-<>\[]|!(?!=))")
 # What could continue the statement above it, had the type between them not ended that statement.
 _CONTINUING = frozenset(b"([`+-*/,.<>=&|^?%")
 
@@ -122,7 +124,7 @@ _SPINE = frozenset(
 _TOKENS = (
     (re.compile(rb"!(?=" + _TRIVIA + rb":)"), "!", "variable_declarator", "definite"),
     (re.compile(rb"\?(?=" + _TRIVIA + rb"[(<])"), "?", "method_definition", "definite"),
-    (re.compile(rb"(?<!=)>(?=\s*+[`(])"), ">", "binary_expression", "greater"),
+    (re.compile(rb"(?<!=)>(?=\s*+[`(]|[ \t]*+(?:\n|//|/\*))"), ">", "binary_expression", "greater"),
     (re.compile(rb"\busing(?=\s++[\w$])"), "using", "assignment_expression", "using"),
 )
 
@@ -146,6 +148,10 @@ _KEYWORD_ALONE = re.compile(
     rb"\b(?:let|new|export|public|private|protected|readonly|abstract|override|declare)\b"
     rb"(?=(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?:\n|//|/\*))"
 )
+# What the grammar does not take, and as what it does: a method of that name (it expects one with a name of its own),
+# a namespace with its brace on the next line.
+_ABSTRACT = re.compile(rb"\babstract(?=\s*[(<])")
+_NEXT_LINE_BRACE = re.compile(rb"\b(?:namespace|module)[ \t]++[\w$.\x80-\xff]++[^\S\n]*+\n\s*+\{")
 _INVISIBLE = re.compile(b"\xe2\x80\x8b|\xe2\x81\xa0")
 TEXTUAL = frozenset(["string_fragment", "string", "template_string", "regex_pattern", "escape_sequence"])
 
@@ -167,11 +173,12 @@ class Parsed:
     def doubtful(self) -> bool:
         """Whether the grammar fails, or is known to read such code in another way than TypeScript.
 
-        A generic call may become two comparisons; a keyword before a line break or a comment may become a name, or stay a
+        A generic call may become two comparisons, and these become a generic name; a keyword before a line break or a comment may become a name, or stay a
         modifier where TypeScript sees a name; a namespace may lose the body on its next line.
         """
         if self.root.has_error or any(
-            _is_generic_call(kind, node) or _lost_body(kind, node) for kind, node in self.nodes
+            _is_generic_call(kind, node) or _lost_body(kind, node) or _is_comparison(kind, node, self.data)
+            for kind, node in self.nodes
         ):
             return True
         for match in _KEYWORD_ALONE.finditer(self.data):
@@ -182,11 +189,16 @@ class Parsed:
 
 
 def _is_generic_call(kind: str, node: Node) -> bool:
-    """`a < f<T>(x)` and `f<T>`…``: what was read as a comparison of a comparison."""
+    """`a < f<T>(x)`, `f<T>`…`` and `f<T>` at the end of a line: what was read as a comparison of a comparison."""
     comparison = node.parent if kind == "greater" else None
     left = comparison.child(0) if comparison is not None else None
     operator = left.child_by_field_name("operator") if left is not None else None
     return operator is not None and operator.type == "<"
+
+
+def _is_comparison(kind: str, node: Node, data: bytes) -> bool:
+    """`[a < b, c > -d]`: what was read as a name with type arguments, which no such sign may follow."""
+    return kind == "instantiation_expression" and _SIGN_BEHIND.match(data, node.end_byte) is not None
 
 
 def _lost_body(kind: str, node: Node) -> bool:
@@ -200,7 +212,7 @@ def parse(data: bytes) -> Parsed:
     tree = parse_tree(data)
     if not data.isascii():
         data, tree = _repair_characters(data, tree)
-    seen = data
+    seen, tree = _readable(data, tree)
     breaks: list[int] = []
     nodes = collect(seen, tree.root_node)
     for _ in range(MAX_REPAIRS):
@@ -340,6 +352,16 @@ def _repair_characters(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
     if repaired == data:
         return data, tree
     return bytes(repaired), parse_tree(bytes(repaired))
+
+
+def _readable(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
+    """The text to read in place of `data`, of the same length, and its tree."""
+    renamed = _ABSTRACT.sub(b"abstracT", data) if tree.root_node.has_error else data
+    renamed = _NEXT_LINE_BRACE.sub(lambda found: found[0].replace(b"\n", b" "), renamed)
+    if renamed == data:
+        return data, tree
+    again = parse_tree(renamed)
+    return (data, tree) if again.root_node.has_error else (renamed, again)
 
 
 def _missing_breaks(data: bytes, nodes: list[tuple[str, Node]]) -> set[tuple[int, int]]:

@@ -159,7 +159,7 @@ class Shaper:
     def _export(self, node: Node) -> None:
         kinds = [child.type for child in node.children]
         declaration = node.child_by_field_name("declaration")
-        if "type" in kinds or kinds[1:3] == ["as", "namespace"]:
+        if "type" in kinds or text(node.children[1]) == "type" or kinds[1:3] == ["as", "namespace"]:
             self._patch.blank(node.start_byte, node.end_byte, b";")
         elif node.child_by_field_name("source") is not None:
             raise self._no_modules(node, text(node.child_by_field_name("source") or node))

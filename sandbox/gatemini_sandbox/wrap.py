@@ -39,6 +39,30 @@ CACHED_LENGTH = 64 * 1024
 
 # Nodes whose erasing ends in an error that names them.
 _NAMED = ("decorator", "public_field_definition", "using")
+# What OXC leaves none of. Where the parse sees some in its print it is mistaken: `abstract = 1` is a field of that name,
+# `[a < b, c > -1]` are two comparisons.
+_PRINTED_PLAIN = frozenset(
+    [
+        "type_annotation",
+        "type_predicate_annotation",
+        "asserts_annotation",
+        "type_parameters",
+        "type_arguments",
+        "implements_clause",
+        "accessibility_modifier",
+        "override_modifier",
+        "abstract_method_signature",
+        "method_signature",
+        "index_signature",
+        "public_field_definition",
+        "optional_parameter",
+        "non_null_expression",
+        "as_expression",
+        "satisfies_expression",
+        "type_assertion",
+        "definite",
+    ]
+)
 
 
 class _Positions:
@@ -170,8 +194,7 @@ def _reprinted(
     def back(line: int, column: int) -> tuple[int, int]:
         return submitted.position(alignment.offset(text.offset(line, column)))
 
-    # Its fields are plain ones, whatever their names: `abstract = 1` must not be read as a modifier again.
-    nodes = [entry for entry in parsed.nodes if entry[0] != "public_field_definition"]
+    nodes = [entry for entry in parsed.nodes if entry[0] not in _PRINTED_PLAIN]
     try:
         patched, shape = _erased(replace(parsed, nodes=nodes), text, backends)
     except SandboxSyntaxError as error:

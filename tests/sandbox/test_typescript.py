@@ -123,6 +123,8 @@ def test_what_is_not_supported_is_named_with_its_place(code, message, place):
         "const v: import('./x').Y<string> = 'x';\nreturn v;",
         "const o: any = 'x';\nlet\n  v: string = o;\nreturn v;",
         "class A<in out T> { v!: T }\nreturn 'x';",
+        "const a: number = 1, b = 2, c = 3;\nreturn [a < b, c > -1].every(Boolean) ? 'x' : 'y';",
+        "export type * from './z';\nreturn 'x';",
     ],
 )
 @pytest.mark.anyio
@@ -132,6 +134,16 @@ async def test_what_the_grammar_does_not_take_runs_by_the_second_opinion(sandbox
     end = await Runner(sandbox).program(program)
     assert isinstance(end, Done), end
     assert end.text == "x"
+
+
+@pytest.mark.anyio
+async def test_parameter_properties_are_set_behind_each_of_several_super_calls(sandbox):
+    code = """class A { constructor(public n: number) {} }
+class B extends A { constructor(public x: number) { if (x > 2) { super(x) } else { super(0) } } }
+return [new B(1), new B(5)];"""
+    end = await Runner(sandbox).program(prepare(code))
+    assert isinstance(end, Done), end
+    assert json.loads(end.text) == [{"n": 0, "x": 1}, {"n": 5, "x": 5}]
 
 
 TOKENS = st.sampled_from(
