@@ -119,13 +119,18 @@ async def test_an_answer_may_come_as_events_with_progress_before_it(bench: Bench
             "application/octet-stream",
         ),
         (b'id: 4\ndata: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}\n\n', "application/json"),
+        (b'\xef\xbb\xbfdata: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}\n', "text/event-stream"),
+        (b'data: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}', "Text/Event-Stream; charset=utf-8"),
+        (b'{"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}', "text/event-stream"),
+        (b'{\n "jsonrpc": "2.0",\n "id": ID,\n "result": {"content": "fine"}\n}', "application/json"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"content":"fine"}}', "application/json"),
+        (b'{"jsonrpc":"2.0","id":null,"result":{"content":"fine"}}', "application/json"),
+        (b'data: {"jsonrpc":"2.0","id":"x","result":{"content":"fine"}}\n\n', "text/event-stream"),
     ],
 )
 async def test_sloppy_bodies_are_understood(bench: Bench, server: OddHttp, body: bytes, kind: str) -> None:
     async def handler(request: Request) -> None:
-        await request.answer(
-            200, body.replace(b"ID", str(request.message["id"]).encode()) + b"\n\n", kind=kind
-        )
+        await request.answer(200, body.replace(b"ID", str(request.message["id"]).encode()), kind=kind)
 
     server.handlers["echo"] = handler
     await connect(bench, server)
@@ -160,6 +165,69 @@ async def test_a_refused_call_names_status_and_remedy_and_is_sent_once(
     assert "token=s" not in refused.value.text()
     assert server.calls("echo") == 1
     assert await bench.value("other", {"n": 1}) == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says", "times"),
+    [
+        (400, b'{"error": "no such city"}', "HTTP 400 Bad Request", 1),
+        (
+            400,
+            b'{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"bad"}}',
+            "HTTP 400 Bad Request",
+            1,
+        ),
+        (400, b"Bad Request: No valid session ID provided", "has ended our session", 2),
+        (404, b"", "has ended our session", 2),
+        (500, b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"inner"}}', "inner", 1),
+        (307, b"", "redirects in a circle", 5),
+    ],
+)
+async def test_only_what_is_said_of_the_session_is_taken_for_its_end_and_only_once(
+    bench: Bench, server: OddHttp, status: int, body: bytes, says: str, times: int
+) -> None:
+    """A server may answer 400 to a call that has had its effect."""
+
+    async def handler(request: Request) -> None:
+        said = body.replace(b"ID", str(request.message["id"]).encode())
+        await request.answer(status, said, location="/mcp")
+
+    await connect(bench, server)
+    server.handlers["echo"] = handler
+    with pytest.raises(BackendError, match=says):
+        await bench.call("echo")
+    assert server.calls("echo") == times
+    assert await bench.value("other", {"n": 1}) == {"n": 1}
+
+
+async def test_an_error_without_an_id_is_of_the_request_in_whose_response_it_came(
+    bench: Bench, server: OddHttp
+) -> None:
+    both = anyio.Event()
+
+    async def handler(request: Request) -> None:
+        if server.calls("echo") + server.calls("other") == 2:
+            both.set()
+        await both.wait()
+        name = request.message["params"]["name"]
+        await request.answer(200, {"jsonrpc": "2.0", "error": {"code": 5, "message": f"not for {name}"}})
+
+    await connect(bench, server)
+    server.handlers.update(echo=handler, other=handler)
+
+    async def refused(name: str) -> None:
+        with pytest.raises(BackendProtocol, match=f"not for {name}"):
+            await bench.call(name)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(refused, "echo")
+        tasks.start_soon(refused, "other")
+
+
+async def test_blanks_around_a_header_do_not_count(bench: Bench, server: OddHttp) -> None:
+    await connect(bench, server, headers={"X-Team": "  a b\t"})
+    assert await bench.value("echo", {}) == {}
+    assert server.seen[-1].headers["x-team"] == "a b"
 
 
 async def test_too_many_requests_is_tried_again_when_the_server_says_so(
@@ -254,6 +322,7 @@ async def test_a_stream_that_breaks_off_is_resumed_where_it_stopped(bench: Bench
         waiting.append(request)
         await request.begin_events()
         await request.write(b"retry: 10\nid: e1\ndata:\n\n")
+        await request.write(b'id: e2\ndata: {"jsonrpc":')  # never came whole, so it is asked for again
         await request.stream.aclose()
 
     async def resumed(request: Request) -> None:

@@ -16,6 +16,9 @@ from gatemini.errors import (
     BackendUnreachable,
 )
 
+SESSION_ENDED = "session_ended"
+"""In an error's details: a server did not know the session of a call."""
+
 
 def worth_starting_again(error: BackendError | None, *, connected: bool) -> bool:
     """Not after a tidy exit, and not when starting again cannot help (no such command …)."""

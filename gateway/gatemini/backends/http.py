@@ -25,6 +25,7 @@ from mcp.shared.inbound import (
 
 from gatemini.backends.addresses import Permitted
 from gatemini.backends.base import Link, Receiver
+from gatemini.backends.endings import SESSION_ENDED
 from gatemini.backends.http_errors import content_error, shown_url, status_error, transport_error
 from gatemini.backends.http_link import DRAIN_SECONDS, HttpLink, open_client, origin
 from gatemini.backends.sse import EventReader
@@ -142,7 +143,8 @@ class StreamableLink(HttpLink):
             return
         pieces = await _read(body)
         if not pieces and body.lstrip().startswith((b"event:", b"data:", b"id:")):
-            events = EventReader(self._max).feed(body + b"\n\n")
+            reader = EventReader(self._max)
+            events = [*reader.feed(body), *reader.end()]
             pieces = [piece for event in events for piece in decode(event.data or b"")]
         if not pieces and ident is not None:
             raise content_error(self._name, response, body)
@@ -177,20 +179,26 @@ class StreamableLink(HttpLink):
                     async for _ in response.aiter_bytes():
                         pass
                 return
+        for event in reader.end():
+            whole = [piece for piece in await _read(event.data or b"") if isinstance(piece, Frame)]
+            self._deliver(whole, ident)
 
     async def _read_failure(self, response: httpx2.Response, ident: int | None, *, had_session: bool) -> None:
         body = await self._start_of(response)
         pieces = decode(body)
         about_us = [p for p in pieces if isinstance(p, Frame) and p.message.get("id") not in (None, "")]
-        if about_us and response.status_code < 500:
-            self._deliver(about_us)
+        if about_us and (response.status_code < 500 or all("error" in p.message for p in about_us)):
+            self._deliver(about_us, ident)
             return
-        if had_session and response.status_code in (400, 404):
+        # 404 is the protocol's word for it; 400 is what some say instead, and may be about anything else.
+        ended = response.status_code == 404 or (response.status_code == 400 and b"session" in body.lower())
+        if had_session and ended:
             # The server forgot the session, so it did not run the call: a new session may.
             lost = BackendCrashed(
                 f"{self._name} has ended our session (HTTP {response.status_code})",
                 sent=False,
                 hint="it was not run: call again, which starts a new session",
+                details={SESSION_ENDED: True},
             )
             if ident is not None:
                 self._receiver.fail_one(ident, lost)  # before the rest, which may have been sent
@@ -202,11 +210,24 @@ class StreamableLink(HttpLink):
         """Hand on what came; `during` is the request in whose response it did."""
         for piece in pieces:
             if isinstance(piece, Frame):
+                piece = self._of_exchange(piece, during)
                 result = piece.message.get("result")
                 version = result.get("protocolVersion") if isinstance(result, dict) else None
                 if isinstance(version, str) and self._version is None:
                     self._version = version
             self._receiver.receive(piece, during)
+
+    def _of_exchange(self, piece: Frame, during: int | None) -> Frame:
+        """An answer without an id, or with one that nobody waits for, is of the request in whose response it came."""
+        given = piece.message.get("id")
+        if during is None or "method" in piece.message or given in (during, str(during)):
+            return piece
+        if not self._receiver.waiting(during) or (isinstance(given, int) and self._receiver.waiting(given)):
+            return piece
+        notes = (
+            piece.notes if given is None else (*piece.notes, "the answer carried another id than its request")
+        )
+        return Frame({**piece.message, "id": during}, notes, piece.size)
 
     def _waiting(self, ident: int | None) -> bool:
         return ident is not None and self._receiver.waiting(ident)
@@ -239,7 +260,7 @@ class StreamableLink(HttpLink):
                 headers["last-event-id"] = reader.last_id
             try:
                 async with self._open("GET", self._url, headers) as response:
-                    kind = response.headers.get("content-type", "")
+                    kind = response.headers.get("content-type", "").lower()
                     if not response.is_success or not kind.startswith("text/event-stream"):
                         return
                     async for chunk in response.aiter_bytes():
@@ -294,7 +315,7 @@ class SseLink(HttpLink):
         reader = EventReader(self._max)
         try:
             async with self._open("GET", self._url, {"accept": "text/event-stream"}) as response:
-                kind = response.headers.get("content-type", "").split(";")[0].strip()
+                kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
                 if not response.is_success:
                     raise status_error(self._name, response, await self._start_of(response))
                 if kind != "text/event-stream":

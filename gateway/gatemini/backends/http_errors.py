@@ -43,6 +43,12 @@ def transport_error(name: str, url: str, error: Exception) -> BackendError:
             f"{name} cannot be reached at {where}: {_reason(error)}",
             hint="check that the server runs and that `url` is right",
         )
+    if isinstance(error, httpx2.TooManyRedirects):
+        return BackendProtocol(
+            f"{name}: {where} redirects in a circle: {_reason(error)}",
+            hint="use the address it should lead to as `url`",
+            sent=True,
+        )
     if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL | httpx2.LocalProtocolError):
         return BackendUnreachable(
             f"{name}: the request could not be made: {_reason(error)}", hint="correct `url` or `headers`"

@@ -126,6 +126,8 @@ class HttpLink:
                 break
             await response.aclose()
             request = following
+        else:
+            raise httpx2.TooManyRedirects(f"more than {MAX_REDIRECTS} redirects", request=request)
         try:
             yield response
         finally:
@@ -168,7 +170,7 @@ async def open_client(
     try:
         checked = permitted is not None and not goes_by_proxy(config.url or "")
         client = httpx2.AsyncClient(
-            headers=config.headers,
+            headers={name: value.strip(" \t") for name, value in config.headers.items()},
             # Every wait for an answer is bounded by the caller's own time; only connecting has a limit here.
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             limits=limits,

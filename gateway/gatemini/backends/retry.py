@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import anyio
 
-from gatemini.backends.endings import send_again_after
+from gatemini.backends.endings import SESSION_ENDED, send_again_after
 from gatemini.config.backend import RetryConfig
 from gatemini.errors import BackendError
 
@@ -27,6 +27,7 @@ async def sent(
 ) -> _T:
     """What `send` brings; `pause` waits between two tries, within `deadline`."""
     delay = retry.initial_delay
+    renewed = False
     for attempt in range(retry.max_retries + 1):
         try:
             return await send()
@@ -34,6 +35,10 @@ async def sent(
             wait = send_again_after(error, delay, repeatable=repeatable)
             if wait is None or attempt == retry.max_retries or anyio.current_time() + wait >= deadline:
                 raise
+            if error.details.get(SESSION_ENDED):
+                if renewed:
+                    raise  # the new session was not known either: that is not what it is about
+                renewed = True
             await pause(wait)
         delay = min(delay * retry.multiplier, retry.max_delay)
     raise AssertionError("the loop returns or raises")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+BOM = b"\xef\xbb\xbf"
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -30,11 +32,26 @@ class EventReader:
         self._name = ""
         self._too_large = False
         self._skip_newline = False
+        self._begins, self._head = True, b""
+        self._ident: str | None = None
         self.last_id: str | None = None
         self.retry_ms: int | None = None
 
+    def end(self) -> list[Event]:
+        """The last event, where the stream ended without the empty line behind it; it may be cut off."""
+        before = self.last_id
+        events = self.feed(b"\n\n")
+        self._ident = self.last_id = before
+        return events
+
     def feed(self, chunk: bytes) -> list[Event]:
         """All events that `chunk` completes."""
+        if self._begins:
+            head = self._head + chunk
+            if len(head) < len(BOM) and BOM.startswith(head):
+                self._head = head
+                return []
+            self._begins, chunk = False, head.removeprefix(BOM)
         if self._skip_newline and chunk[:1] == b"\n":
             chunk = chunk[1:]
         if not chunk:
@@ -66,6 +83,8 @@ class EventReader:
             self._line.append(part)
 
     def _field(self, line: bytes) -> None:
+        if line[:1] in (b"{", b"["):  # a message without the word `data` in front of it
+            line = b"data:" + line
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -78,13 +97,14 @@ class EventReader:
         elif name == b"event":
             self._name = value.decode("utf-8", "replace")
         elif name == b"id" and b"\x00" not in value:
-            self.last_id = value.decode("latin-1")
+            self._ident = value.decode("latin-1")
         elif name == b"retry" and value.isdigit() and len(value) < 10:
             self.retry_ms = int(value)
 
     def _dispatch(self) -> Event | None:
         data, name, too_large = self._data, self._name, self._too_large
         self._data, self._size, self._name, self._too_large = [], 0, "", False
+        self.last_id = self._ident
         if not data and not too_large:
             return None
         return Event(name or "message", None if too_large else b"\n".join(data), self.last_id)

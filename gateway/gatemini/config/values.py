@@ -42,6 +42,8 @@ def value_faults(
         elif "\0" in text:
             yield ValueFault(path, f"{whose(path)} holds a NUL character")
     yield from _headers(config, whose)
+    if config.command is not None and not config.command.strip():
+        yield ValueFault(("command",), "command is blank", "the name or path of a program")
     words = (config.command or "").split()
     if len(words) > 1 and not config.args and not re.search(r"[/\\]", words[0]):
         yield ValueFault(
@@ -101,6 +103,10 @@ def _headers(config: BackendConfig, whose: Callable[[KeyPath], str]) -> Iterator
         if not _HEADER_NAME.match(name):
             yield ValueFault(path, f"{name!r} is no header name", "letters, digits and -")
         bad = _CONTROL.search(text)
+        if not bad and not text.isascii():
+            yield ValueFault(
+                path, f"{whose(path)} holds a character beyond ASCII, which a header cannot carry"
+            )
         if bad:
             what = "a newline" if bad[0] in "\r\n" else "a control character"
             yield ValueFault(
