@@ -1,4 +1,4 @@
-"""Output reduction on twelve payloads: bytes in and out, what can still be answered, and speed.
+"""Output reduction on nineteen payloads: bytes in and out, what can still be answered, and speed.
 
     python tests/benchmarks/output.py            # the payload table and the speeds
     python tests/benchmarks/output.py --show 3   # also the first characters an agent sees of payload 3
@@ -19,6 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from data.payloads.services import services
 from data.payloads.shapes import WORDS, Payload, Seen, payloads
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
@@ -50,7 +51,7 @@ def answered(payload: Payload, answer: Reduced, store: ResultStore) -> tuple[int
 def table(show: int | None) -> None:
     print(f"{'payload':24}{'KB in':>9}{'KB out':>9}{'less':>8}   answered at once / with one step, of 3")
     shares = []
-    for number, payload in enumerate(payloads(), 1):
+    for number, payload in enumerate([*payloads(), *services()], 1):
         store = ResultStore()
         answer = reduce_output(payload.text, is_json=payload.is_json, options=DEFAULT_CLIENT, store=store)
         at_once, with_step = answered(payload, answer, store)

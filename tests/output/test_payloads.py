@@ -5,12 +5,13 @@ import statistics
 
 import pytest
 
+from data.payloads.services import services
 from data.payloads.shapes import Payload, Seen, payloads
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 
 DEFAULT_CLIENT = OutputOptions(max_chars=100_000)
-PAYLOADS = payloads()
+PAYLOADS = [*payloads(), *services()]
 
 
 def reduced(payload: Payload, store: ResultStore) -> Reduced:

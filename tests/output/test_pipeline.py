@@ -126,6 +126,22 @@ def stand_ins(value: Any) -> Any:
             yield from stand_ins(item)
 
 
+def test_of_objects_with_differing_keys_it_is_told_how_many_what_keys_and_what_counts(
+    store: ResultStore,
+) -> None:
+    rows = [
+        {"at": n, "text": "w" * 90, **({"kind": "bot"} if n % 3 == 0 else {"user": f"u{n}"})}
+        for n in range(300)
+    ]
+    shown = json.loads(reduced({"ok": True, "messages": rows}, store).text)["shown"]
+    told = shown["messages"]
+    assert shown["ok"] is True
+    assert (told["total_rows"], told["shown_rows"], told["first_rows"]) == (300, 3, rows[:3])
+    assert told["types"] == {"at": "integer", "text": "string", "kind": "string", "user": "string"}
+    assert told["missing_in_rows"] == {"kind": 200, "user": 100}
+    assert told["digest"]["counts"] == {"kind": {"bot": 100}}
+
+
 def test_rows_without_identity_of_their_own_are_named_by_an_object_inside(store: ResultStore) -> None:
     rows = [{"metadata": {"name": f"pod-{n}"}, "spec": {"x": "y" * 50}} for n in range(200)]
     shown = json.loads(reduced({"items": rows}, store).text)["items"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from gatemini.output.branches import Branch, Stretch
@@ -28,6 +29,10 @@ CHUNK_BYTES = 4096
 SMALL_BYTES = 512
 """A branch up to this size is shown in full by the outline, while there is room."""
 MAX_CHUNKS = 40
+ROW_SHOWN_BYTES = 1024
+"""Of rows that have differing keys, the first ones up to this size are shown."""
+MISSING_TOLD = 24
+"""Keys that some rows lack, of which is told how many lack them."""
 MAX_DEPTH = 12
 """Levels looked into; deeper ones are part of their branch's chunk."""
 SEPARATOR = " > "
@@ -101,17 +106,22 @@ def stand_in(bulk: Bulk, detail: Detail) -> StandIn:
         first, count = group[0].first, sum(batch.count for batch in group)
         weight = kilobytes(group[-1].end - group[0].start)
         chunks[f"[{first}-{first + count - 1}]"] = f"{weight}, {count} items"
-    shown = [row for row in bulk.head[: detail.rows] if size(row) <= SMALL_BYTES]
-    return StandIn(
-        {
-            "$reduced": f"{bulk.summary.total} items, first {len(shown)} shown, the others as key paths",
-            "total_rows": bulk.summary.total,
-            "shown_rows": len(shown),
-            "types": bulk.summary.schema(),
-            "first_rows": shown,
-            "chunks": chunks,
-        }
-    )
+    facts = varied_rows(bulk.summary, bulk.head, detail)
+    shown = facts["shown_rows"]
+    what = f"{bulk.summary.total} items, first {shown} shown, the others as key paths"
+    return StandIn({"$reduced": what, **facts, "chunks": chunks})
+
+
+def varied_rows(summary: Summary, head: Sequence[Any], detail: Detail) -> dict[str, Any]:
+    """What can be said of rows that are of no one kind: how many, types, which keys some lack, the first, a digest."""
+    shown = list(takewhile(lambda row: size(row) <= ROW_SHOWN_BYTES, head[: detail.rows]))
+    made: dict[str, Any] = {"total_rows": summary.total, "shown_rows": len(shown), "types": summary.schema()}
+    if summary.all_objects and 0 < len(summary.missing) <= MISSING_TOLD:
+        made["missing_in_rows"] = summary.missing
+    made["first_rows"] = shown
+    if detail.digest and (digest := summary.digest()):
+        made["digest"] = digest
+    return made
 
 
 def collapse(value: Any, *, target: int, detail: Detail = DETAILS[0]) -> Collapse | None:
@@ -266,6 +276,8 @@ class _Walk:
 
     def _look(self, branch: _Branch) -> Iterator[_Branch]:
         """Shows small children, chunks middling ones together, yields large containers for the next level."""
+        if isinstance(branch.value, list):
+            self._tell_rows(branch)
         run: list[tuple[Any, Any, int]] = []
         load = 0  # bytes in `run`, kept along: summing anew for each child would be quadratic
         for key, child in _children(branch.value):
@@ -288,6 +300,23 @@ class _Walk:
             run.append((key, child, weight))
             load += weight
         self._flush(branch, run)
+
+    def _tell_rows(self, branch: _Branch) -> None:
+        """What can be said of an array's objects of differing keys, with as much detail as there is room for."""
+        if len(branch.value) < MIN_ROWS or set(map(type, branch.value)) != {dict}:
+            return
+        summary = summarise(branch.value)
+        for detail in DETAILS:
+            facts = varied_rows(summary, branch.value, detail)
+            facts = {
+                "$reduced": f"{summary.total} items as key paths, first {facts['shown_rows']} shown",
+                **facts,
+            }
+            weight = size(facts)
+            if weight <= self.room:
+                self.room -= weight
+                branch.shown.update(facts)
+                return
 
     def _tells(self, branch: _Branch, child: Any, weight: int) -> bool:
         """Whether a child is to be shown in full: small ones of an object, and what stands for a long array."""
