@@ -67,7 +67,13 @@ def refine(
     at = root.descendant_for_point_range(start, start)
     if tool is not None and (called := _tool_called(at, tool)) is not None:
         return index, called.start_point[0] + 1, called.start_point[1] + 1
-    made = _made_at(at, {name, *(frame[0] for frame in frames[:index])}, message)
+    fits = _wanted(name, message)
+    made = _made_at(
+        at,
+        {name, *(frame[0] for frame in frames[:index])},
+        message,
+        certain=fits is None and message != _NO_FUNCTION,
+    )
     if made is not None:
         return index, made.start_point[0] + 1, made.start_point[1] + 1
     if message == _NO_FUNCTION:
@@ -75,7 +81,6 @@ def refine(
         return index, *(
             (called.start_point[0] + 1, called.start_point[1] + 1) if called else (line, byte_column)
         )
-    fits = _wanted(name, message)
     found = fits and _first_fitting(fits, root, at, frames[index:], message)
     if found:
         return index, found.start_point[0] + 1, found.start_point[1] + 1
@@ -255,8 +260,10 @@ def _is_usual(callee: Node, values: Values) -> bool:
     return _text(_callee_name(callee)) in _USUAL
 
 
-def _made_at(at: Node | None, classes: set[str], message: str) -> Node | None:
-    """The `new X(…)` or `Error(…)` that made the error: QuickJS points at its class, or at a call in its arguments."""
+def _made_at(at: Node | None, classes: set[str], message: str, *, certain: bool) -> Node | None:
+    """The `new X(…)` or `Error(…)` that made the error: QuickJS points at its class, or at a call in its arguments.
+
+    Not `certain`: the message is one of the engine's own, and a `new` is just the last place it noted before it."""
     found: Node | None = None
     node = at
     while node is not None and node.type not in _FUNCTIONS:
@@ -265,7 +272,7 @@ def _made_at(at: Node | None, classes: set[str], message: str) -> Node | None:
             of_class = made is not None and _text(made) in classes
             if of_class and _first_argument(node) == message:
                 return node
-            if of_class or (node.type == "new_expression" and at is not None and at == made):
+            if of_class or (certain and node.type == "new_expression" and at is not None and at == made):
                 found = node
         node = node.parent
     return found

@@ -95,6 +95,18 @@ async def test_an_error_points_at_the_node_that_failed(sandbox, marked):
 
 
 @pytest.mark.parametrize(
+    "before", ["const seen = new Set();", "const p9 = new (class P9 {})(1), d9 = new Date(0);"]
+)
+async def test_what_was_made_before_an_error_is_not_blamed(sandbox, before):
+    for marked in MARKED:
+        if marked.startswith("export"):
+            continue
+        code, line, column = unmarked(f"{before}\n{marked}")
+        end = await end_of(sandbox, code)
+        assert (end.error.line, end.error.column) == (line, column), (code, end.error)
+
+
+@pytest.mark.parametrize(
     "before",
     [
         "interface Row { id: string; n?: number }\n",
