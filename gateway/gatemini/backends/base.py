@@ -196,6 +196,9 @@ class Link(Protocol):
 
     def stderr_tail(self) -> list[str]: ...
 
+    def post(self, message: Json, *, ident: int) -> bool:
+        """Write a request without waiting; False where that would wait, or is not known: then `send` is to follow."""
+
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Write one message. Raises `BackendError` with `sent=False` if it certainly did not go out."""
 

@@ -63,6 +63,10 @@ class CliLink:
             scope.cancel()
         return True
 
+    def post(self, message: Json, *, ident: int) -> bool:
+        del message, ident
+        return False
+
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Answer a request, at once or by a task of its own."""
         if ident is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from gatemini.backends.base import (
     ProgressFn,
     RpcError,
 )
+from gatemini.backends.call_clock import CallClock
 from gatemini.backends.wire import Broken, Piece
 from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, ResultTooLarge
 from gatemini.model import Json
@@ -67,7 +67,10 @@ class _Waiter:
     """One open request."""
 
     method: str
-    done: anyio.Event = field(default_factory=anyio.Event)
+    done: bool = False
+    """It has its answer, or the error that ended it."""
+    wake: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it is done, or its time is over."""
     result: Any = None
     notes: tuple[str, ...] = ()
     size: int = 0
@@ -75,21 +78,30 @@ class _Waiter:
     on_progress: ProgressFn | None = None
     caller: Caller | None = None
     sent: bool = False
-    scope: anyio.CancelScope | None = None
-    left: float = 0.0
+    clock: CallClock | None = None
+    sending: anyio.CancelScope | None = None
     asking: list[anyio.CancelScope] = field(default_factory=list)
+
+    def finish(self) -> None:
+        self.done = True
+        self.wake.set()
+
+    def give_up(self) -> None:
+        """Its time is over."""
+        if self.sending is not None:
+            self.sending.cancel()
+        self.wake.set()
 
     def pause(self, ask: anyio.CancelScope) -> None:
         """Stop the request's clock while the client is asked something for it."""
-        if self.scope is not None and not self.asking:
-            self.left = self.scope.deadline - anyio.current_time()
-            self.scope.deadline = math.inf
+        if self.clock is not None and not self.asking:
+            self.clock.pause()
         self.asking.append(ask)
 
     def resume(self, ask: anyio.CancelScope) -> None:
         self.asking.remove(ask)
-        if self.scope is not None and not self.asking:
-            self.scope.deadline = anyio.current_time() + self.left
+        if self.clock is not None and not self.asking:
+            self.clock.resume()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +168,11 @@ class Peer:
         if on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": ident}}
         message: Json = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
+        clock = waiter.clock = CallClock(timeout, waiter.give_up)
         try:
-            with anyio.move_on_after(timeout) as scope:
-                waiter.scope = scope
-                await link.send(message, ident=ident)
-                waiter.sent = True
-                if waiter.error is not None:  # the connection ended while this was written, and it went out
-                    waiter.error.sent = True
-                await waiter.done.wait()
-            if scope.cancelled_caught and not waiter.done.is_set():
+            await self._send(link, message, ident, waiter)
+            await waiter.wake.wait()
+            if not waiter.done:
                 self._leave(ident, waiter)
                 await self._cancel(link, ident, waiter, "timeout")
                 raise BackendTimeout(
@@ -175,11 +183,26 @@ class Peer:
             await self._cancel(link, ident, waiter, "cancelled by the caller")
             raise
         finally:
+            clock.stop()
+            waiter.clock = None
             self._open.pop(ident, None)
             self._stop_asking(waiter)
         if waiter.error is not None:
             raise waiter.error
         return Reply(waiter.result, waiter.notes, waiter.size)
+
+    @staticmethod
+    async def _send(link: Link, message: Json, ident: int, waiter: _Waiter) -> None:
+        """Have it written, for as long as there is time."""
+        if not link.post(message, ident=ident):
+            with anyio.CancelScope() as waiter.sending:
+                await link.send(message, ident=ident)
+                waiter.sent = True
+            waiter.sending = None
+        else:
+            waiter.sent = True
+        if waiter.error is not None:  # the connection ended while this was written: it may have gone out
+            waiter.error.sent = waiter.sent
 
     async def notify(self, method: str, params: Json | None = None) -> None:
         message: Json = {"jsonrpc": "2.0", "method": method}
@@ -232,26 +255,26 @@ class Peer:
             waiter.result = message.get("result")
             waiter.notes = piece.notes
             waiter.size = piece.size
-        waiter.done.set()
+        waiter.finish()
 
     def fail(self, error: BackendError) -> None:
         """The connection is gone; open requests end with `error`, later ones are not sent."""
         if self._gone is None:
             self._gone = error
         for waiter in self._open.values():
-            if not waiter.done.is_set():
+            if not waiter.done:
                 waiter.error = _copy(error, sent=waiter.sent)
-                waiter.done.set()
+                waiter.finish()
 
     def fail_one(self, ident: int, error: BackendError) -> None:
         waiter = self._open.get(ident)
-        if waiter is not None and not waiter.done.is_set():
+        if waiter is not None and not waiter.done:
             waiter.error = error
-            waiter.done.set()
+            waiter.finish()
 
     def waiting(self, ident: int) -> bool:
         waiter = self._open.get(ident)
-        return waiter is not None and not waiter.done.is_set()
+        return waiter is not None and not waiter.done
 
     def _require_link(self) -> Link:
         if self._link is None:
@@ -261,7 +284,7 @@ class Peer:
     async def _cancel(self, link: Link, ident: int, waiter: _Waiter, reason: str) -> None:
         """Tell the backend that nobody waits any more; bounded, and shielded from the cancel itself."""
         needless = link.abandon(ident) or waiter.method in UNCANCELLABLE
-        if needless or not waiter.sent or waiter.done.is_set() or self._gone is not None:
+        if needless or not waiter.sent or waiter.done or self._gone is not None:
             return
         params = {"requestId": ident, "reason": reason}
         with anyio.move_on_after(CANCEL_WRITE_SECONDS, shield=True) as writing:
@@ -285,7 +308,7 @@ class Peer:
             # An error without an id can only be about the one request that is open.
             open_now = [w for w in self._open.values() if w.method != LISTEN] if ident is None else []
             waiter = open_now[0] if len(open_now) == 1 else None
-        return None if waiter is None or waiter.done.is_set() else waiter
+        return None if waiter is None or waiter.done else waiter
 
     def _broken(self, piece: Broken) -> None:
         waiter = self._waiter(piece.ident)
@@ -299,7 +322,7 @@ class Peer:
             else "the call ran and its answer is lost: look what it did before you repeat it"
         )
         waiter.error = kind(f"{self._name}: {piece.reason}", sent=True, hint=remedy)
-        waiter.done.set()
+        waiter.finish()
 
     def _notification(self, method: str, params: Json, during: int | None) -> None:
         if method == "notifications/progress":
@@ -321,13 +344,13 @@ class Peer:
         waiter = self._open.get(during) if during is not None else None
         if waiter is not None:
             return [] if waiter.caller is None else [waiter.caller]
-        open_now = (w for w in self._open.values() if not w.done.is_set())
+        open_now = (w for w in self._open.values() if not w.done)
         callers = [waiter.caller for waiter in open_now if waiter.caller is not None]
         return [*self._late(), *callers] if callers else []
 
     def _leave(self, ident: int, waiter: _Waiter) -> None:
         """Its caller has gone, but the backend may still ask for it: that must not reach another client."""
-        if waiter.caller is not None and waiter.sent and not waiter.done.is_set():
+        if waiter.caller is not None and waiter.sent and not waiter.done:
             self._left[ident] = (waiter.caller, anyio.current_time())
             if len(self._left) > MOST_LEFT:
                 self._left.popitem(last=False)

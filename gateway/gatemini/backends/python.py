@@ -48,6 +48,10 @@ class PythonLink:
     def stderr_tail(self) -> list[str]:
         return []
 
+    def post(self, message: Json, *, ident: int) -> bool:
+        del message, ident
+        return False
+
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         del ident
         try:
