@@ -294,9 +294,7 @@ def test_duplicate_keys_are_noticed_and_told(store: ResultStore) -> None:
         assert f"{count} duplicate keys" in answer.notes[0]
 
 
-@pytest.mark.parametrize(
-    "text", ["[NaN," + "1," * 9000 + "1]", "{" * 9000, '{"a":' * 5000 + "1" + "}" * 5000]
-)
+@pytest.mark.parametrize("text", ["[NaN," + "1," * 9000 + "1]", "{" * 9000, "[" * 9000 + "]" * 8999])
 def test_what_does_not_parse_is_treated_as_text(store: ResultStore, text: str) -> None:
     answer = reduced(text, store, max_chars=1000)
     assert answer.text.startswith(text[:100])

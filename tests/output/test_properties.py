@@ -432,7 +432,9 @@ def _emptied_at(value: Any, path: tuple[str, ...]) -> Any:
     return [] if not path else {**value, path[0]: _emptied_at(value[path[0]], path[1:])}
 
 
-def test_documents_nested_beyond_what_can_be_written_again_are_cut_as_text_and_kept_whole() -> None:
+def test_documents_nested_beyond_what_can_be_written_again_are_shown_within_the_budget_and_kept_whole() -> (
+    None
+):
     for depth in (200, 254, 255, 600, 1000, 5000):
         text = '{"a":[' * depth + '"' + "x" * 4000 + '"' + "]}" * depth
         with closing(ResultStore()) as store:

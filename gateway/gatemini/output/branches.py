@@ -4,13 +4,14 @@ Where `survey.py` finds no long array that explains the document, it is read her
 parsed in batches and only described; a container too large for a batch is gone into. Nothing but one batch and what
 is to be shown is ever held. A batch is cut where a boundary between two members is likely, and certain once parsed:
 from a true boundary on, a slice that ends inside a string or a member is never valid JSON. Above: `pipeline.py`,
-`json_reduce.py`. Below: `survey.py`, `naming.py`,
+`json_reduce.py`. Below: `survey.py`, `pieces.py`, `naming.py`, `deep.py`,
 `jsontext.py`.
 """
 
 from __future__ import annotations
 
 import re
+from array import array as packed
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -18,8 +19,10 @@ from typing import Any, Protocol
 
 import orjson
 
+from gatemini.output.deep import parse_shown
 from gatemini.output.jsontext import parse, parse_carefully, size
 from gatemini.output.naming import KEYS, described, identity, kind
+from gatemini.output.pieces import members as members_of
 from gatemini.output.survey import (
     BATCH_BYTES,
     BOUNDARY,
@@ -49,9 +52,11 @@ NAMES = 6
 """Members of a stretch that are named: one more than shown, to tell whether there are more."""
 GIANT = 3
 """A batch of more batches than this holds one giant text; nothing of it is shown but the beginning."""
+HASHES_AT_ONCE = 1 << 19
+"""Keys of one object that are compared together: a set of them takes 40 MB."""
 _MISSES = 3
 """Batches of one container for which no guess was right; from then on the tokenizer is asked at once."""
-_MEMBER = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_MEMBER = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _FIRST_KEY = re.compile(rb'\{[ \t\r\n]*("[^"\\]{1,64}")[ \t\r\n]*:')
 _BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL)
 """Everything up to the next bracket outside of strings, and that."""
@@ -271,9 +276,26 @@ class _Cutter:
             if guessed:
                 return None
         if items is None or self.exact:
-            careful = parse(piece)
+            careful = parse_shown(piece)
             items = careful.value if careful and not careful.duplicates else None
+        elif not self._array and _may_lack(items, piece) and _count(piece) > len(items):
+            raise NotSurveyed  # a key occurs twice
         return items or None
+
+
+def _may_lack(items: dict[str, Any], piece: bytes) -> bool:
+    """Whether members of `piece` may not be in `items`: their keys' quotes are missing then."""
+    try:
+        written = orjson.dumps(items)
+    except TypeError:  # what orjson cannot write
+        return True
+    if written == piece:
+        return False
+    return written.count(b'"') != piece.count(b'"') or b"\\u0022" in piece
+
+
+def _count(data: bytes) -> int:
+    return sum(1 for _ in members_of(data, 0, len(data)))
 
 
 def _boundaries(data: bytes, bracket: int, first: int) -> Iterator[re.Pattern[bytes]]:
@@ -309,6 +331,7 @@ class _Object:
         self._branch = Branch(array=False)
         self._room = SHOWN_BYTES
         self._batches = 0
+        self._hashes = packed("q")
 
     @property
     def shows(self) -> bool:
@@ -316,11 +339,13 @@ class _Object:
 
     def inner(self, key: str | int, child: Any) -> None:
         self._branch.count += 1
+        self._hashes.append(hash(key))
         self._name([str(key)])
         self._branch.children.append((key, child))
 
     def take(self, members: dict[str, Any], start: int, end: int) -> None:
         self._branch.count += len(members)
+        self._hashes.extend(map(hash, members))
         self._name(members)
         self._batches += 1
         kept = 0
@@ -347,8 +372,19 @@ class _Object:
         known += islice(keys, KEYS + 1 - len(known))
 
     def node(self, weight: int) -> Branch:
+        if _repeats(self._hashes):
+            raise NotSurveyed  # parsed at once, what is said of a doubled key is exact
         self._branch.bytes = weight
         return self._branch
+
+
+def _repeats(hashes: packed[int]) -> bool:
+    """Whether a key occurs twice, found without holding a set of all of them."""
+    parts = len(hashes) // HASHES_AT_ONCE + 1
+    if parts == 1:
+        return len(set(hashes)) < len(hashes)
+    different = sum(len({item for item in hashes if item % parts == part}) for part in range(parts))
+    return different < len(hashes)
 
 
 class _Array:
@@ -394,7 +430,7 @@ class _Array:
 
 def _stretch(first: str | int, last: str | int, values: Sequence[Any], weight: int) -> Stretch:
     names: list[str] = []
-    for value in values:
+    for value in values if dict in set(map(type, values)) else ():  # only objects have a name
         name = identity(value)
         if name is not None:
             names.append(name)

@@ -16,10 +16,15 @@ from typing import Any
 
 import orjson
 
-_SPACE = b" \n\r\t"
+SPACE = b" \n\r\t"
+"""White space of JSON."""
+_OPENING = re.compile(r"[ \n\r\t]*+[\[{]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DOUBLE_DIGITS = 17
 """Decimal digits that always survive a double and back."""
+
+MOST_DIGITS = 4000
+"""Of an integer; of longer ones Python neither reads nor writes the digits."""
 
 MAX_NESTING = 250
 """Levels up to which documents are worked on (orjson writes 254); deeper ones are cut as text."""
@@ -29,17 +34,19 @@ MAX_NESTING = 250
 class Parsed:
     """A document. `duplicates`: keys written twice (the last one counts, as in JSON.parse).
 
-    `long_numbers`: fractions with more digits than a double holds, kept as strings.
+    `long_numbers`: fractions with more digits than a double holds and integers of thousands of digits, kept as strings.
+    `deep`: values that nest too deep and are stood in for.
     """
 
     value: Any
     duplicates: int = 0
     long_numbers: int = 0
+    deep: int = 0
 
     @property
     def faithful(self) -> bool:
         """Whether writing `value` again says all that the text said."""
-        return not self.duplicates and not self.long_numbers
+        return not self.duplicates and not self.long_numbers and not self.deep
 
 
 def encode(text: str) -> bytes:
@@ -98,7 +105,7 @@ def rewritten(value: Any, data: bytes) -> bytes | None:
 
 
 def same_but_space(one: bytes, other: bytes) -> bool:
-    return one == other or one.translate(None, _SPACE) == other.translate(None, _SPACE)
+    return one == other or one.translate(None, SPACE) == other.translate(None, SPACE)
 
 
 def parse_carefully(data: bytes) -> Parsed | None:
@@ -121,6 +128,13 @@ def parse_carefully(data: bytes) -> Parsed | None:
             return text
         return value
 
+    def integer(text: str) -> Any:
+        nonlocal long_numbers
+        if len(text) <= MOST_DIGITS:
+            return int(text)
+        long_numbers += 1
+        return text
+
     def refuse(word: str) -> Any:
         raise ValueError(word)
 
@@ -129,17 +143,12 @@ def parse_carefully(data: bytes) -> Parsed | None:
             decode(data),
             object_pairs_hook=pairs,
             parse_float=number,
-            parse_int=_integer,
+            parse_int=integer,
             parse_constant=refuse,
         )
     except (ValueError, RecursionError):
         return None
     return Parsed(value, duplicates, long_numbers)
-
-
-def _integer(text: str) -> int:
-    """Python refuses to read integers of thousands of digits; such a document is left alone."""
-    return int(text)
 
 
 def dump(value: Any) -> str:
@@ -208,5 +217,4 @@ def lines(text: str) -> list[str]:
 
 def looks_like_json(text: str) -> bool:
     """Cheap first look: only objects and arrays are worth parsing."""
-    head = text[:64].lstrip()
-    return head[:1] in ("{", "[")
+    return _OPENING.match(text) is not None

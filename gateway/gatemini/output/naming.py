@@ -62,7 +62,7 @@ def described(value: Any) -> str:
 
 def kind(values: Sequence[Any]) -> str:
     """What all of them are: `objects`, `numbers`; `items` where they differ."""
-    kinds = {_KINDS.get(type(value), ITEMS) for value in values}
+    kinds = {_KINDS.get(found, ITEMS) for found in set(map(type, values))}
     return kinds.pop() if len(kinds) == 1 else ITEMS
 
 

@@ -15,6 +15,7 @@ from gatemini.errors import ResultNotKept
 from gatemini.output import table
 from gatemini.output.branches import Branch, Tree, read_tree
 from gatemini.output.compact import BYTES_PER_TOKEN, compact
+from gatemini.output.deep import parse_shown
 from gatemini.output.intent import Wanted, filter_json, filter_text
 from gatemini.output.json_reduce import (
     CHUNK_BYTES,
@@ -27,7 +28,7 @@ from gatemini.output.json_reduce import (
     path_text,
     stand_in,
 )
-from gatemini.output.jsontext import Parsed, dump, encode, looks_like_json, parse, size
+from gatemini.output.jsontext import SPACE, Parsed, dump, encode, looks_like_json, size
 from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import UNPARSED, Kind, ResultStore
 from gatemini.output.room import BOUNDLESS, Room, weight
@@ -39,6 +40,8 @@ MAX_CHARS = 200_000
 TABLE_THRESHOLD = 2048
 WHITE_SPACE = 4
 """Indented JSON may be this many times as long as compact: what may fit `chunk_threshold` has to be written to know."""
+SPACE_LOOKS = 1000
+"""Bytes looked at to see whether a document is mostly white space: counting all of it takes 10 ms of 10 MB."""
 TABLE_REACH = 20
 """An object larger than this many tables is not searched for an array: writing keys once does not save that much."""
 CHUNK_THRESHOLD = 10_240
@@ -168,20 +171,30 @@ def reduce_output(
 
 def _read_json(draft: _Draft, data: bytes, value: Any, options: OutputOptions) -> None:
     """The document, parsed or surveyed; the draft stays plain text where it is not JSON."""
-    large = (
-        len(data) > max(WHOLE_BYTES, options.chunk_threshold * WHITE_SPACE) and options.budget_tokens is None
-    )
+    whole = max(WHOLE_BYTES, options.chunk_threshold * WHITE_SPACE)
+    large = len(data) > whole and options.budget_tokens is None and not _mostly_space(data, whole)
     if large and _survey_json(draft, data, options):
         return
-    parsed = Parsed(value) if isinstance(value, dict | list) else parse(data)
+    parsed = Parsed(value) if isinstance(value, dict | list) else parse_shown(data)
     if parsed is None:
         return
     draft.value = parsed.value
     draft.faithful = parsed.faithful
     if parsed.duplicates:
         draft.notes.append(f"{parsed.duplicates} duplicate keys: only the last value of each is shown")
+    if parsed.long_numbers:
+        draft.notes.append(
+            f"{parsed.long_numbers} numbers of more digits than can be read are shown as strings"
+        )
     if parsed.faithful and len(compactly := dump(parsed.value)) < len(draft.text):
         draft.write(compactly, lossy=False)
+
+
+def _mostly_space(data: bytes, whole: int) -> bool:
+    """Whether little is left of a large document without the white space in it."""
+    step = max(1, len(data) // SPACE_LOOKS)
+    seen = sum(data[at] in SPACE for at in range(0, len(data), step))
+    return seen > SPACE_LOOKS // 2 and len(data.translate(None, SPACE)) <= whole
 
 
 def _survey_json(draft: _Draft, data: bytes, options: OutputOptions) -> bool:

@@ -2,7 +2,7 @@
 
 `survey.py` and `branches.py` tell of each batch. One in which too few of the wanted words occur costs one look; in the
 others each member is looked at where it lies in the batch's text. Above: `pipeline.py`. Below: `intent.py`,
-`survey.py`, `branches.py`, `jsontext.py`.
+`survey.py`, `branches.py`, `deep.py`, `jsontext.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import orjson
 
 from gatemini.output.branches import Level
+from gatemini.output.deep import parse_shown
 from gatemini.output.intent import BULK_SHARE, Filtered, Wanted, readable, same_length
-from gatemini.output.jsontext import decode, dump, encode, parse, same_but_space
+from gatemini.output.jsontext import decode, dump, encode, same_but_space
 from gatemini.output.survey import Bulk, NotSurveyed, Survey, Visit
 
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_@$.-]{1,64}")
@@ -86,7 +87,7 @@ class RecordFilter:
         whole = encode(",".join(texts))
         if whole != piece[1:-1]:
             if not same_but_space(whole, piece[1:-1]):
-                exact = parse(piece)
+                exact = parse_shown(piece)
                 if exact is None or exact.duplicates:
                     raise NotSurveyed
                 texts = _each(exact.value)

@@ -3,7 +3,8 @@
 Parsing 10 MB at once takes over 100 MB; here only one batch of rows is ever held. Batches are cut at places
 that look like a boundary between two rows and are certain once parsed: from a true boundary on, a slice that
 ends inside a string or a row is never valid JSON. Where the guess fails, a tokenizer finds the boundary.
-Above: `pipeline.py`, `rows.py`. Below: `digest.py`, `jsontext.py`.
+Above: `pipeline.py`, `rows.py`. Below: `digest.py`, `deep.py`,
+`jsontext.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from gatemini.output.deep import parse_shown
 from gatemini.output.digest import Summary
 from gatemini.output.jsontext import decode, parse
 
@@ -38,8 +40,8 @@ LEAST_HEAD = 3
 """First rows kept however large they are."""
 CANDIDATES = 3
 """Likely boundaries tried before the tokenizer is asked."""
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
-TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 _PLAIN_WINDOW = re.compile(rb'[^"\[\]{}]{%d}' % WINDOW_BYTES)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 BOUNDARY = {
@@ -136,7 +138,7 @@ def survey(data: bytes, visit: Callable[[Bulk], Visit] | None = None) -> Survey:
     if not bulks or literal + len(data) - piece > most:
         raise NotSurveyed
     pieces.append(data[piece:])
-    skeleton = parse(b"".join(pieces))
+    skeleton = parse_shown(b"".join(pieces))
     if skeleton is None or skeleton.duplicates:
         raise NotSurveyed
     return Survey(skeleton.value, bulks, pieces)
@@ -301,7 +303,7 @@ class _Rows:
                 return None
             rows = None
         if rows is None or self.exact:
-            careful = parse(piece)
+            careful = parse_shown(piece)
             if careful is not None and careful.duplicates:
                 raise NotSurveyed
             rows = careful.value if careful else None
