@@ -123,7 +123,52 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
         (
             {"properties": {"x": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
             {"x": 1},
-            "(allowed: string | null)",
+            '"x" must be string or null, got number 1',
+        ),
+        (
+            {
+                "properties": {
+                    "x": {"anyOf": [{"type": "string", "enum": ["open", "held"]}, {"type": "null"}]}
+                }
+            },
+            {"x": "opened"},
+            '"x" must be one of "open", "held", got "opened" (did you mean "open"?)',
+        ),
+        (
+            {"properties": {"x": {"anyOf": [{"enum": ["open", "held"]}, {"type": "null"}]}}},
+            {"x": "lost"},
+            '"x" must be one of "open", "held", got "lost"',
+        ),
+        (
+            {"properties": {"n": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]}}},
+            {"n": 0},
+            '"n" must be at least 1, got 0',
+        ),
+        (
+            {"properties": {"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}},
+            {"n": "5"},
+            '"n" must be integer or null, got string "5" (pass the number 5)',
+        ),
+        (
+            {
+                "properties": {
+                    "rows": {
+                        "type": "array",
+                        "items": {"anyOf": [{"type": "object", "required": ["id"]}, {"type": "null"}]},
+                    }
+                }
+            },
+            {"rows": [{"id": 1}, {"name": 2}]},
+            '"rows[1]" lacks the required "id"',
+        ),
+        (
+            {
+                "properties": {
+                    "x": {"anyOf": [{"type": "string", "minLength": 3}, {"type": "string", "pattern": "^z"}]}
+                }
+            },
+            {"x": "a"},
+            '"x" fits none of the allowed forms, got string "a" (allowed: string)',
         ),
         ({"properties": {"x": {"uniqueItems": True}}}, {"x": [{"a": 1}, {"a": 1}]}, "same item twice"),
         ({"properties": {"x": {"additionalProperties": False}}}, {"x": {"y": 1}}, '"x" has unknown y'),

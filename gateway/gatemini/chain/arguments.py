@@ -192,16 +192,28 @@ def sentence(fault: ValidationError, whole: str = "the object of arguments") -> 
 
 
 def _deepest(fault: ValidationError) -> ValidationError:
-    """Of a failed anyOf/oneOf the branch that came furthest, if one clearly did; else the fault itself."""
-    context = list(fault.context or ())
-    below = [inner for inner in context if len(inner.absolute_path) > len(fault.absolute_path)]
-    branches = {inner.schema_path[0] for inner in context if inner.schema_path}
-    failed_at_root = {inner.schema_path[0] for inner in context if inner not in below and inner.schema_path}
-    survivors = branches - failed_at_root
-    if len(survivors) == 1:
-        inner = next(inner for inner in below if inner.schema_path[0] in survivors)
-        return _deepest(inner)
-    return fault
+    """Of a failed anyOf/oneOf the branch that was meant, if one clearly was; else the fault itself.
+
+    Meant is the only one of the value's type (so of `string | null` the string's own condition is told), or of several
+    the only one that fails further inside."""
+    depth = len(fault.absolute_path)
+    branches: dict[Any, list[ValidationError]] = {}
+    for inner in fault.context or ():
+        if inner.schema_path:
+            branches.setdefault(inner.schema_path[0], []).append(inner)
+    of_its_type = [
+        faults
+        for faults in branches.values()
+        if not any(inner.validator == "type" and len(inner.absolute_path) == depth for inner in faults)
+    ]
+    if len(of_its_type) > 1:
+        of_its_type = [
+            faults for faults in of_its_type if all(len(inner.absolute_path) > depth for inner in faults)
+        ]
+    if len(of_its_type) != 1:
+        return fault
+    [faults] = of_its_type
+    return _deepest(next((inner for inner in faults if len(inner.absolute_path) > depth), faults[0]))
 
 
 def _must(fault: ValidationError) -> str:
@@ -227,6 +239,8 @@ def _must(fault: ValidationError) -> str:
             return f"lacks the required {', '.join(map(dumps, lacking[:8]))}"
         case "additionalProperties":
             return fault.message.replace("unknown", "has unknown", 1)
+        case "anyOf" | "oneOf" if (types := _only_types(fault)) is not None:
+            return f"must be {' or '.join(types)}, got {shown}{_meant(value, types)}"
         case "anyOf" | "oneOf":
             several = fault.validator == "oneOf" and not fault.context
             fits = "fits more than one of the allowed forms" if several else "fits none of the allowed forms"
@@ -246,6 +260,23 @@ def _must(fault: ValidationError) -> str:
             least = "at least" if fault.validator.startswith("min") else "at most"
             return f"must have {least} {rule} {what}, has {len(value)}"
     return f"does not fit ({_cut(fault.message, 160)})"
+
+
+def _only_types(fault: ValidationError) -> list[str] | None:
+    """The types of an anyOf whose branches all failed for the value's type alone."""
+    branches = fault.validator_value if isinstance(fault.validator_value, list) else []
+    types = [branch.get("type") if isinstance(branch, dict) else None for branch in branches]
+    depth = len(fault.absolute_path)
+    failed = {
+        inner.schema_path[0]
+        for inner in fault.context or ()
+        if inner.schema_path and inner.validator == "type" and len(inner.absolute_path) == depth
+    }
+    if not branches or len(failed) != len(branches) or len(set(map(str, types))) != len(types):
+        return None
+    return (
+        [name for name in types if isinstance(name, str)] if all(isinstance(t, str) for t in types) else None
+    )
 
 
 def _meant(value: Any, rule: Any) -> str:
