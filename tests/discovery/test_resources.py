@@ -50,7 +50,11 @@ class Stored:
     """A result store with one result."""
 
     def read(
-        self, handle: str, offset: int | str | None = None, shown: Callable[[str], str] | None = None
+        self,
+        handle: str,
+        offset: int | str | None = None,
+        shown: Callable[[str], str] | None = None,
+        room: object = None,
     ) -> tuple[str, str]:
         if handle != "res_1a2b3c4d":
             raise ResultGone(f"{handle} does not exist in this session")
