@@ -142,7 +142,7 @@ async def test_a_question_ends_with_the_call_it_was_for(bench: Bench) -> None:
 
     with anyio.move_on_after(0.3):
         await call(bench, "ask", {"method": "elicitation/create"}, ask=never)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await ended.wait()
 
 
@@ -166,7 +166,7 @@ async def test_an_http_backend_says_by_the_stream_whose_question_it_is(bench: Be
         name = request.message["params"]["arguments"]["name"]
         question = {"jsonrpc": "2.0", "id": f"q-{name}", "method": "elicitation/create", "params": {}}
         await request.event(question)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while f"q-{name}" not in given:
                 await answered.wait()
         await request.event(
@@ -188,7 +188,7 @@ async def test_an_http_backend_says_by_the_stream_whose_question_it_is(bench: Be
 
     async with serving(OddHttp({"echo": asks, "reply": take})) as server:
         bench.manager.add(BackendConfig.model_validate({"name": "odd", "url": server.url}))
-        await bench.manager.wait_ready("odd", 10)
+        await bench.manager.wait_ready("odd", 60)
         async with anyio.create_task_group() as tasks:
             for name in "abc":
                 tasks.start_soon(answer_as, name)

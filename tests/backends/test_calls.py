@@ -180,7 +180,7 @@ async def test_a_backend_that_exits_while_idle_starts_again_for_the_next_call(be
     await bench.odd(options={"exit_when_idle": True})
     await bench.until(lambda: bench.manager.state("odd") == State.STOPPED)
     assert bench.tools["odd"], "its tools stay known while it is stopped"
-    await bench.manager.wait_ready("odd", 5.0)
+    await bench.manager.wait_ready("odd", 60)
     assert bench.manager.status("odd").restarts == 1
 
 
@@ -245,7 +245,7 @@ async def test_a_call_on_a_backend_that_is_taken_out_ends_at_once(bench: Bench) 
         except BackendStopped as exc:
             refused.append(exc)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
             await bench.until_true(lambda: bench.manager.status("odd").calls_open > 0)

@@ -39,7 +39,7 @@ async def test_the_era_is_found_whatever_was_remembered(
     bench: Bench, options: dict[str, Any], era: str, known: Era | None
 ) -> None:
     bench.manager.add(odd_config(options=options), era=known)
-    await bench.manager.wait_ready("odd", 10.0)
+    await bench.manager.wait_ready("odd", 60)
     status = bench.manager.status("odd")
     assert status.era == era
     assert status.server_info == {"name": "odd", "version": "1"}
@@ -60,7 +60,7 @@ async def test_a_verdict_that_leads_to_nothing_is_doubted_at_the_next_start(benc
 async def test_only_an_answered_verdict_is_told(bench: Bench) -> None:
     bench.manager.add(odd_config(options={"on_discover": "exit", "on_initialize": "exit"}))
     with pytest.raises(BackendStopped):
-        await bench.manager.wait_ready("odd", 10.0)
+        await bench.manager.wait_ready("odd", 60)
     assert bench.eras == {}
     await bench.odd("fine", options={"on_discover": "modern"})
     assert bench.eras == {"fine": "modern"}
@@ -78,7 +78,7 @@ async def test_a_backend_that_never_answers_is_stopped_with_its_limit_named(benc
         odd_config(options={"on_discover": "silent", "on_initialize": "silent"}, connect_timeout="600ms")
     )
     with pytest.raises(BackendStopped, match=r"did not get ready within 0\.6 s"):
-        await bench.manager.wait_ready("odd", 10.0)
+        await bench.manager.wait_ready("odd", 60)
 
 
 async def test_the_stateless_revision_carries_its_envelope_in_every_request(bench: Bench) -> None:

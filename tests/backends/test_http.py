@@ -50,7 +50,7 @@ async def server() -> AsyncIterator[OddHttp]:
 async def connect(bench: Bench, server: OddHttp, **keys: Any) -> None:
     config = {"name": "odd", "url": server.url, "connect_timeout": 10, **keys}
     bench.manager.add(BackendConfig.model_validate(config))
-    await bench.manager.wait_ready("odd", 10)
+    await bench.manager.wait_ready("odd", 60)
 
 
 def answering(status: int, body: bytes | dict[str, Any] = b"", **rest: str) -> Handler:
@@ -584,7 +584,7 @@ async def test_a_call_given_up_in_the_stateless_revision_just_closes_its_respons
     await connect(bench, server)
     with pytest.raises(BackendTimeout):
         await bench.call("echo", timeout=0.2)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await closed.wait()
     assert not any(r.message.get("method") == "notifications/cancelled" for r in server.seen)
 

@@ -18,7 +18,7 @@ from gatemini.cache import Cache, config_hash, text_hash
 from gatemini.config.schema import BackendConfig
 from gatemini.model import Tool
 
-LOAD_SECONDS = 10.0
+LOAD_SECONDS = 60.0
 """Longer than any load takes; one that waits for a pipe never ends."""
 
 TOOL = Tool(
@@ -274,7 +274,7 @@ def test_what_changes_while_the_file_is_written_is_due_again(tmp_path: Path) -> 
 
     def slowly(number: int) -> None:
         started.set()
-        go_on.wait(5)
+        go_on.wait(60)
         fsync(number)
 
     fsync = os.fsync
@@ -282,7 +282,7 @@ def test_what_changes_while_the_file_is_written_is_due_again(tmp_path: Path) -> 
         patch.setattr(os, "fsync", slowly)
         writer = threading.Thread(target=cache.save)
         writer.start()
-        assert started.wait(5)
+        assert started.wait(60)
         cache.put_tools("late", "hash", [TOOL])
         go_on.set()
         writer.join()
@@ -331,7 +331,7 @@ def test_two_gateways_with_one_file_never_leave_a_damaged_one(tmp_path: Path) ->
 
     def gateway(name: str) -> None:
         cache = Cache(path)
-        go.wait(5)
+        go.wait(60)
         for number in range(40):
             cache.put_tools(name, f"hash{number}", [TOOL] * 50)
             assert cache.save()

@@ -205,7 +205,7 @@ return order;"""
         for count, gate in enumerate(("fast", "middle", "slow"), 1):
             await STATE.arrived(gate)
             STATE.open(gate)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while len(STATE.written) < count:
                     await anyio.lowlevel.checkpoint()
         await STATE.arrived("end")
@@ -289,7 +289,7 @@ async def test_of_a_batch_only_what_has_no_answer_is_made(run: Run) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run, code)
         await STATE.arrived("go")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not run.session.journals.running()[0].trace.entries[1].answered:
                 await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
@@ -523,5 +523,5 @@ async def test_a_backend_gone_since_is_not_asked_and_what_it_did_stays_done(run:
         assert "1. gate.write: ok (from the journal)" in text
     finally:
         await run.app.reconfigure(loaded)
-        assert await run.app.settled(20)
+        assert await run.app.settled(60)
     assert STATE.calls == ["write", "read"]

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 DEMO: dict[str, dict[str, Any]] = {
     "demo-eu": {"transport": "python", "module": "fixtures.demo_server:server"}
 }
-READY_SECONDS = 20
+READY_SECONDS = 60.0
 """Bounds how long the demo backend may take to list its tools."""
 
 

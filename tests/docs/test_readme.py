@@ -24,7 +24,7 @@ async def test_the_chain_of_the_readme_runs_on_the_demo_backends(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))  # no configuration: the demo backends
     (chain,) = fenced("ts")
     async with App.open(None, environ={}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         result = await app.call_meta_tool("call_tool_chain", {"code": chain})
     assert result["isError"] is False, result["content"]
     lines = json.loads(result["content"][0]["text"])

@@ -36,7 +36,7 @@ async def given(folder: Path, config: dict[str, Any], environ: dict[str, str] | 
     """What the backend got, its letters apart so that nothing is hidden; or why it was not started."""
     path = write_config(folder, **config)
     async with App.open(path, environ=environ or {}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         if "demo" in app.loaded.disabled:
             return "\n".join(map(str, app.loaded.problems))
         text, _, _ = await answer(app, "return [...(await demo.env({})).GIVEN].join(' ');")

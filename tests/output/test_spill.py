@@ -35,7 +35,7 @@ def test_the_folder_of_a_killed_gateway_is_swept_and_that_of_a_running_one_stays
         assert sweep_abandoned(tmp_path) == 0
         (folder,) = tmp_path.iterdir()
         process.kill()
-        process.wait(20)
+        process.wait(60)
     assert list(folder.iterdir())
     assert sweep_abandoned(tmp_path) == 1
     assert not folder.exists()

@@ -43,7 +43,7 @@ def replace(folder: Path, backends: dict[str, Any], **top: Any) -> None:
 async def test_backends_come_change_and_go_without_touching_the_others(tmp_path: Path) -> None:
     config = write_config(tmp_path, DEMO)
     async with App.open(config, environ={}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         assert (await answer(app, "await demo.write({ key: 'a', value: 1 }); return 1;"))[0].startswith("1")
         replace(tmp_path, {**DEMO, "second": DEMO["demo"]}, aliases={"plus": "second.add"})
         await until(lambda: "second" in app.registry.backends())
@@ -60,7 +60,7 @@ async def test_backends_come_change_and_go_without_touching_the_others(tmp_path:
 async def test_a_changed_file_that_cannot_be_used_leaves_the_running_one_in_force(tmp_path: Path) -> None:
     config = write_config(tmp_path, DEMO)
     async with App.open(config, environ={}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         config.write_text("backends: [")
         await until(lambda: any("not in force" in problem for problem in app.problems()))
         assert (await answer(app, "return (await demo.add({ a: 1, b: 2 })).sum;"))[0] == "3"
@@ -77,7 +77,7 @@ async def test_a_reload_sees_the_environment_the_gateway_was_given(
     monkeypatch.setenv("ONLY_OF_THE_PROCESS", "x")
     config = write_config(tmp_path, DEMO)
     async with App.open(config, environ={}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         replace(tmp_path, {**DEMO, "other": {"command": "x", "env": {"A": "${ONLY_OF_THE_PROCESS}"}}})
         await until(lambda: "other" in app.loaded.disabled or "other" in app.manager.names())
         assert "ONLY_OF_THE_PROCESS" in app.loaded.disabled["other"]
@@ -88,7 +88,7 @@ async def test_watching_does_not_hold_the_end_of_the_gateway(tmp_path: Path) -> 
     config = write_config(tmp_path, DEMO)
     with anyio.CancelScope() as leaving:
         async with App.open(config, environ={}) as app:
-            assert await app.settled(20)
+            assert await app.settled(60)
             await answer(app, "return 1;")
             leaving.deadline = anyio.current_time() + 2.0
     assert not leaving.cancelled_caught
@@ -100,7 +100,7 @@ async def test_a_backend_taken_out_of_the_configuration_leaves_the_cache_and_a_d
     both = {**DEMO, "second": DEMO["demo"]}
     config = write_config(tmp_path, both, registration={"stdio": "allow"})
     async with App.open(config, environ={}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         key = config_hash(app.manager.config("second"))
         assert app.cache.tools("second", key)
         template = {"name": "third", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
@@ -123,7 +123,7 @@ async def test_a_configuration_behind_exchanged_links_is_taken_in(tmp_path: Path
     (mount / "..data").symlink_to("..one")
     (mount / "config.yaml").symlink_to("..data/config.yaml")
     async with App.open(mount / "config.yaml", environ={}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         for name, size in (("..two", 5000), ("..three", 6000)):
             (mount / "new").symlink_to(name)
             os.replace(mount / "new", mount / "..data")
@@ -134,7 +134,7 @@ async def test_env_files_are_read_once(tmp_path: Path) -> None:
     config = write_config(tmp_path, DEMO)
     (tmp_path / ".env").write_text("FIRST=1\n")
     async with App.open(config, environ={}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         (tmp_path / ".env").write_text("FIRST=1\nLATER=1\n")
         lazy = {"command": "x", "lazy": True}
         old, new = {**lazy, "env": {"A": "${FIRST}"}}, {**lazy, "env": {"A": "${LATER}"}}
@@ -148,7 +148,7 @@ async def test_a_folder_that_was_deleted_and_made_again_is_watched(tmp_path: Pat
     folder = tmp_path / "deep" / "conf"
     folder.mkdir(parents=True)
     async with App.open(write_config(folder, DEMO), environ={}) as app:
-        assert await app.settled(20)
+        assert await app.settled(60)
         for name in ("second", "third"):
             shutil.rmtree(tmp_path / "deep")
             await until(lambda: "no such file" in "".join(app.problems()))

@@ -21,7 +21,7 @@ from gatemini.server.stdio import serve_wire
 
 pytestmark = pytest.mark.anyio
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 INFO = {"name": "raw", "version": "1"}
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -17,7 +17,7 @@ from gatemini.server.stdio import serve_wire
 
 pytestmark = pytest.mark.anyio
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 AFTER = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
 
 
