@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.backend_bench import Bench, odd_config, running_bench
+from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
 from gatemini.backends.base import Caller
 from gatemini.backends.manager import FALLBACK_META
 from gatemini.backends.pool import Seats
@@ -50,7 +50,8 @@ def test_no_two_sessions_share_an_instance_and_the_limit_holds(
 
 
 async def pid_for(bench: Bench, session: str) -> Any:
-    outcome = await bench.manager.call_tool("odd", "pid", {}, timeout=10, caller=Caller(session=session))
+    caller = Caller(session=session)
+    outcome = await bench.manager.call_tool("odd", "pid", {}, timeout=TEST_SECONDS, caller=caller)
     return outcome.result["content"][0]["text"]
 
 
@@ -65,17 +66,26 @@ async def test_each_session_gets_its_own_process_and_keeps_it(bench: Bench) -> N
     assert await pid_for(bench, "b") == second
 
 
-async def test_a_session_too_many_waits_for_an_instance_or_is_told(bench: Bench) -> None:
-    await bench.odd(
-        instance_mode="dedicated", pool={"max_instances": 1, "min_idle": 0, "acquire_timeout": "200ms"}
-    )
+def one_instance(acquire_timeout: str) -> dict[str, Any]:
+    pool = {"max_instances": 1, "min_idle": 0, "acquire_timeout": acquire_timeout}
+    return {"instance_mode": "dedicated", "pool": pool}
+
+
+async def test_a_session_too_many_waits_for_an_instance(bench: Bench) -> None:
+    await bench.odd(**one_instance("60s"))
+    await pid_for(bench, "a")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pid_for, bench, "b")
+        await anyio.wait_all_tasks_blocked()
+        bench.manager.end_session("a")
+    assert bench.manager.status("odd").instances == 1
+
+
+async def test_a_session_too_many_that_waited_long_enough_is_told(bench: Bench) -> None:
+    await bench.odd(**one_instance("200ms"))
     await pid_for(bench, "a")
     with pytest.raises(BackendBusy, match="instances of odd are taken"):
         await pid_for(bench, "b")
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(pid_for, bench, "b")
-        bench.manager.end_session("a")
-    assert bench.manager.status("odd").instances == 1
 
 
 async def test_instances_are_started_ahead_and_all_of_them_end(tmp_path: Path) -> None:

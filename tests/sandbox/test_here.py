@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not HERE, reason="calls cann
 
 COUNT = "let s = 0; for (let n = 0; n < 3e6; n++) s += n % 7; "  # some tenths of a second
 COUNTED = 8999994
+TRIES = 20
+"""Where other programs keep the processors from this one, a short step now and then lasts as long as a long one."""
 
 
 @pytest.fixture
@@ -57,9 +59,13 @@ async def ended(session, *replies: bytes):
 
 
 async def test_short_steps_need_no_thread(sandbox, threads_used):
-    session = sandbox.session(Plain("return (await demo.echo({})).n + 1"), start())
-    step = await ended(session, b'{"n":1}')
-    assert (step.text, [name for name, _ in threads_used]) == ("2", ["begin_here", "resume_here"])
+    for _ in range(TRIES):
+        threads_used.clear()
+        session = sandbox.session(Plain("return (await demo.echo({})).n + 1"), start())
+        assert (await ended(session, b'{"n":1}')).text == "2"
+        if "go_on" not in [name for name, _ in threads_used]:
+            break
+    assert [name for name, _ in threads_used] == ["begin_here", "resume_here"]
     assert {thread for _, thread in threads_used} == {threading.current_thread().name}
 
 
