@@ -7,6 +7,7 @@ submitted text. Pure. Above: session.py. Below: messages.py (decoding), blame.py
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -116,7 +117,8 @@ class Reader:
 
     def _note_unsent(self, calls: Sequence[Call]) -> None:
         if calls:
-            names = ", ".join(f"{call.backend or call.kind}.{call.tool or 'readResource'}" for call in calls)
+            counts = Counter(f"{call.backend or call.kind}.{call.tool or 'readResource'}" for call in calls)
+            names = ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())
             self._notes.append(f"not sent, because the code ended first: {names}"[:2000])
 
     def _error(self, raw: Raw) -> ErrorInfo:

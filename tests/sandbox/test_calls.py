@@ -185,6 +185,13 @@ async def test_calls_of_a_chain_that_fails_at_once_are_not_sent_and_it_says_so(r
     assert end.notes == ["not sent, because the code ended first: demo.write"]
 
 
+async def test_many_calls_of_one_tool_that_are_not_sent_are_counted(run):
+    end = await run.error(
+        'for (let i = 0; i < 15; i++) demo.write({ i }); demo.echo({}); throw new Error("stop")'
+    )
+    assert end.notes == ["not sent, because the code ended first: demo.write ×15, demo.echo"]
+
+
 async def test_unhandled_rejections_are_noted(run):
     end = await run('Promise.reject(new Error("x")); (async () => { throw new TypeError("y") })(); return 2')
     assert end.text == "2"
