@@ -3,8 +3,8 @@
 `LineReader` cuts a byte stream into lines in time linear in its size and bounded in memory; `decode` turns
 one line (or one HTTP body, one SSE event) into messages. Neither ever raises on what the other side sent:
 junk is counted, a reply that cannot be read becomes a `Broken` naming its request, so that one call fails
-and nothing else. Above: `stdio.py`, `http.py`, `peer.py`. Below: orjson, and the standard `json` where
-orjson is too strict.
+and nothing else. Above: `stdio.py`, `http.py`, `peer.py`. Below: `piecewise/reading.py` for large messages, orjson,
+and the standard `json` where orjson is too strict.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from typing import Any
 import orjson
 
 from gatemini.model import Json
+from gatemini.piecewise.cutting import skip_space
+from gatemini.piecewise.reading import Reader
+from gatemini.piecewise.strings import NotInPieces
 
 HEAD_BYTES = 4096
 """Bytes kept of each end of a message that is thrown away, to find out whose reply it was."""
@@ -209,6 +212,8 @@ def decode(raw: bytes) -> list[Piece]:
     if line[:1] not in (b"{", b"["):
         # Only a prefix like `log: {...}` can hide a message; anything else is cheap to dismiss.
         return _salvage(line) if b'"jsonrpc"' in line else []
+    if len(line) > LARGE_BYTES and (pieces := _in_pieces(line)) is not None:
+        return pieces
     long_integers = _has_long_integer(line)
     if not long_integers:
         try:
@@ -229,6 +234,40 @@ def decode(raw: bytes) -> list[Piece]:
     except ValueError:
         return _salvage(line)
     return _messages(value, notes + more, len(line))
+
+
+def _in_pieces(line: bytes) -> list[Piece] | None:
+    """The messages of a large line, read without holding the interpreter for long; None where that is not possible.
+
+    Large structured content is then a `Written`.
+    """
+    mended: list[str] = []
+    read: list[str] = []
+
+    def load(piece: bytes, guessed: bool) -> Any:
+        long_integers = piece[:1] != b'"' and _has_long_integer(piece)
+        if guessed or not long_integers:
+            try:
+                value = orjson.loads(piece)
+                if not long_integers:
+                    return value
+            except orjson.JSONDecodeError:
+                if guessed:
+                    raise
+        piece, notes = _mend_text(piece)
+        value, more = _loads_tolerant(piece.decode())
+        mended.extend(notes)
+        read.extend(more)
+        return value
+
+    reader = Reader(line, load, written_at=("result", "structuredContent"))
+    try:
+        value, end = reader.value(0)
+    except NotInPieces:
+        return None
+    if skip_space(line, end) != len(line):
+        return None
+    return _messages(value, tuple(dict.fromkeys(mended + read)), len(line))
 
 
 def encode(value: Any) -> bytes:

@@ -43,6 +43,7 @@ from gatemini.errors import (
 )
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
+from gatemini.piecewise.reading import Written
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.types.typescript import signature
 from gatemini.types.wording import shorten
@@ -195,12 +196,15 @@ class Invoker:
         """What the code gets for a backend's answer."""
         if (mismatched := mismatch(tool, result)) is not None:
             notes = (*notes, mismatched)
+        structured = result.get("structuredContent")
+        if isinstance(structured, Written) and (raw or result.get("isError")):
+            result = {**result, "structuredContent": structured.value()}
         if raw:
             return Outcome(True, result, notes)
         if result.get("isError"):
             return Outcome(False, tool_error(result, tool), notes)
         value: Value = to_value(result, tool, save_blob=self.results.save_blob)
-        return Outcome(True, value.value, (*notes, *value.notes), value.text)
+        return Outcome(True, value.value, (*notes, *value.notes), value.text, written=value.written)
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
         async with self._in_flight:
@@ -305,6 +309,8 @@ async def _on_a_thread(read: Callable[[], Outcome], owned: Json | None) -> Outco
 
     def written() -> Outcome:
         made = read()
+        if made.written:
+            return made
         text = write(made.value)
         if not made.ok or isinstance(made.value, str):
             return replace(made, text=text, written=True)

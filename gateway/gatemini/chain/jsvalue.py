@@ -96,6 +96,18 @@ def loads(text: str | bytes) -> tuple[Any, int]:
     return _loads_with(text, integer), kept
 
 
+def loads_piece(data: bytes, guessed: bool) -> tuple[Any, int]:
+    """As `loads`; text of which it was only `guessed` where it ends is refused as soon as a parser can."""
+    if data[:1] != b'"' and _SIXTEEN_DIGITS in data.translate(_DIGITS_TO_ZERO):
+        return loads(data)
+    try:
+        return orjson.loads(data), 0
+    except orjson.JSONDecodeError as exc:
+        if guessed:
+            raise NotJson.of(exc) from None
+        return loads(data)
+
+
 def loads_exact(text: str) -> Any:
     """The value of JSON text with integers of any size as they are. Raises NotJson."""
     if not _has_long_integer(text):

@@ -55,7 +55,12 @@ def write(value: Any) -> str:
 
 
 def _parts(value: Any, levels: int) -> Iterator[str]:
-    if not isinstance(value, dict | list) or not value or (len(value) <= FEW and not levels):
+    if isinstance(value, str) and len(value) > STEP_CHARS:
+        yield '"'
+        for start in range(0, len(value), STEP_CHARS):
+            yield dumps(value[start : start + STEP_CHARS])[1:-1]
+        yield '"'
+    elif not isinstance(value, dict | list) or not value or (len(value) <= FEW and not levels):
         yield dumps(value)
     elif isinstance(value, list):
         if len(value) > FEW:

@@ -1,7 +1,7 @@
 """From an MCP tool result to the value the code gets, and to the error it rejects with (spec 2.3).
 
 Binary data never enters a value: it is handed to `save_blob` and the value holds a small descriptor
-`{type, mimeType, bytes, ref}`. Notes say what was changed on the way. Above: invoke.py. Below: jsvalue.py.
+`{type, mimeType, bytes, ref}`. Notes say what was changed on the way. Above: invoke.py. Below: jsvalue.py, piecewise/.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Any, Final
 
 import orjson
 
-from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads
+from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_piece
+from gatemini.chain.large import ON_THE_LOOP
 from gatemini.model import Json, Tool
+from gatemini.piecewise.reading import Written, read_document
+from gatemini.piecewise.strings import NotInPieces
 from gatemini.types.identifiers import short_name
 
 SaveBlob = Callable[[str, str], str]
@@ -31,13 +34,15 @@ UNKNOWN_TYPE: Final = "application/octet-stream"
 class Value:
     """A value for the code. `media` are the descriptors inside it that have a `ref`.
 
-    `text`, where there is one, is JSON text of the same value: writing it again can be saved.
+    `text`, where there is one, is JSON text of the same value: writing it again can be saved. `written` says that
+    there is no value, but only the text, as JavaScript writes it.
     """
 
     value: Any
     notes: list[str] = field(default_factory=list)
     media: list[Json] = field(default_factory=list)
     text: str | None = None
+    written: bool = False
 
     def json(self) -> str:
         """JSON text of the value, for the guest."""
@@ -86,14 +91,25 @@ class _Reader:
             self.out.notes.append(text)
 
     def take_structured(self, structured: Any, result: Json, blocks: list[Any]) -> None:
-        value = structured["result"] if _is_wrapper(structured, self.tool, result) else structured
-        self.out.value = self._checked(value)
+        if isinstance(structured, Written):
+            self._take_written(structured, result)
+        else:
+            value = structured["result"] if _is_wrapper(structured, self.tool, result) else structured
+            self.out.value = self._checked(value)
         others = [str(b.get("type")) for b in blocks if isinstance(b, dict) and b.get("type") != "text"]
         if others:
             self.note(
                 f"beside this value the result has {', '.join(others)} content: .raw({{…}}) brings all of it"
             )
         self._note_big_integers()
+
+    def _take_written(self, structured: Written, result: Json) -> None:
+        """What was too large to be held; its integers were read digit by digit."""
+        inner = structured.only("result") if _is_wrapper(structured.sample, self.tool, result) else None
+        if isinstance(inner, str):
+            self.out.value = inner
+        else:
+            self.out.text, self.out.written = (inner or structured).text, True
 
     def take_blocks(self, blocks: list[Any]) -> None:
         if len(blocks) == 1:
@@ -137,6 +153,8 @@ class _Reader:
         bare = text.strip(" \t\r\n")
         if not bare or bare[0] not in "{[" or bare[-1] not in "}]":
             return text
+        if alone and len(bare) > ON_THE_LOOP and self._rewritten(bare):
+            return None
         try:
             value, kept = loads(bare)
         except NotJson:
@@ -145,6 +163,24 @@ class _Reader:
         if alone and not kept and bare.isascii():
             self.out.text = bare
         return value
+
+    def _rewritten(self, bare: str) -> bool:
+        """Reads large JSON in pieces, straight to the text the code gets; False where that is not possible."""
+        kept = 0
+
+        def load(piece: bytes, guessed: bool) -> Any:
+            nonlocal kept
+            value, found = loads_piece(piece, guessed)
+            kept += found
+            return value
+
+        try:
+            self.out.text = read_document(bare, load).text
+        except NotInPieces:
+            return False
+        self.out.written = True
+        self.big_integers += kept
+        return True
 
     def _media(self, head: Json, data: Any, mime: Any) -> Json:
         """The descriptor of base64 data; without a `ref` when it cannot be decoded."""

@@ -2,17 +2,14 @@
 
 Where `survey.py` finds no long array that explains the document, it is read here, container by container: members are
 parsed in batches and only described; a container too large for a batch is gone into. Nothing but one batch and what
-is to be shown is ever held. A batch is cut where a boundary between two members is likely, and certain once parsed:
-from a true boundary on, a slice that ends inside a string or a member is never valid JSON. Above: `pipeline.py`,
-`json_reduce.py`. Below: `survey.py`, `pieces.py`, `naming.py`, `deep.py`,
-`jsontext.py`.
+is to be shown is ever held. Above: `pipeline.py`, `json_reduce.py`. Below: `survey.py`, `pieces.py`, `naming.py`,
+`deep.py`, `jsontext.py`, `piecewise/cutting.py`.
 """
 
 from __future__ import annotations
 
-import re
 from array import array as packed
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Protocol
@@ -23,19 +20,9 @@ from gatemini.output.deep import parse_shown
 from gatemini.output.jsontext import parse, parse_carefully, size
 from gatemini.output.naming import KEYS, described, identity, kind
 from gatemini.output.pieces import members as members_of
-from gatemini.output.survey import (
-    BATCH_BYTES,
-    BOUNDARY,
-    HEAD_ROWS,
-    LEAST_BATCH,
-    SCALAR_BOUNDARY,
-    TOKEN_OR_COMMA,
-    Batch,
-    Bulk,
-    NotSurveyed,
-    likely_cuts,
-    skip_space,
-)
+from gatemini.output.survey import BATCH_BYTES, HEAD_ROWS, LEAST_BATCH, Batch, Bulk, NotSurveyed
+from gatemini.piecewise.cutting import MEMBER, Cutter, skip_space
+from gatemini.piecewise.strings import NotInPieces
 
 PIECES = 40
 """A document is read in at least about so many batches, as many as are listed of it."""
@@ -54,14 +41,6 @@ GIANT = 3
 """A batch of more batches than this holds one giant text; nothing of it is shown but the beginning."""
 HASHES_AT_ONCE = 1 << 19
 """Keys of one object that are compared together: a set of them takes 40 MB."""
-_MISSES = 3
-"""Batches of one container for which no guess was right; from then on the tokenizer is asked at once."""
-_MEMBER = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
-_FIRST_KEY = re.compile(rb'\{[ \t\r\n]*("[^"\\]{1,64}")[ \t\r\n]*:')
-_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL)
-"""Everything up to the next bracket outside of strings, and that."""
-_KEY = rb'"[^"\\]{0,128}"[ \t\r\n]*:[ \t\r\n]*'
-_COMMA = rb"[ \t\r\n]*,[ \t\r\n]*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +115,10 @@ def read_tree(data: bytes, enter: Enter | None = None) -> Tree:
     start = skip_space(data, 0)
     if data[start : start + 1] not in (b"{", b"["):
         raise NotSurveyed
-    root, end = reader.container(start, ())
+    try:
+        root, end = reader.container(start, ())
+    except NotInPieces:
+        raise NotSurveyed from None
     if skip_space(data, end) != len(data):
         raise NotSurveyed
     return Tree(root, reader.bulks)
@@ -160,10 +142,11 @@ class _Reader:
         if data[position : position + 1] == closing:
             return ([] if array else {}), position + 1
         level = self.enter(path, at) if self.enter else None
-        cutter = _Cutter(data, at, position, self.batch)
+        batches = _Batches(data, array, self.batch)
+        cutter = Cutter(data, at, position, self.batch, batches.read)
         made: _Array | _Object = _Array(path) if array else _Object()
         while True:
-            cutter.exact = made.shows
+            batches.exact = made.shows
             found = cutter.next(position)
             if found is None:
                 key, opened = self._large(position, made)
@@ -193,76 +176,23 @@ class _Reader:
         """(key, offset of the bracket) of the large member that begins here."""
         if isinstance(made, _Array):
             return made.count, position
-        found = _MEMBER.match(self.data, position)
+        found = MEMBER.match(self.data, position)
         key = parse(found[1]) if found else None
         if found is None or key is None:
             raise NotSurveyed
         return str(key.value), found.end()
 
 
-class _Cutter:
-    """Finds where the next batch of one container ends."""
+class _Batches:
+    """Reads the batches of one container: exactly, where something of them may be shown."""
 
-    def __init__(self, data: bytes, bracket: int, first: int, batch: int) -> None:
+    def __init__(self, data: bytes, array: bool, batch: int) -> None:
         self.data = data
         self.batch = batch
         self.exact = True
-        self._array = data[bracket] == 0x5B
-        self._patterns = list(_boundaries(data, bracket, first))
-        self._misses = 0
-        self._counting = False
+        self._array = array
 
-    def next(self, start: int) -> tuple[int, Any] | None:
-        """(end, members) of a batch; None where a container begins that is larger than a batch."""
-        if self._misses < _MISSES:
-            found = self._guess(start)
-            if found is not None:
-                return found
-            self._misses += 1
-        cut = self._walk(start)
-        if cut is None:
-            return None
-        items = self._parsed(start, cut, guessed=False)
-        if items is None:
-            raise NotSurveyed
-        return cut, items
-
-    def _guess(self, start: int) -> tuple[int, Any] | None:
-        for pattern in self._patterns:
-            for cut in likely_cuts(self.data, pattern, start, self.batch, counting=self._counting):
-                items = self._parsed(start, cut, guessed=True)
-                if items is not None:
-                    return cut, items
-        if self._counting:
-            return None
-        self._counting = True  # counting takes time: only where it is needed
-        return self._guess(start)
-
-    def _walk(self, start: int) -> int | None:
-        """Where the last member ends that ends within a batch, or a giant text; None where a container does not."""
-        data = self.data
-        depth = 0
-        cut = at = start
-        target = start + self.batch
-        while depth or at < target or cut == start:
-            found = _BRACKET.match(data, at, target) if depth else TOKEN_OR_COMMA.search(data, at)
-            if found is None:
-                if not depth:
-                    raise NotSurveyed  # the document ends before its container
-                return cut if cut > start else None
-            at = found.end()
-            first = data[at - 1] if depth else data[found.start()]
-            if first == 0x2C:
-                cut = at - 1
-            elif first in b"{[":
-                depth += 1
-            elif first in b"}]":
-                depth -= 1
-                if depth < 0:  # a giant last member goes alone: what is before it may have to be read exactly
-                    return cut if cut > start and at > target + self.batch else at - 1
-        return cut
-
-    def _parsed(self, start: int, end: int, *, guessed: bool) -> Any:
+    def read(self, start: int, end: int, guessed: bool) -> Any:
         """The members between; None where these are not whole members."""
         opening, closing = (b"[", b"]") if self._array else (b"{", b"}")
         piece = b"".join((opening, memoryview(self.data)[start:end], closing))
@@ -296,32 +226,6 @@ def _may_lack(items: dict[str, Any], piece: bytes) -> bool:
 
 def _count(data: bytes) -> int:
     return sum(1 for _ in members_of(data, 0, len(data)))
-
-
-def _boundaries(data: bytes, bracket: int, first: int) -> Iterator[re.Pattern[bytes]]:
-    """What likely lies between two members, most certain first; each begins with a member's last byte."""
-    indent = data[bracket + 1 : first]
-    array = data[bracket] == 0x5B
-    if b"\n" in indent:
-        opening = b"[^ \t\r\n]" if array else b'"'
-        yield re.compile(rb'[\]}"0-9el],' + re.escape(indent) + opening)
-    value = first
-    between = _COMMA
-    if not array:
-        found = _MEMBER.match(data, first)
-        value = found.end() if found else first
-        between += _KEY
-    opening = data[value : value + 1]
-    if opening == b"{":
-        key = _FIRST_KEY.match(data, value)
-        if key is not None:
-            yield re.compile(rb"\}" + between + rb"\{[ \t\r\n]*" + re.escape(key[1]))
-    if array:
-        yield BOUNDARY.get(opening[0], SCALAR_BOUNDARY) if opening else SCALAR_BOUNDARY
-    elif opening in (b"{", b"["):
-        yield re.compile(re.escape(b"}" if opening == b"{" else b"]") + between + re.escape(opening))
-    else:
-        yield re.compile(rb'["0-9el]' + between)
 
 
 class _Object:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gatemini.output.jsontext import decode, parse
-from gatemini.output.survey import skip_space
+from gatemini.piecewise.cutting import skip_space
 
 MAX_LEVELS = 16
 """Containers gone into, one in another; what is too large further down comes as parts of its JSON text."""

@@ -26,9 +26,9 @@ from gatemini.output.survey import (
     Bulk,
     NotSurveyed,
     Survey,
-    skip_space,
     survey,
 )
+from gatemini.piecewise.cutting import skip_space
 
 BULK_SHARE = 0.5
 MAX_DEPTH = 4

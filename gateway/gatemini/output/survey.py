@@ -19,6 +19,7 @@ import orjson
 from gatemini.output.deep import parse_shown
 from gatemini.output.digest import Summary
 from gatemini.output.jsontext import decode, parse
+from gatemini.piecewise.cutting import BOUNDARY, SCALAR_BOUNDARY, TOKEN_OR_COMMA, likely_cuts, skip_space
 
 WHOLE_BYTES = 256 << 10
 """Documents up to this size are parsed at once."""
@@ -38,19 +39,8 @@ HEAD_ROWS = 64
 """First rows kept of every long array, to be shown, while they fit a batch."""
 LEAST_HEAD = 3
 """First rows kept however large they are."""
-CANDIDATES = 3
-"""Likely boundaries tried before the tokenizer is asked."""
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
-TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 _PLAIN_WINDOW = re.compile(rb'[^"\[\]{}]{%d}' % WINDOW_BYTES)
-_SPACE = re.compile(rb"[ \t\r\n]*")
-BOUNDARY = {
-    ord("{"): re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{"),
-    ord("["): re.compile(rb"\][ \t\r\n]*,[ \t\r\n]*\["),
-    ord('"'): re.compile(rb'"[ \t\r\n]*,[ \t\r\n]*"'),
-}
-SCALAR_BOUNDARY = re.compile(rb"[0-9el][ \t\r\n]*,")
-"""After a number, true, false or null."""
 _FIRST_KEY = re.compile(rb'\{[ \t\r\n]*"[^"\\]{1,64}"[ \t\r\n]*:')
 
 Visit = Callable[[list[Any], bytes], None]
@@ -313,38 +303,3 @@ class _Rows:
 def batch_bytes(data: bytes) -> int:
     """How much of a document is held at a time."""
     return min(BATCH_BYTES, max(LEAST_BATCH, len(data) // BATCH_SHARE))
-
-
-def likely_cuts(
-    data: bytes, pattern: re.Pattern[bytes], start: int, batch: int, *, counting: bool
-) -> Iterator[int]:
-    """Offsets, at least `batch` after `start`, at which a member ends that began there, if the pattern is right.
-
-    `counting`: only where as many brackets were closed as opened, which those in strings may make wrong.
-    """
-    target = start + batch
-    at, depth = start, 0
-    given = 0
-    for found in pattern.finditer(data, target, target + batch):
-        cut = found.start() + 1
-        if counting:
-            depth += _opened(data, at, cut)
-            at = cut
-        if depth == 0:
-            yield cut
-            given += 1
-            if given == CANDIDATES:
-                return
-
-
-def _opened(data: bytes, begin: int, end: int) -> int:
-    """Brackets opened less those closed."""
-    count = data.count
-    return (
-        count(b"{", begin, end) + count(b"[", begin, end) - count(b"}", begin, end) - count(b"]", begin, end)
-    )
-
-
-def skip_space(data: bytes, at: int) -> int:
-    found = _SPACE.match(data, at)
-    return found.end() if found else at
