@@ -187,6 +187,10 @@ def test_doctor_names_what_is_wrong_and_hides_secrets(
     assert "hush" not in (result.out + result.err).replace("HUSH", "")
     assert "no-such-program-here" in result.out
     assert "NOT_SET_HERE is not set" in result.out
+    findings = {f["what"]: f for f in run("doctor", "--json", "-c", str(file)).json["findings"]}
+    assert findings["config"]["mend"] == "Set NOT_SET_HERE in the environment or a .env file"
+    assert "run the command by hand" in findings["backend bad"]["mend"]
+    assert "write its full path" in findings["backend gone"]["mend"]
 
 
 def test_the_sandbox_shows_its_imports_and_no_host_function(run: Run) -> None:

@@ -363,3 +363,8 @@ def test_a_line_of_an_env_file_that_says_nothing_is_named_with_its_number(load: 
     assert loaded.config.backends["a"].env == {"A": "1", "B": "two"}
     (problem,) = loaded.problems
     assert problem.found == f"{tmp_path / 'own.env'}:4 is no NAME=value and was ignored"
+
+
+def test_an_env_file_that_is_no_path_is_told(load: Load) -> None:
+    loaded = load('{"mcpServers": {"a": {"command": "x", "envFile": ["x"]}}}', name="mcp.json")
+    assert loaded.disabled["a"] == "envFile is no path (mcpServers.a.envFile). Write one path"

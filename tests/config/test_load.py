@@ -473,3 +473,31 @@ def test_a_backslash_that_json_does_not_know_is_explained(load: Load) -> None:
     with pytest.raises(ConfigError, match="Invalid") as refused:
         load(text, name="mcp.json")
     assert refused.value.hint == r"Write \\ for a backslash."
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "says"),
+    [
+        ("command: ' '", "command", "command is blank"),
+        ("url: 'http://h', headers: {X: 'é'}", "headers.X", "beyond ASCII, which a header cannot carry"),
+        ('tools: {t: {command: echo}}, health_check: "it\'s"', "health_check", "cannot be split into words"),
+        ("tools: {t: {command: echo}}, health_check: ' '", "health_check", "names no program"),
+        ("tools: {t: {command: echo}}, health_check: ['']", "health_check", "names no program"),
+    ],
+)
+def test_what_could_only_fail_later_is_an_error_of_the_file(
+    load: Load, keys: str, key: str, says: str
+) -> None:
+    loaded = load(f"backends: {{a: {{{keys}}}, b: {{command: x}}}}")
+    assert set(loaded.config.backends) == {"b"}
+    assert [(p.key, p.severity) for p in loaded.problems] == [(f"backends.a.{key}", "error")]
+    assert says in loaded.disabled["a"]
+
+
+def test_a_wrong_path_of_include_costs_no_other_file(load: Load, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(f"backends: {{{name}: {{command: x}}}}\n")
+    loaded = load("include: [one.yaml, 5, two.yaml, gone.yaml]\nbackends: {own: {command: x}}\n")
+    assert set(loaded.config.backends) == {"own", "one", "two"}
+    assert [(p.key, p.found) for p in loaded.problems if "gone" not in p.found] == [("include[1]", "found 5")]
+    assert any("gone.yaml: there is no such file" in p.found for p in loaded.problems)

@@ -36,6 +36,7 @@ class Backend:
     transport: str = "stdio"
     tools: int = 0
     error: str | None = None
+    remedy: str | None = None
     pid: int | None = 42
     rss: int | None = 1000
     peak_rss: int | None = 2000
@@ -73,7 +74,13 @@ def view_of(registry: Registry, *statuses: Backend) -> View:
 @pytest.fixture
 def view() -> View:
     broken = Backend(
-        "broken", "stopped", error="exit 1\u200b", pid=None, stderr_tail=["no key"], repairs=["r"]
+        "broken",
+        "stopped",
+        error="exit 1\u200b",
+        remedy="set it\u200b",
+        pid=None,
+        stderr_tail=["no key"],
+        repairs=["r"],
     )
     return view_of(catalog()[0], Backend("exa"), Backend("files-eu"), broken)
 
@@ -154,6 +161,8 @@ def test_backends_show_state_latency_and_what_is_wrong(view: View) -> None:
     assert rows["exa"]["tools"] == 2
     assert not rows["broken"]["available"]
     assert rows["broken"]["error"] == "exit 1\\u200b"
+    assert rows["broken"]["remedy"] == "set it\\u200b"
+    assert "remedy" not in rows["exa"]
 
 
 def test_health_shows_processes_repairs_stderr_and_config_problems(view: View) -> None:

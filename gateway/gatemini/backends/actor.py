@@ -35,6 +35,7 @@ from gatemini.backends.endings import (
     not_ready,
     not_started,
     only_backend_error,
+    remedy_of,
     worth_starting_again,
 )
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
@@ -512,6 +513,7 @@ class Backend:
             pid=self.pid,
             tools=len(self.tools),
             error=self.error.message if self.error else None,
+            remedy=remedy_of(self.error),
             stderr_tail=self.stderr_tail(),
             repairs=list(self.repairs),
             skipped_lines=self._skipped + (link.skipped if link else 0),

@@ -119,6 +119,8 @@ class BackendStatus:
     pid: int | None = None
     tools: int = 0
     error: str | None = None
+    remedy: str | None = None
+    """What to do about the error."""
     stderr_tail: list[str] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
     skipped_lines: int = 0

@@ -51,14 +51,18 @@ def only_backend_error(fault: Exception) -> BackendError | None:
     return None
 
 
+def remedy_of(error: BackendError | None) -> str | None:
+    """What mends a backend that is down; what a crash advises is for the calls it met."""
+    return None if error is None or isinstance(error, BackendCrashed) else error.hint
+
+
 def not_started(name: str, error: BackendError | None, blocked: float) -> BackendStopped:
     """What a call is told that cannot start the backend; `blocked`: seconds until one may."""
     cause = error.message if error else "it was stopped"
     again = (
         f"a call starts it again after {blocked:.1f} s" if blocked > 0 else "the next call starts it again"
     )
-    # What a crash advises is for the calls it met; here nothing was sent.
-    remedy = None if error is None or isinstance(error, BackendCrashed) else error.hint
+    remedy = remedy_of(error)
     hint = f"{remedy}; {again}" if remedy else again
     details = error.details if error else {}
     return BackendStopped(f"{name} is not running: {cause}", hint=hint, details=details)

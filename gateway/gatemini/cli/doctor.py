@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,7 +95,8 @@ def config_findings(loaded: Loaded) -> list[Finding]:
     if loaded.source is None:
         return [Finding("config", "ok", "no file: the embedded demo backends are served")]
     findings = [
-        Finding("config", "fail" if p.severity == "error" else "warn", p.text(), "") for p in loaded.problems
+        Finding("config", "fail" if p.severity == "error" else "warn", replace(p, remedy="").text(), p.remedy)
+        for p in loaded.problems
     ]
     findings += [
         Finding(f"backend {name}", "ok", reason)
@@ -122,7 +123,8 @@ def backend_finding(status: BackendStatus) -> Finding:
     seen = status.error or f"is {status.state}"
     if tail and tail not in seen:
         seen += f"\nstderr: {tail}"
-    mend = "look at its command, args and env in the configuration, and run the command by hand"
+    by_hand = "look at its command, args and env in the configuration, and run the command by hand"
+    mend = status.remedy or (by_hand if status.transport == "stdio" else "look at it in the configuration")
     return Finding(what, "warn" if status.state == "starting" else "fail", seen, mend)
 
 

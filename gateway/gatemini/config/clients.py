@@ -380,7 +380,10 @@ class _Translation:
     def env_file(self) -> None:
         """Variables of `envFile` go to the backend; what `env` says itself wins."""
         written = self.value.get("envFile")
-        if not isinstance(written, str) or not written:
+        if written in (None, ""):
+            return
+        if not isinstance(written, str):
+            self.note("envFile", "envFile is no path", error=True, remedy="Write one path")
             return
         path = re.sub(r"\$\{([^}]+)\}", lambda m: self.entry.words.get(m[1], m[0]), written)
         home, folder = self.context.home, self.entry.words.get("workspaceFolder", ".")

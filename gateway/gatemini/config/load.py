@@ -199,6 +199,9 @@ class _Loading:
                 continue
             elif key in _PER_ENTRY:
                 self.per_entry(document, key, value)
+            elif key == "include" and isinstance(value, list):
+                for at, item in enumerate(value):  # a wrong one costs no other file
+                    self.section(document, key, [item], at)
             else:
                 self.section(document, key, value)
 
@@ -247,14 +250,16 @@ class _Loading:
         near = "secrets" if key == "strict" else closest(key, [*known, *NOT_BUILT])
         self.report(problem, key if key in PROTECTING else near or "")
 
-    def section(self, document: Document, key: str, value: Any) -> None:
+    def section(self, document: Document, key: str, value: Any, at: int | None = None) -> None:
+        """One section; `at` says that `value` is only the part of a list at that place, which is added."""
         value = {} if value is None and key not in ("cache_path",) else value
         value = self.expand(document, value, (key,), key)
         try:
-            self.sections[key] = getattr(Config.model_validate({key: value}), key)
+            checked = getattr(Config.model_validate({key: value}), key)
         except ValidationError as error:
-            self.explain(document, error, (), key)
+            self.explain(document, error, (), key, at)
         else:
+            self.sections[key] = checked if at is None else (*self.sections.get(key, ()), *checked)
             self.without_effect(document, key)
 
     def without_effect(self, document: Document, key: str) -> None:
@@ -305,10 +310,19 @@ class _Loading:
             return False
         return True
 
-    def explain(self, document: Document, error: ValidationError, prefix: KeyPath, section: str) -> None:
+    def explain(
+        self,
+        document: Document,
+        error: ValidationError,
+        prefix: KeyPath,
+        section: str,
+        at: int | None = None,
+    ) -> None:
         for detail in error.errors(include_url=False):
             path, found, allowed, remedy = explain(detail, Config, document.value)
             path = (*prefix, *path)
+            if at is not None:
+                path = (path[0], at, *path[2:])
             problem = Problem(str(document.path), document.line(path), dotted(path), found, allowed, remedy)
             self.report(problem, section)
 

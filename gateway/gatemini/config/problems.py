@@ -199,8 +199,8 @@ def explain(error: ErrorDetails, model: type[BaseModel], raw: Any) -> tuple[KeyP
         return path, found, "letters, digits, _ and -, at most 64, the first a letter or digit", ""
     if kind == "literal_error":
         return path, found, str(context.get("expected", "")).replace("'", ""), ""
-    if kind == "string_type":
-        return path, found, "text", ""
+    if kind in ("string_type", "path_type"):
+        return path, found, "text" if kind == "string_type" else "a path", ""
     if kind == "tuple_type":
         return path, found, "a list", "Write [a, b] or one `- item` per line"
     if kind in ("dict_type", "model_type", "model_attributes_type"):

@@ -65,6 +65,8 @@ class Status(Protocol):
     @property
     def error(self) -> str | None: ...
     @property
+    def remedy(self) -> str | None: ...
+    @property
     def pid(self) -> int | None: ...
     @property
     def rss(self) -> int | None: ...
@@ -297,6 +299,8 @@ def _backend_row(view: View, name: str, status: Status | None) -> Json:
     }
     if status is not None and status.error:
         row["error"] = visible(status.error, lines=True)
+        if status.remedy:
+            row["remedy"] = visible(status.remedy)
     return row
 
 
@@ -346,6 +350,7 @@ def _health_row(status: Status) -> Json:
     return {
         "state": str(status.state),
         "error": visible(status.error, lines=True) if status.error else None,
+        "remedy": visible(status.remedy) if status.remedy else None,
         "pid": status.pid,
         "rss_bytes": status.rss,
         "peak_rss_bytes": status.peak_rss,
