@@ -160,17 +160,8 @@ class GuestSession:
             return None
         return guest.resume_here(self._reader.replies(replies))
 
-    def _tried_here(self, here: Callable[[], Raw | None]) -> Callable[[], Raw] | Raw | None:
-        """The step on the loop: all of it, its rest, or None where it was not begun."""
-        began = time.monotonic()
-        raw = here()
-        spent = time.monotonic() - began
-        self._held += spent
-        self._sandbox.loop_share.spend(spent)
-        guest = self._guest
-        return guest.go_on if raw is None and isinstance(guest, Guest) and guest.left else raw
-
     async def _step(self, work: Callable[[], Raw | Step], here: Callable[[], Raw | None]) -> Step:
+        """`work` is the step as a thread does it, `here` the same on the event loop, where that may be tried."""
         if self._running or self._closed:
             raise SessionClosed("this session is busy or closed")
         self._running = True
@@ -178,17 +169,10 @@ class GuestSession:
         self._used_before = self._used_cpu()
         try:
             if self._short and self._sandbox.may_step_here():
-                if self._held > TURN_SECONDS:
-                    self._held = 0.0
-                    await anyio.lowlevel.checkpoint()
-                tried = self._tried_here(here)
-                self._asked = time.monotonic()
-                if isinstance(tried, Raw):
-                    if tried.end in (None, "done") and tried.size <= READ_BYTES:
-                        return self._guarded(lambda: tried)
-                    work = lambda: tried  # noqa: E731 - to be read on a thread
-                elif tried is not None:
-                    work = tried
+                done = await self._tried_here(here, work)
+                if not callable(done):
+                    return done
+                work = done
             async with self._sandbox.turn():
                 return await self._sandbox.threads.run(lambda: self._guarded(work), self._stop)
         except BaseException:
@@ -197,6 +181,26 @@ class GuestSession:
                 self._running = False
             self.close()  # a guest that still runs is freed by its own thread, when its step is over
             raise
+
+    async def _tried_here(
+        self, here: Callable[[], Raw | None], work: Callable[[], Raw | Step]
+    ) -> Step | Callable[[], Raw | Step]:
+        """The step, done and read on the loop, or what is left of it for a thread: all, its rest, or its reading."""
+        if self._held > TURN_SECONDS:
+            self._held = 0.0
+            await anyio.lowlevel.checkpoint()
+        began = time.monotonic()
+        raw = here()
+        spent = time.monotonic() - began
+        self._held += spent
+        self._sandbox.loop_share.spend(spent)
+        self._asked = time.monotonic()
+        guest = self._guest
+        if raw is None:
+            return guest.go_on if isinstance(guest, Guest) and guest.left else work
+        if raw.end in (None, "done") and raw.size <= READ_BYTES:
+            return self._guarded(lambda: raw)
+        return lambda: raw
 
     @property
     def queued_seconds(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.backend_bench import ODD
-from fixtures.config_keys import answered_otherwise, row
+from fixtures.config_keys import Changed, row
 from fixtures.running import DEMO
 
 pytestmark = pytest.mark.anyio
@@ -81,15 +81,8 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSED_ON", "from outside")
 
 
-@pytest.mark.parametrize(("key", "value", "code", "before", "after", "base", "call"), BACKEND)
+@pytest.mark.parametrize("changed", BACKEND)
 async def test_a_chain_is_answered_otherwise_when_the_backends_key_is_changed(
-    tmp_path: Path,
-    key: str,
-    value: Any,
-    code: str,
-    before: str,
-    after: str,
-    base: dict[str, Any],
-    call: dict[str, Any],
+    tmp_path: Path, changed: Changed
 ) -> None:
-    await answered_otherwise(tmp_path, key, value, code, before, after, base, call)
+    await changed.shows(tmp_path)

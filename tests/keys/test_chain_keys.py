@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fixtures.config_keys import answered_otherwise, row
+from fixtures.config_keys import Changed, row
 
 pytestmark = pytest.mark.anyio
 
@@ -49,15 +48,8 @@ SANDBOX = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("key", "value", "code", "before", "after", "base", "call"), SANDBOX)
+@pytest.mark.parametrize("changed", SANDBOX)
 async def test_a_chain_is_answered_otherwise_when_the_key_is_changed(
-    tmp_path: Path,
-    key: str,
-    value: Any,
-    code: str,
-    before: str,
-    after: str,
-    base: dict[str, Any],
-    call: dict[str, Any],
+    tmp_path: Path, changed: Changed
 ) -> None:
-    await answered_otherwise(tmp_path, key, value, code, before, after, base, call)
+    await changed.shows(tmp_path)
