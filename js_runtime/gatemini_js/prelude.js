@@ -7,7 +7,7 @@
 // console.js, shims.js, locale.js.
 (function (values, encoding, backends, terminal, shims, locale, protocol) {
   "use strict";
-  const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet } = values;
+  const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;
   const { define, apply } = own;
   const LIMIT = protocol.limits;
@@ -171,6 +171,9 @@
   const list0 = [];
 
   function claim(kind, name) {
+    if (name.length > protocol.most_name) {
+      throw new own.TypeError(own.slice(name, 0, 60) + "… has " + name.length + " characters: no tool has such a name");
+    }
     if (kind === "tool" || kind === "resource") {
       if (toolCalls >= limits.calls) throw limitError(LIMIT.calls, "a chain may make " + limits.calls + " calls; " + name + " was one more");
       toolCalls++;
@@ -225,7 +228,7 @@
     try {
       const settled = new own.Map();
       for (let round = 0; encoded.promises.length > 0; round++) {
-        await settleAll(encoded.promises, settled, round);
+        await waited(settleAll(encoded.promises, settled, round));
         encoded = encode(value, name === "results.save" ? keptOptions : argumentOptions, settled, name);
       }
       post(id, head, encoded, name);
@@ -239,7 +242,7 @@
     if (round === MOST_ROUNDS) throw new own.TypeError("a value makes new promises whenever it is read: await them first");
     for (let i = 0; i < promises.length; i++) {
       if (own.mapGet(settled, promises[i]) === undefined) {
-        own.mapSet(settled, promises[i], { __proto__: null, value: await promises[i] });
+        own.mapSet(settled, promises[i], { __proto__: null, value: await waited(promises[i]) });
       }
     }
   }
@@ -265,7 +268,7 @@
       let ref;
       try {
         const data = own.toBase64(bytesOf(value, kind));
-        if ((left -= data.length) >= 0) ref = await keep(kind === "typed" ? own.typedTag(value) : "Uint8Array", data);
+        if ((left -= data.length) >= 0) ref = await waited(keep(kind === "typed" ? own.typedTag(value) : "Uint8Array", data));
         else note("typed arrays of more than " + limits.value_bytes + " bytes in all are not kept");
       } catch (error) {
         note("a typed array could not be kept: " + thrownLine(error));
@@ -403,18 +406,18 @@
   async function run(main) {
     await undefined; // as in `deliver`
     try {
-      let value = await apply(main, undefined, []);
+      let value = await waited(apply(main, undefined, []));
       if (typeof value === "function") {
         const tool = own.weakGet(senders, value);
         if (tool !== undefined) throw new own.TypeError("the code returned " + tool + " itself, not a result: `return await " + tool + "({…})`");
         note("the code returned a function; it was called without arguments");
-        value = await value();
+        value = await waited(value());
       }
       const settled = new own.Map();
       let encoded = encode(value, valueOptions, settled, "");
       for (let round = 0; encoded.promises.length + encoded.long.length > 0; round++) {
-        await settleAll(encoded.promises, settled, round);
-        await keepAll(encoded.long, settled);
+        await waited(settleAll(encoded.promises, settled, round));
+        await waited(keepAll(encoded.long, settled));
         encoded = encode(value, valueOptions, settled, "");
       }
       const awaited = own.mapGet(settled, value);
@@ -545,6 +548,8 @@
       if (causes !== "") extra += ',"cause":' + quote(causes);
       if (message === "" && kindOfSafely(safeGet(error, "errors") ?? 0) === "array") message = "none of the promises was fulfilled";
     } else {
+      // What the engine throws when it has no memory left for an error: a value of no type.
+      if (typeof error === "unknown") return '{"name":"InternalError","message":"out of memory","stack":"","limit":' + quote(LIMIT.memory) + "}";
       message = safeText(error, 10000) + " (thrown as " + (error === null ? "null" : typeof error) + ", not as an Error)";
       if (typeof error === "object" && error !== null) extra = fieldText("structured", error);
     }

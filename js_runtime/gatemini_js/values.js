@@ -184,6 +184,13 @@
     return brand((v) => own.then(v, undefined, () => {}), value);
   }
 
+  function waited(value) {
+    // `await` asks a promise for `constructor` and `then`. Where code took both away it gives the promise itself, so a
+    // native one is waited for by our `then`; with one of its own (calls, subclasses) it is asked as ever.
+    if (typeof value !== "object" || value === null || typeof safeGet(value, "then") === "function") return value;
+    return isNativePromise(value) ? { __proto__: null, then: (resolved, rejected) => own.then(value, resolved, rejected) } : value;
+  }
+
   function bytesOf(value, kind) {
     // What a typed array, an ArrayBuffer or a DataView holds, as bytes over the same memory.
     switch (kind) {
@@ -390,7 +397,7 @@
   }
 
   return own.freeze({
-    __proto__: null, own, list, backendNames, calls, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet,
+    __proto__: null, own, list, backendNames, calls, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet, waited,
     thrownText, outOfMemory, inspect, format,
   });
 })

@@ -25,7 +25,7 @@ PROTOCOL: Mapping[str, Any] = json.loads(files("gatemini_js").joinpath("protocol
 PENDING, DONE, FAILED = (PROTOCOL["state"][name] for name in ("pending", "done", "failed"))
 KINDS = frozenset(PROTOCOL["kinds"])
 SEED_WORDS = struct.Struct("<8I")
-MOST_NAME = 100_000
+MOST_NAME: int = PROTOCOL["most_name"]
 """Characters of a tool or backend name, an error name, a note: far above anything real."""
 
 Kind = Literal["tool", "resource", "gatemini", "results"]
