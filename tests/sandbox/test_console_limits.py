@@ -21,7 +21,7 @@ async def test_console_bytes_and_line_length_follow_the_configuration(tmp_path: 
     assert shown
     assert all(line == "x" * 40 + "…" for line in shown)
     assert len(shown) == 1000 // 44  # 40 characters, the ellipsis in three bytes, the end of the line
-    assert f"{500 - len(shown)} lines dropped" in text
+    assert f"{500 - len(shown)} more lines dropped" in text
 
 
 async def test_a_larger_console_keeps_more_than_the_default(tmp_path: Path) -> None:
