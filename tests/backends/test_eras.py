@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.backend_bench import Bench, odd_config
+from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config
 from gatemini.backends import session
 from gatemini.backends.base import Era, State
 from gatemini.errors import BackendStopped
@@ -84,6 +84,6 @@ async def test_a_backend_that_never_answers_is_stopped_with_its_limit_named(benc
 async def test_the_stateless_revision_carries_its_envelope_in_every_request(bench: Bench) -> None:
     await bench.odd(options={"on_discover": "modern"})
     token = await bench.manager.call_tool(
-        "odd", "progress", {"steps": 0}, timeout=5, on_progress=lambda *_: None
+        "odd", "progress", {"steps": 0}, timeout=TEST_SECONDS, on_progress=lambda *_: None
     )
     assert token.result["content"][0]["text"].isdigit(), "the progress token travels beside the envelope"
