@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import tree_sitter_typescript
@@ -302,3 +303,40 @@ def test_the_type_of_a_result_is_that_of_the_value_a_chain_gets() -> None:
         "x-fastmcp-wrap-result": True,
     }
     assert result_type(Tool("b", "t", "", {}, wrapped)) == "number[]"
+
+
+WORDS = re.compile(r"'[^']*'|\"[^\"]*\"|[A-Za-z_]\w*")
+LEVELS = ("open", "shipped", "delivered", "cancelled", "returned", "lost", "found", "held")
+
+
+@st.composite
+def optional_tools(draw: st.DrawFn) -> Tool:
+    """Tools as FastMCP writes them: optional arguments that may be null, enums, and a result of rows."""
+    simple = st.sampled_from(
+        [{"type": "integer"}, {"type": "string"}, {"enum": list(LEVELS), "type": "string"}]
+    )
+    names = [
+        f"{word}_{n}"
+        for n, word in enumerate(("customer", "status", "since", "until", "limit", "order", "day"))
+    ]
+    fields = st.dictionaries(st.sampled_from(names), simple, max_size=7)
+    arguments = {
+        name: draw(st.sampled_from([rule, {"anyOf": [rule, {"type": "null"}], "default": None}]))
+        for name, rule in draw(fields).items()
+    }
+    row = {"type": "object", "properties": draw(fields)}
+    result = {
+        "type": "object",
+        "properties": {"rows": {"type": "array", "items": row}, "total": {"type": "integer"}},
+    }
+    return Tool(
+        "shop", "list", "", {"type": "object", "properties": arguments}, draw(st.sampled_from([None, result]))
+    )
+
+
+@given(optional_tools())
+def test_the_brief_signature_says_all_that_a_search_said_of_the_tool(tool: Tool) -> None:
+    said = " ".join(re.sub(r"/\*.*?\*/", "", text) for text in (argument_types(tool), result_type(tool)))
+    words = {word.strip("'\"") for word in WORDS.findall(said)} - {"object", "unknown", "string", "number"}
+    text = signature(tool)
+    assert words <= {word.strip("'\"") for word in WORDS.findall(text)}

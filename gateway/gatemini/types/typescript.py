@@ -27,8 +27,8 @@ from gatemini.types.schema import parameters, required_parameters
 from gatemini.types.schema_types import Layout, SchemaTypes, doc_comment
 from gatemini.types.wording import js_string
 
-SIGNATURE_CHARS = 320
-"""A signature is made shallower until it fits this, if it can."""
+SIGNATURE_CHARS = 640
+"""A signature is made shallower until it fits this, if it can: room for all that a search says of the same tool."""
 LONGEST_SIGNATURE = 2_000
 """Beyond this a signature says only that the tool takes an object: thousands of parameters are no brief."""
 BRIEF_TYPE_CHARS = 160
@@ -40,7 +40,8 @@ _CACHED = 8_192
 _FULL = Layout(depth=16, enum=64, doc_chars=160, max_chars=20_000)
 _SIGNATURES = (
     Layout(depth=4, enum=8, doc_chars=0, max_chars=2_000),
-    Layout(depth=2, enum=4, doc_chars=0, max_chars=2_000),
+    Layout(depth=3, enum=8, doc_chars=0, max_chars=2_000, null=False),
+    Layout(depth=2, enum=4, doc_chars=0, max_chars=2_000, null=False),
     Layout(depth=1, enum=3, doc_chars=0, max_chars=2_000),
     Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, optional=8),
     Layout(depth=1, enum=0, doc_chars=0, max_chars=2_000, optional=2),
