@@ -35,6 +35,13 @@ async def until(holds: Callable[[], bool]) -> None:
             await anyio.sleep(0.01)
 
 
+def runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 class Teller:
     """A command that tells a secret once it is let: `secretref` names it, `let` gives it the word."""
 
@@ -177,7 +184,33 @@ async def test_the_end_of_the_gateway_waits_for_no_secret_and_leaves_no_command(
 ) -> None:
     async with App.open(config(tmp_path, {"waits": backend(slow.secretref)}), environ={}):
         await until(lambda: len(slow.pids()) == 1)
-    await until(lambda: not psutil.pid_exists(slow.pids()[0]))
+    await until(lambda: not runs(slow.pids()[0]))
+
+
+GATEWAY = """
+import sys, anyio
+from pathlib import Path
+from gatemini.app import App
+
+async def main():
+    async with App.open(Path(sys.argv[1]), environ={}):
+        await anyio.sleep(600)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+async def test_a_gateway_that_is_killed_leaves_no_command_that_was_to_tell_a_secret(
+    tmp_path: Path, slow: Teller
+) -> None:
+    path = config(tmp_path, {"waits": backend(slow.secretref)})
+    command = [sys.executable, "-P", "-c", GATEWAY, str(path)]
+    async with await anyio.open_process(command, stdout=None, stderr=None) as process:
+        await until(lambda: len(slow.pids()) == 1)
+        process.kill()
+        await process.wait()
+    await until(lambda: not runs(slow.pids()[0]))
 
 
 async def test_tools_of_last_time_are_found_while_the_secret_is_waited_for(

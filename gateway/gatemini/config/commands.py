@@ -1,6 +1,7 @@
 """Commands that tell secrets: each runs to its end, or is killed with all it started when its time is over.
 
-They block: whoever asks does so on a thread of its own. Above: secrets, providers. Below: child processes.
+They block: whoever asks does so on a thread of its own. Beside each runs a watchdog, which ends it should the gateway
+be killed first. Above: secrets, providers. Below: child processes, `backends/watchdog.py` (as a process of its own).
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
+from gatemini.backends import watchdog
 from gatemini.config.unavailable import SecretSilent, SecretUnavailable
+from gatemini.liveness import start_time
 
 MAX_SAID_BYTES = 4 << 20
 """What a command may print; a list of all secrets is larger than one of them."""
@@ -37,6 +41,7 @@ class Commands:
     def run(self, words: Sequence[str], environ: Mapping[str, str], seconds: float, key: str) -> bytes:
         """stdout of an allowed command; `key` names the setting that bounds its time."""
         process = self._started(words, environ)
+        watching = _watched(process)
         said, complained = _Reading(process, process.stdout), _Reading(process, process.stderr)
         ended = True
         try:
@@ -49,6 +54,7 @@ class Commands:
                 process.wait(KILL_SECONDS)
             with self._lock:
                 self._running.discard(process)
+            _unwatched(process, watching)
         output, errors = said.result(), complained.result()
         if said.flood or complained.flood:
             raise SecretUnavailable(f"{words[0]} said more than {MAX_SAID_BYTES >> 20} MiB")
@@ -125,6 +131,45 @@ class _Reading:
     def result(self) -> bytes:
         self._thread.join(LAST_WORDS_SECONDS)
         return self.data
+
+
+def _watched(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes] | None:
+    if os.name != "posix":
+        return None
+    command = [sys.executable, "-I", "-S", watchdog.__file__]
+    try:
+        watching = subprocess.Popen(  # noqa: S603 - our own file, no shell
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+            env={},
+        )
+    except OSError:
+        return None  # it ends within its time, unless the gateway is killed before
+    _tell(watching, f"+{process.pid} {start_time(process.pid):.3f} 0\n")
+    return watching
+
+
+def _unwatched(process: subprocess.Popen[bytes], watching: subprocess.Popen[bytes] | None) -> None:
+    if watching is None:
+        return
+    _tell(watching, f"-{process.pid}\n")
+    if watching.stdin is not None:
+        watching.stdin.close()
+    try:
+        watching.wait(KILL_SECONDS)
+    except subprocess.TimeoutExpired:
+        watching.kill()
+        watching.wait()
+
+
+def _tell(watching: subprocess.Popen[bytes], line: str) -> None:
+    with contextlib.suppress(OSError):
+        if watching.stdin is not None:
+            watching.stdin.write(line.encode())
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
