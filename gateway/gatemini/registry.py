@@ -33,6 +33,8 @@ Listener = Callable[[str, Sequence[Tool] | None], None]
 
 _OWNERS = 20
 """Owners of an ambiguous name that an error lists."""
+_SHOWN_BACKENDS = 20
+"""Backends that an error lists where no name is close."""
 CLOSEST = 3
 """How many close names an error offers."""
 _CLOSE_ENOUGH = 55.0  # rapidfuzz ratio, 0-100: below this a suggestion only misleads
@@ -58,6 +60,8 @@ class Registry:
 
     def __init__(self, clock: Callable[[], datetime] = _now) -> None:
         self.version = 0
+        self.search_with = "Call search_tools"
+        """How the reader of an error looks for tools: an agent, unless the terminal sets its own command."""
         self._clock = clock
         self._backends: dict[str, dict[str, Tool]] = {}
         self._live: set[str] = set()
@@ -197,7 +201,7 @@ class Registry:
 
     def find(self, backend: str, spelled: str) -> Tool:
         """A tool of one backend (or namespace) by its exact name, else by its identifier if that is unique."""
-        space = self._space(backend)
+        space = self.space(backend)
         tools = self._members.get(space) or {n: [t] for n, t in self._backends[space].items()}
         if spelled in tools:
             return _owner(tools[spelled])
@@ -212,22 +216,8 @@ class Registry:
             return same[0]
         raise self._not_found(f"{space}.{spelled}")
 
-    def backend_missing(self, name: str) -> BackendNotFound:
-        """The error for a backend nobody knows, with the closest names."""
-        known = sorted(set(self._backends) | set(self._members))
-        close = _closest(name, known)
-        hint = f"Did you mean {_listed(close)}?" if close else None
-        if hint is None and known:
-            hint = f"Backends: {_listed(known[:20])}{' …' if len(known) > 20 else ''}"
-        return BackendNotFound(f"there is no backend '{short_name(name)}'", hint=hint)
-
-    # ---- inside --------------------------------------------------------------------------------------
-
-    def _exact(self, qualified: str) -> Tool | None:
-        claims = self._claims.get(qualified)
-        return _owner(claims) if claims else None
-
-    def _space(self, backend: str) -> str:
+    def space(self, backend: str) -> str:
+        """The backend or namespace that this name or identifier means; errors say which there are."""
         if backend in self._members or backend in self._backends:
             return backend
         owners, ambiguous = backend_identifiers(self._members)
@@ -239,6 +229,21 @@ class Registry:
                 hint=f'Write __backends["{visible(ambiguous[backend][0])}"], the name as it is configured.',
             )
         raise self.backend_missing(backend)
+
+    def backend_missing(self, name: str) -> BackendNotFound:
+        """The error for a backend nobody knows, with the closest names."""
+        known = sorted(set(self._backends) | set(self._members))
+        close = _closest(name, known)
+        hint = f"Did you mean {_listed(close)}?" if close else None
+        if hint is None and known:
+            hint = f"Backends: {_some(known)}"
+        return BackendNotFound(f"there is no backend '{short_name(name)}'", hint=hint)
+
+    # ---- inside --------------------------------------------------------------------------------------
+
+    def _exact(self, qualified: str) -> Tool | None:
+        claims = self._claims.get(qualified)
+        return _owner(claims) if claims else None
 
     def _by_backend(self, name: str) -> Tool | None:
         """`backend.tool` where the backend has a namespace of its own, or shares its qualified name."""
@@ -304,7 +309,7 @@ class Registry:
             similar = f"; similar: {_listed(close)}" if close else ""
             return ToolNotFound(
                 f"'{shown}' was removed at {self._removed[name]:%H:%M}{similar}",
-                hint="Call search_tools to see what is there now.",
+                hint=f"{self.search_with} to see what is there now.",
             )
         owners = self._bare.get(bare if bare else name, [])
         if owners:
@@ -324,9 +329,15 @@ class Registry:
                 hint=f"Its tools: {some}." if tools else "It has listed no tools.",
             )
         close = self._close_tools(name, backend if known_backend else None)
-        hint = f"Did you mean {_listed(close)}?" if close else "Call search_tools with what you want to do."
+        hint = f"Did you mean {_listed(close)}?" if close else self._where_to_look()
         place = f"backend '{short_name(spoken(backend))}' has no tool '{short_name(bare)}'"
         return ToolNotFound(place if known_backend else f"there is no tool '{shown}'", hint=hint)
+
+    def _where_to_look(self) -> str:
+        """The way to a tool whose name nothing resembles."""
+        known = self.spaces()
+        there = f"backends: {_some(known)}" if known else "no backend has listed tools"
+        return f"{self.search_with} with what you want to do; {there}."
 
     def _close_tools(self, name: str, backend: str | None) -> list[str]:
         """Up to three close names, those of the named backend first."""
@@ -402,6 +413,12 @@ def _closest(name: str, names: Mapping[str, str] | Sequence[str]) -> list[str]:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(short_name(n) for n in names)
+
+
+def _some(backends: Sequence[str]) -> str:
+    return _listed(map(spoken, backends[:_SHOWN_BACKENDS])) + (
+        " …" if len(backends) > _SHOWN_BACKENDS else ""
+    )
 
 
 def _more(count: int) -> str:

@@ -19,6 +19,7 @@ import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
 from gatemini.backends import watchdog
+from gatemini.backends.base import State
 from gatemini.backends.children import Children
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendError
@@ -52,6 +53,27 @@ def alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"command": "no-such-program"},
+        {"command": sys.executable, "args": ("-c", "raise SystemExit(3)")},
+        {"transport": "python", "module": "no.such.module:server"},
+    ],
+    ids=["no program", "ends at once", "no module"],
+)
+async def test_the_log_line_of_a_backend_that_does_not_start_names_it_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture, keys: dict[str, Any]
+) -> None:
+    bench.manager.add(BackendConfig(name="files", **keys))
+    await bench.until(
+        lambda: ("files", State.STOPPED) in bench.states
+    )  # it is set after the line was written
+    lines = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert [line[:15] for line in lines] == ["backend files: "]
+    assert "files" not in lines[0][15:].partition(";")[0]
 
 
 async def test_stopping_ends_a_child_and_a_grandchild_that_ignore_sigterm(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from keyrings.alt.file import PlaintextKeyring
 
 from fixtures.command_line import Run
 from gatemini.cli.starter import STARTER
+from gatemini.config.schema import Config
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -69,6 +70,18 @@ def test_an_unusable_file_is_one_clear_error(run: Run, tmp_path: Path) -> None:
     assert answer.err == ""
 
 
+def test_a_named_file_that_is_not_there_is_told_with_the_command_that_writes_it(run: Run, home: Path) -> None:
+    path = home / "my config.yaml"
+    for words in (["config", "check"], ["search", "x"], ["doctor"]):
+        told = run("-c", str(path), *words)
+        assert told.code == 1
+        assert f"ConfigError: {path}: there is no such file" in told.err
+        assert f"`gatemini init -c '{path}'` writes one" in told.err
+    assert run("init", "-c", str(path)).code == 0
+    assert run("-c", str(path), "config", "check").code == 0
+    assert "gatemini init" not in run("-c", str(home / "mcp.json"), "config", "check").err
+
+
 def test_without_a_file_the_demo_is_named(run: Run) -> None:
     result = run("config", "check")
     assert result.code == 0
@@ -92,7 +105,9 @@ backends:
         assert TOKEN not in shown.out
         assert "inline-1" not in shown.out
         assert "h.example" in shown.out
-    assert run("config", "show", "--json").json["config"]["backends"]["a"]["env"]["MODE"] == "fast"
+    backends = run("config", "show", "--json").json["config"]["backends"]
+    assert backends["a"]["env"] == {"T": "«secret TOK»", "PASSWORD": "«secret PASSWORD»", "MODE": "fast"}
+    assert backends["b"]["headers"] == {"Authorization": "«secret TOK»"}
     assert "memory_mb: 256" in run("config", "show", "--all").out
 
 
@@ -116,6 +131,11 @@ def test_import_lists_first_and_writes_only_when_told(run: Run, home: Path) -> N
     assert "--move-secrets" in listed.out
     assert TOKEN not in listed.out
     assert not target.exists()
+    elsewhere = run("import", "--write", "--to", str(home / "other.yaml"))
+    assert "demo backends" not in elsewhere.err
+    told = run("import", "--write")
+    assert "demo backends are served only while there is no configuration" in told.err
+    target.unlink()
     written = run("import", "--write", "--move-secrets", "--json")
     assert written.json["written"] is True
     assert written.json["moved_secrets"] == ["gh.TOKEN"]
@@ -149,10 +169,12 @@ def test_secrets_are_kept_listed_by_name_and_forgotten(
 
 
 def test_init_writes_a_valid_file_once(run: Run, home: Path) -> None:
-    assert run("init", "--json").json["backends"] == ["clock"]
+    assert run("init", "--json").json["backends"] == ["shop", "notes", "clock"]
     path = home / ".config" / "gatemini" / "config.yaml"
     assert path.stat().st_mode & 0o777 == 0o600
     assert run("config", "check").code == 0
+    written = run("config", "show", "--all", "--json").json["config"]["registration"]
+    assert written == Config().registration.model_dump(mode="json")  # what the pages call the default
     before = path.read_text()
     again = run("init")
     assert again.code == 1
@@ -170,7 +192,7 @@ def test_the_commented_parts_of_the_starter_are_valid_too(
     configured(home, code.sub(r"\1\2", STARTER))
     answer = run("config", "check", "--json").json
     assert answer["problems"] == []
-    assert answer["backends"] == ["clock", "files", "search", "c"]
+    assert answer["backends"] == ["shop", "notes", "clock", "files", "search", "c"]
 
 
 def test_a_value_kept_in_the_keychain_reaches_the_configuration(

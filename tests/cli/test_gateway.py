@@ -69,6 +69,26 @@ def test_search_finds_by_words_and_explains(run: Run, tmp_path: Path) -> None:
     assert run("search", "zzzzqqqq", "-c", str(write_config(tmp_path, {}))).code == 1
 
 
+def test_all_tools_are_listed_and_those_of_one_backend(run: Run, tmp_path: Path) -> None:
+    rows = run("tools", "--json").json["tools"]
+    assert {row["backend"] for row in rows} == {"clock", "notes", "shop"}
+    assert len(rows) == run("stats", "--json").json["tools"]
+    listed = run("tools", "clock").out.splitlines()
+    assert [line.split()[0] for line in listed[1:]] == [
+        row["name"] for row in rows if row["backend"] == "clock"
+    ]
+    assert "`gatemini tools`" in run("search", "zzzzqqqq", "-c", str(write_config(tmp_path, {}))).err
+    wrong = run("tools", "clok")
+    assert (wrong.code, "Did you mean clock?" in wrong.err) == (1, True)
+    gone = run("tools", "gone", "-c", str(write_config(tmp_path, {"gone": {"command": "no-such-program-x"}})))
+    assert (gone.code, "gone has no tools (stopped: command not found" in gone.err) == (1, True)
+
+
+def test_a_name_that_nothing_resembles_leads_to_the_terminals_own_search(run: Run) -> None:
+    told = run("call", "xyzzy_plugh_42").err
+    assert "HINT: Use `gatemini search` with what you want to do; backends: clock, notes, shop." in told
+
+
 def test_info_and_types_show_a_tool_and_name_the_closest_when_it_is_not_there(run: Run) -> None:
     assert run("info", "clock.now", "--json").json["name"] == "clock.now"
     assert "signature: " in run("info", "clock.now").out
@@ -169,6 +189,31 @@ def test_doctor_tells_why_the_compiled_guest_cannot_be_kept(
     assert finding["verdict"] == "warn"
     assert f"{engine} can be reached by other users" in finding["seen"]
     assert "delete that folder" in finding["mend"]
+
+
+def test_doctor_says_where_to_look_by_the_kind_of_backend(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "semantic: {model: none}\nbackends:\n  program: {command: no-such-program-x}\n"
+        "  module: {module: 'no.such.module:server'}\n  address: {url: 'http://127.0.0.1:9/mcp'}\n"
+        "  tools: {tools: {t: {command: [no-such-program-x]}}}\n"
+    )
+    mends = {f["what"]: f["mend"] for f in run("doctor", "--json", "-c", str(file)).json["findings"]}
+    assert "command, args and env" in mends["backend program"]
+    assert "module" in mends["backend module"]
+    assert "url and headers" in mends["backend address"]
+    assert "tools' commands" in mends["backend tools"]
+
+
+def test_doctor_does_not_say_that_all_is_well_beside_a_warning(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "semantic: {model: none}\nbackends:\n  clock: {module: 'gatemini.demo.clock:server', fallback_chain: [x]}\n"
+    )
+    result = run("doctor", "-c", str(file))
+    assert result.code == 0
+    assert "all is well" not in result.out
+    assert "nothing needs mending" in result.out
 
 
 def test_doctor_names_what_is_wrong_and_hides_secrets(

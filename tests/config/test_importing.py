@@ -53,6 +53,27 @@ def test_two_files_that_define_one_name_differently_are_both_kept(tmp_path: Path
     assert "defined differently" in plan.items[2].detail
 
 
+def test_a_folder_that_an_import_writes_out_for_the_editors_is_told(tmp_path: Path) -> None:
+    source = client_file(
+        tmp_path / ".cursor" / "mcp.json",
+        {
+            "files": {"command": "x", "args": ["${workspaceFolder}", "${userHome}"]},
+            "deep": {"command": "x", "env": {"AT": "${NOT_SET:-${cwd}}/y"}},
+            "kept": {"command": "x", "envFile": "${workspaceRoot}/.env"},
+            "none": {"command": "x", "args": ["${userHome}/y"]},
+        },
+    )
+    (tmp_path / ".env").write_text("A=1\n")
+    plan = planned(tmp_path, source)
+    said = f"is read as {tmp_path}: here no editor says which folder is open"
+    assert {item.name: item.notes for item in plan.items} == {
+        "files": [f"${{workspaceFolder}} {said}"],
+        "deep": [f"${{cwd}} {said}"],
+        "kept": [f"${{workspaceRoot}} {said}"],
+        "none": [],
+    }
+
+
 def test_own_entry_broken_and_disabled_servers_are_listed_as_what_they_are(tmp_path: Path) -> None:
     source = client_file(
         tmp_path / "c.json",

@@ -63,7 +63,7 @@ def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(SecretUnavailable, match="extra keyring") as caught:
         resolver(tmp_path).resolve("secretref:keyring:gh")
-    assert "pip install 'gatemini[keyring]'" in caught.value.remedy
+    assert "pip install '.[keyring]'" in caught.value.remedy
 
 
 def test_a_keychain_that_fails_or_hangs_is_an_error_within_its_time(

@@ -103,6 +103,19 @@ def test_an_unknown_tool_answers_with_the_closest_names(registry: Registry) -> N
     assert (caught.value.hint or "").count(",") <= 2
 
 
+def test_a_tool_that_nothing_resembles_answers_with_the_backends_there_are(registry: Registry) -> None:
+    with pytest.raises(ToolNotFound) as caught:
+        registry.resolve("xyzzy_plugh_42")
+    assert caught.value.hint == "Call search_tools with what you want to do; backends: exa, github."
+    registry.search_with = "Use `gatemini search`"
+    with pytest.raises(ToolNotFound) as caught:
+        registry.resolve("xyzzy_plugh_42")
+    assert caught.value.hint == "Use `gatemini search` with what you want to do; backends: exa, github."
+    with pytest.raises(ToolNotFound) as caught:
+        Registry().resolve("a.b")
+    assert caught.value.hint == "Call search_tools with what you want to do; no backend has listed tools."
+
+
 def test_a_tool_asked_of_the_wrong_backend_says_whose_it_is(registry: Registry) -> None:
     with pytest.raises(ToolNotFound, match="this is a tool of backend github") as caught:
         registry.resolve("exa.get_issue")

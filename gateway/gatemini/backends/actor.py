@@ -181,7 +181,9 @@ class Backend:
             self._restarts.start_failed(anyio.current_time())
         if error is not None:
             again = error.message == self._last_logged
-            logger.log(logging.DEBUG if again else logging.WARNING, "backend: %s", error.message)
+            said = error.message.removeprefix(f"{self.config.name} ")
+            level = logging.DEBUG if again else logging.WARNING
+            logger.log(level, "backend %s: %s", self.config.name, said)
             self._last_logged = error.message
         if self._restart_reason is None and self._state is not State.STOPPED:
             self._set(State.STOPPED, error)

@@ -1,4 +1,4 @@
-"""`gatemini search`, `info`, `types`: what tools there are, found as an agent would find them.
+"""`gatemini search`, `tools`, `info`, `types`: what tools there are, found as an agent would find them.
 
 Above: main. Below: the gateway's surface, registry, index.
 """
@@ -15,6 +15,7 @@ from gatemini.app import App
 from gatemini.cli import shell
 from gatemini.cli.gateway import settle, settle_search, with_app
 from gatemini.errors import ToolNotFound
+from gatemini.model import Tool
 from gatemini.server.definitions import TOOL_INFO
 from gatemini.server.fitting import WHOLE
 from gatemini.types.typescript import backend_declarations
@@ -65,7 +66,7 @@ def search(
     if as_json:
         shell.emit(answer)
     elif not answer["results"]:
-        shell.note("no tool matches; try other words, or `gatemini stats` for what there is")
+        shell.note("no tool matches; try other words, or `gatemini tools` for all there are")
     else:
         _show_hits(answer, explain)
     if "note" in answer and not as_json:
@@ -93,6 +94,51 @@ def _show_hits(answer: dict[str, Any], explain: bool) -> None:
 
 def _figure(share: float | str) -> str:
     return share if isinstance(share, str) else f"{share:.3f}"
+
+
+@app.command()
+def tools(
+    backend: Annotated[str | None, typer.Argument(help="Only those of this backend.")] = None,
+    config: shell.CONFIG = None,
+    as_json: shell.JSON = False,
+) -> None:
+    """List all tools by name, or those of one backend."""
+
+    async def action(gateway: App) -> dict[str, Any]:
+        await settle(gateway)
+        there = gateway.registry.tools() if backend is None else _members(gateway, backend)
+        answer: dict[str, Any] = {
+            "tools": [
+                {"name": t.qualified, "backend": t.backend, "description": first_sentence(t.description)}
+                for t in there
+            ]
+        }
+        if missing := (await gateway.unlisted(0)).note():
+            answer["note"] = missing
+        return answer
+
+    answer = with_app(config, action)
+    if as_json:
+        shell.emit(answer)
+        return
+    table = Table("tool", "description", box=None, pad_edge=False)
+    for row in answer["tools"]:
+        table.add_row(visible(row["name"]), visible(row["description"])[:_DESCRIPTION])
+    shell.stdout_console().print(table)
+    if "note" in answer:
+        shell.note(answer["note"])
+
+
+def _members(gateway: App, backend: str) -> list[Tool]:
+    """The tools of a backend by its name or its identifier; an error says why it has none."""
+    statuses = {status.name: status for status in gateway.manager.statuses()}
+    space = backend if backend in statuses else gateway.registry.space(backend)
+    tools = gateway.registry.backend_tools(space)
+    if not tools:
+        status = statuses.get(space)
+        why = f" ({status.state}{f': {status.error}' if status.error else ''})" if status else ""
+        raise ToolNotFound(f"{backend} has no tools{why}")
+    return tools
 
 
 @app.command()
@@ -140,14 +186,7 @@ def types(
 
     async def action(gateway: App) -> str:
         await settle(gateway)
-        tools = gateway.registry.backend_tools(backend)
-        if not tools:
-            status = {s.name: s for s in gateway.manager.statuses()}.get(backend)
-            if status is None:
-                raise gateway.registry.backend_missing(backend)
-            raise ToolNotFound(
-                f"{backend} has no tools ({status.state}{f': {status.error}' if status.error else ''})"
-            )
+        tools = _members(gateway, backend)
         return backend_declarations(tools, spoken=gateway.registry.is_spoken(tools[0]))
 
     text = with_app(config, action)

@@ -22,7 +22,6 @@ from gatemini.types.wording import counted
 app = shell.application("Check and read the configuration.")
 config_app = shell.application("check, schema, show")
 app.add_typer(config_app, name="config")
-_MASK = "«secret»"
 
 
 def start(words: Sequence[str]) -> int:
@@ -108,12 +107,14 @@ def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
     """The configuration as a file would say it; values that are or look secret are masked."""
     config: Config = loaded.config
     plain = config.model_dump(mode="json", exclude={"backends"}, exclude_defaults=not all_keys)
-    plain["backends"] = {name: _backend(backend, all_keys) for name, backend in config.backends.items()}
+    plain["backends"] = {
+        name: _backend(backend, all_keys, loaded.secrets) for name, backend in config.backends.items()
+    }
     redactor = Redactor(loaded.secrets)
     return {key: redactor.value(value) for key, value in plain.items()}
 
 
-def _backend(backend: BackendConfig, all_keys: bool) -> dict[str, Any]:
+def _backend(backend: BackendConfig, all_keys: bool, secrets: Sequence[tuple[str, str]]) -> dict[str, Any]:
     plain = backend.model_dump(mode="json", exclude={"name", "cli_tools"}, exclude_defaults=not all_keys)
     plain = {"transport": backend.transport, **plain}
     if backend.cli_tools:
@@ -125,6 +126,13 @@ def _backend(backend: BackendConfig, all_keys: bool) -> dict[str, Any]:
         values: dict[str, str] = getattr(backend, place)
         if values:
             plain[place] = {
-                k: _MASK if isinstance(v, SecretText) or looks_secret(k) else v for k, v in values.items()
+                k: _mask(k, v, secrets) if isinstance(v, SecretText) or looks_secret(k) else v
+                for k, v in values.items()
             }
     return plain
+
+
+def _mask(key: str, value: str, secrets: Sequence[tuple[str, str]]) -> str:
+    """The whole value hidden, under the names of what was put in; what is written out has that of its key."""
+    names = list(dict.fromkeys(name for name, secret in secrets if secret and secret in value)) or [key]
+    return "".join(f"«secret {name}»" for name in names)

@@ -35,6 +35,15 @@ _COMPILE_SECONDS = 60.0
 _REINSTALL = "reinstall gatemini: the guest's file is damaged or missing"
 _MEND_PROCESSES = "look at the limits of processes and open files of this user (`ulimit -a`)"
 _MEND_MODULES = "delete that folder, or what stands in its place, and start again"
+_MEND_URL = "look at its url and headers in the configuration, and ask the url by hand (curl -i URL)"
+_MEND_BACKEND: dict[str, str] = {
+    "stdio": "look at its command, args and env in the configuration, and run the command by hand",
+    "streamable-http": _MEND_URL,
+    "sse": _MEND_URL,
+    "python": "look at its module in the configuration, and import it by hand with the Python of this gateway",
+    "cli-adapter": "look at its tools' commands (and adapter_file) in the configuration, and run them by hand",
+}
+"""Transport → where the trouble of a backend of that kind lies."""
 _WALLS = ("no_new_privs", "landlock", "seccomp")
 """Of the kernel; the names confine.py tells."""
 Verdict = Literal["ok", "warn", "fail"]
@@ -72,7 +81,9 @@ def doctor(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
             table.add_row(_MARKS[finding.verdict], finding.what, f"{finding.seen}{mend}")
         shell.stdout_console().print(table, markup=False)
         bad = sum(finding.verdict == "fail" for finding in findings)
-        shell.say(f"{bad} of {len(findings)} need mending" if bad else "all is well")
+        looks = sum(finding.verdict == "warn" for finding in findings)
+        rest = f"nothing needs mending; {looks} of {len(findings)} to look at (!)" if looks else "all is well"
+        shell.say(f"{bad} of {len(findings)} need mending" if bad else rest)
     if failed:
         raise typer.Exit(shell.FAILED)
 
@@ -123,8 +134,7 @@ def backend_finding(status: BackendStatus) -> Finding:
     seen = status.error or f"is {status.state}"
     if tail and tail not in seen:
         seen += f"\nstderr: {tail}"
-    by_hand = "look at its command, args and env in the configuration, and run the command by hand"
-    mend = status.remedy or (by_hand if status.transport == "stdio" else "look at it in the configuration")
+    mend = status.remedy or _MEND_BACKEND[status.transport]
     return Finding(what, "warn" if status.state == "starting" else "fail", seen, mend)
 
 

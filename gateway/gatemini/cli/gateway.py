@@ -38,6 +38,7 @@ def with_app(config: Path | None, action: Callable[[App], Awaitable[Result]]) ->
     async def session() -> Result:
         async with App.open(config) as app:
             hide.add(app.loaded.secrets)
+            app.registry.search_with = "Use `gatemini search`"
             tell_problems(app.loaded)
             found: Result = hide.value(await action(app))
             return found

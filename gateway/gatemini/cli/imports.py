@@ -118,6 +118,10 @@ def _show(
         shell.say(
             f"added {len(plan.wanted)} backends to {edited.path}" + (f"; backup: {backup}" if backup else "")
         )
+        if not edited.before and edited.path == config_directory() / CONFIG_FILE:
+            shell.note(
+                "the embedded demo backends are served only while there is no configuration: now these are instead"
+            )
         if moved:
             shell.say(f"moved {len(moved)} secrets into the store: {', '.join(moved)}")
     else:

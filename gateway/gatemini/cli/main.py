@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("chains", "run a TypeScript chain from a file"),
     "call": ("chains", "call one tool with JSON arguments"),
     "search": ("catalog", "find tools by what they do"),
+    "tools": ("catalog", "list all tools, or those of one backend"),
     "info": ("catalog", "show one tool: parameters, signature, how to call it"),
     "types": ("catalog", "TypeScript declarations of one backend"),
     "stats": ("accounting", "what each answer put into the context, and what the tools would cost there"),

@@ -20,7 +20,11 @@ STARTER = """\
 # All keys: docs/reference/configuration.md, or `gatemini config schema`.
 
 backends:
-  # Embedded and harmless: replace it by your own.
+  # The three embedded demo backends, as they are served while there is no file: replace them by your own.
+  shop:
+    module: gatemini.demo.shop:server
+  notes:
+    module: gatemini.demo.notes:server
   clock:
     module: gatemini.demo.clock:server
 
@@ -35,11 +39,12 @@ backends:
   #   headers: {Authorization: "Bearer ${SEARCH_TOKEN}"}
   #   timeout: 1m
 
-# What agents may register by themselves with register_manual.
+# What agents may register by themselves with register_manual. These are the defaults: before a program is
+# started, a person is asked. deny refuses, allow asks nobody.
 registration:
   http: allow
-  stdio: deny
-  cli: deny
+  stdio: ask
+  cli: ask
 
 # Other clients' files can be used as they are:
 # include: [~/.cursor/mcp.json]

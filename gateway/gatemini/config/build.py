@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig, as_text
 from gatemini.config.document import written_path
-from gatemini.config.entries import EDITOR_WORDS, GUESSED_WORDS, Entry
+from gatemini.config.entries import EDITOR_WORDS, GUESSED_WORDS, Entry, guessed_word
 from gatemini.config.interpolate import (
     Expanded,
     ExpandedUrl,
@@ -251,7 +251,7 @@ class _Work:
             self.origin.setdefault(path, []).append(reference.name)
         for word, value in dict.fromkeys((r.name, v) for r, v in result.used if r.kind == "word"):
             if word in GUESSED_WORDS:
-                note = f"${{{word}}} is read as {value}: here no editor says which folder is open"
+                note = guessed_word(word, value)
                 remedy = "Write the path out if another one is meant"
                 self.built.problems.append(self.entry.problem(path, note, remedy=remedy, severity="warning"))
         for reference in result.missing:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from gatemini.config.backend import BackendConfig
 from gatemini.config.document import Document, written_path
-from gatemini.config.entries import Entry
+from gatemini.config.entries import GUESSED_WORDS, Entry, guessed_word
 from gatemini.config.environment import read_env_file
 from gatemini.config.problems import KeyPath, Problem, closest, dotted, shown
 
@@ -387,6 +387,8 @@ class _Translation:
             return
         path = re.sub(r"\$\{([^}]+)\}", lambda m: self.entry.words.get(m[1], m[0]), written)
         home, folder = self.context.home, self.entry.words.get("workspaceFolder", ".")
+        for word in sorted(w for w in GUESSED_WORDS if f"${{{w}}}" in written and w in self.entry.words):
+            self.note("envFile", guessed_word(word, self.entry.words[word]))
         file = written_path(path, home, Path(folder))
         self.entry.env_file = file.absolute()
         problems: list[Problem] = []

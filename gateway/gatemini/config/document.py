@@ -70,9 +70,12 @@ def written_path(written: str, home: Path, base: Path) -> Path:
     return Path(home, written[2:]) if written.startswith("~/") else Path(base, written)
 
 
-def read_document(path: Path) -> Document:
-    """Read and parse one file by its ending, or by its first character where that says nothing."""
-    text = read_text(path)
+def read_document(path: Path, *, absent: str = "Check the path.") -> Document:
+    """Read and parse one file by its ending, or by its first character where that says nothing.
+
+    `absent` is the hint where there is no such file: who asks knows what to do instead.
+    """
+    text = read_text(path, absent=absent)
     kind = _kind(path, text)
     if not text.strip():
         raise ConfigError(
@@ -85,7 +88,7 @@ def read_document(path: Path) -> Document:
     return _YamlReader(path).read(text)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, *, absent: str = "Check the path.") -> str:
     """The file's text; every way to be unreadable has its own sentence."""
     try:
         mode = path.stat().st_mode
@@ -99,9 +102,7 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_JSON_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: there is no such file", hint="Check the path given with -c or GATEMINI_CONFIG."
-        ) from None
+        raise ConfigError(f"{path}: there is no such file", hint=absent) from None
     except PermissionError:
         raise ConfigError(f"{path}: permission to read it is missing", hint=f"chmod u+r {path}") from None
     except OSError as error:

@@ -29,6 +29,11 @@ GUESSED_WORDS = frozenset(("workspaceFolder", "workspaceRoot", "cwd", "workspace
 """What an editor fills in from the folder it has open; a gateway takes the folder of the file."""
 
 
+def guessed_word(word: str, value: str) -> str:
+    """What is said where such a word is read, or written out by an import."""
+    return f"${{{word}}} is read as {value}: here no editor says which folder is open"
+
+
 @dataclass(slots=True)
 class Entry:
     """A backend before anything is put in. `renamed` maps our top keys to where the file has them."""

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from gatemini.config.backend import BackendConfig
 from gatemini.config.clients import ClientContext, client_entries, is_client_document
 from gatemini.config.document import read_document
-from gatemini.config.entries import Entry
+from gatemini.config.entries import GUESSED_WORDS, Entry, guessed_word
 from gatemini.config.interpolate import Reference, Segment, TemplateError, parse_template
 from gatemini.config.problems import dotted, explain
 from gatemini.config.secrets import looks_secret
@@ -171,6 +171,7 @@ def _item(entry: Entry, source: Source, known: dict[str, dict[str, Any]]) -> Imp
         )
         return item
     item.raw = {key: _native(value, entry) for key, value in entry.raw.items()}
+    item.notes += [guessed_word(word, entry.words[word]) for word in sorted(_guessed(entry.raw, entry))]
     errors = [p.reason() for p in entry.notes if p.severity == "error"] + _model_errors(entry)
     if errors:
         item.status, item.detail = "unusable", "; ".join(dict.fromkeys(errors))
@@ -228,6 +229,28 @@ def _native(value: Any, entry: Entry) -> Any:
     except TemplateError:
         return value.replace("$", "$$")
     return "".join(_written(segment, entry) for segment in segments)
+
+
+def _guessed(value: Any, entry: Entry) -> set[str]:
+    """The words of an editor in a value that stand for whichever folder it has open."""
+    if isinstance(value, dict | list):
+        inside = value.values() if isinstance(value, dict) else value
+        return {word for inner in inside for word in _guessed(inner, entry)}
+    if not isinstance(value, str) or "$" not in value:
+        return set()
+    try:
+        segments = parse_template(value, dollars=entry.dollars)
+    except TemplateError:
+        return set()
+    return {word for word in _words(segments) if word in GUESSED_WORDS and word in entry.words}
+
+
+def _words(segments: Iterable[Segment]) -> set[str]:
+    found: set[str] = set()
+    for segment in segments:
+        if isinstance(segment, Reference):
+            found |= {segment.name} if segment.kind == "word" else _words(segment.default or ())
+    return found
 
 
 def _written(segment: Segment, entry: Entry) -> str:

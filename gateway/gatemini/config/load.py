@@ -8,6 +8,7 @@ else is a `Problem`, and a bad backend is disabled alone. Above: app, cli. Below
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,10 +122,19 @@ def load_config(
     source = find_config(path, environ, directory)
     if source is None:
         return Loaded(Config())
-    document = read_document(source)
+    document = read_document(source, absent=_to_begin(source))
     files = [home / ".env", directory / ".env", source.absolute().parent / ".env"]
     merged, problems = read_environment(files, environ) if variables is None else (dict(variables), [])
     return _Loading(source, document, merged, environ, home, directory, problems, answers).run()
+
+
+def _to_begin(source: Path) -> str:
+    """What to do where the named file is not there: it may never have been written, or be another client's."""
+    ours = source.suffix in (".yaml", ".yml")
+    write = f"`gatemini init -c {shlex.quote(str(source))}` writes one to begin with"
+    return (
+        f"{write if ours else 'Check the path'}; without -c and GATEMINI_CONFIG the demo backends are served."
+    )
 
 
 class _Loading:

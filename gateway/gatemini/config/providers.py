@@ -60,7 +60,7 @@ def keyring_module() -> ModuleType:
         import keyring  # noqa: PLC0415 - an optional extra
     except ImportError:
         raise SecretUnavailable(
-            "the keychain needs the extra keyring", "pip install 'gatemini[keyring]'"
+            "the keychain needs the extra keyring", "In the checkout of gatemini: pip install '.[keyring]'"
         ) from None
     return keyring
 

@@ -71,7 +71,8 @@ def load_embedder(model: str) -> Embedder | None:
     except ImportError as error:
         raise ConfigError(
             f"semantic.model: '{model}' needs the package '{error.name}'",
-            hint="Install gatemini[semantic], or set semantic.model: none. Search goes on without meaning.",
+            hint="In the checkout of gatemini: pip install '.[semantic]'; or set semantic.model: none. "
+            "Search goes on without meaning.",
         ) from error
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigError(
