@@ -10,7 +10,8 @@ import pytest
 
 from fixtures.command_line import Run
 from fixtures.direct import write_config
-from gatemini.cli.doctor import walls_finding
+from gatemini.backends.base import BackendStatus, State
+from gatemini.cli.doctor import backend_finding, walls_finding
 from gatemini.history import SearchHistory, history_path
 
 CHAIN = """\
@@ -194,15 +195,17 @@ def test_doctor_tells_why_the_compiled_guest_cannot_be_kept(
 def test_doctor_says_where_to_look_by_the_kind_of_backend(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(
-        "semantic: {model: none}\nbackends:\n  program: {command: no-such-program-x}\n"
+        "semantic: {model: none}\nbackends:\n  program: {command: sh, args: [-c, exit 3]}\n"
         "  module: {module: 'no.such.module:server'}\n  address: {url: 'http://127.0.0.1:9/mcp'}\n"
         "  tools: {tools: {t: {command: [no-such-program-x]}}}\n"
     )
     mends = {f["what"]: f["mend"] for f in run("doctor", "--json", "-c", str(file)).json["findings"]}
     assert "command, args and env" in mends["backend program"]
     assert "module" in mends["backend module"]
-    assert "url and headers" in mends["backend address"]
-    assert "tools' commands" in mends["backend tools"]
+    assert "`url`" in mends["backend address"]
+    assert "install it" in mends["backend tools"]
+    broken = BackendStatus("x", State.STOPPED, "cli-adapter", error="health_check failed")
+    assert "tools' commands" in backend_finding(broken).mend
 
 
 def test_doctor_does_not_say_that_all_is_well_beside_a_warning(run: Run, tmp_path: Path) -> None:
