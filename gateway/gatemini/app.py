@@ -12,6 +12,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -189,7 +190,7 @@ class App:
         async with anyio.create_task_group() as group:
             await group.start(app.manager.run)
             await group.start(app.parking.run)
-            app.set_composite_tools(loaded.config.composite_tools)
+            app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
             app._start_backends()
             group.start_soon(app._warm_sandbox)
             group.start_soon(app.indexing.run)
@@ -326,10 +327,14 @@ class App:
             return known.keys, known.missing
         return keys_of(self.manager.config(backend), os.environ)
 
-    def set_composite_tools(self, configured: Mapping[str, CompositeTool]) -> None:
-        """Replace the composite tools by those of a configuration; chains see them from their next call on."""
+    def set_composite_tools(
+        self, configured: Mapping[str, CompositeTool], faulty: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Replace the composite tools by those of a configuration; chains see them from their next call on. `faulty`
+        says of others why they cannot be called."""
         self.chain.composites = dict(configured)
-        if configured:
+        self.registry.set_faulty(COMPOSITE_BACKEND, faulty)
+        if configured or faulty:
             self.registry.replace(COMPOSITE_BACKEND, composite_tools(configured))
         else:
             self.registry.remove(COMPOSITE_BACKEND)
@@ -359,7 +364,7 @@ class App:
         self.sandbox.set_limits(limits_of(running))
         self.registration.admission.policy = config.registration
         self.registration.limit = config.max_dynamic_backends
-        self.set_composite_tools(config.composite_tools)
+        self.set_composite_tools(config.composite_tools, loaded.faulty)
         self.awaited.follow(loaded)
         wanted = {name: backend for name, backend in config.backends.items() if not backend.disabled}
         for name, backend in wanted.items():

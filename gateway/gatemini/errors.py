@@ -71,6 +71,12 @@ class ToolNotFound(GateminiError):
     code = "tool.not_found"
 
 
+class CompositeFaulty(ToolNotFound):
+    """A composite tool whose code cannot run, so that there is no such tool."""
+
+    code = "tool.faulty"
+
+
 class AmbiguousTool(GateminiError):
     code = "tool.ambiguous"
 

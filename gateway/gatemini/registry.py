@@ -13,7 +13,7 @@ from datetime import datetime
 
 from rapidfuzz import fuzz, process, utils
 
-from gatemini.errors import AmbiguousTool, BackendNotFound, ToolNotFound
+from gatemini.errors import AmbiguousTool, BackendNotFound, CompositeFaulty, ToolNotFound
 from gatemini.model import Tool
 from gatemini.types.identifiers import (
     LONGEST_NAME,
@@ -73,6 +73,7 @@ class Registry:
         self._expressions: dict[str, str] | None = None
         self._sorted: list[Tool] | None = None
         self._removed: dict[str, datetime] = {}
+        self._faulty: dict[str, str] = {}
         self._changed: dict[str, datetime] = {}
         self._listeners: list[Listener] = []
 
@@ -295,6 +296,11 @@ class Registry:
             while len(memory) > _REMEMBERED:
                 del memory[next(iter(memory))]
 
+    def set_faulty(self, backend: str, faulty: Mapping[str, str]) -> None:
+        """Composite tools of the configuration that cannot be called, each with what is wrong with it."""
+        spaces = (f"{backend}.", f"{spoken(backend)}.", "")
+        self._faulty = {f"{space}{name}": why for name, why in faulty.items() for space in spaces}
+
     def _announce(self, backend: str, tools: Sequence[Tool] | None) -> None:
         self.version += 1
         for listener in self._listeners.copy():
@@ -304,6 +310,12 @@ class Registry:
         shown = short_name(name)
         backend, _, bare = name.partition(".")
         known_backend = bool(bare) and (backend in self._members or backend in self._backends)
+        fault = self._faulty.get(name)
+        if fault is not None:
+            return CompositeFaulty(
+                f"composite.{short_name(bare or name)} cannot be called, its code is faulty: {fault}",
+                hint="This is in the configuration (composite_tools), not in your code: its owner must mend it.",
+            )
         if name in self._removed:
             close = self._close_tools(name, backend if known_backend else None)
             similar = f"; similar: {_listed(close)}" if close else ""

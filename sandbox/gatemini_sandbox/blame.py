@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tree_sitter import Node, Parser
 
 from gatemini_sandbox.known import Values
+from gatemini_sandbox.names import binding_nodes
 from gatemini_sandbox.parse import LANGUAGE, descendants
 
 _FUNCTIONS = frozenset(
@@ -90,10 +91,12 @@ def refine(
 def find_unplaced(js: str, name: str, message: str) -> tuple[int, int] | None:
     """The 1-based line and byte column of what the engine refuses without a place: an `import("x")`, a regex."""
     module, thrown, private = _MODULE.search(message), _THROWN.search(message), _PRIVATE.match(message)
+    if name == "DeadlockError":
+        return _only_pending(js)
     if module is None and thrown is None and name != "SyntaxError":
         return None
     if thrown is not None:
-        return _only_throw(js)
+        return _only_throw(js, message[: thrown.start()])
     if private is not None:
         return _outside_its_class(js, private[1])
     found: Node | None = None
@@ -125,16 +128,63 @@ def _declares_field(body: Node, field: str) -> bool:
     return any(name is not None and _text(name) == field for name in named)
 
 
-def _only_throw(js: str) -> tuple[int, int] | None:
-    """The one `throw` of something that is surely no Error, where there is but one that could be meant."""
-    found = [
+def _only_throw(js: str, shown: str) -> tuple[int, int] | None:
+    """The one `throw`, or `Promise.reject`, of something that is surely no Error, where but one could be meant.
+
+    `shown` is the text of what was thrown: a literal that reads otherwise was not it."""
+    found: list[tuple[Node, Node]] = []
+    for node in descendants(Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node):
+        given: Node | None = None
+        if node.type == "throw_statement" and node.named_children:
+            given = node.named_children[0]
+        elif node.type == "call_expression" and _text(node.children[0]) in ("Promise.reject", "reject"):
+            arguments = node.child_by_field_name("arguments")
+            given = (
+                arguments.named_children[0] if arguments is not None and arguments.named_children else None
+            )
+        if given is not None and given.type not in ("new_expression", "call_expression"):
+            found.append((node, given))
+    told = [node for node, given in found if _reads(given, shown) is True]
+    meant = told or [node for node, given in found if _reads(given, shown) is None]
+    return (meant[0].start_point[0] + 1, meant[0].start_point[1] + 1) if len(meant) == 1 else None
+
+
+def _reads(given: Node, shown: str) -> bool | None:
+    """Whether a literal has this text; None where only running the code tells."""
+    if given.type == "string":
+        return None if "\\" in _text(given) else _text(given)[1:-1] == shown
+    if given.type == "template_string":
+        parts = [_text(part) for part in given.named_children if part.type == "string_fragment"]
+        return None if all(part in shown for part in parts) else False
+    return _text(given) == shown if given.type in ("number", "true", "false", "null", "undefined") else None
+
+
+def _only_pending(js: str) -> tuple[int, int] | None:
+    """The one `new Promise(…)` that nothing can settle: its function names no way to, or it is the only one."""
+    made = [
         node
         for node in descendants(Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node)
-        if node.type == "throw_statement"
-        and node.named_children
-        and node.named_children[0].type not in ("new_expression", "call_expression")
+        if node.type == "new_expression" and _text(node.children[1]) == "Promise"
     ]
-    return (found[0].start_point[0] + 1, found[0].start_point[1] + 1) if len(found) == 1 else None
+    meant = [node for node in made if _never_settles(node)] or made
+    return (meant[0].start_point[0] + 1, meant[0].start_point[1] + 1) if len(meant) == 1 else None
+
+
+def _never_settles(promise: Node) -> bool:
+    """Whether the function given to it does not use what it is given."""
+    arguments = promise.child_by_field_name("arguments")
+    function = arguments.named_children[0] if arguments is not None and arguments.named_children else None
+    if function is None or function.type not in _FUNCTIONS:
+        return False
+    names = {_text(name) for child in _parameters(function) for name in binding_nodes(child)}
+    body = function.child_by_field_name("body")
+    used = {_text(node) for node in descendants(body) if node.type == "identifier"} if body else set()
+    return not names & used
+
+
+def _parameters(function: Node) -> list[Node]:
+    several, one = function.child_by_field_name("parameters"), function.child_by_field_name("parameter")
+    return list(several.named_children) if several is not None else [one] if one is not None else []
 
 
 def _is_pattern(regex: Node) -> bool:

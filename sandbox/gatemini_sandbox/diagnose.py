@@ -41,6 +41,9 @@ _FLAGS = "dgimsuvy"
 _CLOSING = {"{": "}", "(": ")", "[": "]", "${": "}"}
 
 
+_RESERVED = re.compile(r"Identifier expected\. '(\w+)' is a reserved word")
+
+
 def syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxSyntaxError:
     """`reason` is OXC's."""
     offset = offending_offset(parsed.data, parsed.root)
@@ -50,6 +53,13 @@ def syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxS
         if parsed.data[offset : offset + 1] not in (b"'", b'"'):
             reason = "Unterminated template literal"
             hint = "close it with a backtick; each `${…}` in it holds one whole expression"
+        else:
+            hint = "close the quote on its own line; text over several lines stands between backticks"
+    elif reserved := _RESERVED.match(reason):
+        named = re.search(
+            rb"\b(?:const|let|var|function|class)\s+(" + reserved[1].encode() + rb")\b", parsed.data
+        )
+        offset, hint = (named.start(1) if named else offset), "choose another name"
     elif "nterminated" in reason and "comment" in reason:
         offset = max(parsed.data.rfind(b"/*", 0, offset), 0)
     word = _word(parsed, offset)

@@ -54,6 +54,8 @@ class Emitter:
         self._patch = patch
         # Members of enums by enum name: later declarations of the same enum may use them unqualified.
         self._members: dict[str, set[str]] = {}
+        # What each scope declares, by its node.
+        self._scopes: dict[int, frozenset[str]] = {}
         # Constant enums that were moved up: only they have their values before their place in the text.
         self._hoisted: set[str] = set()
         # Start of a namespace's body -> (name of its object inside it, dotted path).
@@ -183,7 +185,7 @@ class Emitter:
             if node.type not in ("identifier", "shorthand_property_identifier"):
                 continue
             name = text(node)
-            if name not in names or bound_inside(node, name, value):
+            if name not in names or bound_inside(node, name, value, self._scopes):
                 continue
             shorthand = f"{name}:" if node.type == "shorthand_property_identifier" else ""
             self._patch.insert_before(node.start_byte, f"{shorthand}{owner}.".encode())

@@ -1,6 +1,6 @@
 """Names in parsed code: what a declaration binds, and which names stand for values.
 
-Above: emit.py, shape.py, known.py. Below: parse.py.
+Above: emit.py, shape.py, known.py, blame.py. Below: parse.py.
 """
 
 from __future__ import annotations
@@ -90,12 +90,14 @@ def declared_names(statement: Node) -> list[str]:
     return []
 
 
-def bound_inside(node: Node, name: str, top: Node) -> bool:
+def bound_inside(node: Node, name: str, top: Node, known: dict[int, frozenset[str]]) -> bool:
     """Whether something between `top` and the use of the name at `node` declares it anew: a parameter, a variable of
-    a block, the binding of a loop or a catch clause."""
+    a block, the binding of a loop or a catch clause. `known` keeps what each of them declares."""
     scope = node.parent
     while scope is not None and scope != top:
-        if name in _declared_by(scope):
+        if scope.id not in known:
+            known[scope.id] = frozenset(_declared_by(scope))
+        if name in known[scope.id]:
             return True
         scope = scope.parent
     return False

@@ -289,8 +289,9 @@ class Shaper:
 
     def _lost(self, statement: Node) -> tuple[int, int, str] | None:
         """A value at the end that nobody gets: of `if (x) { "yes" }` in its block, of `const total = …` in its name."""
-        if statement.type in ("lexical_declaration", "variable_declaration"):
-            name = statement.named_children[-1].child_by_field_name("name")
+        declared = _unwrapped(statement)
+        if declared.type in ("lexical_declaration", "variable_declaration"):
+            name = declared.named_children[-1].child_by_field_name("name")
             if name is None or name.type != "identifier":
                 return None
             line, column = self._source.position(name.start_byte)

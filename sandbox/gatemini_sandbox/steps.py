@@ -128,7 +128,9 @@ class Reader:
             return self._limit("MemoryError", self._memory_text("out of memory"), codes.MEMORY)
         if raw.end == "deadlock":
             text = "the code waits for a promise that nothing will settle: nothing left to run"
-            return ErrorInfo("DeadlockError", f"{text}, no call open, no timer set")
+            return self._placed(
+                ErrorInfo("DeadlockError", f"{text}, no call open, no timer set"), "", raw.full
+            )
         if raw.end == "trapped":
             return self._trapped(raw)
         return self._limit(

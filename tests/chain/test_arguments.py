@@ -38,6 +38,38 @@ def test_arguments_that_fit_pass_untouched():
     assert checked(ADD, arguments) == (arguments, ())
 
 
+IDS = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "list": {"type": "array", "items": {"type": ["number", "null"]}},
+        "text": {"type": "string"},
+        "either": {"type": ["integer", "string"]},
+    },
+}
+
+
+def test_digits_beyond_what_a_number_holds_leave_as_the_integer_where_one_is_wanted():
+    given_ = {"id": "9007199254740993", "maybe": "-9007199254740995", "list": [1, "9223372036854775807"]}
+    arguments, notes = checked(IDS, given_)
+    assert arguments == {"id": 9007199254740993, "maybe": -9007199254740995, "list": [1, 9223372036854775807]}
+    assert notes == ("demo.add: sent as the integer its digits are: id, maybe, list[1]",)
+    assert given_["id"] == "9007199254740993"  # what the code holds is left alone
+
+
+def test_digits_stay_text_where_text_is_taken():
+    arguments = {"text": "9007199254740993", "either": "9007199254740993", "more": "9007199254740993"}
+    assert checked(IDS, arguments) == (arguments, ())
+
+
+@pytest.mark.parametrize(
+    "digits", ["12", "9007199254740991", "9223372036854775808", "0x20000000000001", "9007199254740993.5"]
+)
+def test_other_text_where_a_number_is_wanted_is_refused(digits):
+    assert '"id" must be integer' in refusal(IDS, {"id": digits}).message
+
+
 @pytest.mark.parametrize("nothing", [None, {}, [], [None], [{}]])
 def test_no_arguments_are_an_empty_object(nothing):
     assert checked({"type": "object"}, nothing) == ({}, ())

@@ -215,3 +215,26 @@ async def test_raw_gives_a_failure_of_the_code_as_a_result(app: App) -> None:
     result = json.loads(text)
     assert result["isError"]
     assert result["content"][0]["text"].startswith("composite.broken failed: TypeError")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "return await composite.bad({});",
+        '{"tool": "composite.bad", "arguments": {}}',
+        "return [await gatemini.tool_info({ tool_name: 'composite.bad' })];",
+    ],
+)
+async def test_one_whose_code_is_faulty_says_so_with_its_place_and_is_whole_again_when_mended(
+    tmp_path: Path, code: str
+) -> None:
+    faulty = {"bad": {"code": "const a = 1;\nconst b = ;\nreturn b;"}}
+    async with running_app(tmp_path, composite_tools=faulty) as app:
+        text, failed, _ = await answer(app, code)
+        assert failed
+        assert "composite.bad cannot be called, its code is faulty" in text
+        assert "(line 2, column 11: `const b = ;`)" in text
+        assert "in the configuration" in text
+        app.set_composite_tools({"bad": CompositeTool(code="return 2;")})
+        text, failed, _ = await answer(app, "return await composite.bad({});")
+        assert (text, failed) == ("2", False)

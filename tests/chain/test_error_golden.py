@@ -24,7 +24,8 @@ COMPOSITE = {
     "broken": {
         "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
         "code": "const r = await demo.echo({ n: args.n });\nreturn r.list.length;",
-    }
+    },
+    "faulty": {"code": "const r = await demo.echo({ n: 1 };\nreturn r;"},
 }
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -181,6 +182,30 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tool without calling": ("const r = await demo.echo;\nreturn r.n.m;", {}),
     "JSON call with text after it": ('{"tool": "demo.echo", "arguments": {"n": 1}} Thanks!', {}),
     "bare JSON object as code": ('{"name": "demo.echo", "arguments": {}}', {}),
+    "backend in another case": ("return [await Demo.echo({ n: 1 })];", {}),
+    "tool named as some clients do": ("return [await mcp__gateway__demo_add({ a: 1, b: 2 })];", {}),
+    "tool called by a client's method": ('return [await demo.callTool("add", { a: 1, b: 2 })];', {}),
+    "argument in another case": ("return [await demo.write({ Key: 'a', val: 1 })];", {}),
+    "arguments as Python names them": ("rows = await demo.rows(n=3)\nprint(len(rows))", {}),
+    "Python's comprehension": ("const r = await demo.rows({ n: 3 });\nreturn [x.id for x in r]", {}),
+    "Python's f-string": ('const n = 1;\nreturn f"row {n}";', {}),
+    "line breaks escaped twice": ("const r = await demo.echo({ n: 1 });\\nreturn r.n;", {}),
+    "reserved word as a name": ("const r = 1;\nconst class = r;\nreturn r;", {}),
+    "text over two lines": ('const s = "one\ntwo";\nreturn s;', {}),
+    "MCP content in brackets": ("return JSON.parse((await demo.echo({ a: 1 })).content[0].text);", {}),
+    "code in JSON": ('{"code": "return await demo.echo({ n: 1 });"}', {}),
+    "list of calls with other keys": ('[{"name": "demo.echo", "args": {"n": 1}}]', {}),
+    "a message of the protocol": (
+        '{"method": "tools/call", "params": {"name": "demo.echo", "arguments": {}}}',
+        {},
+    ),
+    "deadlock behind another promise": (
+        "const ready = new Promise((resolve) => resolve(1));\nconst never = new Promise((resolve) => {});\nawait ready;\nawait never;",
+        {},
+    ),
+    "one of two thrown texts": ('const n = 1;\nif (n > 1) throw "first";\nthrow `second ${n}`;', {}),
+    "rejected with text": ('const n = 1;\nreturn Promise.reject("no luck");', {}),
+    "faulty composite tool": ("return [await composite.faulty({})];", {}),
     "all calls of a batch fail": (
         '[{"tool": "demo.fail", "arguments": {"message": "a"}}, {"tool": "demo.nope"}]',
         {},

@@ -178,3 +178,36 @@ def test_slips_for_want_of_an_await_are_noted(source, text, left_open, notes):
     found = slips(ProgramFacts(source=source), text, left_open=left_open)
     assert len(found) == len(notes)
     assert all(part in note for part, note in zip(notes, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("source", "waits"),
+    [
+        ("const out = ids.map(async (id) => id);\nreturn out.filter((x) => x);", False),
+        ("let a = [1, 2].map(async (id) => id);\nreturn a[0].id;", False),
+        ("const out = rows.items().flatMap(async (id) => id);\nreturn out.length;", False),
+        ("const out = ids.map(async (id) => id);\nreturn await Promise.all(out);", True),
+        ("const out = ids.map(async (id) => id);\nreturn Promise.allSettled([...out, other]);", True),
+        ("const out = ids.map(async (id) => id);\nfor await (const x of out) console.log(x);", True),
+        ("const out = await Promise.all(ids.map(async (id) => id));\nreturn out;", True),
+    ],
+)
+def test_an_array_of_promises_nobody_waits_for_is_told(source, waits):
+    notes = slips(ProgramFacts(source=source), "1", left_open=True)
+    assert [note for note in notes if "array of promises" in note] == ([] if waits else notes)
+    assert bool(notes) is not waits
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ('"const r = 1;\\nreturn r;"', True),
+        ("'await demo.echo({})';", True),
+        ('"just a text"', False),
+        ('return "await " + "it";', False),
+    ],
+)
+def test_code_sent_as_one_string_is_told(source, told):
+    assert (
+        any("one string" in note for note in slips(ProgramFacts(source=source), "x", left_open=False)) is told
+    )

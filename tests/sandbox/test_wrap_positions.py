@@ -93,7 +93,11 @@ SYNTAX = [
         "the `[` of line 1, column 28 is never closed",
     ),
     ("return `a${1`«", "Unexpected end of the code", "the `${` of line 1, column 10 is never closed"),
-    ("const s = «'abc\nreturn s", "Unterminated string", None),
+    (
+        "const s = «'abc\nreturn s",
+        "Unterminated string",
+        "close the quote on its own line; text over several lines stands between backticks",
+    ),
     (
         "return `abc ${1 + «}`;",
         "Unterminated template literal",

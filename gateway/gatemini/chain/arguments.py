@@ -7,6 +7,7 @@ Above: invoke.py. Below: schemas.py.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import re
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ SHOWN_VALUE: Final = 60
 SHOWN_SIGNATURE: Final = 1_000
 """Characters of the signature shown in an error."""
 
+_LONG_INTEGER = re.compile(r"-?[1-9]\d{15,18}", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?$")
 _BOUNDS: Final = {
     "minimum": "at least",
@@ -58,6 +60,8 @@ def check(tool: Tool, arguments: Any, signature: Callable[[Tool], str]) -> tuple
     named, notes = _as_object(tool, arguments, signature)
     named = _well_formed(named, notes)
     problems = _problems(tool, named)
+    if problems and (exact := _with_exact_integers(tool, named, notes)) is not None:
+        named, problems = exact, _problems(tool, exact)
     if problems:
         raise _invalid(tool, problems, named, signature)
     return named, tuple(notes)
@@ -139,6 +143,48 @@ def _well_formed(arguments: Json, notes: list[str]) -> Json:
     return arguments
 
 
+def _with_exact_integers(tool: Tool, arguments: Json, notes: list[str]) -> Json | None:
+    """The arguments with integers for the digits beyond 2^53 that code has as text, where only a number is taken;
+    None where there are none. As text such an id came from a tool, or from a BigInt."""
+    places = [
+        list(place.absolute_path)
+        for fault in faults(tool.input_schema, arguments)
+        if _takes_number(place := _deepest(fault)) and _is_long_integer(place.instance)
+    ]
+    if not places:
+        return None
+    exact = copy.deepcopy(arguments)
+    for *above, last in places:
+        inside: Any = exact
+        for step in above:
+            inside = inside[step]
+        inside[last] = int(inside[last])
+    named = ", ".join(_path(place) for place in places[:SHOWN_FAULTS])
+    notes.append(f"{spoken(tool.qualified)}: sent as the integer its digits are: {named}")
+    return exact
+
+
+def _takes_number(fault: ValidationError) -> bool:
+    """Whether the place is refused for its type, and a number would do there."""
+    branches = [one for one in fault.context or () if one.absolute_path == fault.absolute_path]
+    return bool(fault.absolute_path) and any(
+        one.validator == "type" and _numeric(one.validator_value) for one in [fault, *branches]
+    )
+
+
+def _numeric(wanted: Any) -> bool:
+    kinds = wanted if isinstance(wanted, list) else [wanted]
+    return "integer" in kinds or "number" in kinds
+
+
+def _is_long_integer(value: Any) -> bool:
+    return (
+        isinstance(value, str)
+        and _LONG_INTEGER.fullmatch(value) is not None
+        and 2**53 < abs(int(value)) < 2**63
+    )
+
+
 def _without_lone_surrogates(text: str) -> str:
     """JSON text as `dumps` writes it, with the escapes of lone surrogates replaced by U+FFFD."""
     pieces = text.split("\\ud")
@@ -174,13 +220,24 @@ def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:
 
 
 def _missing_sentence(name: str, extra: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, list(extra)[:50], 1, 0.6)
-    return f'required "{name}" is missing' + (f' (there is "{close[0]}")' if close else "")
+    close = _nearest(name, list(extra)[:50], 0.6)
+    return f'required "{name}" is missing' + (f' (there is "{close}")' if close else "")
 
 
 def _unknown_sentence(name: str, free: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, list(free)[:200], 1, 0.5)
-    return f'unknown "{_cut(name)}"' + (f' (did you mean "{close[0]}"?)' if close else "")
+    close = _nearest(name, list(free)[:200], 0.5)
+    return f'unknown "{_cut(name)}"' + (f' (did you mean "{close}"?)' if close else "")
+
+
+def _nearest(name: str, others: Sequence[str], least: float) -> str | None:
+    """The name most like it; one that differs in case and underscores only is the same word."""
+    word = _word(name)
+    same = next((other for other in others if _word(other) == word), None)
+    return same if same is not None else next(iter(difflib.get_close_matches(name, others, 1, least)), None)
+
+
+def _word(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).casefold()
 
 
 def sentence(fault: ValidationError, whole: str = "the object of arguments") -> tuple[str, str]:

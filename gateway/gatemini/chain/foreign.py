@@ -49,7 +49,7 @@ _WORDS: Final = frozenset(
 _NAMES: Final = {"'": "apostrophe", '"': "quotation mark"}
 
 _PYTHON = re.compile(
-    r"^(?:[ \t]*(?:def|class)\s+\w+[^{\n]*:[ \t]*(?:#.*)?$|from\s+[\w.]+\s+import\s|import\s+\w+(?:\s+as\s+\w+)?\s*$"
+    r"^(?:[ \t]*(?:(?:async\s+)?def|class)\s+\w+[^{\n]*:[ \t]*(?:#.*)?$|from\s+[\w.]+\s+import\s|import\s+\w+(?:\s+as\s+\w+)?\s*$"
     r"|[ \t]*(?:for\s+\w+\s+in\s+[^{(]|if\s|elif\s|while\s|with\s|try|except|else)[^{}\n]*:[ \t]*$|[ \t]*print\(f?[\"'])",
     re.MULTILINE,
 )
@@ -117,14 +117,36 @@ def _other_language(source: str) -> str | None:
     return None
 
 
+_PYTHON_PARTS: Final = (
+    (re.compile(r"(?<![\w$.])elif\b"), "write `else if (…)` instead of elif"),
+    (re.compile(r"(?<![\w$.])lambda\b"), "write `(x) => …` instead of lambda"),
+    (
+        re.compile(r"""(?<![\w$.])[fr]["']"""),
+        "write `text ${value}` between backticks instead of an f-string",
+    ),
+    (re.compile(r'"""|' + r"'{3}"), "write text over several lines between backticks"),
+    (
+        re.compile(r"(?<![\w$.])(?:and|or|not)\b"),
+        "write && instead of and, || instead of or, ! instead of not",
+    ),
+)
+
+
 def _common_slip(text: str, at: int) -> str | None:
     if re.search(r"&(?:amp|lt|gt|quot);", text):
         return "the code came HTML-escaped: write &, < and > instead of &amp;, &lt; and &gt;"
+    if re.match(r".?\\(?:r\\)?[nt]", text[max(0, at - 1) :]):
+        return "the line breaks came as the two characters \\n: send the code with real ones (escaped once in JSON)"
+    if re.search(r"[\[(].*\sfor\s+[\w, ]+\sin\s", text):
+        return "comprehensions are Python: write `list.map((x) => …)`, with `.filter((x) => …)` for its `if`"
     before = re.search(r"([A-Za-z]{4,})\s+$", text[:at])
     if before and (meant := difflib.get_close_matches(before[1], _WORDS - {before[1]}, 1, 0.7)):
         return f"did you mean `{meant[0]}` where `{before[1]}` stands?" if before[1] not in _WORDS else None
     if re.search(r"'\w+'$", text[:at]) and re.match(r"\w", text[at:]):
         return 'an apostrophe ends the string: write "…" around text that holds one'
+    near = text[max(0, at - 30) : at + 30]
+    if said := next((said for pattern, said in _PYTHON_PARTS if pattern.search(near)), None):
+        return said
     if re.search(r"\bif\s+[^(\s]", text):
         return "put the condition in parentheses: `if (…) { … }`"
     if re.search(r"\bfor\s+[^(\sa]", text):

@@ -121,6 +121,23 @@ def _tool_failed(error: ErrorFacts, context: HintContext) -> str | None:
     return None
 
 
+_CALLERS: Final = (
+    "calltool",
+    "invoke",
+    "invoketool",
+    "execute",
+    "executetool",
+    "runtool",
+    "request",
+    "usetool",
+)
+"""What clients of the protocol call their way to call a tool, without case and underscores."""
+
+
+def _as_in_code(backend: str, context: HintContext) -> str:
+    return next((known for known, name in context.backends.items() if name == backend), spoken(backend))
+
+
 def _unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
     if error.code != "tool.not_found" or error.backend is None:
         return None
@@ -129,6 +146,10 @@ def _unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
     elsewhere = [owner for owner in context.owners(name) if not owner.startswith(f"{error.backend}.")]
     if elsewhere:
         return f"{name} is a tool of {listed(owner.rpartition('.')[0] for owner in elsewhere[:CLOSEST])}"
+    if name.replace("_", "").lower() in _CALLERS:
+        given = re.search(r"""\(\s*["'`]([A-Za-z_$][\w$]*)["'`]""", error.source_line)
+        called = given[1] if given and given[1] in known else "tool"
+        return f"tools are members of the backend: write `await {_as_in_code(error.backend, context)}.{called}({{…}})`"
     close = close_to(name, known)
     if close:
         return f"did you mean {listed(close)}?"
@@ -196,7 +217,9 @@ _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"Cannot convert undefined or null to object"), "the value is undefined or null: look at it first (return it)"),
     (re.compile(r"circular reference"), "return the value itself, without JSON.stringify: cycles are written as \"[Circular]\""),
     (re.compile(r"BigInt"), "convert with Number(x) or String(x): BigInt mixes with nothing"),
+    (re.compile(r"^(?:variable|function|class) name expected"), "a word of the language cannot be a name: choose another"),
     (re.compile(r"redefinition|already been declared"), "the name is declared twice in this scope: rename one"),
+    (re.compile(r"cannot mix \?\?"), "put parentheses around one of them: `(a || b) ?? c`"),
     (re.compile(r"too many arguments in function call"), "spread fewer values into one call: add them in a loop, or with concat"),
     (re.compile(r"invalid (?:array|string) length"), "the size is out of range: build less at once"),
 )  # fmt: skip

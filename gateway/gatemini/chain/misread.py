@@ -65,10 +65,15 @@ _WRAPPERS: Final = (
 )
 """What other servers wrap their results in."""
 _OF_MCP: Final = ("content", "structuredContent", "isError")
+_MCP_CONTENT = re.compile(r"\.content\s*(?:\?\.)?\[\s*0\s*\]|\.structuredContent\b")
 _PATH_END = re.compile(r"[\w$]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\"|[\w$.]+)\])*!?$")
 _PATH = re.compile(r"[A-Za-z_$][\w$]*(?:\.[\w$]+|\[(?:\d+|'[^']*'|\"[^\"]*\")\])*")
 _ASYNC_TEST = re.compile(r"\.(filter|some|every|find|findIndex|findLast)\(\s*async\b")
 _ASYNC_EACH = re.compile(r"\.forEach\(\s*async\b")
+_ASYNC_MAP = re.compile(
+    r"([\w$]+)\s*=\s*(?!await\b|Promise\b)(?:[^=;\n()]|\(\)){1,200}?\.(?:map|flatMap)\(\s*async\b"
+)
+_QUOTED_CODE = re.compile(r"""\s*("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*;?\s*""", re.DOTALL)
 _APART = re.compile(r"\[[^\]]*\]\s*=\s*(?:await\s+)?")
 _LOST_BACKEND = re.compile(r"""^(?:__backends|globalThis)(?:\.([\w$]+)|\[\s*["']([^"']+)["']\s*\])$""")
 
@@ -107,6 +112,8 @@ def slips(program: ProgramFacts, text: str, *, left_open: bool) -> list[str]:
             "with `await` or `await Promise.all(…)`"
         )
     code = program.source[:LOOKED_AT]
+    if _QUOTED_CODE.fullmatch(code) and re.search(r"(?:\b|\\n)(?:return|await)\b", code):
+        notes.append("the code is one string and was its own value: send what stands between its quotes")
     if found := _ASYNC_TEST.search(code):
         notes.append(
             f".{found[1]} with an async function (line {place(code, found.start())[0]}) takes each promise for true: "
@@ -116,6 +123,13 @@ def slips(program: ProgramFacts, text: str, *, left_open: bool) -> list[str]:
         notes.append(
             f".forEach (line {place(code, found.start())[0]}) does not wait for an async function: use "
             "`for (const x of xs)` with await, or `await Promise.all(xs.map(async (x) => …))`"
+        )
+    mapped = _ASYNC_MAP.search(code) if left_open else None
+    # Unless it is waited for further down, at once or one by one.
+    if mapped and not re.search(rf"(?:Promise\.\w+\(|\bawait |\bof )[^\n;]*\b{re.escape(mapped[1])}\b", code):
+        notes.append(
+            f"{mapped[1]} (line {place(code, mapped.start())[0]}) is an array of promises, which nothing waits for: "
+            f"write `{mapped[1]} = await Promise.all(…)` around the map"
         )
     return notes
 
@@ -144,6 +158,8 @@ def of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
             return f"{path} is {nothing}: {found.said}{_instead(found)}"
         return f"what is taken apart here is {nothing}: look at the value first (return it)"
     whole = _before(error, member)
+    if whole is None and _MCP_CONTENT.search(error.source_line):
+        return "results arrive as their value, not as MCP content: use what the call gives itself, without JSON.parse"
     if whole is None or whole in ("null", "undefined"):
         return (
             f"the value in front of .{member} is {nothing}: look at it first (return it), or write ?.{member}"

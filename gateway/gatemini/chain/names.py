@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gatemini.chain.absent import HOST, MEMBERS, SEARCHED, SUBSTITUTES
-from gatemini.chain.facts import CLOSEST, ErrorFacts, HintContext, close_to, listed
+from gatemini.chain.facts import CLOSEST, ErrorFacts, HintContext, close_to, listed, shortened
 from gatemini.chain.places import place
 from gatemini.types.identifiers import UNREACHABLE_MEMBERS, is_plain_name
 from gatemini.types.wording import js_string
@@ -77,6 +77,8 @@ def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
     if found is None:
         return None
     name = found[1]
+    if named := _keyword_arguments(name, error):
+        return named
     if name in HOST:
         return _sandbox_is(HOST[name], name, context)
     if said := context.lost(name) or _as_backend_or_tool(name, error, context):
@@ -110,6 +112,15 @@ def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
     )
 
 
+def _keyword_arguments(name: str, error: ErrorFacts) -> str | None:
+    """`demo.rows(n=3)`: arguments by name as Python writes them."""
+    written = rf"[\w$\])]\(\s*(?:[\w$]+\s*=(?![=>])[^=()]*,\s*)*{re.escape(name)}\s*=\s*(?![=>])([^,()]*)"
+    found = re.search(written, error.source_line)
+    if found is None:
+        return None
+    return f"arguments have names only inside of an object: write ({{ {name}: {shortened(found[1].strip(), 30) or '…'} }})"
+
+
 def _as_backend_or_tool(name: str, error: ErrorFacts, context: HintContext) -> str | None:
     """The name is a tool's bare name, or nearly a backend's."""
     if owners := context.owners(name):
@@ -118,12 +129,19 @@ def _as_backend_or_tool(name: str, error: ErrorFacts, context: HintContext) -> s
         if len(owners) == 1:
             return f"{name} is a tool of backend {backend}: write `await {called[0]}({{…}})`"
         return f"{name} is a tool of several backends: write one of {listed(called)}"
+    for identifier, backend in context.backends.items():
+        # `demo_add`, `mcp__gatemini__demo__add`: as clients that offer tools one by one name them
+        after = re.split(rf"(?:^|_){re.escape(identifier)}_+", name)[1:]
+        if after and after[-1] in context.tools(backend):
+            return f"write `await {_spelled(f'{backend}.{after[-1]}', context, backend)}({{…}})`"
     folded = re.sub(r"[\W_]", "", name).lower()
     for identifier, backend in context.backends.items():
         if (
             re.sub(r"[\W_]", "", identifier).lower() == folded
             or re.sub(r"[\W_]", "", backend).lower() == folded
         ):
+            if backend == identifier:
+                return f"the backend is written {identifier}, not {name}: `await {identifier}.tool({{…}})`"
             return f"the backend {backend} is called {identifier} in code: write `await {identifier}.tool({{…}})`"
     line = error.source_line
     for identifier, backend in context.backends.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
-from gatemini.chain.jsvalue import NotJson, loads_exact
+from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
 from gatemini.chain.literals import Reader, Uncertain
 from gatemini.chain.places import place
 from gatemini.errors import CodeError
@@ -132,7 +132,7 @@ def _json_plan(code: str, start: int) -> Plan | None:
     if isinstance(value, dict):
         return _json_call(value, f"the JSON object on line {line}")
     calls = [entry for entry in value if isinstance(entry, dict) and "tool" in entry]
-    if not calls:
+    if not calls and not (value and all(map(_means_call, value))):
         return None
     named = [_json_call(entry, f"entry {index} of the JSON array") for index, entry in enumerate(value)]
     return JsonBatch(tuple(named))
@@ -144,10 +144,9 @@ def _json_call(entry: Any, where: str) -> JsonCall:
         raise CodeError(f"{where} calls nothing", hint=example)
     if not isinstance(entry.get("tool"), str) or not entry["tool"]:
         has = ", ".join(str(key)[:40] for key in list(entry)[:8])
-        meant = next((key for key in entry if key.lower() in _TOOL_SYNONYMS), None)
         raise CodeError(
             f'{where} is not a call: it has no string "tool" (its keys: {has})',
-            hint=f'write "tool" instead of "{meant}": {example}' if meant else example,
+            hint=_meant_by(entry, example),
         )
     for key in entry:
         if key not in ("tool", "arguments"):
@@ -155,6 +154,25 @@ def _json_call(entry: Any, where: str) -> JsonCall:
             hint = f'write "{right}" instead of "{key[:40]}"' if right else example
             raise CodeError(f'{where} has the unknown key "{key[:40]}"', hint=hint)
     return JsonCall(entry["tool"], entry.get("arguments"))
+
+
+def _means_call(entry: Any) -> bool:
+    """`{"name": "demo.echo", "args": {…}}`: nothing but a tool and its arguments under other names."""
+    if not isinstance(entry, dict) or len(entry) != 2:
+        return False
+    keys = {key.lower() for key in entry}
+    return bool(keys & {*_TOOL_SYNONYMS}) and bool(keys & {"arguments", *_SYNONYMS})
+
+
+def _meant_by(entry: dict[str, Any], example: str) -> str:
+    """How the call is written that this object, which has no tool, stands for."""
+    params = entry.get("params")
+    if isinstance(params, dict) and isinstance(params.get("name"), str):  # a message of the protocol
+        return f'write {{"tool": {dumps(params["name"][:80])}, "arguments": {{…}}}}'
+    if isinstance(entry.get("code"), str) and len(entry) == 1:
+        return 'send what stands in "code" by itself, not in an object'
+    meant = next((key for key in entry if key.lower() in _TOOL_SYNONYMS), None)
+    return f'write "tool" instead of "{meant}": {example}' if meant else example
 
 
 def _written_as_literal(code: str, start: int, broken: NotJson, quoted: bool) -> Plan | None:

@@ -40,6 +40,9 @@ PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile
 """Sections that limit what may happen: wrong ones stop the start, they are never replaced by defaults."""
 _TOKENS = frozenset((("secrets", "vault", "token"), ("secrets", "bws", "access_token")))
 """Where a provider's own token stands: with a `secretref:` of a simpler provider, or a variable."""
+SHOWN_LINE = 80
+"""Characters shown of the line of a composite tool's code that is wrong."""
+
 _INCLUDABLE = frozenset(("backends", "aliases", "composite_tools"))
 _MAX_INCLUDES = 32
 _OF_CLASSIC = frozenset(("k1", "b", "name_weight"))
@@ -74,6 +77,8 @@ class Loaded:
     """Backends that may not be started yet: `waits for secretref:vault:…`. `config.backends` has them as written."""
     resolver: SecretResolver | None = field(default=None, repr=False)
     """Whom to ask for what is waited for."""
+    faulty: Mapping[str, str] = field(default_factory=dict)
+    """Composite tools that were left out, each with what is wrong with its code."""
     variables: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment with what the `.env` files added: those are read once, a reload is given this."""
 
@@ -157,6 +162,7 @@ class _Loading:
         self.context = ClientContext(environ, home)
         self.directory = directory
         self.problems = problems
+        self.faulty: dict[str, str] = {}
         self.fatal: list[Problem] = []
         self.sections: dict[str, Any] = {}
         self.entries: dict[str, Entry] = {}
@@ -317,6 +323,8 @@ class _Loading:
                 str(document.path), document.line(path), dotted(path), found, "", error.hint or ""
             )
             self.problems.append(problem)
+            line = f": `{error.source_line.strip()[:SHOWN_LINE]}`" if error.source_line.strip() else ""
+            self.faulty[name] = f"{error.message} (line {error.line}, column {error.column}{line})"
             return False
         return True
 
@@ -486,6 +494,7 @@ class _Loading:
             written={n: b.written for n, b in built.items() if b.written is not None},
             waits={n: ", ".join(dict.fromkeys(b.waits)) for n, b in built.items() if b.waits and b.config},
             resolver=self.resolver,
+            faulty=self.faulty,
             variables=self.environ,
         )
 
