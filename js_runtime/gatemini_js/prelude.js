@@ -4,8 +4,8 @@
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
 // Above: user code. Below: values.js (references taken at boot, see its rules), encode.js, backends.js,
-// console.js, shims.js, locale.js.
-(function (values, encoding, backends, terminal, shims, locale, protocol) {
+// console.js, shims.js, locale.js, timers.js.
+(function (values, encoding, backends, terminal, shims, locale, timers, protocol) {
   "use strict";
   const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;
@@ -321,26 +321,17 @@
 
   // --- timers -------------------------------------------------------------------------------------------------------
 
-  const timers = own.create(null);
-  let nextTimer = 1, timerCount = 0, sleepers = 0;
-
   const LONGEST_WAIT = 0x7fffffff; // ms, as elsewhere; `sleep(Infinity)` waits as long as the chain may
+  const MOST_TIMERS = 100000;
   function addTimer(callback, delay, every, args) {
-    if (timerCount >= 10000) throw limitError(LIMIT.calls, "a chain may have 10000 timers");
+    if (timers.count() >= MOST_TIMERS) throw limitError(LIMIT.calls, "a chain may have " + MOST_TIMERS + " timers");
     const ms = own.Number(delay);
     const wait = ms > 0 ? (ms < LONGEST_WAIT ? ms : LONGEST_WAIT) : 0;
-    const id = nextTimer++;
     const period = every ? (wait < 4 ? 4 : wait) : 0;
-    timers[id] = { __proto__: null, id, due: own.tick() + (every ? period : wait), period, callback, args };
-    timerCount++;
-    return id;
+    return timers.add(own.tick() + (every ? period : wait), period, callback, args);
   }
   function dropTimer(id) {
-    const key = typeof id === "number" ? id : own.Number(id);
-    if (timers[key] !== undefined) {
-      delete timers[key];
-      timerCount--;
-    }
+    timers.drop(typeof id === "number" ? id : own.Number(id));
   }
   function timerCallback(callback, name) {
     if (typeof callback !== "function") throw new own.TypeError(name + " takes a function first");
@@ -352,24 +343,15 @@
     });
   }
 
-  function earliest() {
-    let best = null;
-    const ids = own.keys(timers); // integer keys come in ascending order, so ties go by age
-    for (let i = 0; i < ids.length; i++) {
-      const timer = timers[ids[i]];
-      if (best === null || timer.due < best.due) best = timer;
-    }
-    return best;
-  }
-
   function fire() {
     // Runs the one timer that is most due; the host lets jobs run between two of them.
-    const timer = earliest();
+    const timer = timers.earliest();
     if (timer === null || timer.due > own.tick()) return;
-    if (timer.period > 0) timer.due = own.tick() + timer.period;
-    else dropTimer(timer.id);
+    const { callback, args } = timer;
+    if (timer.period > 0) timers.again(timer, own.tick() + timer.period);
+    else timers.drop(timer.id);
     try {
-      apply(timer.callback, undefined, timer.args);
+      apply(callback, undefined, args);
     } catch (error) {
       note("a timer callback threw: " + thrownLine(error));
     }
@@ -446,13 +428,13 @@
   }
 
   function waitMs() {
-    const timer = earliest();
+    const timer = timers.earliest();
     return timer === null ? "null" : own.max(0, timer.due - own.tick());
   }
 
   function collect() {
     // One text for everything the host needs to know; called after all jobs have run.
-    let text = '{"state":' + status + ',"open":' + own.mapSize(pending) + ',"wake":' + (timerCount === 0 ? "null" : waitMs()) + ',"calls":[';
+    let text = '{"state":' + status + ',"open":' + own.mapSize(pending) + ',"wake":' + waitMs() + ',"calls":[';
     if (outbox.length > 0) {
       text += own.join(outbox, ",");
       outbox = list();
@@ -465,7 +447,8 @@
     const ids = list();
     let n = 0;
     for (let i = 0; i < issued.length; i++) if (!issued[i].awaited) ids[n++] = issued[i].id;
-    if (timerCount > 0) note(timerCount + " timer" + (timerCount === 1 ? " was" : "s were") + " still pending at the end and dropped");
+    const left = timers.count();
+    if (left > 0) note(left + " timer" + (left === 1 ? " was" : "s were") + " still pending at the end and dropped");
     const quotedNotes = list(), quotedRefs = list();
     for (let i = 0; i < noteList.length; i++) quotedNotes[i] = quote(noteList[i]);
     for (let i = 0; i < refs.length && i < 1000; i++) quotedRefs[i] = quote(refs[i]);

@@ -228,10 +228,12 @@ def _load_runtime(api: Api, limits: Limits) -> tuple[dict[str, int], int]:
     encoding = api.call(script("encode.js"), again(values))
     shims = api.call(script("shims.js"), again(values))
     locale = api.call(script("locale.js"), again(values))
+    timers = api.call(script("timers.js"), again(values))
     protocol = api.parse(json.dumps({**PROTOCOL, "console": _console_protocol(limits)}).encode())
     terminal = api.call(script("console.js"), again(values), again(protocol))
+    backends = script("backends.js")
     bridge = api.call(
-        script("prelude.js"), values, encoding, script("backends.js"), terminal, shims, locale, protocol
+        script("prelude.js"), values, encoding, backends, terminal, shims, locale, timers, protocol
     )
     functions = {name: api.item(bridge, index) for index, name in enumerate(FUNCTIONS)}
     console = api.machine.call32("JS_GetArrayBuffer", api.context, api.allocate(4), functions["console"])

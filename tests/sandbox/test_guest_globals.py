@@ -87,6 +87,41 @@ async def test_timers_run_in_order_of_time_then_age_with_jobs_between(run):
     assert await run.value(code) == ["job", "a", "a job", "bc", "two", "last"]
 
 
+async def test_very_many_timers_keep_their_order_of_time_then_age_whatever_code_overwrites(run):
+    # The clock goes on while they are made: only of two with the same delay the older is certainly due first.
+    code = """
+        Array.prototype.push = Map.prototype.get = Map.prototype.set = Map.prototype.delete = () => { throw 1 };
+        const most = 20000, seen = new Uint32Array(most), ids = new Uint32Array(most); let n = 0;
+        Object.defineProperty(Array.prototype, "0", { set() { throw 2 }, get() { throw 3 } });
+        for (let i = 0; i < most; i++) ids[i] = setTimeout((i) => { seen[n++] = i }, i % 2 ? 0 : 60, i);
+        for (let i = 0; i < most; i += 5) clearTimeout(ids[i]);
+        while (n < 16000) await sleep(20);
+        const last = new Int32Array(2).fill(-1);
+        for (let k = 0; k < n; k++) {
+          const i = seen[k];
+          if (i < last[i % 2]) return [k, i, last[i % 2]];
+          last[i % 2] = i;
+        }
+        return n"""
+    assert await run.value(code) == 16000
+
+
+async def test_one_timer_too_many_is_an_error_that_names_the_limit(run):
+    code = "let n = 0; try { for (;;) { setTimeout(() => {}, 1e6); n++ } } catch (e) { return [n, e.name, e.message] }"
+    assert await run.value(code) == [100_000, "LimitError", "a chain may have 100000 timers (limit.calls)"]
+
+
+async def test_timers_that_are_dropped_leave_nothing_behind(run):
+    code = """
+        for (let n = 0; n < 120000; n++) clearTimeout(setTimeout(() => n, 1e6));
+        let again = 0;
+        const beat = setInterval(() => { if (++again === 3) clearInterval(beat); }, 4);
+        await sleep(200);
+        return again"""
+    end = await run(code)
+    assert (end.text, end.notes) == ("3", [])
+
+
 async def test_an_interval_does_not_keep_a_chain_alive_and_is_noted(run):
     end = await run('setInterval(() => {}, 10); setTimeout(() => demo.write({}), 5000); return "done"')
     assert end.text == "done"

@@ -1,3 +1,3 @@
 // timers without end
-// ends: error LimitError limit.calls
+// ends: error MemoryError limit.memory
 for (;;) setTimeout(() => {}, 1e6);
