@@ -417,31 +417,32 @@ def _glued_tail(data: bytes, root: Node) -> set[tuple[int, int]]:
     indent = _column(data, last.start_byte)
     for line in _GLUING_LINE.finditer(data, last.start_byte, last.end_byte):
         start = line.start(1)
-        head = _glued_to(root, last, start) if _column(data, start) <= indent else None
+        head = _glued_to(last, start) if _column(data, start) <= indent else None
         if head is not None:
             return {(head.end_byte, start)}
     return set()
 
 
-def _glued_to(root: Node, last: Node, start: int) -> Node | None:
+def _glued_to(last: Node, start: int) -> Node | None:
     """What the token at `start` goes on with, if that is the last statement's own expression and not in brackets."""
-    token = root.descendant_for_byte_range(start, start + 1)
-    if token is None or token.start_byte != start:
+    # From the statement down: a node finds its parent from the root on, which makes every way up a long one.
+    spine = [last]
+    cursor = last.walk()
+    while spine[-1].start_byte < start:
+        if cursor.goto_first_child_for_byte(start) is None or cursor.node is None:
+            return None
+        spine.append(cursor.node)
+    part = spine.pop()
+    if part.start_byte != start or not spine:
         return None
-    part = token
-    while part.parent is not None and part.parent.start_byte == start:
-        part = part.parent
-    whole = part.parent
-    if whole is None or whole.type not in _GLUED or whole.child_count < 2:
+    whole = spine[-1]
+    if whole.type not in _GLUED or whole.child_count < 2:
         return None
     if part.type == "optional_chain" or whole.children[1].type == "optional_chain":
         return None
-    head, up = whole.children[0], whole
-    while up != last:
-        if up.parent is None or up.type not in _SPINE:
-            return None
-        up = up.parent
-    return head
+    if any(up.type not in _SPINE for up in spine[1:]):
+        return None
+    return whole.children[0]
 
 
 def _column(data: bytes, offset: int) -> int:

@@ -71,14 +71,14 @@ def find_fixtures() -> None:
 
 
 @asynccontextmanager
-async def running_app(folder: Path, **sandbox: object) -> AsyncIterator[App]:
-    """A gateway in this process with the fixture backend `demo` in it."""
+async def running_app(
+    folder: Path, backend: dict[str, Any] = PYTHON_BACKEND, **sandbox: object
+) -> AsyncIterator[App]:
+    """A gateway in this process with the backend `demo`: the fixture in this process, if no other is given."""
     find_fixtures()
     config = folder / "gatemini.json"
     config.write_text(
-        json.dumps(
-            {"backends": {"demo": PYTHON_BACKEND}, "cache_path": str(folder / "cache"), "sandbox": sandbox}
-        )
+        json.dumps({"backends": {"demo": backend}, "cache_path": str(folder / "cache"), "sandbox": sandbox})
     )
     async with App.open(config, environ={}) as app:
         if not await app.settled(20):

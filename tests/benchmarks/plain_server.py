@@ -1,9 +1,9 @@
 """A small MCP server without any SDK: `python -P plain_server.py [TOOLS [FILE]]`, on stdio until its input ends.
 
 A call costs it a few hundredths of a millisecond, as it would a server in a compiled language, so that what is
-measured is whoever stands in front of it. It speaks the handshake revisions and has `echo`, `rows` (a list as
+measured is whoever stands in front of it. It speaks the handshake revisions and has `echo`, `rows` (a result as
 large as asked for), and as many tools more as TOOLS says, which are only listed. Where FILE exists it never answers.
-Above: `contestants.py`, `warm.py`.
+Above: `contestants.py`, `warm.py`, `waits.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ TOOLS: list[dict[str, Any]] = [
         "description": "List rows of id, name and text that make so many bytes of JSON.",
         "inputSchema": {
             "type": "object",
-            "properties": {"bytes": {"type": "integer", "minimum": 0}},
+            "properties": {
+                "bytes": {"type": "integer", "minimum": 0},
+                "shape": {"enum": ["rows", "text", "structured", "numbers", "objects"]},
+            },
             "required": ["bytes"],
             "additionalProperties": False,
         },
@@ -74,12 +77,30 @@ def rows(size: int) -> str:
     return orjson.dumps([{**one, "id": 10_000_000 + number} for number in range(count)]).decode()
 
 
+@lru_cache(maxsize=12)
+def shaped(shape: str, size: int) -> dict[str, Any]:
+    """A result of so many bytes that is no text of rows; kept as well."""
+    if shape == "text":
+        line = 'words in a "line" of a text\n'
+        return {"content": [{"type": "text", "text": line * (size // (len(line) + 3))}]}
+    value: Any
+    if shape == "structured":
+        value = orjson.loads(rows(size))
+    elif shape == "numbers":
+        value = [number * 7 % 100_003 for number in range(size // 6)]
+    else:
+        value = {f"k{number}": {"a": {"b": number}} for number in range(size // 26)}
+    return {"content": [], "structuredContent": {"value": value}}
+
+
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The outcome of `tools/call` as a member of its answer."""
     if name == "echo":
         text = orjson.dumps(arguments).decode()
         content = [{"type": "text", "text": text}]
         return {"result": {"content": content, "structuredContent": arguments, "isError": False}}
+    if name == "rows" and arguments.get("shape", "rows") != "rows":
+        return {"result": shaped(arguments["shape"], arguments["bytes"])}
     if name == "rows":
         return {"result": {"content": [{"type": "text", "text": rows(arguments["bytes"])}], "isError": False}}
     return {"error": {"code": INVALID_PARAMS, "message": f"unknown tool {name}"}}
