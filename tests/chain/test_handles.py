@@ -40,6 +40,7 @@ async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
         ("load(NaN)", "results.load takes a handle first"),
         ("info('res_' + 'x'.repeat(100000))", "... does not exist in this session"),
         ("rows(h, { offset: 1.5 })", "offset must be a whole number from 0, not 1.5"),
+        ("rows(h, { offset: 1e300 })", "offset must be a whole number from 0 to 2^53, not 1e+300"),
         ("rows(h, { offset: Infinity })", "not null (NaN and Infinity arrive as null)"),
         ("rows(h, { offset: '5' })", 'or as "7:1" what next_offset gave, not "5"'),
         ("rows(h, { offset: '0:7' })", 'there is no "0:7" in this result'),
@@ -143,6 +144,26 @@ async def test_a_saved_value_comes_back_as_it_was_or_the_answer_tells(
     assert back == comes_back
     assert told in notes
     assert bool(told) == bool(notes)
+
+
+async def test_what_a_typed_array_loses_on_the_way_back_is_told(app: App) -> None:
+    session = app.new_session()
+    chain = {"code": "return new Float64Array(1500).fill(NaN);"}
+    kept = await app.call_meta_tool("call_tool_chain", chain, session)
+    ref = json.loads(kept["content"][0]["text"])["ref"]
+    chain = {"code": f"return (await results.load('{ref}')).slice(0, 2);"}
+    loaded = await app.call_meta_tool("call_tool_chain", chain, session)
+    app.end_session(session)
+    value, note = (block["text"] for block in loaded["content"])
+    assert (value, note) == ("[null,null]", "NaN or Infinity of a typed array became null")
+
+
+async def test_an_error_of_chunks_is_named_after_it(app: App) -> None:
+    text, failed, _ = await answer(
+        app, "for await (const rows of results.chunks('res_00000000')) {} return 1;"
+    )
+    assert failed
+    assert text.startswith("ToolError: results.chunks: res_00000000 does not exist")
 
 
 @pytest.mark.parametrize("levels", [249, 260, 990])

@@ -17,8 +17,14 @@ def test_fields_picks_and_orders_columns() -> None:
     made = compact(ROWS, fields=["name", "id", "nope"])
     assert list(made["rows"][0]) == ["name", "id"]
     assert made["dropped_fields"] == ["body"]
-    assert made["note"] == "fields left out: body"
+    assert made["note"] == 'no row has: "nope"; fields left out: body'
     assert not made["truncated"]
+
+
+def test_a_field_that_no_row_has_is_told() -> None:
+    made = compact([{"id": 1, "name": "a"}], fields=["nmae", "id"])
+    assert made["rows"] == [{"id": 1}]
+    assert made["note"] == 'no row has: "nmae"; fields left out: name'
 
 
 def test_without_limits_everything_is_returned() -> None:

@@ -69,6 +69,20 @@ def test_a_row_nested_too_deep_comes_as_its_own_text_and_shifts_no_other() -> No
     assert store.text(handle) == text
 
 
+@pytest.mark.parametrize("count", [20, 20_000])
+@pytest.mark.parametrize("shape", ["[%s]", '{"total":1,"items":[%s]}'])
+def test_a_row_with_a_doubled_key_is_told_with_its_page(count: int, shape: str) -> None:
+    rows = [f'{{"id":{n},"v":"word word {n}"}}' for n in range(count)]
+    rows[7] = '{"id":7,"v":"first","v":"last"}'
+    store = ResultStore()
+    handle = store.save_bytes((shape % ",".join(rows)).encode(), None)
+    page = store.rows(handle, 5, 5)
+    assert page["note"] == "a key occurs twice in row 7: the last value of it is given"
+    assert [row["id"] for row in page["rows"]] == [5, 6, 7, 8, 9]
+    assert page["rows"][2]["v"] == "last"
+    assert "note" not in store.rows(handle, 8, 5)
+
+
 def test_a_page_of_no_rows_still_leads_on() -> None:
     store = ResultStore()
     page = store.rows(store.save(ROWS), 0, 0)

@@ -41,6 +41,8 @@ TAKES: Mapping[str, tuple[str, ...]] = {
 }
 """What each method takes: its first argument, and what the second one, an object, may say."""
 
+NOT_FINITE = "NaN or Infinity of a typed array became null"
+
 READS_ALL = ("load", "chunk", "base64", "rows", "info", "save", "compact")
 """Methods that may read and write megabytes (the first look at a result finds its rows): in a worker thread."""
 
@@ -73,7 +75,9 @@ def _answer(method: str, given: list[Any], options: dict[str, Any], store: Resul
     handle = _handle(method, given)
     match method:
         case "load":
-            return Outcome(True, None, text=store.json_text(handle).decode("utf-8", "replace"))
+            data = store.json_text(handle)
+            lost = b"null" in data and store.is_array(handle)
+            return Outcome(True, None, (NOT_FINITE,) if lost else (), text=data.decode("utf-8", "replace"))
         case "rows":
             offset, limit = options.get("offset", 0), options.get("limit", MAX_ROWS)
             return _with_note(store.rows(handle, offset, limit, most=most))
@@ -115,7 +119,7 @@ def _keep(given: list[Any], store: ResultStore) -> str:
     raise InvalidRequest("results.keep takes the type of an array and its bytes in base64")
 
 
-def _spoken(method: str) -> str:
+def spoken_method(method: str) -> str:
     """How code calls it."""
     return "results.chunks" if method == "chunk" else f"results.{method}"
 
@@ -123,7 +127,7 @@ def _spoken(method: str) -> str:
 def _usage(method: str) -> str:
     first, *options = TAKES[method] or ("",)
     said = f", {{{', '.join(options)}}}" if options else ""
-    return f"write {_spoken(method)}({first}{said})"
+    return f"write {spoken_method(method)}({first}{said})"
 
 
 def _handle(method: str, given: list[Any]) -> str:
@@ -133,7 +137,7 @@ def _handle(method: str, given: list[Any]) -> str:
         handle = first.get("handle") or first.get("ref")
     if not isinstance(handle, str) or not handle:
         was = f", not {told(first)}" if given else ""
-        raise InvalidRequest(f"{_spoken(method)} takes a handle first{was}", hint=_usage(method))
+        raise InvalidRequest(f"{spoken_method(method)} takes a handle first{was}", hint=_usage(method))
     return handle
 
 
@@ -141,27 +145,28 @@ def _options(method: str, given: list[Any]) -> dict[str, Any]:
     """The second argument; what would be passed over in silence is an error that says what is taken."""
     first, *known = TAKES[method] or ("",)
     if first == "value" and not given:
-        raise InvalidRequest(f"{_spoken(method)} takes a value first", hint=_usage(method))
+        raise InvalidRequest(f"{spoken_method(method)} takes a value first", hint=_usage(method))
     most = 0 if not first else 2 if known else 1
     if extra := [value for value in given[most:] if value is not None]:
         takes = (
             "no arguments" if not first else f"only a {first}" if not known else f"a {first} and one object"
         )
         raise InvalidRequest(
-            f"{_spoken(method)} takes {takes}: {told(extra[0])} is too many", hint=_usage(method)
+            f"{spoken_method(method)} takes {takes}: {told(extra[0])} is too many", hint=_usage(method)
         )
     options = given[1] if most == 2 and len(given) > 1 else None
     if options is None:
         return {}
     if not isinstance(options, dict):
         raise InvalidRequest(
-            f"{_spoken(method)} takes its options as an object, not {told(options)}", hint=_usage(method)
+            f"{spoken_method(method)} takes its options as an object, not {told(options)}",
+            hint=_usage(method),
         )
     if unknown := [key for key in options if key not in known]:
         near = difflib.get_close_matches(unknown[0][:GIVEN_CHARS].lower(), known, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise InvalidRequest(
-            f"{_spoken(method)} has no option {told(unknown[0])}; it has: {', '.join(known)}{meant}",
+            f"{spoken_method(method)} has no option {told(unknown[0])}; it has: {', '.join(known)}{meant}",
             hint=_usage(method),
         )
     return options

@@ -22,7 +22,7 @@ import anyio.to_thread
 
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.facts import HintContext
-from gatemini.chain.handles import answer_results_call
+from gatemini.chain.handles import answer_results_call, spoken_method
 from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker, error_fields
 from gatemini.chain.names import absent_names
@@ -314,7 +314,8 @@ class _Conversation:
         except ResumeRefused:
             raise
         except GateminiError as exc:
-            return Outcome(False, error_fields(exc, f"{call.kind}.{call.tool}", call.kind))
+            name = spoken_method(call.tool) if call.kind == "results" else f"{call.kind}.{call.tool}"
+            return Outcome(False, error_fields(exc, name, call.kind))
 
     async def _fitting(self, call: Call, outcome: Outcome) -> Outcome:
         """A result too large for the guest stays outside: the code gets an error that names its handle."""

@@ -14,6 +14,8 @@ from gatemini.types.wording import shorten
 
 GIVEN_CHARS = 60
 """Characters of a wrong argument that its error repeats."""
+LAST_ROW = 2**53
+"""Beyond it code cannot count row by row."""
 NULL_MAY_BE = " (NaN and Infinity arrive as null)"
 
 
@@ -25,6 +27,14 @@ def natural(value: Any, name: str, least: int = 0) -> int:
         why = NULL_MAY_BE if value is None else ""
         raise InvalidRequest(f"{name} must be a whole number from {least}, not {given(value)}{why}")
     return int(value)
+
+
+def row_number(value: Any) -> int:
+    """An offset; raises InvalidRequest."""
+    number = natural(value, "offset")
+    if number > LAST_ROW:
+        raise InvalidRequest(f"offset must be a whole number from 0 to 2^53, not {given(value)}")
+    return number
 
 
 def given(value: Any) -> str:

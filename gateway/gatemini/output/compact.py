@@ -43,8 +43,11 @@ def compact(
         raise InvalidRequest(f"fields must be an array of field names, not {given(fields)}")
     kept = rows
     dropped: list[str] = []
+    unknown: list[str] = []
     if fields is not None:
-        dropped = [key for key in _fields(rows) if key not in set(fields)]
+        known = _fields(rows)
+        dropped = [key for key in known if key not in set(fields)]
+        unknown = [key for key in fields if key not in set(known)] if known else []
         kept = [{f: row[f] for f in fields if f in row} if isinstance(row, dict) else row for row in rows]
     if budget_tokens is not None:
         kept, more = _within(kept, int(min(budget_tokens, MOST_TOKENS) * BYTES_PER_TOKEN))
@@ -55,7 +58,7 @@ def compact(
         "returned_rows": len(kept),
         "truncated": len(kept) < len(rows),
         "dropped_fields": dropped,
-        "note": _note(len(rows), len(kept), dropped),
+        "note": _note(len(rows), len(kept), dropped, unknown),
     }
 
 
@@ -86,8 +89,8 @@ def _within(rows: list[Any], budget: int) -> tuple[list[Any], list[str]]:
     return rows, dropped
 
 
-def _note(total: int, returned: int, dropped: list[str]) -> str:
-    parts = []
+def _note(total: int, returned: int, dropped: list[str], unknown: list[str]) -> str:
+    parts = [f"no row has: {', '.join(map(given, unknown))}"] if unknown else []
     if dropped:
         parts.append(f"fields left out: {', '.join(dropped)}")
     if returned < total:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gatemini.errors import InvalidRequest
 from gatemini.output.arrays import Items
-from gatemini.output.asked import given, natural
+from gatemini.output.asked import given, row_number
 from gatemini.output.jsontext import dump
 from gatemini.output.room import Room, weight
 from gatemini.output.rows import Read, RowIndex, Shown, Unread
@@ -25,6 +25,7 @@ PAGE = Room(chars=20_000)
 """A page for the model, facts included, has no more than this, nor than its client takes."""
 BLOB_ROW = 3_072
 """Bytes of binary data in a row, a multiple of three: the rows' base64, joined, is that of the whole."""
+ROWS_NAMED = 5
 ENVELOPE = 512
 """Bytes kept free for what stands around the rows of a page."""
 _EXPANDING = 6
@@ -72,6 +73,8 @@ class Page:
     next_offset: int | str | None
     piece: int = 0
     pieces: int = 0
+    doubled: tuple[int, ...] = ()
+    """Rows in which a key occurs twice."""
 
     def fields(self) -> dict[str, Any]:
         made: dict[str, Any] = {
@@ -81,6 +84,11 @@ class Page:
         }
         if self.pieces:
             made |= {"piece": self.piece, "pieces": self.pieces}
+        if self.doubled:
+            rows = ", ".join(map(str, self.doubled[:ROWS_NAMED])) + (
+                ", …" if len(self.doubled) > ROWS_NAMED else ""
+            )
+            made["note"] = f"a key occurs twice in row {rows}: the last value of it is given"
         return {**made, "rows": self.rows}
 
 
@@ -92,7 +100,7 @@ def place(offset: Offset) -> tuple[int, int]:
         raise InvalidRequest(
             f'offset must be a whole number from 0, or as "7:1" what next_offset gave, not {given(offset)}'
         )
-    return natural(offset, "offset"), 0
+    return row_number(offset), 0
 
 
 def page_of_rows(
@@ -124,7 +132,8 @@ def page_of_rows(
 
 def _page(index: RowIndex, first: int, rows: list[Any], *, more: bool) -> Page:
     after = first + len(rows)
-    return Page(rows, first, index.total, after if more or after < index.total else None)
+    doubled = tuple(sorted(row for row in index.doubled if first <= row < after))
+    return Page(rows, first, index.total, after if more or after < index.total else None, doubled=doubled)
 
 
 def _weighed(index: RowIndex, read: Read, item: Any, room: PageRoom) -> tuple[Any, int]:

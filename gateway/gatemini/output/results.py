@@ -286,6 +286,11 @@ class ResultStore:
             entry = self._entries.get(ref)
             return (entry.size, entry.mime) if entry is not None and entry.kind == "blob" else None
 
+    def is_array(self, ref: str) -> bool:
+        """Whether this is a typed array, which `save_array` kept."""
+        facts = self.blob_facts(ref)
+        return facts is not None and facts[1].startswith(arrays.MIME)
+
     def base64(self, ref: str) -> str:
         return self.blob(ref)[0]
 

@@ -67,6 +67,8 @@ class RowIndex:
     summary: Summary | None = None
     is_text: bool = False
     batches: list[Batch] = field(default_factory=list)
+    doubled: set[int] = field(default_factory=set)
+    """Rows read so far in which a key occurs twice."""
     _cuts: dict[tuple[int, int, int], list[Piece]] = field(default_factory=dict)
 
     @property
@@ -101,11 +103,14 @@ class RowIndex:
         if self.is_text:
             return lines(decode(data))
         parsed = parse(b"[%b]" % data)
-        if parsed is not None:
+        if parsed is not None and not parsed.duplicates:
             return list(parsed.value)
         rows: list[Any] = []
-        for start, end in members(b"[%b]" % data, 0, len(data) + 2):  # one of them is nested too deep
+        # One of them is nested too deep, or has a key twice.
+        for number, (start, end) in enumerate(members(b"[%b]" % data, 0, len(data) + 2), batch.first):
             alone = parse(data[start - 1 : end - 1])
+            if alone is not None and alone.duplicates:
+                self.doubled.add(number)
             unread = Unread(batch.start + start - 1, batch.start + end - 1)
             rows.append(unread if alone is None else alone.value)
         return rows
@@ -185,6 +190,8 @@ def index_rows(data: bytes, *, as_text: bool) -> RowIndex:
     parsed = parse(data)
     if parsed is None:
         return _located(data) if is_json(data) else _index_lines(data)
+    if parsed.duplicates:
+        return _located(data)
     keys = bulk_path(parsed.value)
     value = parsed.value
     for key in keys or ():
