@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gatemini.folders import cache_folder
 from gatemini.model import Json, Tool
 from gatemini.own_files import NotOurs, read_own, replace_own
 
@@ -67,7 +67,7 @@ class _File(_Strict):
 
 
 def default_path() -> Path:
-    return Path(platformdirs.user_cache_dir("gatemini", appauthor=False)) / "cache.json"
+    return cache_folder() / "cache.json"
 
 
 def config_hash(config: BaseModel | Mapping[str, Any]) -> str:

@@ -219,6 +219,26 @@ def test_doctor_does_not_say_that_all_is_well_beside_a_warning(run: Run, tmp_pat
     assert "nothing needs mending" in result.out
 
 
+def test_a_user_without_a_home_is_served_and_doctor_says_what_cannot_be_kept(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name)
+
+    def nobody(_: int) -> None:
+        raise KeyError("as for a user of a container who is in no list")
+
+    monkeypatch.setattr(pytest.importorskip("pwd"), "getpwuid", nobody)
+    answer = run("doctor", "--json")
+    assert answer.code == 0
+    findings = {f["what"]: f for f in answer.json["findings"]}
+    assert findings["sandbox"]["verdict"] == "ok"
+    for what in ("cache", "compiled guest"):
+        assert findings[what]["verdict"] == "warn"
+        assert "HOME" in findings[what]["mend"]
+    assert list(Path.cwd().iterdir()) == []
+
+
 def test_doctor_names_what_is_wrong_and_hides_secrets(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

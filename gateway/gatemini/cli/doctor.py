@@ -34,7 +34,7 @@ _COMPILE_SECONDS = 60.0
 """Compiling the guest takes about a second, once; this bounds it on a machine that is very busy."""
 _REINSTALL = "reinstall gatemini: the guest's file is damaged or missing"
 _MEND_PROCESSES = "look at the limits of processes and open files of this user (`ulimit -a`)"
-_MEND_MODULES = "delete that folder, or what stands in its place, and start again"
+_MEND_MODULES = "delete that folder, or what stands in its place (without a home: set HOME), and start again"
 _MEND_URL = "look at its url and headers in the configuration, and ask the url by hand (curl -i URL)"
 _MEND_BACKEND: dict[str, str] = {
     "stdio": "look at its command, args and env in the configuration, and run the command by hand",
@@ -153,13 +153,16 @@ def key_findings(gateway: App, backend: str) -> list[Finding]:
 
 def cache_finding(gateway: App) -> Finding:
     path = Path(gateway.cache.path)
+    folder = next((parent for parent in path.parents if parent.exists()), path.parent)
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return Finding(
+            "cache",
+            "warn",
+            f"{path} cannot be written",
+            "set cache_path, or HOME, to a place you may write to",
+        )
     if gateway.cache.problem:
         return Finding("cache", "warn", gateway.cache.problem, "nothing to do: it is written anew")
-    folder = next((parent for parent in path.parents if parent.exists()), path.parent)
-    if not os.access(folder, os.W_OK):
-        return Finding(
-            "cache", "warn", f"{path} cannot be written", "set cache_path to a place you may write to"
-        )
     return Finding("cache", "ok", str(path) if path.exists() else f"{path} (not there yet)")
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from platformdirs import user_config_path
 from pydantic import ValidationError
 
 from gatemini.config.backend import BackendConfig
@@ -29,10 +28,10 @@ from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotte
 from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsConfig
 from gatemini.config.secrets import SecretAnswers, SecretResolver
 from gatemini.errors import ConfigError
+from gatemini.folders import config_folder
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.wrap import prepare
 
-APP = "gatemini"
 CONFIG_FILE = "config.yaml"
 STORE = "secrets"
 """Folder beside the configuration where `gatemini secret set` keeps values, one private file each."""
@@ -94,7 +93,7 @@ class Loaded:
 
 def config_directory() -> Path:
     """`~/.config/gatemini`, or the platform's equivalent."""
-    return user_config_path(APP, appauthor=False)
+    return config_folder()
 
 
 def find_config(path: Path | None, environ: Mapping[str, str], directory: Path) -> Path | None:
