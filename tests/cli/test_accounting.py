@@ -64,6 +64,23 @@ async def test_pages_of_a_result_and_guides_are_counted_like_answers_of_tools(tm
 
 
 @pytest.mark.anyio
+async def test_prompts_are_counted_and_of_a_failed_chain_what_its_calls_brought(tmp_path: Path) -> None:
+    async with gateway(tmp_path, DEMO) as client:
+        asked = await client.get_prompt("find_tool", {"task": "add two numbers"})
+        code = "await demo.rows({ n: 3000 }); return await demo.fail({ message: 'no' });"
+        failed = await client.call_tool("call_tool_chain", {"code": code})
+        told = json.loads((await client.read_resource("gatemini://stats")).contents[0].text)  # type: ignore[union-attr]
+        calls = json.loads((await client.read_resource("gatemini://recent")).contents[0].text)["recent"]  # type: ignore[union-attr]
+    prompt, chain = told["per_call"]
+    assert (prompt["tool"], prompt["returned"]) == (
+        "prompt find_tool",
+        len(asked.messages[0].content.text.encode()),
+    )  # type: ignore[union-attr]
+    assert chain["returned"] == len(failed.content[0].text.encode())  # type: ignore[union-attr]
+    assert chain["processed"] == sum(call["bytes"] for call in calls) > 100_000
+
+
+@pytest.mark.anyio
 async def test_the_first_look_at_a_stored_result_is_not_taken_on_the_event_loop(tmp_path: Path) -> None:
     threads: set[int] = set()
 

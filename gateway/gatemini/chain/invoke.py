@@ -43,6 +43,7 @@ from gatemini.errors import (
 )
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
+from gatemini.output.room import weight
 from gatemini.piecewise.reading import Written
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.types.typescript import signature
@@ -146,6 +147,10 @@ class Invoker:
         try:
             self._within_limit(record)
             outcome = await make(record)
+            if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
+                # It came over no wire: its size is that of the text which the code gets.
+                outcome = outcome.with_text(outcome.json(), written=outcome.written or outcome.text is None)
+                record.bytes = weight(outcome.json())
         except ResumeRefused:
             self._finish(record, "refused")
             raise

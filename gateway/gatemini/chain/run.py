@@ -235,8 +235,9 @@ def _failed(
         failure.notes += _rerun_notes(request, chain, why, named=not refused)
     text = explain(failure, request.code, records, services, request.error_room, trace)
     meta = chain.meta() if chain is not None else NO_META
+    processed = max(weight(text), sum(record.bytes for record in records))
     return ChainAnswer(
-        {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, weight(text)
+        {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, processed
     )
 
 

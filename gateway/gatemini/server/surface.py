@@ -17,7 +17,7 @@ from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.changes import Changes
 from gatemini.model import Json
-from gatemini.output.jsontext import encode
+from gatemini.output.room import weight
 from gatemini.search.index import SearchIndex
 from gatemini.server.clients import ConnectedClients
 from gatemini.server.instructions import instructions
@@ -122,7 +122,7 @@ class Surface:
             mime, text = read_resource(view, uri)
         text = self.redactor.redact(text)
         if kind not in OWN_RECORDS:
-            self._tools.count_answer(f"{SCHEME}{kind}", len(encode(text)), self.session)
+            self._tools.count_answer(f"{SCHEME}{kind}", weight(text), self.session)
         return mime, text
 
     async def listed(self) -> None:
@@ -133,8 +133,10 @@ class Surface:
         return PROMPTS
 
     def get_prompt(self, name: str, arguments: dict[str, str]) -> Json:
-        """The prompt's messages; raises ResourceNotFound or InvalidRequest."""
+        """The prompt's messages, counted as an answer; raises ResourceNotFound or InvalidRequest."""
         prompt: Json = self.redactor.value(get_prompt(self._view(self.session), self._index, name, arguments))
+        said = sum(weight(message["content"]["text"]) for message in prompt["messages"])
+        self._tools.count_answer(f"prompt {name}", said, self.session)
         return prompt
 
     def complete(self, argument: str, value: str) -> tuple[list[str], int]:
