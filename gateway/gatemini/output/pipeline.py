@@ -14,6 +14,7 @@ from typing import Any
 from gatemini.errors import ResultNotKept
 from gatemini.output import table
 from gatemini.output.branches import Branch, Tree, read_tree
+from gatemini.output.collector import paused_collector
 from gatemini.output.compact import BYTES_PER_TOKEN, compact
 from gatemini.output.deep import parse_shown
 from gatemini.output.intent import Wanted, filter_json, filter_text
@@ -151,7 +152,8 @@ def reduce_output(
         return unreduced
     draft = _Draft(text, len(data))
     if looks_like_json(text):
-        _read_json(draft, data, value if is_json else UNPARSED, options)
+        with paused_collector():
+            _read_json(draft, data, value if is_json else UNPARSED, options)
     index = index_survey(draft.survey) if isinstance(draft.survey, Survey) else None
     kind: Kind = "json" if draft.is_json else "text"
     _run_stages(draft, options)

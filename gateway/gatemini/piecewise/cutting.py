@@ -147,26 +147,23 @@ def likely_cuts(
     `counting`: only where as many brackets were closed as opened, which those in strings may make wrong.
     """
     target = start + batch
-    at, depth = start, 0
+    braced = squared = start
+    braces = squares = 0
     given = 0
     for found in pattern.finditer(data, target, target + batch):
         cut = found.start() + 1
         if counting:
-            depth += _opened(data, at, cut)
-            at = cut
-        if depth == 0:
+            braces += data.count(b"{", braced, cut) - data.count(b"}", braced, cut)
+            braced = cut
+            if braces:
+                continue
+            squares += data.count(b"[", squared, cut) - data.count(b"]", squared, cut)
+            squared = cut
+        if not squares:
             yield cut
             given += 1
             if given == CANDIDATES:
                 return
-
-
-def _opened(data: bytes, begin: int, end: int) -> int:
-    """Brackets opened less those closed."""
-    count = data.count
-    return (
-        count(b"{", begin, end) + count(b"[", begin, end) - count(b"}", begin, end) - count(b"]", begin, end)
-    )
 
 
 def skip_space(data: bytes, at: int) -> int:
