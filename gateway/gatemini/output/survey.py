@@ -40,6 +40,11 @@ HEAD_ROWS = 64
 LEAST_HEAD = 3
 """First rows kept however large they are."""
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_STRINGS_IN_A_ROW = 32
+_STRINGS_AND_BRACKET = re.compile(
+    rb'(?:("[^"\\]*+(?:\\.[^"\\]*+)*+")[^"\[\]{}]*+){1,%d}+[\[\]{}]?+|[\[\]{}]' % _STRINGS_IN_A_ROW, re.DOTALL
+)
+"""A few strings, of which the last is told, and the bracket behind them: the loop over these is what takes time."""
 _PLAIN_WINDOW = re.compile(rb'[^"\[\]{}]{%d}' % WINDOW_BYTES)
 _FIRST_KEY = re.compile(rb'\{[ \t\r\n]*"[^"\\]{1,64}"[ \t\r\n]*:')
 
@@ -149,8 +154,9 @@ def _next_long_array(data: bytes, position: int, stack: list[_Frame], most: int)
     """
     key = b'""'
     window = position + WINDOW_BYTES
-    for token in _TOKEN.finditer(data, position):
-        at = token.start()
+    for token in _STRINGS_AND_BRACKET.finditer(data, position):
+        key = token[1] or key
+        at = token.end() - 1
         if at >= window:
             if any(frame.array and at - frame.at > WINDOW_BYTES for frame in stack):
                 return _outermost(stack)
@@ -158,16 +164,14 @@ def _next_long_array(data: bytes, position: int, stack: list[_Frame], most: int)
             if window - position > most + 2 * WINDOW_BYTES:
                 raise NotSurveyed
         first = data[at]
-        if first == 0x22:
-            key = token[0]
-        elif first in b"[{":
+        if first in b"[{":
             stack.append(_Frame(key, first == 0x5B, at))
             if first == 0x5B and _PLAIN_WINDOW.match(data, at + 1):
                 return _outermost(stack)  # the next token may be megabytes of numbers away
-        elif stack:
+        elif first in b"]}":
+            if not stack:
+                raise NotSurveyed
             stack.pop()
-        else:
-            raise NotSurveyed
     return None
 
 
