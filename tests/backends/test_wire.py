@@ -154,6 +154,15 @@ def test_messages_glued_together_on_one_line_are_all_found() -> None:
         (r'"\\ud800"', "\\ud800"),
         (r'"\\\ud800"', "\\\ufffd"),
         (r'{"\ud800":1}', {"\ufffd": 1}),
+        (r'{"\ud800":1,"\ud801":2}', {"\ufffd": 1, "\ufffd (2)": 2}),
+        (
+            r'{"x\udfff" : {"\ud800":1,"\ud801":2, "\ufffd (2)":3, "\ud802":4}}',
+            {"x\ufffd": {"\ufffd": 1, "\ufffd (2)": 2, "\ufffd (2) (2)": 3, "\ufffd (3)": 4}},
+        ),
+        (
+            r'{"a":1,"a":2,"\ud800":"\ud800","\ud801":"\ud801"}',
+            {"a": 2, "\ufffd": "\ufffd", "\ufffd (2)": "\ufffd"},
+        ),
     ],
 )
 def test_half_surrogate_pairs_are_replaced_and_whole_ones_kept(text: str, value: Any) -> None:
@@ -165,6 +174,11 @@ def test_any_text_that_python_can_escape_arrives_as_text_that_can_be_encoded(tex
     arrived = only(result(json.dumps(text))).message["result"]
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     assert arrived == re.sub("[\ud800-\udfff]", "\ufffd", paired)
+
+
+def test_keys_of_invalid_utf8_stay_apart() -> None:
+    frame = only(b'{"jsonrpc":"2.0","id":1,"result":{"\xff":1,"\xfe":{"n":2}}}')
+    assert frame.message["result"] == {"\ufffd": 1, "\ufffd (2)": {"n": 2}}
 
 
 def test_invalid_utf8_is_replaced_with_a_note() -> None:

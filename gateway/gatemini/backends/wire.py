@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import orjson
@@ -41,6 +42,9 @@ _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+REPLACED = "\ufffd"
+_REPLACED_KEY = re.compile(rb'(?:\\ufffd|\xef\xbf\xbd)[^"\\]*+(?:\\.[^"\\]*+)*+"[ \t\r\n]*:')
+"""The end of a key in which something was replaced."""
 _HALF = re.compile(rb"\\u[dD][89abAB]|\\u[dD][c-fC-F]")
 _TAIL_ID = re.compile(
     rb'[,{]\s*"id"\s*:\s*(-?\d{1,15}|"[^"\\]{1,64}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$'
@@ -221,13 +225,14 @@ def decode(raw: bytes) -> list[Piece]:
         except orjson.JSONDecodeError:
             pass
     line, notes = _mend_text(line)
-    if not long_integers:
+    apart = bool(notes) and len(_REPLACED_KEY.findall(line)) > 1
+    if not long_integers and not apart:
         try:
             return _messages(orjson.loads(line), notes, len(line))
         except orjson.JSONDecodeError:
             pass
     try:
-        value, more = _loads_tolerant(line.decode())
+        value, more = _loads_tolerant(line.decode(), apart=apart)
     except RecursionError:
         ident = _id_of(line)
         return [Broken("the answer is nested too deeply to be read", ident)] if ident is not None else []
@@ -366,14 +371,17 @@ def _mend_text(line: bytes) -> tuple[bytes, tuple[str, ...]]:
     return line, tuple(notes)
 
 
-def _loads_tolerant(text: str) -> tuple[Any, tuple[str, ...]]:
-    """Parse with the standard library: NaN, control characters, integers of any length."""
+def _loads_tolerant(text: str, *, apart: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """Parse with the standard library: NaN, control characters, integers of any length.
+
+    `apart`: characters of the text were replaced, so that two keys may have become one; no member is to be lost by it.
+    """
     notes: list[str] = []
-    value = _tolerant_decoder(notes).decode(text)
+    value = _tolerant_decoder(notes, apart=apart).decode(text)
     return value, tuple(dict.fromkeys(notes))
 
 
-def _tolerant_decoder(notes: list[str]) -> json.JSONDecoder:
+def _tolerant_decoder(notes: list[str], *, apart: bool = False) -> json.JSONDecoder:
     def integer(digits: str) -> int | str:
         if len(digits) < 16 or (len(digits) < 20 and abs(int(digits)) <= MAX_SAFE_INTEGER):
             return int(digits)
@@ -383,7 +391,19 @@ def _tolerant_decoder(notes: list[str]) -> json.JSONDecoder:
     def constant(_name: str) -> None:
         notes.append("NaN and Infinity were read as null")
 
-    return json.JSONDecoder(strict=False, parse_int=integer, parse_constant=constant)
+    hook = _kept_apart if apart else None
+    return json.JSONDecoder(strict=False, parse_int=integer, parse_constant=constant, object_pairs_hook=hook)
+
+
+def _kept_apart(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys may have become the same by what was replaced in them: the later ones get a number."""
+    made: dict[str, Any] = {}
+    for key, value in members:
+        name = key
+        if key in made and REPLACED in key:
+            name = next(other for n in count(2) if (other := f"{key} ({n})") not in made)
+        made[name] = value
+    return made
 
 
 def _salvage(line: bytes) -> list[Piece]:
