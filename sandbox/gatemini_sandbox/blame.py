@@ -48,6 +48,9 @@ _USUAL = frozenset([
     *("toUpperCase", "trim", "values"),
 ])  # fmt: skip
 
+# Promises of one program that are looked into; each may hold all the others.
+MOST_PROMISES = 8
+
 Fits = Callable[[Node], Node | None]
 Frame = tuple[str, int, int]
 """Function, 1-based line, 1-based byte column."""
@@ -166,7 +169,7 @@ def _only_pending(js: str) -> tuple[int, int] | None:
         for node in descendants(Parser(LANGUAGE).parse(js.encode("utf-8", "replace")).root_node)
         if node.type == "new_expression" and _text(node.children[1]) == "Promise"
     ]
-    meant = [node for node in made if _never_settles(node)] or made
+    meant = [node for node in made[:MOST_PROMISES] if _never_settles(node)] or made
     return (meant[0].start_point[0] + 1, meant[0].start_point[1] + 1) if len(meant) == 1 else None
 
 

@@ -137,7 +137,7 @@ def _common_slip(text: str, at: int) -> str | None:
         return "the code came HTML-escaped: write &, < and > instead of &amp;, &lt; and &gt;"
     if re.match(r".?\\(?:r\\)?[nt]", text[max(0, at - 1) :]):
         return "the line breaks came as the two characters \\n: send the code with real ones (escaped once in JSON)"
-    if re.search(r"[\[(].*\sfor\s+[\w, ]+\sin\s", text):
+    if re.search(r"[\[(][^\[(]*\sfor\s+\w+(?:, ?\w+)*\s+in\s", text[max(0, at - 200) : at + 200]):
         return "comprehensions are Python: write `list.map((x) => …)`, with `.filter((x) => …)` for its `if`"
     before = re.search(r"([A-Za-z]{4,})\s+$", text[:at])
     if before and (meant := difflib.get_close_matches(before[1], _WORDS - {before[1]}, 1, 0.7)):

@@ -146,13 +146,13 @@ def _unknown_tool(error: ErrorFacts, context: HintContext) -> str | None:
     elsewhere = [owner for owner in context.owners(name) if not owner.startswith(f"{error.backend}.")]
     if elsewhere:
         return f"{name} is a tool of {listed(owner.rpartition('.')[0] for owner in elsewhere[:CLOSEST])}"
+    close = close_to(name, known)
+    if close:
+        return f"did you mean {listed(close)}?"
     if name.replace("_", "").lower() in _CALLERS:
         given = re.search(r"""\(\s*["'`]([A-Za-z_$][\w$]*)["'`]""", error.source_line)
         called = given[1] if given and given[1] in known else "tool"
         return f"tools are members of the backend: write `await {_as_in_code(error.backend, context)}.{called}({{…}})`"
-    close = close_to(name, known)
-    if close:
-        return f"did you mean {listed(close)}?"
     return f"tools of {spoken(error.backend)}: {listed(known)}" if known else error.given
 
 

@@ -71,7 +71,7 @@ _PATH = re.compile(r"[A-Za-z_$][\w$]*(?:\.[\w$]+|\[(?:\d+|'[^']*'|\"[^\"]*\")\])
 _ASYNC_TEST = re.compile(r"\.(filter|some|every|find|findIndex|findLast)\(\s*async\b")
 _ASYNC_EACH = re.compile(r"\.forEach\(\s*async\b")
 _ASYNC_MAP = re.compile(
-    r"([\w$]+)\s*=\s*(?!await\b|Promise\b)(?:[^=;\n()]|\(\)){1,200}?\.(?:map|flatMap)\(\s*async\b"
+    r"(?<![\w$])([\w$]{1,80})\s{0,20}=\s{0,200}(?!await\b|Promise\b)(?:[^=;\n()]|\(\)){1,200}?\.(?:map|flatMap)\(\s*async\b"
 )
 _QUOTED_CODE = re.compile(r"""\s*("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*;?\s*""", re.DOTALL)
 _APART = re.compile(r"\[[^\]]*\]\s*=\s*(?:await\s+)?")
