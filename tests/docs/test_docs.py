@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gatemini.errors import GateminiError
+from gatemini_sandbox import SandboxError
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
@@ -37,6 +40,38 @@ def error_codes() -> set[str]:
 def test_every_error_code_has_an_entry_in_troubleshooting() -> None:
     text = (ROOT / "docs" / "troubleshooting.md").read_text()
     assert {c for c in error_codes() if f"`{c}`" not in text} == set()
+
+
+def raised_by_name(root: type[Exception]) -> dict[str, str]:
+    """Name → code of each error that has a code of its own."""
+    found: dict[str, str] = {}
+    for kind in root.__subclasses__():
+        found |= raised_by_name(kind)
+        if "code" in vars(kind):
+            found[kind.__name__] = str(vars(kind)["code"])
+    return found
+
+
+def names_of_the_sandbox() -> set[str]:
+    """What the host calls the errors that end a guest, and what fails a call."""
+    texts = [p.read_text() for d in ("sandbox", "gateway") for p in (ROOT / d).rglob("*.py")]
+    said = re.compile(
+        r'''(?:ErrorInfo\(|_limit\(|"name": |\.name, error\.message = |^    name = )\s*"([A-Z][A-Za-z]+)"''',
+        re.M,
+    )
+    return {name for text in texts for name in said.findall(text)}
+
+
+def test_every_name_that_an_error_is_shown_under_stands_in_troubleshooting() -> None:
+    lines = (ROOT / "docs" / "troubleshooting.md").read_text().splitlines()
+    errors = {**raised_by_name(GateminiError), **raised_by_name(SandboxError)}
+    del errors["ChainQueued"]  # is shown as the ChainTimeout that it is
+    assert errors["ToolNotFound"] == "tool.not_found"
+    for name, code in errors.items():
+        assert any(line.startswith(f"| `{code}` |") and f"`{name}`" in line for line in lines), name
+    others = names_of_the_sandbox()
+    assert {"TimeoutError", "MemoryError", "StackError", "DeadlockError", "LimitError", "ToolError"} <= others
+    assert {name for name in others if not any(f"`{name}`" in line for line in lines)} == set()
 
 
 def test_every_page_is_reachable_from_the_index() -> None:

@@ -1,16 +1,20 @@
-"""README's examples do what they say: the chain runs on the demo backends, the configuration loads."""
+"""README's examples do what they say: chain and search on the demo backends, configuration, clients, figures."""
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
+from gatemini import demo
 from gatemini.app import App
+from gatemini.cli.main import COMMANDS
 from gatemini.config.load import load_config
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
 
 
 def fenced(language: str) -> list[str]:
@@ -32,6 +36,47 @@ async def test_the_chain_of_the_readme_runs_on_the_demo_backends(
     assert all(re.fullmatch(r".+: \d\d:\d\d", line) for line in lines)
 
 
+@pytest.mark.anyio
+async def test_the_search_of_the_readme_gives_what_it_shows(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"^search_tools (\{.*\})\n  → (\S+) +(.+?)   +(.+)\n +(.+)$", README, re.MULTILINE)
+    asked, name, description, call, types = shown
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({"backends": {b.name: {"module": b.module} for b in demo.backends()}}))
+    async with App.open(config, environ={}) as app:
+        assert await app.settled(20)
+        answer = await app.call_meta_tool("search_tools", json.loads(asked))
+    first = json.loads(answer["content"][0]["text"])["results"][0]
+    assert [first["name"], first["description"], first["call"]] == [name, description, call]
+    parts = [re.escape(part) for part in types.removesuffix("   …").split("…")]
+    assert re.fullmatch(".*".join(parts), f"{first['args']} → {first['returns']}")
+
+
+def test_the_figures_of_the_readme_are_those_of_the_pages() -> None:
+    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text()
+    discovery = (ROOT / "docs" / "concepts" / "discovery.md").read_text()
+    flow = re.findall(r"\| ([\d,]+) tokens instead of ([\d,]+) for all schemas \|", README)
+    every = re.findall(r"^\| every schema, as without a gateway \| ([\d,]+) \|$", discovery, re.MULTILINE)
+    some = re.findall(r"^\| a search, two brief looks, one full look \| ([\d,]+) ", discovery, re.MULTILINE)
+    assert flow == [(*some, *every)]
+    (said,) = re.findall(r"\| (\d+) KB instead of ([\d,]+) KB: (\d+) % less \|", README)
+    (whole,) = re.findall(r"^\| in all \| ([\d,.]+) \| .* \| ([\d,.]+) \|$", benchmarks, re.MULTILINE)
+    most, least = (float(figure.replace(",", "")) for figure in whole)
+    assert said == (f"{least:.0f}", f"{most:,.0f}", f"{100 - 100 * least / most:.0f}")
+    (times,) = re.findall(r"\| (\d+) ms; FastMCP's code mode (\d+) ms \|", README)
+    (measured,) = re.findall(r"^\| 50 calls at once \| ([\d.]+) \| ([\d.]+) \|", benchmarks, re.MULTILINE)
+    assert times == tuple(f"{float(figure):.0f}" for figure in measured)
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    lines = "".join(fenced("sh")).splitlines()
+    used = [words[1] for words in map(str.split, lines) if words[:1] == ["gatemini"]]
+    assert {"init", "doctor"} <= set(used)
+    assert [name for name in used if name not in COMMANDS] == []
+    targets = [words[1] for words in map(str.split, lines) if words[:1] == ["make"]]
+    makefile = (ROOT / "Makefile").read_text()
+    assert targets == [name for name in targets if f"\n{name}:" in makefile]
+
+
 def test_the_configuration_of_the_readme_loads_without_a_finding(tmp_path: Path) -> None:
     (example,) = fenced("yaml")
     assert len([line for line in example.splitlines() if line.strip()]) <= 15
@@ -42,6 +87,9 @@ def test_the_configuration_of_the_readme_loads_without_a_finding(tmp_path: Path)
     assert set(loaded.config.backends) == set(yaml.safe_load(example)["backends"])
 
 
-def test_the_client_entry_of_the_readme_is_json_and_names_direct_mode() -> None:
-    (entry,) = fenced("json")
-    assert json.loads(entry)["mcpServers"]["gatemini"]["args"][0] == "--direct"
+def test_the_client_entries_of_the_readme_start_the_same_and_name_no_file_that_is_not_there() -> None:
+    (entry,), (codex,) = fenced("json"), fenced("toml")
+    server = json.loads(entry)["mcpServers"]["gatemini"]
+    assert server["args"] == ["--direct"]
+    assert tomllib.loads(codex)["mcp_servers"]["gatemini"] == server
+    assert "claude mcp add gatemini -- ~/.gatemini/bin/gatemini --direct\n" in README
