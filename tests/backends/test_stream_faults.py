@@ -9,7 +9,10 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import Bench
-from gatemini.errors import BackendProtocol, ResultTooLarge
+from gatemini.backends import stdio
+from gatemini.backends.stdio import StdioLink
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import BackendProtocol, BackendStopped, ResultTooLarge
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +41,43 @@ async def test_junk_around_an_answer_is_counted_and_harms_nothing(bench: Bench) 
     status = bench.manager.status("odd")
     assert status.skipped_lines == 1000
     assert status.stray_replies == 500
+
+
+async def test_a_child_that_writes_without_end_is_read_in_turns(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody asked for costs a share of the loop's time and no more; an answer behind it still arrives."""
+    rests: list[float] = []
+    rest = StdioLink._rest_a_while
+
+    async def noted(link: StdioLink, seconds: float) -> None:
+        rests.append(seconds)
+        await rest(link, seconds)
+
+    monkeypatch.setattr(StdioLink, "_rest_a_while", noted)
+    monkeypatch.setattr(stdio, "IDLE_BURST_SECONDS", 0.0)
+    monkeypatch.setattr(stdio, "MAX_REST_SECONDS", 0.01)
+    await bench.odd()
+    assert await bench.value("flood", {"times": 3000}, timeout=20) == "done"
+    assert rests
+    assert bench.manager.status("odd").skipped_lines == 6000
+    rests.clear()
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
+    assert rests == [], "an answer is paid for by who asked"
+
+
+async def test_a_program_that_never_stops_talking_is_named_and_ended(bench: Bench) -> None:
+    config = {"name": "yes", "command": "yes", "connect_timeout": 0.5, "shutdown_grace_period": 0.5}
+    bench.manager.add(BackendConfig.model_validate(config))
+    with pytest.raises(BackendStopped, match="connect_timeout"):
+        await bench.call("echo", name="yes", timeout=20)
+    assert bench.manager.status("yes").skipped_lines > 1000
+
+
+async def test_a_program_that_sends_back_what_it_is_sent_is_no_server(bench: Bench) -> None:
+    bench.manager.add(BackendConfig.model_validate({"name": "cat", "command": "cat"}))
+    with pytest.raises(BackendStopped, match="sends back what it is sent: it is no MCP server"):
+        await bench.call("echo", name="cat", timeout=20)
 
 
 async def test_the_last_line_counts_without_a_newline(bench: Bench) -> None:

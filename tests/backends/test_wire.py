@@ -88,6 +88,18 @@ def test_what_only_begins_like_a_message_hides_none(junk: bytes, skipped: int) -
     assert reader.skipped == 2 * skipped
 
 
+@given(
+    st.lists(st.sampled_from([b"yes", b"", b"  ", b"{", b'{"jsonrpc":"2.0","id":1,"result":5}'])),
+    st.integers(1, 30),
+)
+def test_junk_is_counted_alike_whatever_the_split(lines: list[bytes], step: int) -> None:
+    data = b"".join(line + b"\n" for line in lines)
+    pieces, reader = read(data, step=step)
+    whole, at_once = read(data)
+    assert (pieces, reader.skipped) == (whole, at_once.skipped)
+    assert reader.skipped == sum(line in (b"yes", b"{") for line in lines)
+
+
 def test_a_message_over_many_lines_is_bounded_as_any_other() -> None:
     pieces, reader = read(b"{\n" + b'  "a": 1,\n' * 100_000 + b"}\n" + result("5") + b"\n", limit=10_000)
     assert [p.message["result"] for p in pieces if isinstance(p, Frame)] == [5]

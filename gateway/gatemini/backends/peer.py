@@ -51,6 +51,9 @@ LEFT_SECONDS = 60.0
 MOST_LEFT = 256
 """Such calls remembered; the oldest are forgotten first."""
 
+HANDSHAKE = ("server/discover", "initialize")
+"""No server asks these of its client."""
+
 CANCELLED = "notifications/cancelled"
 LISTEN = "subscriptions/listen"
 """The one request that is meant to stay open."""
@@ -366,6 +369,14 @@ class Peer:
         """A request of the backend: pinged at once, passed on to the client it can only be for, or refused."""
         if method == "ping":
             self._reply(ident, result={})
+            return
+        if method in HANDSHAKE and (waiter := self._waiter(ident)) is not None and waiter.method == method:
+            waiter.error = BackendProtocol(
+                f"{self._name} sends back what it is sent: it is no MCP server",
+                hint="check `command` and `args`",
+                sent=True,
+            )
+            waiter.finish()
             return
         callers = self._callers(during)
         if self._tasks is None:

@@ -8,6 +8,7 @@ through it). Below: `wire.py` for lines, `pipes.py`, `children.py` for the end o
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +22,7 @@ from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
 from gatemini.backends.pipes import ChildPipes
 from gatemini.backends.process import describe_exit
-from gatemini.backends.wire import Frame, LineReader, encode
+from gatemini.backends.wire import Frame, LineReader, Piece, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json, Tool
@@ -37,6 +38,12 @@ EXIT_DRAIN_SECONDS = 0.5
 
 EXIT_WAIT_SECONDS = 1.0
 """How long a process that closed its stdout may take to end before it is stopped."""
+
+IDLE_SHARE = 0.1
+IDLE_BURST_SECONDS = 0.25
+MAX_REST_SECONDS = 1.0
+"""A child that writes without end what nobody asked for (log lines, notifications) takes this share of the event loop's
+time, after a burst, and is not read for longer than that at once: its pipe fills, others are served."""
 
 DECODE_SECONDS = 30.0
 """How long the end of a connection waits for the decoding of a large message that came before it."""
@@ -63,6 +70,9 @@ class StdioLink:
         self._reader = LineReader(config.max_message_mb << 20, on_junk=self._junk, on_large=self._take_large)
         self._tasks: anyio.abc.TaskGroup | None = None
         self._decoding: anyio.Event | None = None
+        self._charged = time.perf_counter()
+        self._debt = 0.0
+        self._resting = False
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._rest = b""  # of stderr: the line that has not ended
 
@@ -124,13 +134,41 @@ class StdioLink:
     async def _wait_exit(self) -> None:
         await self.child.exited.wait()
         await self._decoded()
+        self.child.resume_output()  # what it wrote last is read now, however much came before
         with anyio.move_on_after(EXIT_DRAIN_SECONDS):
             await self.child.output_over.wait()
         self.child.output_over.set()
 
     def _take_output(self, data: bytes) -> None:
+        begun, answered = time.perf_counter(), False
         for piece in self._reader.feed(data):
+            answered = answered or self._answers(piece)
             self._receiver.receive(piece)
+        if not answered:
+            self._charge(begun, time.perf_counter())
+
+    def _answers(self, piece: Piece) -> bool:
+        """Whether somebody waits for it."""
+        ident = piece.message.get("id") if isinstance(piece, Frame) else piece.ident
+        if isinstance(ident, str) and ident.isdecimal() and len(ident) < 16:
+            ident = int(ident)
+        return isinstance(ident, int) and self._receiver.waiting(ident)
+
+    def _charge(self, begun: float, ended: float) -> None:
+        """Time that went into what nobody asked for: a child that has more than its share of it is not read for a while."""
+        paid = (begun - self._charged) * IDLE_SHARE
+        self._charged, self._debt = ended, max(0.0, self._debt - paid) + ended - begun
+        excess = self._debt - IDLE_BURST_SECONDS
+        if excess > 0 and self._tasks is not None and not self._resting and self.child.returncode is None:
+            self._resting = True
+            self.child.pause_output()
+            self._tasks.start_soon(self._rest_a_while, min(excess / IDLE_SHARE, MAX_REST_SECONDS))
+
+    async def _rest_a_while(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+        self._resting = False
+        if self._decoding is None:
+            self.child.resume_output()
 
     def _take_large(self, parts: list[bytes]) -> None:
         """Decode a large line on a thread; what the child writes meanwhile waits in its pipe."""
@@ -152,7 +190,8 @@ class StdioLink:
             done.set()
             if self._decoding is done:
                 self._decoding = None
-                self.child.resume_output()
+                if not self._resting:
+                    self.child.resume_output()
 
     async def _decoded(self) -> None:
         """Until what has come is decoded: the end of the connection must not overtake an answer."""

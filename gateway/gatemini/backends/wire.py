@@ -29,6 +29,9 @@ HEAD_BYTES = 4096
 LARGE_BYTES = 256 * 1024
 """A message larger than this is decoded on a thread; a smaller one takes the event loop two milliseconds at most."""
 
+JUNK_SHOWN = 20
+"""Lines without a message that are shown to the log, of those that come together."""
+
 SALVAGE_TRIES = 16
 """How many opening braces of an unreadable line are tried as the start of a message."""
 
@@ -103,7 +106,7 @@ class LineReader:
     def feed(self, chunk: bytes) -> list[Piece]:
         """All messages that `chunk` completes."""
         pieces: list[Piece] = []
-        start = 0
+        start = self._pass_over(chunk)
         while (end := chunk.find(b"\n", start)) >= 0:
             self._take(chunk[start:end], pieces)
             self._finish(pieces)
@@ -111,6 +114,17 @@ class LineReader:
         if start < len(chunk):
             self._take(chunk[start:] if start else chunk, pieces)
         return pieces
+
+    def _pass_over(self, chunk: bytes) -> int:
+        """Count whole lines without a bracket, which cannot be messages, in one go: the place after them."""
+        if self._parts or self._spread or self._dropping is not None or b"{" in chunk or b"[" in chunk:
+            return 0
+        end = chunk.rfind(b"\n") + 1
+        lines = [line for line in chunk[:end].split(b"\n") if line.strip()]
+        for line in lines[:JUNK_SHOWN]:
+            self._junk(line)
+        self.skipped += max(0, len(lines) - JUNK_SHOWN)
+        return end
 
     def end(self) -> list[Piece]:
         """The last line, where the stream ended without a newline."""
@@ -187,7 +201,8 @@ class LineReader:
         """What looked like the start of a message was none."""
         lines, self._spread, self._spread_size = self._spread, [], 0
         for line in lines:
-            self._junk(line)
+            if not line.isspace():
+                self._junk(line)
 
     def read(self, parts: list[bytes]) -> list[Piece]:
         """What stands in one line; may be called on a thread."""
