@@ -204,6 +204,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {},
     ),
     "one of two thrown texts": ('const n = 1;\nif (n > 1) throw "first";\nthrow `second ${n}`;', {}),
+    "a class returned": ("return class Row { id = 1 };", {}),
     "rejected with text": ('const n = 1;\nreturn Promise.reject("no luck");', {}),
     "faulty composite tool": ("return [await composite.faulty({})];", {}),
     "all calls of a batch fail": (

@@ -219,6 +219,7 @@ _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"BigInt"), "convert with Number(x) or String(x): BigInt mixes with nothing"),
     (re.compile(r"^(?:variable|function|class) name expected"), "a word of the language cannot be a name: choose another"),
     (re.compile(r"redefinition|already been declared"), "the name is declared twice in this scope: rename one"),
+    (re.compile(r"class constructors must be invoked"), "a class is not called: make an instance with `new X(…)`, and return that"),
     (re.compile(r"cannot mix \?\?"), "put parentheses around one of them: `(a || b) ?? c`"),
     (re.compile(r"too many arguments in function call"), "spread fewer values into one call: add them in a loop, or with concat"),
     (re.compile(r"invalid (?:array|string) length"), "the size is out of range: build less at once"),
