@@ -17,6 +17,9 @@ from gatemini_sandbox.patience import check
 from gatemini_sandbox.positions import Patch, SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
+NEAR_BYTES = 4096
+"""How far in front of an annotation a parenthesis is looked for."""
+
 _STATEMENTS = frozenset(
     [
         "expression_statement",
@@ -146,7 +149,10 @@ class Eraser:
 
     def _annotation(self, node: Node) -> None:
         start, end = node.start_byte, node.end_byte
-        parent = node.parent
+        # A node finds its parent from the root on: that is asked only where it can matter.
+        parent = (
+            node.parent if self._breaks_near(start, end) or continues(self._data, code_end(node)) else None
+        )
         if parent is not None and parent.type == "arrow_function":
             parameters = parent.child_by_field_name("parameters")
             if parameters is not None and b"\n" in self._data[parameters.end_byte : end]:
@@ -159,6 +165,16 @@ class Eraser:
         if parent is not None and parent.type in ("variable_declarator", "public_field_definition"):
             lead = self._separator(node)
         self._patch.blank(start, end, lead)
+
+    def _breaks_near(self, start: int, end: int) -> bool:
+        """Whether a line may break between the parenthesis in front of an annotation and its end."""
+        close = self._data.rfind(b")", max(0, start - NEAR_BYTES), start)
+        if close < 0:
+            return start > NEAR_BYTES
+        between = self._data[close + 1 : start].strip()
+        if between:  # anything but a comment, and the parenthesis belongs to something else
+            return between.startswith(b"/")
+        return b"\n" in self._data[close:end]
 
     def _separator(self, node: Node) -> bytes:
         """A semicolon if the statement ends with this node and the next line could continue it."""
