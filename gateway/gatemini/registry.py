@@ -193,7 +193,10 @@ class Registry:
 
     def alias(self, name: str) -> Tool | None:
         """The tool that a configured alias names, whatever else is called so."""
-        return self._exact(self._aliases.get(name, ""))
+        target = self._aliases.get(name, "")
+        spelled = self._sanitised.get(target, ())
+        only = spelled[0] if len(spelled) == 1 else None
+        return self._exact(target) or self._by_backend(target) or only
 
     def owns_name(self, tool: Tool) -> bool:
         """Whether its qualified name means this very tool; where namespaces collide, only one of several."""
@@ -340,6 +343,12 @@ class Registry:
                 f"there is no tool '{shown}'; '{short_name(space)}' is a backend",
                 hint=f"Its tools: {some}." if tools else "It has listed no tools.",
             )
+        if name in self._aliases:  # its target is in the configuration, and nowhere else
+            target = self._aliases[name]
+            close = self._close_tools(target, None)
+            hint = f"Did you mean {_listed(close)}?" if close else self._where_to_look()
+            wrong = f"'{shown}' is an alias of '{short_name(target)}', and there is no such tool"
+            return ToolNotFound(wrong, hint=hint)
         close = self._close_tools(name, backend if known_backend else None)
         hint = f"Did you mean {_listed(close)}?" if close else self._where_to_look()
         place = f"backend '{short_name(spoken(backend))}' has no tool '{short_name(bare)}'"

@@ -239,6 +239,31 @@ def test_a_user_without_a_home_is_served_and_doctor_says_what_cannot_be_kept(
     assert list(Path.cwd().iterdir()) == []
 
 
+def test_doctor_names_aliases_and_composite_tools_that_name_tools_which_are_not_there(
+    run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "semantic: {model: none}\nbackends:\n  clock: {module: 'gatemini.demo.clock:server'}\n"
+        "  gone: {command: no-such-program-x}\n"
+        "aliases: {t: clock.nope, n: clock.now, g: gone.x}\n"
+        "composite_tools:\n  wrong: {code: 'return clock.nov({})'}\n  fine: {code: 'return clock.now({})'}\n"
+        "  waits: {code: 'return gone.x({})'}\n"
+    )
+    findings = {f["what"]: f for f in run("doctor", "--json", "-c", str(file)).json["findings"]}
+    assert {what for what in findings if what.startswith(("alias", "composite"))} == {
+        "alias t",
+        "composite tool wrong",
+    }
+    assert findings["alias t"]["seen"] == "there is no tool clock.nope"
+    wrong = findings["composite tool wrong"]
+    assert wrong["verdict"] == "fail"
+    assert wrong["seen"] == "line 1 of its code calls clock.nov: backend 'clock' has no tool 'nov'"
+    assert "Did you mean clock.now" in wrong["mend"]
+    told = run("info", "t", "-c", str(file)).err
+    assert "'t' is an alias of 'clock.nope', and there is no such tool" in told
+
+
 def test_doctor_names_what_is_wrong_and_hides_secrets(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,7 @@ def test_the_schema_is_itself_valid_and_names_every_key() -> None:
         "backends: {a: {url: 'https://h/', transport: sse, headers: {A: b}, retry: {max_retries: 0}}}",
         "backends: {a: {tools: {ls: {command: [ls, '{{p}}'], output: lines}, deny: [x]}}}",
         "backends: {a: {module: 'a.b:c', lazy: true, instance_mode: dedicated, pool: {min_idle: 0}}}",
-        "log_level: debug\nsandbox: {timeout: 1m, output: {table: false}}\nsemantic: {model: none}\naliases: {a: b.c}",
+        "log_level: debug\nsandbox: {timeout: 1m, output: {table: false}}\nsemantic: {model: none}\nbackends: {b: {command: x}}\naliases: {a: b.c}",
     ],
 )
 def test_what_the_loader_takes_the_schema_takes(load: Load, text: str) -> None:

@@ -23,6 +23,9 @@ from gatemini.cli import shell
 from gatemini.cli.gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts, with_app
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded
+from gatemini.config.named import calls_of_tools
+from gatemini.errors import GateminiError
+from gatemini.types.identifiers import backend_identifier
 from gatemini_sandbox import SandboxError, WorkerLost
 
 app = shell.application("Check everything.")
@@ -95,6 +98,7 @@ async def examine(gateway: App) -> list[Finding]:
     for status in gateway.manager.statuses():
         findings.append(backend_finding(status))
         findings += key_findings(gateway, status.name)
+    findings += naming_findings(gateway)
     findings += [cache_finding(gateway), *await sandbox_findings(gateway), await model_finding(gateway)]
     hide = redactor(gateway)
     for finding in findings:
@@ -136,6 +140,28 @@ def backend_finding(status: BackendStatus) -> Finding:
         seen += f"\nstderr: {tail}"
     mend = status.remedy or _MEND_BACKEND[status.transport]
     return Finding(what, "warn" if status.state == "starting" else "fail", seen, mend)
+
+
+def naming_findings(gateway: App) -> list[Finding]:
+    """Aliases and composite tools that name tools which backends that run have not."""
+    config, registry = gateway.loaded.config, gateway.registry
+    down = {s.name for s in gateway.manager.statuses() if s.state != "healthy"} | {*gateway.loaded.disabled}
+    findings = [
+        Finding(f"alias {alias}", "warn", f"there is no tool {target}", "correct it under aliases")
+        for alias, target in config.aliases.items()
+        if registry.alias(alias) is None and target.partition(".")[0] not in down
+    ]
+    for name, tool in config.composite_tools.items():
+        for call in calls_of_tools(tool):
+            try:
+                registry.find(call.name, call.member)
+            except GateminiError as error:
+                if call.name in map(backend_identifier, down):
+                    continue  # told already, at that backend
+                seen = f"line {call.line} of its code calls {call.name}.{call.member}: {error.message}"
+                mend = error.hint or "correct it under composite_tools"
+                findings.append(Finding(f"composite tool {name}", "fail", seen, mend))
+    return findings
 
 
 def key_findings(gateway: App, backend: str) -> list[Finding]:

@@ -23,6 +23,7 @@ from gatemini.config.document import Document, read_document
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
+from gatemini.config.named import missing_backends, missing_targets
 from gatemini.config.pending import pending_in_section
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
 from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsConfig
@@ -167,6 +168,8 @@ class _Loading:
         self.entries: dict[str, Entry] = {}
         self.read: set[Path] = {source.resolve()}
         self.resolver: SecretResolver | None = None
+        self.writers: dict[KeyPath, Document] = {}
+        """The file that each alias and composite tool in force stands in."""
         self.links: set[Path] = {source.absolute()}
         """The same files as they were named (a link on the way may be exchanged), and those backends name."""
 
@@ -309,7 +312,8 @@ class _Loading:
             else:
                 if key == "composite_tools" and not self.is_code(document, name, checked[name]):
                     continue
-                kept.setdefault(name, checked[name])
+                if kept.setdefault(name, checked[name]) is checked[name]:
+                    self.writers[(key, name)] = document
 
     def is_code(self, document: Document, name: str, tool: CompositeTool) -> bool:
         """Whether a composite tool can run at all; a syntax error is found here, not at its first call."""
@@ -457,7 +461,7 @@ class _Loading:
         return built
 
     def check_names(self, built: Mapping[str, Built]) -> None:
-        """Fallbacks must exist; a chain to a backend that is not there would look like a safety net."""
+        """Fallbacks, targets of aliases and backends in code must exist: they would look as if they were there."""
         for name, one in built.items():
             for at, other in enumerate(one.config.fallback_chain if one.config else ()):
                 if other not in built or other == name:
@@ -465,6 +469,15 @@ class _Loading:
                     found = f"there is no other backend {other}" + (f", did you mean {near}?" if near else "")
                     entry = self.entries[name]
                     self.problems.append(entry.problem(("fallback_chain", at), found, severity="warning"))
+        spaces = {*built, *(one.config.namespace or "" for one in built.values() if one.config)} - {""}
+        composites: dict[str, CompositeTool] = self.sections.get("composite_tools", {})
+        for path, found in (
+            *missing_targets(self.sections.get("aliases", {}), spaces, {*composites, *self.faulty}),
+            *missing_backends(composites, spaces),
+        ):
+            document = self.writers[path[:2]]
+            place = (str(document.path), document.line(path), dotted(path))
+            self.problems.append(Problem(*place, found, severity="warning"))
 
     def result(self, built: Mapping[str, Built], settings: SecretsConfig) -> Loaded:
         backends: dict[str, BackendConfig] = {n: b.config for n, b in built.items() if b.config is not None}

@@ -1,0 +1,71 @@
+"""What aliases and composite tools name must be there: an error of the configuration, found before it is met.
+
+Which tools a backend has is known only once it runs: that half is `gatemini doctor`'s. Pure. Above: load, the
+CLI. Below: the sandbox's reading of code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from gatemini.config.problems import KeyPath, closest
+from gatemini.config.schema import CompositeTool
+from gatemini.types.identifiers import (
+    COMPOSITE_BACKEND,
+    RESERVED,
+    UNREACHABLE_MEMBERS,
+    backend_identifiers,
+    spoken,
+)
+from gatemini_sandbox.outside import OutsideCall, outside_calls
+
+_OF_BACKENDS = UNREACHABLE_MEMBERS | {"readResource"}
+"""What a backend's object has beside its tools."""
+
+
+def missing_targets(
+    aliases: Mapping[str, str], backends: Collection[str], composites: Collection[str]
+) -> Iterator[tuple[KeyPath, str]]:
+    """Aliases whose target cannot be a tool: (key, what was found). `backends` with their namespaces."""
+    own = (f"{COMPOSITE_BACKEND}.", f"{spoken(COMPOSITE_BACKEND)}.")
+    for alias, target in aliases.items():
+        space = next((b for b in sorted(backends, key=len, reverse=True) if target.startswith(f"{b}.")), None)
+        if space is not None:
+            continue
+        if target.startswith(own):
+            name = target.partition(".")[2]
+            if name not in composites:
+                yield ("aliases", alias), f"there is no composite tool {name}{_near(name, composites)}"
+        else:
+            name = target.partition(".")[0]
+            yield ("aliases", alias), f"there is no backend {name}{_near(name, backends)}"
+
+
+def calls_of_tools(tool: CompositeTool) -> list[OutsideCall]:
+    """What the code of a composite tool calls outside of itself and the language."""
+    return [
+        call
+        for call in outside_calls(tool.code)
+        if call.name not in RESERVED and not call.name.startswith("__") and call.member not in _OF_BACKENDS
+    ]
+
+
+def missing_backends(
+    composites: Mapping[str, CompositeTool], backends: Collection[str]
+) -> Iterator[tuple[KeyPath, str]]:
+    """Names in the code of composite tools that no backend has: (key, what was found), each name once."""
+    owners, shared = backend_identifiers([*backends, COMPOSITE_BACKEND])
+    known = {*owners, *shared}
+    for name, tool in composites.items():
+        told: set[str] = set()
+        for call in calls_of_tools(tool):
+            if call.name in known or call.name in told:
+                continue
+            told.add(call.name)
+            found = f"line {call.line} calls {call.name}.{call.member}, and there is no backend {call.name}"
+            yield ("composite_tools", name, "code"), found + _near(call.name, known)
+
+
+def _near(name: str, names: Collection[str]) -> str:
+    near = closest(name, sorted(names))
+    return f", did you mean {near}?" if near else ""
