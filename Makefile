@@ -44,7 +44,7 @@ types: setup-dev
 tests: export PYTHONDONTWRITEBYTECODE :=
 tests: setup-dev
 	$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal \
-		-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
+		-o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
 
 docs: setup-dev # only the checks of the documentation; `tests` runs them too
 	$(PY) -m pytest tests/docs tests/test_architecture.py
