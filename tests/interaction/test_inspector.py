@@ -15,8 +15,9 @@ from fixtures.npm import missing, script
 
 pytestmark = [pytest.mark.npm, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
-SECONDS = 60
-"""Bounds one run of the inspector."""
+CONNECT_MS = 60_000
+SECONDS = 120
+"""Bounds one run of the inspector, which takes fifteen seconds for a slow start if not told otherwise."""
 
 
 def inspect(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -25,6 +26,7 @@ def inspect(folder: Path, *arguments: str) -> dict[str, Any]:
         [
             *("node", script("mcp-inspector"), "--cli"),
             *(sys.executable, "-P", "-m", "gatemini", "--direct", "-c", str(config)),
+            *("--connect-timeout", str(CONNECT_MS)),
             *arguments,
         ],
         capture_output=True,
