@@ -165,7 +165,7 @@ async def test_a_question_nobody_answered_ends_the_chain_and_its_answer_comes_to
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connect(app) as client:
-        monkeypatch.setattr(parking, "PARKED_SECONDS", 0.5)
+        monkeypatch.setattr(parking, "PARKED_SECONDS", 2.0)
         first = await asked(client)
         await until(lambda: app.parking.waiting == 0 and not app.chain.guests.borrowed_tokens)
         monkeypatch.undo()
@@ -212,11 +212,11 @@ async def test_limits_and_isolation_changed_meanwhile_are_not_those_of_a_parked_
 
 async def test_two_clients_that_resume_one_chain_at_once_do_it_once(app: App) -> None:
     slow = """await demo.write({ key: "a", value: 1 });
-await demo.sleep({ ms: 1500, tag: "x" });
+await demo.sleep({ ms: 2500, tag: "x" });
 await demo.write({ key: "b", value: 2 });
 return "end";"""
     async with connect(app) as client:
-        ident = named_id(everything(await run_chain(client, slow, timeout=1000)))
+        ident = named_id(everything(await run_chain(client, slow, timeout=2000)))
         answers: list[str] = []
 
         async def resume() -> None:
@@ -240,7 +240,7 @@ async def test_a_client_that_is_gone_leaves_no_guest_behind(app: App) -> None:
     await until(lambda: app.parking.waiting == 0 and app.sandbox.ledger.sizes == {})
     async with connect(app) as other:
         assert (await chain_value(other, "return await demo.stats({});"))["writes"] == 2
-    assert len(workers()) <= 1 + len(app.sandbox._workers._idle if app.sandbox._workers else [])
+    await until(lambda: len(workers()) == (len(app.sandbox._workers._idle) if app.sandbox._workers else 0))
 
 
 @pytest.mark.slow
