@@ -2,14 +2,14 @@
 
 Where `survey.py` finds no long array that explains the document, it is read here, container by container: members are
 parsed in batches and only described; a container too large for a batch is gone into. Nothing but one batch and what
-is to be shown is ever held. Above: `pipeline.py`, `json_reduce.py`. Below: `survey.py`, `pieces.py`, `naming.py`,
+is to be shown is ever held. Above: `pipeline.py`, `json_reduce.py`. Below: `survey.py`, `pieces.py`, `passages.py`, `naming.py`,
 `deep.py`, `jsontext.py`, `piecewise/cutting.py`.
 """
 
 from __future__ import annotations
 
 from array import array as packed
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ import orjson
 from gatemini.output.deep import parse_shown
 from gatemini.output.jsontext import parse, parse_carefully, size
 from gatemini.output.naming import KEYS, described, identity, kind
+from gatemini.output.passages import LongText, Place, long_text
 from gatemini.output.pieces import members as members_of
 from gatemini.output.survey import BATCH_BYTES, HEAD_ROWS, LEAST_BATCH, Batch, Bulk, NotSurveyed
 from gatemini.piecewise.cutting import MEMBER, Cutter, skip_space
@@ -54,6 +55,10 @@ class Stretch:
     names: tuple[str, ...]
     kind: str
     only: str | None = None
+    text: LongText | None = None
+    """Of a single long text, its ends."""
+    place: tuple[int, int] = (0, 0)
+    """Where in the document the batch with that text lies."""
 
 
 @dataclass(slots=True)
@@ -79,6 +84,19 @@ class Tree:
         """The tree with something else in place of each long array; branches that are then whole become JSON."""
         places = {id(bulk): item for bulk, item in zip(self.bulks, instead, strict=True)}
         return _filled(self.root, places)
+
+    def long_texts(self) -> list[Place]:
+        """The texts of which only the ends are held, in document order."""
+        return list(_long_texts(self.root, ()))
+
+
+def _long_texts(node: Any, path: tuple[str, ...]) -> Iterator[Place]:
+    for key, child in node.children if isinstance(node, Branch) else ():
+        inner = (*path, f"[{key}]" if node.array else str(key))
+        if isinstance(child, Stretch) and child.text is not None:
+            yield (inner, *child.place)
+        else:
+            yield from _long_texts(child, inner)
 
 
 def _filled(node: Any, places: dict[int, Any]) -> Any:
@@ -267,9 +285,7 @@ class _Object:
                 else:
                     rest[key] = value
         if rest:
-            keys = list(rest)
-            stretch = _stretch(keys[0], keys[-1], list(rest.values()), max(0, end - start - kept))
-            self._branch.children.append((keys[0], stretch))
+            self._branch.children += _stretches(rest, start, end, max(0, end - start - kept))
 
     def _name(self, keys: Iterable[str]) -> None:
         known = self._branch.keys
@@ -322,7 +338,13 @@ class _Array:
             self._parts += enumerate(rows, self.count)
         else:
             last = self.count + len(rows) - 1
-            self._parts.append((self.count, _stretch(self.count, last, rows, end - start)))
+            stretch = _stretch(self.count, last, rows, end - start)
+            if len(rows) == 1 and _dominates(
+                rows[0], end - start
+            ):  # no row of a list, but a document in itself
+                stretch = replace(stretch, text=long_text(rows[0]), place=(start, end))
+                self._whole = False
+            self._parts.append((self.count, stretch))
         self.count += len(rows)
 
     def node(self, weight: int) -> Any:
@@ -342,3 +364,28 @@ def _stretch(first: str | int, last: str | int, values: Sequence[Any], weight: i
                 break
     only = described(values[0]) if len(values) == 1 else None
     return Stretch(first, last, len(values), weight, tuple(names), kind(values), only)
+
+
+def _stretches(members: dict[str, Any], start: int, end: int, weight: int) -> Iterator[tuple[str, Stretch]]:
+    """Members of an object from a batch between `start` and `end`: a text that is most of it stands alone."""
+    keys = list(members)
+    values = list(members.values())
+    at = next((n for n, value in enumerate(values) if _dominates(value, end - start)), None)
+    if at is None:
+        yield keys[0], _stretch(keys[0], keys[-1], values, weight)
+        return
+    text = min(weight, size(values[at]))
+    before = min(weight - text, sum(map(size, values[:at])))
+    parts = ((0, at, before), (at, at + 1, text), (at + 1, len(keys), weight - text - before))
+    for first, after, share in parts:
+        if first == after:
+            continue
+        stretch = _stretch(keys[first], keys[after - 1], values[first:after], share)
+        if first == at:
+            stretch = replace(stretch, text=long_text(values[at]), place=(start, end))
+        yield keys[first], stretch
+
+
+def _dominates(value: Any, weight: int) -> bool:
+    """Whether a text is most of a batch of `weight` bytes: only so few are held, and by their ends."""
+    return isinstance(value, str) and len(value) > SHOWN_BYTES and 2 * len(value) > weight

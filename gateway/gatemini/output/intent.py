@@ -89,18 +89,34 @@ def terms(intent: str) -> list[str]:
 
 
 def filter_text(text: str, intent: str) -> Filtered | None:
-    """None when nothing or everything matches: the text goes on unchanged."""
-    wanted = Wanted(intent)
+    """None when nothing or everything matches: the text goes on unchanged.
+
+    Where every part matches, words that occur in each of them tell none from another: then the others decide.
+    """
     parts = [part for part in _PARAGRAPH.split(text) if part.strip()]
     joint = "\n\n"
     if len(parts) < MIN_PARAGRAPHS:
         every = lines(text)
         parts = ["\n".join(every[at : at + GROUP_LINES]) for at in range(0, len(every), GROUP_LINES)]
         joint = "\n"
-    kept = [part for part in parts if wanted.matches(part.lower())]
-    if not kept or len(kept) == len(parts):
-        return None
-    return Filtered(len(kept), len(parts), text=joint.join(kept))
+    kept = _telling(parts, intent)
+    return Filtered(len(kept), len(parts), text=joint.join(kept)) if kept else None
+
+
+def _telling(parts: list[str], intent: str) -> list[str]:
+    """The parts that match; none where that would be all of them."""
+    lowered = [part.lower() for part in parts]
+    words = terms(intent)
+    while words:
+        wanted = Wanted(" ".join(words))
+        hits = wanted.hits(lowered)
+        if len(hits) < len(parts):
+            return [parts[n] for n in hits]
+        some = [word for word in words if len(Wanted(word).hits(lowered)) < len(parts)]
+        if len(some) == len(words):
+            break
+        words = some
+    return []
 
 
 def filter_json(value: Any, intent: str) -> Filtered | None:

@@ -16,7 +16,8 @@ from typing import Any
 from gatemini.output.branches import Branch, Stretch
 from gatemini.output.digest import StandIn, Summary
 from gatemini.output.jsontext import size
-from gatemini.output.naming import ITEMS, described, identity, keys_told, kind, short
+from gatemini.output.naming import IDENTITY_CHARS, ITEMS, described, identity, keys_told, kind, short
+from gatemini.output.passages import MOST_SHOWN, LongText, long_text, shown_pieces
 from gatemini.output.survey import Bulk
 
 FIRST_ROWS = 3
@@ -45,13 +46,15 @@ class Detail:
     rows: int = FIRST_ROWS
     identities: int = IDENTITIES
     digest: bool = True
+    texts: int = CHUNK_BYTES
+    """Characters that plain texts may have together; each has at least those of an identity."""
 
 
 DETAILS = (
     Detail(),
-    Detail(rows=1, identities=10),
-    Detail(rows=1, identities=0, digest=False),
-    Detail(0, 0, False),
+    Detail(rows=1, identities=10, texts=CHUNK_BYTES // 4),
+    Detail(rows=1, identities=0, digest=False, texts=0),
+    Detail(0, 0, False, 0),
 )
 
 
@@ -66,7 +69,9 @@ class Collapse:
 def collapsed_rows(summary: Summary, head: Sequence[Any], detail: Detail) -> StandIn:
     """The object that stands for a uniform array, or for one of plain values; `head` are its first rows."""
     if summary.plain is not None:
-        shown = [short(value) for value in head[: detail.identities or detail.rows]]
+        first = head[: detail.identities or detail.rows]
+        each = max(IDENTITY_CHARS, detail.texts // max(1, len(first)))
+        shown = [short(value, each) for value in first]
     else:
         shown = list(head[: detail.rows])
     made = StandIn()
@@ -221,11 +226,16 @@ class Outline:
     chunks: list[Chunk]
     unlisted: int = 0
     unlisted_bytes: int = 0
+    texts: dict[str, str] = field(default_factory=dict)
+    """Pieces of long texts, by their key paths."""
 
     def value(self) -> dict[str, Any]:
         made: dict[str, Any] = {"$reduced": "small branches in full under `shown`, the others as key paths"}
         if self.shown:
             made["shown"] = self.shown
+        if self.texts:
+            made["$reduced"] += ", of long texts their ends under `texts`"
+            made["texts"] = self.texts
         made["chunks"] = {chunk.text: f"{kilobytes(chunk.bytes)}, {chunk.what}" for chunk in self.chunks}
         if self.unlisted:
             made["more_chunks"] = f"{self.unlisted} more, {kilobytes(self.unlisted_bytes)}"
@@ -243,7 +253,8 @@ def outline(value: Any, *, max_chunks: int = MAX_CHUNKS, shown_bytes: int = CHUN
     shown = walk.level(value)
     chunks = walk.chunks
     rest = chunks[max_chunks:]
-    return Outline(shown, chunks[:max_chunks], len(rest), sum(chunk.bytes for chunk in rest))
+    unlisted = sum(chunk.bytes for chunk in rest)
+    return Outline(shown, chunks[:max_chunks], len(rest), unlisted, walk.texts)
 
 
 class _Open(dict[str, Any]):
@@ -266,13 +277,21 @@ class _Walk:
         self.chunk_bytes = chunk_bytes
         self.room = room
         self.chunks: list[Chunk] = []
+        self.texts: dict[str, str] = {}
+        self._long: list[tuple[str, LongText]] = []
 
     def level(self, value: Any) -> Any:
         root = _Branch(value, (), _Open())
         queue = [root]
         while queue:
             queue = [inner for branch in queue for inner in self._look(branch)]
+        self._show_texts()
         return _pruned(root.shown)
+
+    def _show_texts(self) -> None:
+        """What room is left is for pieces of long texts."""
+        pieces = shown_pieces([text for _, text in self._long], self.room)
+        self.texts = {self._long[number][0]: piece for number, piece in pieces.items()}
 
     def _look(self, branch: _Branch) -> Iterator[_Branch]:
         """Shows small children, chunks middling ones together, yields large containers for the next level."""
@@ -287,7 +306,11 @@ class _Walk:
                 self.room -= weight + len(label) + 4
                 branch.shown[label] = child
                 continue
-            large = weight > self.chunk_bytes and isinstance(child, dict | list | Branch)
+            if (text := _long_text(child)) is not None:
+                self._long.append((path_text((*branch.path, label)), text))
+            large = isinstance(child, dict | list | Branch) and (
+                weight > self.chunk_bytes or _is_page(branch.value, child)
+            )
             if large and len(branch.path) < MAX_DEPTH:
                 self._flush(branch, run)
                 load = 0
@@ -344,6 +367,19 @@ def _children(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from value.children
     else:
         yield from value.items() if isinstance(value, dict) else enumerate(value)
+
+
+def _is_page(outer: Any, child: Any) -> bool:
+    """Whether an object, one of few, holds a text of which a piece is worth showing."""
+    few = not isinstance(outer, Branch) and len(outer) <= MOST_SHOWN
+    return few and isinstance(child, dict) and any(_long_text(item) for item in child.values())
+
+
+def _long_text(child: Any) -> LongText | None:
+    """The text a child is, if a piece of it says more than the words in the list of key paths."""
+    if isinstance(child, Stretch):
+        return child.text
+    return long_text(child) if isinstance(child, str) and len(child) > SMALL_BYTES else None
 
 
 def _is_array(value: Any) -> bool:

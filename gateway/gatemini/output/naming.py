@@ -27,10 +27,10 @@ _KINDS = {
 }
 
 
-def short(value: Any) -> Any:
-    """An identity as shown: containers and long strings are clipped, visibly."""
-    if isinstance(value, str) and len(value) > IDENTITY_CHARS:
-        return value[:IDENTITY_CHARS] + "…"
+def short(value: Any, most: int = IDENTITY_CHARS) -> Any:
+    """An identity as shown: containers are clipped, and strings of more than `most` characters, visibly."""
+    if isinstance(value, str) and len(value) > most:
+        return value[:most] + "…"
     if isinstance(value, dict | list):
         text = dump(value)
         return text if len(text) <= IDENTITY_CHARS else text[:IDENTITY_CHARS] + "…"

@@ -7,7 +7,7 @@ handle the footer names. It is synchronous; callers with more than 256 KB run it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from gatemini.output.json_reduce import (
     CHUNK_BYTES,
     DETAILS,
     MAX_CHUNKS,
+    Outline,
     collapse,
     collapsed_paths,
     kilobytes,
@@ -30,6 +31,7 @@ from gatemini.output.json_reduce import (
     stand_in,
 )
 from gatemini.output.jsontext import SPACE, Parsed, dump, encode, looks_like_json, size
+from gatemini.output.passages import FilteredText, filter_texts, filter_written
 from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import UNPARSED, Kind, ResultStore
 from gatemini.output.room import BOUNDLESS, Room, weight
@@ -52,6 +54,7 @@ LOSSLESS_SAVING = 200
 INTENT_SHOWN = 80
 """Characters of the intent repeated in its note."""
 OUTLINED = "Large branches are listed by key path with their size."
+CUT_TEXTS = "Long texts are cut; code reads them whole: results.load(handle)."
 NAMED_ARRAYS = 5
 """Collapsed arrays named in the note; the JSON itself tells of all."""
 BRIEF_BELOW = 300
@@ -220,6 +223,8 @@ def _survey_json(draft: _Draft, data: bytes, options: OutputOptions) -> bool:
         draft.write(filtered.text, lossy=True)
         _note_intent(draft, options, filtered.kept, filtered.total)
         _read_json(draft, encode(filtered.text), UNPARSED, options)
+    elif wanted and (texts := _filter_written(draft, data, found, options)) is not None:
+        _read_json(draft, texts, UNPARSED, options)
     elif options.auto_chunk_json:
         draft.survey = found
     return True
@@ -229,6 +234,7 @@ def _run_stages(draft: _Draft, options: OutputOptions) -> None:
     """The stages of spec 4.1 in order; each leaves the draft alone where it does not apply."""
     if not draft.lossy:
         _filter(draft, options)
+    _filter_texts(draft, options)
     if draft.value is not UNPARSED:
         if _write_table(draft, options):
             return
@@ -253,10 +259,48 @@ def _filter(draft: _Draft, options: OutputOptions) -> None:
     _note_intent(draft, options, found.kept, found.total)
 
 
-def _note_intent(draft: _Draft, options: OutputOptions, kept: int, total: int) -> None:
+def _filter_written(draft: _Draft, data: bytes, found: Survey | Tree, options: OutputOptions) -> bytes | None:
+    """The document with its long texts filtered; None where the intent tells nothing of them apart."""
+    if isinstance(found, Survey):
+        rows = sum(bulk.summary.total for bulk in found.bulks)
+        if len(data) <= options.intent_threshold * rows:
+            return None  # records, not pages
+        try:
+            found = read_tree(data)
+        except NotSurveyed:
+            return None
+    least = options.intent_threshold
+    places = [place for place in found.long_texts() if place[2] - place[1] > least]
+    text, filtered = filter_written(data, places, options.intent or "")
+    if not filtered:
+        return None
+    draft.write(text, lossy=True)
+    _note_texts(draft, options, filtered)
+    return encode(text)
+
+
+def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
+    """Within what is left, the paragraphs or lines of long texts."""
+    if draft.value is UNPARSED or not options.filters(draft.bytes):
+        return
+    value, filtered = filter_texts(draft.value, options.intent or "", options.intent_threshold)
+    if filtered:
+        draft.value = value
+        draft.write(dump(value), lossy=True)
+        _note_texts(draft, options, filtered)
+
+
+def _note_texts(draft: _Draft, options: OutputOptions, filtered: Sequence[FilteredText]) -> None:
+    for text in filtered[:NAMED_ARRAYS]:
+        _note_intent(draft, options, text.kept, text.total, f" of {path_text(text.path)}")
+    if len(filtered) > NAMED_ARRAYS:
+        draft.notes.append(f"{len(filtered) - NAMED_ARRAYS} more texts filtered by intent")
+
+
+def _note_intent(draft: _Draft, options: OutputOptions, kept: int, total: int, where: str = "") -> None:
     intent = " ".join((options.intent or "").split())
     shown = intent if len(intent) <= INTENT_SHOWN else intent[:INTENT_SHOWN] + "…"
-    draft.notes.append(f"[Filtered by intent: '{shown}' — {kept}/{total} sections]")
+    draft.notes.append(f"[Filtered by intent: '{shown}' — {kept}/{total} sections{where}]")
 
 
 def _write_table(draft: _Draft, options: OutputOptions) -> bool:
@@ -371,10 +415,15 @@ def _candidates(draft: _Draft, target: int) -> Iterator[tuple[str, str]]:
             continue
         outlined = outline(smaller)
         told = {path: arrays[path] for path in collapsed_paths(outlined.shown) if path in arrays}
-        yield dump(outlined.value()), f"{_collapsed_note(told)} The rest by key path." if told else OUTLINED
+        line = _outlined_note(outlined)
+        yield dump(outlined.value()), f"{_collapsed_note(told)} The rest by key path." if told else line
     for chunks, shown in _OUTLINES:
         made_outline = outline(value, max_chunks=chunks, shown_bytes=shown)
-        yield dump(made_outline.value()), OUTLINED
+        yield dump(made_outline.value()), _outlined_note(made_outline)
+
+
+def _outlined_note(made: Outline) -> str:
+    return f"{OUTLINED} {CUT_TEXTS}" if made.texts else OUTLINED
 
 
 def _collapsed_note(arrays: dict[str, tuple[int, int]]) -> str:

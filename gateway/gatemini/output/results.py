@@ -53,7 +53,7 @@ LABEL_CHARS = 120
 HANDLE_CHARS = 60
 """Of what was given for a handle, what an error repeats."""
 READ_ON = (
-    "read on with gatemini://result/{handle}/{{offset}}, or in a chain: results.rows(handle, {{offset, limit}}) "
+    "read on with gatemini://result/{handle}/{{next_offset}}, or in a chain: results.rows(handle, {{offset, limit}}) "
     "for up to 40 rows, results.load(handle) to filter, join or aggregate all of it"
 )
 

@@ -1,0 +1,162 @@
+"""A long text inside JSON shows a useful piece, and the intent finds its lines."""
+
+import json
+from contextlib import closing
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemini.output.intent import filter_text
+from gatemini.output.jsontext import dump, size
+from gatemini.output.passages import HELD_CHARS, filter_texts, filter_written, long_text, shown_pieces
+from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.results import ResultStore
+
+LINES = [f"2026-01-01 line number {n}: something happened" for n in range(5000)]
+FILE = "\n".join(LINES[:2000])
+LARGE = "\n".join(LINES) + "\n" + "\n".join(LINES[:2000])
+"""More than is parsed at once."""
+
+
+def reduced(value: Any, intent: str | None = None, **options: Any) -> tuple[Reduced, Any]:
+    text = dump(value)
+    with closing(ResultStore()) as store:
+        made = OutputOptions(intent=intent, **options)
+        answer = reduce_output(text, is_json=True, options=made, store=store)
+        assert answer.handle is not None
+        assert store.text(answer.handle) == text
+    return answer, json.loads(answer.text)
+
+
+PLACES: list[tuple[str, Any]] = [
+    ("content", lambda text: {"content": text}),
+    ("a > b > content", lambda text: {"a": {"b": {"content": text, "size": 7}}}),
+    ("[0]", lambda text: [text]),
+    ("[0] > text", lambda text: [{"type": "text", "text": text}]),
+    ("log", lambda text: {"rows": [{"id": n, "t": "ab " * 9} for n in range(4000)], "log": text, "n": 1}),
+]
+
+
+@pytest.mark.parametrize(("path", "around"), PLACES)
+@pytest.mark.parametrize("text", [FILE, LARGE])
+def test_of_a_file_in_json_its_first_and_last_lines_are_shown(path: str, around: Any, text: str) -> None:
+    answer, seen = reduced(around(text))
+    piece = seen["texts"][path]
+    assert piece.startswith("\n".join(LINES[:20]))
+    assert piece.endswith("\n".join(LINES[1990:2000]))
+    assert "truncated — showing first" in piece
+    assert size(piece) > 2048
+    assert "Long texts are cut" in answer.notes[-1] or "rows: 4000 rows" in answer.notes[0]
+
+
+@pytest.mark.parametrize(("path", "around"), PLACES[:4])
+@pytest.mark.parametrize("text", [FILE, LARGE])
+def test_the_intent_finds_the_lines_in_a_file_in_json_and_tells_where(
+    path: str, around: Any, text: str
+) -> None:
+    answer, seen = reduced(around(text), "line number 1321")
+    groups, sections = text.count(LINES[1321]), len(text.split("\n")) // 10
+    part = "\n".join(LINES[1320:1330])
+    assert seen == around("\n".join([part] * groups))
+    assert answer.notes == [
+        f"[Filtered by intent: 'line number 1321' — {groups}/{sections} sections of {path}]"
+    ]
+
+
+def test_every_long_text_is_filtered_by_itself() -> None:
+    other = "\n".join(f"row {n}" for n in range(3000))
+    files: list[Any] = [{"path": f"f{n}", "text": FILE} for n in range(3)]
+    answer, seen = reduced({"files": [*files, {"path": "g", "text": other}], "note": "x"}, "number 77")
+    found = ["\n".join(LINES[70:80])] * 3 + ["\n".join(f"row {n}" for n in range(70, 80))]
+    assert [file["text"] for file in seen["files"]] == found
+    assert seen["note"] == "x"
+    assert [note.rpartition(" of ")[2] for note in answer.notes] == [
+        f"files > [{n}] > text]" for n in range(4)
+    ]
+
+
+def test_words_that_every_part_has_tell_no_part_from_another() -> None:
+    found = filter_text(FILE, "line number 1321")
+    assert found is not None
+    assert found.text == "\n".join(LINES[1320:1330])
+    assert filter_text(FILE, "line number") is None
+    assert filter_text(FILE, "line number nowhere") is None
+    some = filter_text("a b\n\nb c\n\nc x", "b x y")
+    assert some is None, "all match, and each word is missing somewhere: nothing tells"
+
+
+def test_few_objects_with_long_texts_are_looked_into() -> None:
+    pages = [{"path": f"p{n}", "text": f"page {n} " + "word " * 600} for n in range(4)]
+    _, seen = reduced({"pages": pages})
+    assert [text[:6] for text in seen["texts"].values()] == [f"page {n}" for n in range(4)]
+    assert list(seen["texts"]) == [f"pages > [{n}] > text" for n in range(4)]
+
+
+def test_an_array_of_long_texts_shows_more_of_each_the_fewer_there_are() -> None:
+    _, seen = reduced([f"text {n} " + "word " * 900 for n in range(6)])
+    assert [len(text) for text in seen["first_rows"]] == [683] * 6
+
+
+def test_a_small_budget_has_small_pieces_or_none() -> None:
+    for limit in (3000, 1500, 600):
+        answer, _ = reduced({"content": FILE}, max_chars=limit)
+        assert len(answer.text) <= limit
+
+
+awkward = st.text(
+    st.sampled_from(["a", "\n", '"', "\\", "\x00", "ä", "漢", "😀", "\ud800", " "]), min_size=1, max_size=40
+)
+
+
+@settings(deadline=None)
+@given(
+    texts=st.lists(st.tuples(awkward, st.integers(1, 2000)).map(lambda p: p[0] * p[1]), max_size=10),
+    room=st.integers(0, 5000),
+)
+def test_pieces_fit_their_room_and_their_counts_are_those_of_the_whole(texts: list[str], room: int) -> None:
+    held = [long_text(text) for text in texts]
+    pieces = shown_pieces(held, room)
+    assert sum(map(size, pieces.values())) <= room
+    for number, piece in pieces.items():
+        text = texts[number]
+        assert len(held[number].text) <= 3 * HELD_CHARS
+        head, marker, tail = piece.partition("... [")
+        if not marker:
+            assert text.startswith(piece.removesuffix("…"))
+            continue
+        assert text.startswith(head) or text.startswith(head[:-1])
+        told = tail.partition("KB truncated")[0].split(" lines / ")
+        ending = tail.partition("] ...\n")[2]
+        assert text.endswith(ending)
+        cut = text[len(head) : len(text) - len(ending)]
+        assert abs(int(told[0]) - cut.count("\n")) <= 1
+        assert abs(float(told[1]) * 1024 - len(cut.encode("utf-8", "surrogatepass"))) < 60
+
+
+@settings(deadline=None)
+@given(
+    texts=st.lists(st.sampled_from([FILE, "x", 'quote " and \\', LARGE]), min_size=1, max_size=4),
+    member=st.booleans(),
+)
+def test_what_is_filtered_where_it_lies_is_what_is_filtered_as_a_value(
+    texts: list[str], member: bool
+) -> None:
+    value: Any = {f"k{n}": {"id": n, "text": text} for n, text in enumerate(texts)} if member else texts
+    text = dump(value)
+    data = text.encode()
+    places: list[tuple[tuple[str, ...], int, int]] = []
+    at = 0
+    for n, item in enumerate(texts):
+        written = dump(item)
+        begin = data.index(written.encode(), at)
+        at = begin + len(written.encode())
+        if member:
+            places.append(((f"k{n}", "text"), data.rindex(b'"id"', 0, begin), at))
+        else:
+            places.append(((f"[{n}]",), begin, at))
+    made, found = filter_written(data, places, "number 1321")
+    expected, told = filter_texts(value, "number 1321", 0)
+    assert json.loads(made) == expected
+    assert found == told
