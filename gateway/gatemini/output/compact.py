@@ -1,6 +1,6 @@
 """Rows within a token budget: fields are cut before rows, and what was cut is told.
 
-Cutting rows first would bias the sample; a field less biases nothing. Serves `results.compact` in chains
+Cutting rows first would bias the sample; a field less biases nothing, unless it was asked for by name. Serves `results.compact` in chains
 and the token-budget mode of the pipeline. Above: `pipeline.py`, the chain's `results.*`. Below:
 `asked.py`, `digest.py`, `jsontext.py`.
 """
@@ -29,7 +29,8 @@ def compact(
 ) -> dict[str, Any]:
     """`{rows, total_rows, returned_rows, truncated, dropped_fields, note}`.
 
-    `fields` picks and orders columns; `budget_tokens` bounds the rows' JSON at 4 bytes a token.
+    `fields` picks and orders columns; `budget_tokens` bounds the rows' JSON at 4 bytes a token. Fields asked for by
+    name stay: then only rows go.
     """
     if not isinstance(rows, list):
         raise InvalidRequest(f"results.compact takes an array of rows first, not {given(rows)}")
@@ -50,7 +51,8 @@ def compact(
         unknown = [key for key in fields if key not in set(known)] if known else []
         kept = [{f: row[f] for f in fields if f in row} if isinstance(row, dict) else row for row in rows]
     if budget_tokens is not None:
-        kept, more = _within(kept, int(min(budget_tokens, MOST_TOKENS) * BYTES_PER_TOKEN))
+        budget = int(min(budget_tokens, MOST_TOKENS) * BYTES_PER_TOKEN)
+        kept, more = _within(kept, budget, droppable=fields is None)
         dropped += more
     return {
         "rows": kept,
@@ -66,13 +68,13 @@ def _fields(rows: list[Any]) -> list[str]:
     return list(dict.fromkeys(key for row in rows if isinstance(row, dict) for key in row))
 
 
-def _within(rows: list[Any], budget: int) -> tuple[list[Any], list[str]]:
-    """Drops the heaviest fields, all but one identity at last, then rows from the end."""
+def _within(rows: list[Any], budget: int, *, droppable: bool) -> tuple[list[Any], list[str]]:
+    """Drops the heaviest fields, where these may go, all but one identity at last; then rows from the end."""
     weight = size(rows)
     if weight <= budget:
         return rows, []
     dropped: list[str] = []
-    if all(isinstance(row, dict) for row in rows):
+    if droppable and all(isinstance(row, dict) for row in rows):
         names = _fields(rows)
         keep = next((key for key in IDENTITY_KEYS if key in names), names[0] if names else "")
         heaviest = sorted(
