@@ -1,7 +1,7 @@
 """QuickJS inside the machine: the only file that knows its C API (QuickJS-NG 0.15, the pinned reactor build).
 
-One guest is booted with the runtime's JavaScript; its memory becomes an image, and every chain gets a fresh
-machine whose memory is that image. A step is a handful of crossings: replies in, all jobs run, outbox out.
+One guest is booted with the runtime's JavaScript; its memory becomes an image, and every chain gets a machine whose
+memory is that image (shelf.py). A step is a handful of crossings: replies in, all jobs run, outbox out.
 Above: session.py, worker.py. Below: engine.py, messages.py, the JavaScript of gatemini_js.
 """
 
@@ -294,14 +294,15 @@ class Guest:
     @property
     def serves_again(self) -> bool:
         """Whether `close` is likely to put its machine back on the shelf, which takes a tenth of a millisecond."""
-        return self._ended_well and self.memory_bytes == self._image.pages * PAGE and not self._shelf.full
+        grown = self.memory_bytes != self._image.pages * PAGE
+        return self._ended_well and not grown and self._shelf.reusing and not self._shelf.full
 
     @property
     def memory_bytes(self) -> int:
         return 0 if self._machine is None else self._machine.locate()[1]
 
     def begin(self, start: bytes, source: bytes) -> Raw:
-        """The first step: a fresh machine, the start message, the code."""
+        """The first step: a machine with the booted memory, the start message, the code."""
         return self._step(lambda: self._begin(start, source))
 
     def resume(self, replies: bytes) -> Raw:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 HERE = sys.platform != "win32"
 """Whether a call that was begun on one thread can be gone on with on another: there, stacks belong to threads."""
-TURN_SECONDS = 0.005
+LOOP_TURN_SECONDS = 0.005
 """What the steps of one chain hold the loop for before others get a turn."""
 SHORT_SECONDS = 0.002
 """A guest whose last step took longer goes to a thread with the next one."""

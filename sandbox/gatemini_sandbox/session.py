@@ -24,11 +24,11 @@ from gatemini_sandbox.errors import SessionClosed, WorkerLost
 from gatemini_sandbox.guest import Guest, boot
 from gatemini_sandbox.here import (
     HERE,
+    LOOP_TURN_SECONDS,
     READ_BYTES,
     SHORT_SECONDS,
     SMALL_BYTES,
     SMALL_MEMORY,
-    TURN_SECONDS,
     LoopShare,
     reads_fast,
 )
@@ -186,7 +186,7 @@ class GuestSession:
         self, here: Callable[[], Raw | None], work: Callable[[], Raw | Step]
     ) -> Step | Callable[[], Raw | Step]:
         """The step, done and read on the loop, or what is left of it for a thread: all, its rest, or its reading."""
-        if self._held > TURN_SECONDS:
+        if self._held > LOOP_TURN_SECONDS:
             self._held = 0.0
             await anyio.lowlevel.checkpoint()
         began = time.monotonic()

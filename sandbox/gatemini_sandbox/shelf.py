@@ -33,7 +33,7 @@ class Image:
 
     pages: int
     pieces: tuple[tuple[int, bytes], ...]
-    """Where, and what stands there; also what nearly every chain writes, so that these pages are there when it does."""
+    """Where, and what stands there, in order of address."""
     runtime: int
     context: int
     functions: dict[str, int]
@@ -68,6 +68,11 @@ class Shelf:
         return bool(self._ready)
 
     @property
+    def reusing(self) -> bool:
+        """Whether memory can be put back on this system, as far as is known."""
+        return self._reusing is True
+
+    @property
     def full(self) -> bool:
         return len(self._ready) >= SHELF
 
@@ -81,7 +86,7 @@ class Shelf:
 
     def give_back(self, machine: Machine) -> bool:
         """Puts a machine whose chain ended by itself back to the image, for another chain; False: close it."""
-        if not self._reusing or self._closed or self.full or machine.locate()[1] != self._image.pages * PAGE:
+        if not self.reusing or self._closed or self.full or machine.locate()[1] != self._image.pages * PAGE:
             return False
         machine.retire()
         if not machine.forget(self._image.pieces):

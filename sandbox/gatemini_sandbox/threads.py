@@ -135,9 +135,8 @@ class GuestThreads:
     def _serve(self, inbox: Inbox) -> None:
         while (job := inbox.get()) is not None:
             job.run()
-            self._free(
-                inbox
-            )  # before anybody is waked: the next step of the same chain comes back to this thread
+            # Before anybody is waked: the next step of the same chain comes back to this thread.
+            self._free(inbox)
             if job.finished:
                 job.wake()
             del job  # what it holds must not live until the next one comes
@@ -168,7 +167,7 @@ class GuestThreads:
         with self._lock:
             free = not self._closed and self._busy < self._most
         if free:
-            with contextlib.suppress(HostExhausted):
+            with contextlib.suppress(HostExhausted, SessionClosed):
                 self.submit(Job(partial(_logged, work), _nobody))
                 return
         otherwise()

@@ -19,7 +19,7 @@ from gatemini.backends.base import RpcError
 from gatemini.backends.http import open_sse, open_streamable
 from gatemini.backends.peer import Peer
 from gatemini.config.schema import BackendConfig
-from gatemini.errors import BackendCrashed, BackendError, BackendStopped
+from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendTimeout
 from gatemini.model import Json
 
 pytestmark = pytest.mark.anyio
@@ -161,6 +161,50 @@ class EndsWhileWriting:
 
     def stderr_tail(self) -> list[str]:
         return []
+
+
+class NeverWritten(EndsWhileWriting):
+    """A link whose other side does not read: what was given to it lies in a pipe, and may be read later."""
+
+    async def send(self, message: Json, *, ident: int | None = None) -> None:
+        del message
+        if ident is not None:
+            self.writing.set()
+            await anyio.sleep_forever()
+
+
+def peer_with(link_of: Any) -> tuple[Peer, Any]:
+    async def ask(method: str, params: Json) -> Json:
+        raise RpcError(-32601, method)
+
+    peer = Peer("odd", on_notification=lambda *_: None, on_ask_outside=ask)
+    link = link_of(peer)
+    link.writing = anyio.Event()
+    peer.attach(link)
+    return peer, link
+
+
+async def test_a_request_whose_time_is_over_while_it_is_written_counts_as_sent() -> None:
+    peer, _ = peer_with(NeverWritten)
+    with pytest.raises(BackendTimeout) as late:
+        await peer.request("tools/call", {}, timeout=0.01)
+    assert late.value.sent, "the child may read it later: else it would be sent again"
+
+
+async def test_a_request_that_is_cancelled_while_it_is_written_is_told_to_the_backend() -> None:
+    peer, link = peer_with(NeverWritten)
+    told: list[str] = []
+
+    async def notified(method: str, params: Json | None = None) -> None:
+        told.append(method)
+
+    peer.notify = notified  # type: ignore[method-assign]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(peer.request, "tools/call", {}, timeout=TEST_SECONDS))
+        with anyio.fail_after(TEST_SECONDS):
+            await link.writing.wait()
+        tasks.cancel_scope.cancel()
+    assert told == ["notifications/cancelled"]
 
 
 async def test_a_request_that_went_out_while_the_connection_ended_counts_as_sent() -> None:

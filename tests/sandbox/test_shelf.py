@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import anyio
 import pytest
 
-from gatemini_sandbox import Limits, shelf
+from fixtures.guest import Plain, start
+from gatemini_sandbox import Done, Limits, Sandbox, shelf
 from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.engine import Engine, Machine
 from gatemini_sandbox.guest import Guest, boot
@@ -20,6 +22,7 @@ from gatemini_sandbox.shelf import Image, Shelf
 from gatemini_sandbox.wasi import Clock
 
 needs_forgetting = pytest.mark.skipif(not CAN_DROP, reason="no way to put memory back on this system")
+BOUND = 60.0
 LIMITS = Limits(cpu_seconds=0.3, memory_mb=64)
 
 
@@ -44,8 +47,8 @@ def stocked(engine: Engine, image: Image):
 def begun(stocked: Shelf, image: Image, code: str) -> tuple[Guest, Machine, str | None]:
     """A guest whose first step has run `code`, its machine and how it ended."""
     guest = Guest(stocked, image, LIMITS, Ledger(1 << 40), Clock.at(0.0))
-    start = encode_start(Start(backends=[("demo", "demo")], seed=bytes(32), now_ms=0.0), LIMITS)
-    raw = guest.begin(start, f"(async () => {{ {code} }})".encode())
+    begin = encode_start(Start(backends=[("demo", "demo")], seed=bytes(32), now_ms=0.0), LIMITS)
+    raw = guest.begin(begin, f"(async () => {{ {code} }})".encode())
     assert guest._machine is not None
     return guest, guest._machine, raw.end
 
@@ -156,6 +159,23 @@ def test_where_memory_cannot_be_put_back_every_chain_gets_a_new_machine(
     guest.close()
     assert machine not in made._ready
     made.close()
+
+
+@pytest.mark.anyio
+async def test_where_memory_cannot_be_put_back_the_next_chains_find_a_machine_ready_all_the_same(
+    module_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gatemini_sandbox.pages.CAN_DROP", False)
+    sandbox = Sandbox(LIMITS, cache_dir=module_cache)
+    sandbox.warm()
+    for _ in range(shelf.SHELF + 2):
+        session = sandbox.session(Plain("return 1"), start())
+        assert isinstance(await session.start(), Done)
+        session.close()
+    with anyio.fail_after(BOUND):
+        while not sandbox.ready:  # noqa: ASYNC110 - a thread makes it, and tells nobody
+            await anyio.sleep(0.005)
+    sandbox.close()
 
 
 def test_a_shelf_that_is_closed_takes_nothing_back(image: Image, stocked: Shelf) -> None:

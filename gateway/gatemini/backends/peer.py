@@ -198,12 +198,15 @@ class Peer:
     async def _send(link: Link, message: Json, ident: int, waiter: _Waiter) -> None:
         """Have it written, for as long as there is time."""
         if not link.post(message, ident=ident):
-            with anyio.CancelScope() as waiter.sending:
-                await link.send(message, ident=ident)
-                waiter.sent = True
-            waiter.sending = None
-        else:
-            waiter.sent = True
+            try:
+                with anyio.CancelScope() as waiter.sending:
+                    await link.send(message, ident=ident)
+            except anyio.get_cancelled_exc_class():
+                waiter.sent = True  # it may lie in a pipe, and is read from there later
+                raise
+            finally:
+                waiter.sending = None
+        waiter.sent = True
         if waiter.error is not None:  # the connection ended while this was written: it may have gone out
             waiter.error.sent = waiter.sent
 
@@ -398,9 +401,11 @@ class Peer:
             for waiter in waiters:
                 waiter.pause(scope)
             on_ask = self._on_ask_outside if caller is None or caller.ask is None else caller.ask
-            await self._asked(ident, method, params, on_ask)
-        for waiter in waiters:
-            waiter.resume(scope)
+            try:
+                await self._asked(ident, method, params, on_ask)
+            finally:
+                for waiter in waiters:
+                    waiter.resume(scope)
         if not scope.cancelled_caught:
             return
         with anyio.move_on_after(ASK_SECONDS) as scope:  # the call is over; some things are known without one
