@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from fixtures.running import answer, running_app
+from gatemini.app import App
 from gatemini.chain.script import STARTED_AT_ONCE
 from gatemini.model import Json
 
@@ -112,6 +113,38 @@ async def test_an_endless_wait_lasts_as_long_as_the_chain(tmp_path: Path, isolat
         assert (text.splitlines()[0], failed) == ('{"n":1}', False)
         text, failed, _ = await answer(app, "await sleep(1e300)", timeout=300)
         assert text.startswith("ChainTimeout: the chain did not end within its timeout of 300 ms")
+
+
+@pytest.mark.slow
+async def test_a_call_that_the_end_of_the_chains_time_cuts_off_is_listed_in_one_form(tmp_path: Path) -> None:
+    codes = (
+        "await demo.sleep({ ms: 60000 }); return 1;",
+        "return await Promise.all([demo.sleep({ ms: 60000 }), sleep(60000)]);",
+        '{"tool": "demo.sleep", "arguments": {"ms": 60000}}',
+    )
+    listed: dict[str, str] = {}
+
+    async def run(app: App, code: str) -> None:
+        text, _, _ = await answer(app, code, timeout=3000)
+        calls = text.partition("Calls made before the error:\n")[2]
+        listed[code] = calls.partition(" (")[0].strip()
+
+    async with running_app(tmp_path) as app:
+        assert (await answer(app, "return 'a worker is there'"))[0] == "a worker is there"
+        async with anyio.create_task_group() as tasks:
+            for code in codes:
+                tasks.start_soon(run, app, code)
+    assert listed == dict.fromkeys(codes, "1. demo.sleep: cancelled")
+
+
+async def test_a_caught_error_that_ends_its_first_line_with_a_colon_is_listed_with_what_stands_below(
+    tmp_path: Path,
+) -> None:
+    code = """try { await demo.fail({ message: "it wrote:\\n  disk full\\n  giving up" }) } catch {}
+throw new Error("no");"""
+    async with running_app(tmp_path) as app:
+        text, _, _ = await answer(app, code)
+    assert "1. demo.fail: error: it wrote: disk full giving up" in text
 
 
 async def test_thousands_of_calls_issued_together_leave_the_event_loop_to_others(tmp_path: Path) -> None:

@@ -52,6 +52,9 @@ from gatemini.types.wording import shorten
 URL_NEEDED = -32042
 """The error of a backend that wants a person to visit an address first."""
 
+CANCELLED = "cancelled"
+"""The outcome of a call that was on its way when the chain ended, by its time or otherwise."""
+
 FROM_JOURNAL = "ok (from the journal)"
 """The outcome of a call that was answered by an earlier run of the chain."""
 
@@ -159,9 +162,13 @@ class Invoker:
                 record.sent = entry.sent = False
             outcome = Outcome(False, error_fields(exc, record.tool, backend), fate=self._fate(exc))
         except BaseException:
-            self._finish(record, "cancelled")
+            self._finish(record, CANCELLED)
             raise
-        self._finish(record, "ok" if outcome.ok else f"error: {_brief(outcome.value)}")
+        if outcome.fate is Fate.CUT and record.sent:
+            # Which limit is noticed first is chance: the chain's, which cancels the call, or this one's, which is as long.
+            self._finish(record, CANCELLED)
+        else:
+            self._finish(record, "ok" if outcome.ok else f"error: {_brief(outcome.value)}")
         return outcome
 
     async def _call(
@@ -375,6 +382,8 @@ def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
 def _brief(error: Any) -> str:
     text = str(error.get("message", "")) if isinstance(error, dict) else str(error)
     first = text.splitlines()[0] if text else "failed"
+    if first.endswith(":"):  # a heading says nothing without what stands below it
+        first = " ".join(text.split())
     return first if len(first) <= 120 else first[:117] + "..."
 
 
