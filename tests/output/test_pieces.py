@@ -14,6 +14,7 @@ from gatemini.output.jsontext import decode, dump, encode, parse
 from gatemini.output.pages import PageRoom
 from gatemini.output.pieces import cut_json, cut_line, members
 from gatemini.output.results import ResultStore
+from gatemini.output.rows import Shown
 
 relaxed = settings(deadline=None, max_examples=60)
 SMALLEST = 24
@@ -195,6 +196,54 @@ def _row(pieces: list[Any]) -> Any:
     ):
         return "".join(pieces) if len(pieces) > 1 else pieces[0]
     return PARTS if any("part" in piece for piece in pieces) else joined(pieces)
+
+
+@pytest.mark.parametrize("value", [[{"t": "abcdefg" * 40_000}, 1], "abcdefg" * 40_000], ids=["json", "text"])
+def test_pieces_are_cut_where_the_text_shown_now_can_be_cut(value: Any) -> None:
+    """As many bytes as before do not make it the same text: a secret may have become known in between."""
+    store = ResultStore()
+    handle = store.save(value)
+
+    def told(shown: Shown | None) -> list[Any]:
+        pieces: list[Any] = []
+        offset: Any = 0
+        while isinstance(offset, str) or offset == 0:
+            page = json.loads(store.read(handle, offset, shown)[1])
+            pieces += page["rows"]
+            offset = page["next_offset"]
+        if isinstance(value, str):
+            return ["".join(pieces)]
+        return [joined(pieces)]
+
+    row = value if isinstance(value, str) else value[0]
+    for instead in ("xééé", "éééx", "é😀x"):
+        assert len(encode(instead)) == len("abcdefg")
+        assert told(None) == [row]
+        assert told(lambda text, instead=instead: text.replace("abcdefg", instead)) == [
+            json.loads(dump(row).replace("abcdefg", instead))
+        ]
+
+
+def test_where_rows_were_cut_is_remembered_for_a_few_of_them_only() -> None:
+    large = 200_000
+    data = encode(dump(["y" * large] * (rows_module.CUTS_KEPT + 1)))
+    index = rows_module.index_rows(data, as_text=False)
+    bytes_read: list[int] = []
+
+    def read(begin: int, end: int | None) -> bytes:
+        found = data[begin:end]
+        bytes_read.append(len(found))
+        return found
+
+    for row in range(index.total):
+        for number in (0, 1):
+            index.piece(read, row, number, 5_000)
+    assert [count > large for count in bytes_read] == [True, False] * index.total
+    bytes_read.clear()
+    index.piece(read, index.total - 1, 2, 5_000)
+    assert max(bytes_read) <= 5_000
+    index.piece(read, 0, 2, 5_000)
+    assert max(bytes_read) > large
 
 
 def test_a_reply_leaves_room_for_what_stands_around_its_rows() -> None:

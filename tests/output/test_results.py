@@ -15,7 +15,9 @@ import pytest
 
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output.jsontext import dump
+from gatemini.output.pages import ENVELOPE, PAGE
 from gatemini.output.results import ResultStore
+from gatemini.output.room import Room
 
 
 class Clock:
@@ -310,6 +312,35 @@ def test_a_row_longer_than_a_page_comes_in_pieces_that_lead_on() -> None:
     assert json.loads(store.read(handle, last["next_offset"])[1])["rows"] == ["short"]
     with pytest.raises(InvalidRequest, match='there is no "0:4"'):
         store.read(handle, "0:4")
+
+
+@pytest.mark.parametrize("room", [PAGE, Room(chars=3_000), Room(bytes=5_000)])
+def test_a_row_that_just_fits_a_page_leads_on_like_one_that_just_does_not(room: Room) -> None:
+    store = ResultStore()
+    free = room.plain - ENVELOPE
+    for length in range(free - 6, free + 4):
+        handle = store.save(["x" * length, "short"])
+        offsets: list[Any] = [None]
+        rows: list[Any] = []
+        while True:
+            page = json.loads(store.read(handle, offsets[-1], room=room)[1])
+            rows += page["rows"]
+            if page["next_offset"] is None:
+                break
+            assert page["next_offset"] not in offsets
+            offsets.append(page["next_offset"])
+        told = "".join(row if isinstance(row, str) else row["text"] for row in rows)
+        assert told == "x" * length + "short"
+
+
+def test_binary_data_and_typed_arrays_have_no_pieces_of_a_row() -> None:
+    store = ResultStore()
+    data = base64.b64encode(bytes(40_000)).decode()
+    for ref in (store.save_blob(data, "image/png"), store.save_array("Uint8Array", data)):
+        for look in (store.read, store.rows, store.chunk):
+            with pytest.raises(InvalidRequest, match='there is no "7:1"'):
+                look(ref, "7:1")
+        assert store.rows(ref, "7:0") == store.rows(ref, 7)
 
 
 def test_threads_may_save_and_read_at_once() -> None:

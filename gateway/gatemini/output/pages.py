@@ -160,9 +160,7 @@ def _weighed(index: RowIndex, read: Read, item: Any, room: PageRoom) -> tuple[An
 def _piece(index: RowIndex, read: Read, row: int, number: int, room: PageRoom, shown: Shown | None) -> Page:
     found = index.piece(read, row, number, room.piece, shown)
     if found is None:
-        raise InvalidRequest(
-            f'there is no "{row}:{number}" in this result: its next_offset leads from piece to piece'
-        )
+        raise _no_piece(row, number)
     value, count = found
     if not index.is_text:
         value = {"$row": row, "$piece": number, "$pieces": count, **value}
@@ -172,9 +170,23 @@ def _piece(index: RowIndex, read: Read, row: int, number: int, room: PageRoom, s
     return Page([value], f"{row}:{number}" if number else row, index.total, following, number, count)
 
 
+def _no_piece(row: int, number: int) -> InvalidRequest:
+    return InvalidRequest(
+        f'there is no "{row}:{number}" in this result: its next_offset leads from piece to piece'
+    )
+
+
+def _whole_row(offset: Offset) -> int:
+    """The row of an offset where no row comes in pieces; raises InvalidRequest for a piece."""
+    row, piece = place(offset)
+    if piece:
+        raise _no_piece(row, piece)
+    return row
+
+
 def page_of_items(items: Items, read: Read, offset: Offset, limit: int, room: PageRoom) -> Page:
     """Items of a typed array."""
-    row, _ = place(offset)
+    row = _whole_row(offset)
     limit = max(1, min(limit, room.rows // _LONGEST_ITEM))
     rows = items.read(read, row, limit) if row < items.count else []
     after = row + len(rows)
@@ -189,7 +201,7 @@ def page_of_bytes(
     size: int, read: Callable[[int, int | None], bytes], offset: Offset, limit: int, room: PageRoom
 ) -> Page:
     """Stretches of binary data in base64."""
-    row, _ = place(offset)
+    row = _whole_row(offset)
     total = -(-size // BLOB_ROW)
     count = max(1, min(limit, room.rows // (BLOB_ROW * 4 // 3 + 3)))
     rows = [

@@ -334,7 +334,8 @@ class ResultStore:
             info = facts(self.info(handle), room.part(1, 2)) if offset is None else {}
             if info.get("kind") == "blob":
                 return "application/json", dump(info)
-            beside = weight(dump(info))
+            # Without facts nothing stands there: two bytes for them would leave out a row that just fits, on each page.
+            beside = weight(dump(info)) if info else 0
             page = self._page(handle, offset or 0, MAX_ROWS, PageRoom.of_page(room.plain, beside), shown)
         text = dump({"handle": handle, **info, **page.fields()})
         if info and not room.holds(text):  # the piece of a row comes on a page without the facts

@@ -38,6 +38,8 @@ BATCH_ROWS = 1000
 DESCRIBED_BYTES = 8 << 20
 """Of a larger row only its kind goes into schema and digest: parsed, it would take up fifteen times its size."""
 
+CUTS_KEPT = 4
+"""Rows in pieces whose cuts are remembered: who follows `next_offset` is in one of them at a time."""
 ESCAPE_SHARE = 3
 """A control character is six as it is written in JSON, three times as many as a quote."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -69,7 +71,8 @@ class RowIndex:
     batches: list[Batch] = field(default_factory=list)
     doubled: set[int] = field(default_factory=set)
     """Rows read so far in which a key occurs twice."""
-    _cuts: dict[tuple[int, int, int], list[Piece]] = field(default_factory=dict)
+    _cuts: dict[tuple[int, int, int | None], list[Piece]] = field(default_factory=dict)
+    """By row, bytes of a piece, and the hash of the text shown in its place, if any; least recently used first."""
 
     @property
     def path(self) -> str:
@@ -146,19 +149,32 @@ class RowIndex:
             return None
         at = found[0] if isinstance(found[0], Unread) else None
         if at is not None and shown is None:
-            pieces = self._cuts.get((row, most, at.end - at.start))
-            if pieces is not None:  # the row is read and scanned once, however many pieces are then wanted
-                return self._told(pieces, number, lambda begin, end: read(at.start + begin, at.start + end))
+            known = self._recalled((row, most, None))
+            if known is not None:  # the row is read and scanned once, however many pieces are then wanted
+                return self._told(known, number, lambda begin, end: read(at.start + begin, at.start + end))
         if at is not None:
             data = read(at.start, at.end)
         else:
             data = encode(found[0] if self.is_text else dump(found[0]))
         if shown is not None:
             data = encode(shown(decode(data)))
-        pieces = self._cuts.get((row, most, len(data))) or self._cut(data, most)
-        if at is not None:
-            self._cuts[row, most, len(data)] = pieces
+        if at is None:
+            return self._told(self._cut(data, most), number, lambda begin, end: data[begin:end])
+        # What is shown changes with the secrets that are known, and may be as long as before.
+        key = (row, most, None if shown is None else hash(data))
+        pieces = self._recalled(key)
+        if pieces is None:
+            pieces = self._cuts[key] = self._cut(data, most)
+            if len(self._cuts) > CUTS_KEPT:
+                del self._cuts[next(iter(self._cuts))]
         return self._told(pieces, number, lambda begin, end: data[begin:end])
+
+    def _recalled(self, key: tuple[int, int, int | None]) -> list[Piece] | None:
+        """The cuts known under this key, which is now the last one used."""
+        pieces = self._cuts.pop(key, None)
+        if pieces is not None:
+            self._cuts[key] = pieces
+        return pieces
 
     def _cut(self, data: bytes, most: int) -> list[Piece]:
         if self.is_text or not is_json(data):  # a secret may have been all digits, or a key
