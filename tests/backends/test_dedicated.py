@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
+from gatemini.backends.actor import Backend
 from gatemini.backends.base import Caller
-from gatemini.backends.manager import FALLBACK_META
+from gatemini.backends.fallback import FALLBACK_META
 from gatemini.backends.pool import Seats
-from gatemini.config.schema import PoolConfig
+from gatemini.config.schema import BackendConfig, PoolConfig
 from gatemini.errors import BackendBusy, BackendCrashed, BackendProtocol, BackendStopped
+from gatemini.model import CallOutcome
 
 pytestmark = pytest.mark.anyio
 
@@ -104,6 +106,57 @@ async def test_a_fallback_answers_and_is_named(bench: Bench) -> None:
     assert outcome.result["content"][0]["text"] == '{"n": 1}'
     assert outcome.result["_meta"][FALLBACK_META]["backend"] == "second"
     assert "exited with code 1" in outcome.notes[-1]
+
+
+NO_SUCH_PROGRAM = {"name": "first", "command": "no-such-program"}
+
+
+async def test_a_fallback_that_runs_answers_before_one_that_never_starts(bench: Bench) -> None:
+    bench.manager.add(odd_config("never", options={"asleep": 600}))
+    await bench.odd("second")
+    bench.manager.add(BackendConfig(**NO_SUCH_PROGRAM, fallback_chain=("never", "second")))
+    outcome = await bench.call("echo", name="first")
+    assert outcome.answered_by == "second"
+
+
+@pytest.mark.slow
+async def test_a_fallback_that_never_starts_leaves_time_to_start_another(bench: Bench) -> None:
+    bench.manager.add(odd_config("never", options={"asleep": 600}))
+    bench.manager.add(odd_config("lazy", lazy=True))
+    bench.manager.add(BackendConfig(**NO_SUCH_PROGRAM, fallback_chain=("never", "lazy")))
+    outcome = await bench.call("echo", name="first", timeout=10)
+    assert outcome.answered_by == "lazy"
+
+
+async def test_a_fallback_gets_the_time_that_is_left_when_it_is_ready(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, float] = {}
+    call = Backend.call_tool
+
+    async def noted(self: Backend, *args: Any, timeout: float, **keys: Any) -> CallOutcome:
+        given[self.config.name] = timeout
+        return await call(self, *args, timeout=timeout, **keys)
+
+    monkeypatch.setattr(Backend, "call_tool", noted)
+    bench.manager.add(odd_config("second", options={"asleep": 0.5}, lazy=True))
+    bench.manager.add(BackendConfig(**NO_SUCH_PROGRAM, fallback_chain=("second",)))
+    outcome = await bench.call("echo", name="first")
+    assert outcome.answered_by == "second"
+    assert given["second"] <= given["first"] - 0.5
+
+
+async def test_no_error_names_itself_as_its_cause(bench: Bench) -> None:
+    missing = BackendConfig(**NO_SUCH_PROGRAM)
+    bench.manager.add(missing)
+    with pytest.raises(BackendStopped) as of_call:
+        await bench.call("echo", name="first")
+    with pytest.raises(BackendStopped) as of_wait:
+        await bench.manager.wait_ready("first", TEST_SECONDS)
+    with pytest.raises(BackendStopped) as of_adding:
+        await bench.manager.add_and_wait(missing.model_copy(update={"name": "third"}))
+    for raised in (of_call, of_wait, of_adding):
+        assert raised.value.__cause__ is not raised.value
 
 
 async def test_no_fallback_where_the_call_may_have_run(bench: Bench, tmp_path: Path) -> None:

@@ -179,6 +179,12 @@ async def test_a_refused_call_names_status_and_remedy_and_is_sent_once(
         ),
         (400, b"Bad Request: No valid session ID provided", "has ended our session", 2),
         (404, b"", "has ended our session", 2),
+        (
+            404,
+            b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no such tool"}}',
+            "no such tool",
+            2,
+        ),
         (500, b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"inner"}}', "inner", 1),
         (307, b"", "redirects in a circle", 5),
     ],
@@ -244,13 +250,15 @@ async def test_too_many_requests_is_tried_again_when_the_server_says_so(
     assert await bench.value("echo") == "fine"
 
 
+@pytest.mark.parametrize("ident", [None, "server-error", "", "own", 987654])
 @pytest.mark.parametrize("status", [404, 400])
 async def test_a_forgotten_session_is_renewed_and_the_call_made(
-    bench: Bench, server: OddHttp, status: int
+    bench: Bench, server: OddHttp, status: int, ident: str | int | None
 ) -> None:
     async def handler(request: Request) -> None:
         if request.headers["mcp-session-id"] == "s1":
-            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "Session not found"}}
+            said = request.message["id"] if ident == "own" else ident
+            error = {"jsonrpc": "2.0", "id": said, "error": {"code": -32001, "message": "Session not found"}}
             await request.answer(status, error)
         else:
             await request.result(TEXT)
@@ -259,6 +267,18 @@ async def test_a_forgotten_session_is_renewed_and_the_call_made(
     server.handlers["echo"] = handler
     server.session = "s2"
     assert await bench.value("echo") == "fine"
+
+
+async def test_a_result_under_404_is_the_calls_result_and_it_is_not_sent_again(
+    bench: Bench, server: OddHttp
+) -> None:
+    async def handler(request: Request) -> None:
+        await request.answer(404, {"jsonrpc": "2.0", "id": request.message["id"], "result": TEXT})
+
+    await connect(bench, server)
+    server.handlers["echo"] = handler
+    assert await bench.value("echo") == "fine"
+    assert server.calls("echo") == 1
 
 
 async def test_a_reset_connection_is_an_error_and_a_writing_call_is_not_sent_twice(

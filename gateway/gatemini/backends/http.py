@@ -26,7 +26,7 @@ from mcp.shared.inbound import (
 from gatemini.backends.addresses import Permitted
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.endings import SESSION_ENDED
-from gatemini.backends.http_errors import content_error, shown_url, status_error, transport_error
+from gatemini.backends.http_errors import content_error, said, shown_url, status_error, transport_error
 from gatemini.backends.http_link import DRAIN_SECONDS, HttpLink, open_client, origin
 from gatemini.backends.sse import EventReader
 from gatemini.backends.wire import LARGE_BYTES, Frame, Piece, decode, encode
@@ -191,15 +191,13 @@ class StreamableLink(HttpLink):
         body = await self._start_of(response)
         pieces = decode(body)
         about_us = [p for p in pieces if isinstance(p, Frame) and p.message.get("id") not in (None, "")]
-        if about_us and (response.status_code < 500 or all("error" in p.message for p in about_us)):
-            self._deliver(about_us, ident)
-            return
         # 404 is the protocol's word for it; 400 is what some say instead, and may be about anything else.
         ended = response.status_code == 404 or (response.status_code == 400 and b"session" in body.lower())
-        if had_session and ended:
+        # Some say it with an id, the call's or one of their own: only a result shows that the call ran.
+        if had_session and ended and not any("result" in p.message for p in about_us):
             # The server forgot the session, so it did not run the call: a new session may.
             lost = BackendCrashed(
-                f"{self._name} has ended our session (HTTP {response.status_code})",
+                f"{self._name} has ended our session (HTTP {response.status_code}){said(response, body)}",
                 sent=False,
                 hint="it was not run: call again, which starts a new session",
                 details={SESSION_ENDED: True},
@@ -208,6 +206,9 @@ class StreamableLink(HttpLink):
                 self._receiver.fail_one(ident, lost)  # before the rest, which may have been sent
             self.end(lost)
             raise lost
+        if about_us and (response.status_code < 500 or all("error" in p.message for p in about_us)):
+            self._deliver(about_us, ident)
+            return
         raise status_error(self._name, response, body)
 
     def _deliver(self, pieces: Sequence[Piece], during: int | None = None) -> None:

@@ -63,9 +63,8 @@ def transport_error(name: str, url: str, error: Exception) -> BackendError:
 def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendError:
     """An HTTP status that is not 2xx and brought no JSON-RPC error."""
     status = response.status_code
-    said = _said(response, body)
     where = shown_url(response.request.url)
-    text = f"{name}: HTTP {status} {_phrase(status)} from {where}{said}"
+    text = f"{name}: HTTP {status} {_phrase(status)} from {where}{said(response, body)}"
     details = {"http_status": status}
     if status in (401, 403):
         return BackendProtocol(
@@ -108,7 +107,7 @@ def content_error(name: str, response: httpx2.Response, body: bytes) -> BackendP
     """A success whose body is no JSON-RPC."""
     kind = response.headers.get("content-type", "no content type").split(";")[0]
     return BackendProtocol(
-        f"{name}: {shown_url(response.request.url)} answered with {kind} instead of JSON-RPC{_said(response, body)}",
+        f"{name}: {shown_url(response.request.url)} answered with {kind} instead of JSON-RPC{said(response, body)}",
         hint="check `url`: this looks like a web page or another service",
         details={"http_status": response.status_code},
         sent=True,
@@ -129,7 +128,8 @@ def retry_after(value: str | None) -> float:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds == seconds else DEFAULT_RETRY_AFTER
 
 
-def _said(response: httpx2.Response, body: bytes) -> str:
+def said(response: httpx2.Response, body: bytes) -> str:
+    """What the server gave as its reason, as the end of a sentence; empty where it gave none."""
     challenge = response.headers.get("www-authenticate")
     text = shorten(" ".join(body.decode("utf-8", "replace").split()), SHOWN_BODY_CHARS)
     if text.startswith("<"):

@@ -40,6 +40,7 @@ from gatemini.backends.base import (
 )
 from gatemini.backends.children import Children
 from gatemini.backends.cli_adapter import open_cli
+from gatemini.backends.fallback import Call, fall_back
 from gatemini.backends.http import open_sse, open_streamable
 from gatemini.backends.pool import Pool
 from gatemini.backends.prerequisite import prerequisite_running
@@ -50,18 +51,13 @@ from gatemini.errors import (
     BackendCrashed,
     BackendError,
     BackendNotFound,
-    BackendProtocol,
     BackendStarting,
     BackendStopped,
-    ResultTooLarge,
 )
 from gatemini.model import CallOutcome, Json, Tool
 
 STOP_MARGIN_SECONDS = 15.0
 """Beyond the longest grace period: the most that stopping all backends may take."""
-
-FALLBACK_META = "gatemini/fallback"
-"""Key in a result's `_meta`: which backend answered instead, and the error that led to it."""
 
 logger = logging.getLogger(__name__)
 
@@ -155,8 +151,8 @@ class Manager:
         except BaseException as exc:
             with anyio.move_on_after(config.shutdown_grace_period + STOP_MARGIN_SECONDS, shield=True):
                 await self.remove(config.name)
-            if isinstance(exc, BackendError):
-                raise _not_added(exc, backend) from exc
+            if isinstance(exc, BackendError) and (told := _not_added(exc, backend)) is not exc:
+                raise told from exc
             raise
 
     async def remove(self, name: str) -> int:
@@ -230,26 +226,13 @@ class Manager:
                 return await self.call_tool(
                     backend, tool, arguments, timeout=left, on_progress=on_progress, caller=caller
                 )
-            for name in self._fallbacks(first, tool, error):
-                left = deadline - anyio.current_time()
-                if left <= 0:
-                    break
-                try:
-                    seat = await self._seat(self._backends[name], caller, deadline)
-                    if not seat.tools:  # a lazy one, or one that is still starting
-                        await seat.ready(deadline)
-                    if tool not in seat.tools:
-                        continue
-                    outcome = await seat.call_tool(
-                        tool, arguments, timeout=left, on_progress=on_progress, caller=caller
-                    )
-                except BackendError as another:
-                    logger.info("fallback %s of %s failed too: %s", name, backend, another.message)
-                    if another.sent and not self._backends[name].repeatable(tool):
-                        raise
-                    continue
-                return _answered_by(outcome, name, error)
-            raise self._named(backend, error) from error
+            call = Call(tool, arguments, deadline, on_progress, caller)
+            outcome = await fall_back(call, first, error, self._backends, self._seat)
+            if outcome is not None:
+                return outcome
+            if (named := self._named(backend, error)) is not error:
+                raise named from error
+            raise
 
     async def read_resource(self, backend: str, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
         """A backend's `resources/read` result; `contents` is always a list of objects."""
@@ -298,7 +281,9 @@ class Manager:
                 return
             except BackendError as error:
                 if self._backends.get(name, backend) is backend:
-                    raise self._named(name, error) from error
+                    if (named := self._named(name, error)) is not error:
+                        raise named from error
+                    raise
                 # Its configuration changed meanwhile: the one in its place is waited for.
 
     def _named(self, name: str, error: BackendError) -> BackendError:
@@ -423,16 +408,6 @@ class Manager:
             return backend
         return await pool.instance(caller.session, deadline)
 
-    def _fallbacks(self, first: Backend, tool: str, error: BackendError) -> list[str]:
-        """Who may answer instead: nobody, where the call may have run and is not repeatable."""
-        if isinstance(error, BackendProtocol | ResultTooLarge):
-            return []
-        if error.sent and not first.repeatable(tool):
-            return []
-        chain = first.config.fallback_chain
-        known = ((n, self._backends[n].tools) for n in chain if n in self._backends)
-        return [n for n, tools in known if tool in tools or not tools]
-
     def _opener(self, config: BackendConfig, permitted: Permitted | None) -> OpenLink:
         if config.name in self._waits:
             return _open_when_replaced
@@ -489,22 +464,6 @@ async def _open_with_prerequisite(
 ) -> AsyncIterator[Link]:
     async with prerequisite_running(config, children), open_link(receiver) as link:
         yield link
-
-
-def _answered_by(outcome: CallOutcome, name: str, error: BackendError) -> CallOutcome:
-    """The outcome, saying in `_meta` and notes that a fallback gave it and why."""
-    meta = outcome.result.get("_meta")
-    said = {
-        **(meta if isinstance(meta, dict) else {}),
-        FALLBACK_META: {"backend": name, "after": error.message},
-    }
-    note = f"answered by {name} instead: {error.message}"
-    return replace(
-        outcome,
-        result={**outcome.result, "_meta": said},
-        notes=(*outcome.notes, note),
-        answered_by=name,
-    )
 
 
 def _not_added(failed: BackendError, backend: Backend) -> BackendError:
