@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,8 +18,10 @@ import pytest
 from fixtures.backend_bench import TEST_SECONDS, Bench
 from fixtures.odd_http import OddHttp, Request
 from gatemini.backends.base import RpcError
+from gatemini.backends.children import Children
 from gatemini.backends.http import open_sse, open_streamable
 from gatemini.backends.peer import Peer
+from gatemini.backends.stdio import open_stdio
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendTimeout
 from gatemini.model import Json
@@ -139,6 +143,7 @@ class EndsWhileWriting:
 
     pid = None
     skipped = 0
+    all_or_nothing = False
 
     def __init__(self, peer: Peer) -> None:
         self.closed = anyio.Event()
@@ -164,7 +169,7 @@ class EndsWhileWriting:
 
 
 class NeverWritten(EndsWhileWriting):
-    """A link whose other side does not read: what was given to it lies in a pipe, and may be read later."""
+    """A link whose other side takes nothing: whether something went out of what was given up, it must say."""
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         del message
@@ -184,11 +189,60 @@ def peer_with(link_of: Any) -> tuple[Peer, Any]:
     return peer, link
 
 
-async def test_a_request_whose_time_is_over_while_it_is_written_counts_as_sent() -> None:
-    peer, _ = peer_with(NeverWritten)
+@pytest.mark.parametrize("all_or_nothing", [False, True])
+async def test_a_request_given_up_while_it_is_written_counts_as_sent_where_it_may_have_gone_out(
+    all_or_nothing: bool,
+) -> None:
+    peer, link = peer_with(NeverWritten)
+    link.all_or_nothing = all_or_nothing
     with pytest.raises(BackendTimeout) as late:
         await peer.request("tools/call", {}, timeout=0.01)
-    assert late.value.sent, "the child may read it later: else it would be sent again"
+    assert late.value.sent is not all_or_nothing, "one that may be read later must not be sent again"
+
+
+LATE_READER = """
+import json, pathlib, sys, time
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+log = open(sys.argv[2], "a")
+for line in sys.stdin.buffer:
+    message = json.loads(line)
+    print(message["method"], message.get("id", message.get("params", {}).get("requestId")), file=log, flush=True)
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}), flush=True)
+"""
+
+
+async def test_a_child_that_reads_late_gets_what_counts_as_sent_once_and_nothing_else(tmp_path: Path) -> None:
+    script, go, log = tmp_path / "late.py", tmp_path / "go", tmp_path / "log"
+    script.write_text(LATE_READER)
+
+    async def ask(method: str, params: Json) -> Json:
+        raise RpcError(-32601, method)
+
+    peer = Peer("late", on_notification=lambda *_: None, on_ask_outside=ask)
+    command = BackendConfig(
+        name="late", command=sys.executable, args=("-I", "-S", str(script), str(go), str(log))
+    )
+    sent: list[int] = []
+    children = Children()
+    async with open_stdio(command, peer, children) as link:
+        peer.attach(link)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(peer.run)
+            for ident in range(1, 5):
+                with pytest.raises(BackendTimeout) as late:
+                    await peer.request("tools/call", {"text": "x" * 1_000_000}, timeout=0.05)
+                if late.value.sent:
+                    sent.append(ident)
+            go.touch()
+            await peer.request("ping", {}, timeout=TEST_SECONDS)
+            tasks.cancel_scope.cancel()
+    await children.close()
+    read = [line.split() for line in log.read_text().splitlines()]
+    assert [int(ident) for method, ident in read if method == "tools/call"] == sent
+    assert sent == [1], "the second waits for room, and the pipe has none"
+    assert sorted(ident for method, ident in read if method == "notifications/cancelled") == ["1"]
 
 
 async def test_a_request_that_is_cancelled_while_it_is_written_is_told_to_the_backend() -> None:

@@ -186,6 +186,9 @@ class Link(Protocol):
     closed: anyio.Event
     """Set when the other side is gone."""
 
+    all_or_nothing: bool
+    """A `send` that was given up has written nothing; else it may have gone out."""
+
     @property
     def pid(self) -> int | None: ...
 

@@ -34,6 +34,7 @@ SHOWN_STDERR = 20
 class CliLink:
     """The stand-in for a connection: as long as it is open, calls may start processes."""
 
+    all_or_nothing = True
     pid = None
     skipped = 0
     failure: BackendError | None = None

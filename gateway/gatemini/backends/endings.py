@@ -82,8 +82,11 @@ def not_answered(
 ) -> BackendTimeout:
     """A call whose time is over; `own`: the backend's own limit in seconds, where that is what ended it."""
     in_time = "in time" if own is None else f"within {own:g} s (backends.{name}.timeout)"
+    what, end = "did not answer", "; it was told to cancel"
+    if not slow.sent:
+        what, end = "was not taken", ": the backend does not read, and nothing was sent"
     return BackendTimeout(
-        f"{name}.{tool} did not answer {in_time}; it was told to cancel{stderr_text(stderr)}",
+        f"{name}.{tool} {what} {in_time}{end}{stderr_text(stderr)}",
         sent=slow.sent,
         hint="give the call more time, or ask for less"
         if own is None

@@ -42,6 +42,8 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs whole URLs, sec
 class HttpLink:
     """What both HTTP transports share: a client, bounded bodies, errors with a cause."""
 
+    all_or_nothing = False
+
     pid = None
     skipped = 0
 

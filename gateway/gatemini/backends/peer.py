@@ -198,15 +198,15 @@ class Peer:
     async def _send(link: Link, message: Json, ident: int, waiter: _Waiter) -> None:
         """Have it written, for as long as there is time."""
         if not link.post(message, ident=ident):
+            waiter.sent = not link.all_or_nothing
             try:
                 with anyio.CancelScope() as waiter.sending:
                     await link.send(message, ident=ident)
-            except anyio.get_cancelled_exc_class():
-                waiter.sent = True  # it may lie in a pipe, and is read from there later
-                raise
+                    waiter.sent = True
             finally:
                 waiter.sending = None
-        waiter.sent = True
+        else:
+            waiter.sent = True
         if waiter.error is not None:  # the connection ended while this was written: it may have gone out
             waiter.error.sent = waiter.sent
 

@@ -82,18 +82,19 @@ class ChildPipes(asyncio.SubprocessProtocol):
         return None if self._transport is None else self._transport.get_returncode()
 
     async def write(self, data: bytes) -> None:
-        """Write all of `data`, at once where the pipe takes it; waits (cancellably) while the child does not read.
+        """Hand over all of `data` once the child has read most of what came before; waits (cancellably) until then.
 
-        Raises anyio.BrokenResourceError when the child does not read any more.
+        Given up while it waits, nothing of it has been written. Raises anyio.BrokenResourceError when the child does
+        not read any more.
         """
         async with self._writing:
+            while self._full:
+                self._drained = anyio.Event()
+                await self._drained.wait()
             stdin = self._stdin
             if stdin is None or stdin.is_closing():
                 raise anyio.BrokenResourceError
             stdin.write(data)
-            while self._full:
-                self._drained = anyio.Event()
-                await self._drained.wait()
             if stdin.is_closing():
                 raise anyio.BrokenResourceError
 

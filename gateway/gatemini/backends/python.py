@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 class PythonLink:
     """The open connection to one in-process server."""
 
+    all_or_nothing = True
     pid = None
     skipped = 0
 

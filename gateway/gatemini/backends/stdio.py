@@ -61,6 +61,8 @@ logger = logging.getLogger(__name__)
 class StdioLink:
     """The open connection to one child process."""
 
+    all_or_nothing = True
+
     def __init__(self, config: BackendConfig, receiver: Receiver) -> None:
         self.closed = anyio.Event()
         self.failure: BackendCrashed | None = None
