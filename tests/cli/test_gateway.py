@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,25 @@ def test_doctor_tells_the_walls_around_worker_processes_and_which_the_kernel_lac
     assert partly.verdict == "warn"
     assert partly.seen.endswith("landlock abi 4; this kernel does not give seccomp")
     assert walls_finding([]).seen.startswith("worker processes behind nothing")
+
+
+def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thread(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "sandbox-epoch":
+            raise RuntimeError("can't start new thread")
+        starts(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    answer = run("doctor", "--json")
+    assert answer.code == 1
+    finding = next(f for f in answer.json["findings"] if f["what"] == "sandbox")
+    assert "can't start new thread" in finding["seen"]
+    assert "limits of processes, threads" in finding["mend"]
+    assert "reinstall" not in finding["mend"]
 
 
 def test_doctor_tells_why_the_compiled_guest_cannot_be_kept(

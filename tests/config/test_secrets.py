@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemini.config import commands
 from gatemini.config.load import Loaded
 from gatemini.config.schema import SecretsConfig
 from gatemini.config.secrets import (
@@ -128,6 +131,44 @@ def test_a_command_whose_time_is_over_ends_with_all_it_started(tmp_path: Path) -
 def test_what_a_command_leaves_behind_does_not_keep_its_answer(tmp_path: Path) -> None:
     script = private(tmp_path / "daemon", "#!/bin/sh\nsleep 600 &\necho told-by-it\n", 0o700)
     assert resolver(tmp_path, allow=(str(script),)).resolve(f"secretref:exec:{script}")[0] == "told-by-it"
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+def test_a_command_whose_words_no_thread_can_read_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    starts, started = threading.Thread.start, []
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "gatemini-secret":
+            started.append(thread)
+            if len(started) == fails:
+                raise RuntimeError("can't start new thread")
+        starts(thread)
+
+    before = set(psutil.Process().children())
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(SecretUnavailable, match="could not be read: can't start new thread"):
+        resolver(tmp_path, allow=("sleep",), seconds=60).resolve("secretref:exec:sleep 600")
+    assert set(psutil.Process().children()) <= before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="watchdogs")
+def test_a_watchdog_that_does_not_end_keeps_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that hangs in the kernel, where even SIGKILL has to wait."""
+    ends, unended = subprocess.Popen.kill, list[subprocess.Popen[bytes]]()
+    deaf = private(tmp_path / "deaf.py", "import time\ntime.sleep(20)\n")
+    monkeypatch.setattr(commands.watchdog, "__file__", str(deaf))
+    monkeypatch.setattr(commands, "KILL_SECONDS", 0.2)
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda process: unended.append(process))
+    secrets = resolver(tmp_path, allow=("echo",))
+    assert secrets.resolve("secretref:exec:echo told-by-it")[0] == "told-by-it"
+    assert [process.poll() for process in unended] == [None]
+    for process in unended:
+        ends(process)
+        process.wait(20)
 
 
 def test_a_command_that_never_stops_talking_is_ended(tmp_path: Path) -> None:

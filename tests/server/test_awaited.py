@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from fixtures.direct import write_config
 from fixtures.running import answer
 from gatemini.app import App
 from gatemini.backends.base import State
+from gatemini.config import secrets as secrets_module
 from gatemini.errors import BackendStarting, ConfigError
 
 pytestmark = pytest.mark.anyio
@@ -250,6 +252,75 @@ async def test_a_changed_file_asks_anew_and_restarts_only_whose_secret_is_anothe
         assert await given(app, "turns") == "second-secret"
         assert await given(app, "stays") == "stays-the-same"
         assert app.manager.status("stays").pid == pid
+
+
+def change(folder: Path, backends: dict[str, Any], **secrets: Any) -> None:
+    """Write the file anew in one step, as editors do."""
+    (folder / "other").mkdir()
+    os.replace(config(folder / "other", backends, **secrets), folder / "config.yaml")
+
+
+async def test_a_file_changed_while_a_secret_is_asked_for_asks_anew_and_drops_the_answer(
+    tmp_path: Path, slow: Teller
+) -> None:
+    backends = {"waits": backend(slow.secretref)}
+    async with App.open(config(tmp_path, backends), environ={}) as app:
+        found: list[str] = []
+
+        async def asks() -> None:
+            found.append(await given(app, "waits"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(asks)
+            await until(lambda: len(slow.pids()) == 1)
+            change(tmp_path, {**backends, "new": backend("plainly")})
+            await until(lambda: len(slow.pids()) == 2)
+            await until(lambda: not runs(slow.pids()[0]))
+            slow.let("told-by-it")
+        assert found == ["told-by-it"]
+
+
+async def test_a_mended_address_does_not_wait_for_the_wrong_one(tmp_path: Path, silent_server: str) -> None:
+    backends = {"waits": backend("secretref:vault:db#password")}
+    vault = {"address": silent_server, "token": "t-123456", "timeout": "1m"}
+    async with App.open(config(tmp_path, backends, vault=vault), environ={}) as app:
+        assert app.manager.error("waits") == "waits for secretref:vault:db#password"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            closed = f"http://127.0.0.1:{free.getsockname()[1]}"
+        change(tmp_path, backends, vault={**vault, "address": closed})
+        await until(lambda: "waits" in app.loaded.disabled)
+        assert "secretref:vault:db#password" in app.loaded.disabled["waits"]
+
+
+def no_keychain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> str:
+        raise KeyError("what nobody thought of")
+
+    monkeypatch.setattr(secrets_module, "read_keychain", fails)
+
+
+def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "gatemini-secrets":
+            raise RuntimeError("can't start new thread")
+        starts(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+@pytest.mark.parametrize("broken", [no_keychain, no_thread])
+async def test_where_asking_itself_fails_the_backend_is_told_so_and_the_gateway_serves_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    broken(monkeypatch)
+    backends = {"waits": backend("secretref:keyring:gh"), "plain": backend("plainly")}
+    async with App.open(config(tmp_path, backends), environ={}) as app:
+        await until(lambda: "waits" in app.loaded.disabled)
+        assert "secretref:keyring:gh could not be asked for" in app.loaded.disabled["waits"]
+        assert app.loaded.waits == {}
+        assert await given(app, "plain") == "plainly"
 
 
 async def test_a_lazy_backend_starts_with_its_first_call_when_its_secret_is_there(

@@ -26,7 +26,7 @@ from gatemini.config.load import Loaded
 from gatemini.config.named import calls_of_tools
 from gatemini.errors import GateminiError
 from gatemini.types.identifiers import backend_identifier
-from gatemini_sandbox import SandboxError, WorkerLost
+from gatemini_sandbox import GuestFault, GuestMissing, GuestTampered, SandboxError
 
 app = shell.application("Check everything.")
 _STDERR_LINES = 3
@@ -36,7 +36,12 @@ _SELF_TEST_MS = 20_000
 _COMPILE_SECONDS = 60.0
 """Compiling the guest takes about a second, once; this bounds it on a machine that is very busy."""
 _REINSTALL = "reinstall gatemini: the guest's file is damaged or missing"
-_MEND_PROCESSES = "look at the limits of processes and open files of this user (`ulimit -a`)"
+_MEND_LIMITS = (
+    "look at the limits of processes, threads, open files and address space of this user (`ulimit -a`)"
+)
+_MEND_FAULT = (
+    f"{_MEND_LIMITS}; if they are wide enough, please report it: the guest's file is as it should be"
+)
 _MEND_MODULES = "delete that folder, or what stands in its place (without a home: set HOME), and start again"
 _MEND_URL = "look at its url and headers in the configuration, and ask the url by hand (curl -i URL)"
 _MEND_BACKEND: dict[str, str] = {
@@ -198,8 +203,7 @@ async def sandbox_findings(gateway: App) -> list[Finding]:
         with anyio.move_on_after(_COMPILE_SECONDS):
             await anyio.to_thread.run_sync(gateway.sandbox.warm, abandon_on_cancel=True)
     except SandboxError as exc:
-        mend = _MEND_PROCESSES if isinstance(exc, WorkerLost) else _REINSTALL
-        return [Finding("sandbox", "fail", str(exc), mend)]
+        return [Finding("sandbox", "fail", str(exc), _mend_of_sandbox(exc))]
     findings = [await self_test_finding(gateway)]
     if gateway.sandbox.isolation == "process":
         findings.append(walls_finding(gateway.sandbox.confinement))
@@ -209,6 +213,13 @@ async def sandbox_findings(gateway: App) -> list[Finding]:
     else:
         findings.append(Finding("compiled guest", "ok", "kept on disk, under a key of this user"))
     return findings
+
+
+def _mend_of_sandbox(error: SandboxError) -> str:
+    """Only what says so has to do with the guest's file: what else fails after its check lies elsewhere."""
+    if isinstance(error, GuestMissing | GuestTampered):
+        return _REINSTALL
+    return _MEND_FAULT if isinstance(error, GuestFault) else _MEND_LIMITS
 
 
 def walls_finding(walls: Sequence[str]) -> Finding:
@@ -232,7 +243,7 @@ async def self_test_finding(gateway: App) -> Finding:
     if not answer.get("isError") and blocks and parsed(blocks[0]) == _SELF_TEST_ANSWER:
         return Finding("sandbox", "ok", f"self-test passed in {ms:.0f} ms")
     seen = "\n".join(blocks) or "no answer"
-    return Finding("sandbox", "fail", f"self-test failed: {seen}", _REINSTALL)
+    return Finding("sandbox", "fail", f"self-test failed: {seen}", _MEND_FAULT)
 
 
 async def model_finding(gateway: App) -> Finding:

@@ -41,15 +41,24 @@ class Commands:
     def run(self, words: Sequence[str], environ: Mapping[str, str], seconds: float, key: str) -> bytes:
         """stdout of an allowed command; `key` names the setting that bounds its time."""
         process = self._started(words, environ)
-        watching = _watched(process)
         said, complained = _Reading(process, process.stdout), _Reading(process, process.stderr)
-        ended = True
+        watching, ended = None, True
         try:
+            watching = _watched(process)
+            said.start()
+            complained.start()
             process.wait(seconds)
         except subprocess.TimeoutExpired:
             ended = False
+        except RuntimeError as error:
+            raise SecretUnavailable(
+                f"what {words[0]} says could not be read: {error}",
+                "Look at the limit of processes and threads (`ulimit -u`)",
+            ) from None
         finally:
             _kill(process)
+            said.close_unread()
+            complained.close_unread()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(KILL_SECONDS)
             with self._lock:
@@ -112,7 +121,15 @@ class _Reading:
         self.data = b""
         self._process, self._pipe = process, pipe
         self._thread = threading.Thread(target=self._read, name="gatemini-secret", daemon=True)
+
+    def start(self) -> None:
+        """Raises RuntimeError where there is no thread."""
         self._thread.start()
+
+    def close_unread(self) -> None:
+        """Close the pipe if nobody ever read it: whoever reads it does so at its end."""
+        if self._pipe is not None and self._thread.ident is None:
+            self._pipe.close()
 
     @property
     def flood(self) -> bool:
@@ -163,7 +180,8 @@ def _unwatched(process: subprocess.Popen[bytes], watching: subprocess.Popen[byte
         watching.wait(KILL_SECONDS)
     except subprocess.TimeoutExpired:
         watching.kill()
-        watching.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            watching.wait(KILL_SECONDS)
 
 
 def _tell(watching: subprocess.Popen[bytes], line: str) -> None:

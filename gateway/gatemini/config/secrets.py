@@ -149,10 +149,10 @@ class SecretResolver:
     def takes_time(self, provider: str) -> bool:
         return provider in PROGRAMS and (provider != "bws" or self.settings.bws.enabled)
 
-    def ask(self, reference: str) -> None:
-        """Ask for a slow reference, also once more; blocks within the provider's bound."""
+    def ask(self, reference: str) -> str | SecretUnavailable:
+        """Ask for a slow reference, also once more; blocks within the provider's bound. The answer is not kept."""
         provider, _, path = reference.partition(":")
-        self.answers.values[reference] = self._outcome(provider, path)
+        return self._outcome(provider, path)
 
     def _outcome(self, provider: str, path: str) -> str | SecretUnavailable:
         try:
@@ -277,6 +277,14 @@ def _providers() -> str:
 def _shown(provider: str, path: str) -> str:
     """A reference for a message; of a command only its program."""
     return f"secretref:{secret_name(provider, path)}"
+
+
+def unasked(reference: str) -> SecretUnavailable:
+    """Instead of an answer, where asking itself failed."""
+    provider, _, path = reference.partition(":")
+    return SecretUnavailable(
+        f"{_shown(provider, path)} could not be asked for", "The log of the gateway has the cause"
+    )
 
 
 def secret_name(provider: str, path: str) -> str:
