@@ -299,7 +299,8 @@ class Guest:
 
     @property
     def memory_bytes(self) -> int:
-        return 0 if self._machine is None else self._machine.locate()[1]
+        with self._closing:  # asked on one thread while another frees it, it would be read from what is gone
+            return 0 if self._machine is None else self._machine.locate()[1]
 
     def begin(self, start: bytes, source: bytes) -> Raw:
         """The first step: a machine with the booted memory, the start message, the code."""

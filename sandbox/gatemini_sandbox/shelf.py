@@ -116,8 +116,9 @@ class Shelf:
 
     def close(self) -> None:
         self._closed = True
-        while self._ready:
-            self._ready.pop().close()
+        with suppress(IndexError):  # two may close it, and each takes what is left
+            while True:
+                self._ready.pop().close()
 
     def _can_reuse(self) -> bool:
         """Tries once whether nothing is left of a memory full of something else: kernels are many."""
