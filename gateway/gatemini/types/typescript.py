@@ -28,7 +28,8 @@ from gatemini.types.schema_types import Layout, SchemaTypes, doc_comment
 from gatemini.types.wording import js_string
 
 SIGNATURE_CHARS = 640
-"""A signature is made shallower until it fits this, if it can: room for all that a search says of the same tool."""
+"""A signature is made shallower until it fits this, if it can: room for all that a search says of the same tool.
+Arguments and result have half of it each."""
 LONGEST_SIGNATURE = 2_000
 """Beyond this a signature says only that the tool takes an object: thousands of parameters are no brief."""
 BRIEF_TYPE_CHARS = 160
@@ -115,13 +116,26 @@ def backend_declarations(tools: Sequence[Tool], *, spoken: bool = True) -> str:
 
 
 def _signature(tool: Tool, spoken: bool) -> str:
-    text = ""
-    for layout in _SIGNATURES:
-        text = _one_line(tool, layout, spoken)
-        if len(text) <= SIGNATURE_CHARS:
-            break
+    arguments = _shallower(
+        _arguments(tool, SchemaTypes(tool.input_schema, "", layout, None), indent=None)
+        for layout in _SIGNATURES
+    )
+    results = tool.output_schema or {}
+    answer = _shallower(
+        _answer(tool, SchemaTypes(results, "", layout, None), indent=None) for layout in _SIGNATURES
+    )
+    text = _method(tool, arguments, answer, spoken)
     if len(text) > LONGEST_SIGNATURE:
         return _method(tool, "args: Record<string, unknown>", "Promise<unknown>", spoken)
+    return text
+
+
+def _shallower(made: Iterable[str]) -> str:
+    """The first that fits its half of a signature, else the last."""
+    text = ""
+    for text in made:
+        if len(text) <= SIGNATURE_CHARS // 2:
+            break
     return text
 
 
@@ -142,12 +156,6 @@ def _result_type(tool: Tool) -> str:
 
 def _first_brief(made: Iterable[str]) -> str:
     return next((text for text in map(terse, made) if len(text) <= BRIEF_TYPE_CHARS), "")
-
-
-def _one_line(tool: Tool, layout: Layout, spoken: bool) -> str:
-    arguments = _arguments(tool, SchemaTypes(tool.input_schema, "", layout, None), indent=None)
-    answer = _answer(tool, SchemaTypes(tool.output_schema or {}, "", layout, None), indent=None)
-    return _method(tool, arguments, answer, spoken)
 
 
 def _method(tool: Tool, arguments: str, answer: str, spoken: bool) -> str:
