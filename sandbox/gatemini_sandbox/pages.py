@@ -13,7 +13,9 @@ POPULATE_WRITE = 23
 """MADV_POPULATE_WRITE of Linux 5.14; Python's mmap module does not name it."""
 LINUX_PAGE = 4096
 
-_madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+_madvise = None if _libc is None else _libc.madvise
+_memcmp = None if _libc is None else _libc.memcmp
 
 CAN_DROP = _madvise is not None and mmap.PAGESIZE == LINUX_PAGE
 """Linux alone promises that dropped pages of private memory come back as they were mapped: zero, or the file's. A
@@ -26,6 +28,14 @@ def populate(address: int, size: int) -> None:
         start = address & -mmap.PAGESIZE
         # Only a matter of time: an older kernel refuses it, and the pages come when they are written.
         _madvise(ctypes.c_void_p(start), ctypes.c_size_t(address + size - start), POPULATE_WRITE)
+
+
+def equal(one: int, other: int, size: int) -> bool:
+    """Whether the same bytes stand at both addresses; only on Linux."""
+    return (
+        _memcmp is not None
+        and _memcmp(ctypes.c_void_p(one), ctypes.c_void_p(other), ctypes.c_size_t(size)) == 0
+    )
 
 
 def drop(address: int, size: int) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 
@@ -56,6 +57,9 @@ def check(end: Done | Failed, kind: str, detail: str | None) -> None:
     assert end.error.message
 
 
+FREED_SECONDS = 60.0
+
+
 async def lowest(run: Runner, code: str, size: Callable[[], int]) -> int:
     """What is held after a run, in bytes: the lowest of three, as the next guest is being made beside some."""
     sizes = []
@@ -65,13 +69,20 @@ async def lowest(run: Runner, code: str, size: Callable[[], int]) -> int:
     return min(sizes)
 
 
+async def comes_down(size: Callable[[], int], before: int) -> None:
+    """The answer comes before the guest has been freed and the next one made ready; then it is what it was."""
+    with anyio.fail_after(FREED_SECONDS):
+        while size() - before >= 16 << 20:  # noqa: ASYNC110 - nobody tells of it
+            await anyio.sleep(0.01)
+
+
 @pytest.mark.parametrize("hog", ["memory_buffers", "memory_weak", "memory_shared", "bridge_iterator_endless"])
 async def test_memory_returns_to_its_level_after_memory_hogs(small: Sandbox, hog: str):
     run, size = Runner(small), lambda: psutil.Process().memory_info().rss
     before = await lowest(run, PROGRAMS[hog], size)
-    for _ in range(7):
+    for _ in range(10):
         await run(PROGRAMS[hog])
-    assert await lowest(run, PROGRAMS[hog], size) - before < 16 << 20
+    await comes_down(size, before)
 
 
 async def test_a_worker_that_ran_memory_hogs_is_no_larger_afterwards(module_cache: Path, sandbox: Sandbox):
@@ -85,9 +96,9 @@ async def test_a_worker_that_ran_memory_hogs_is_no_larger_afterwards(module_cach
             return psutil.Process(worker.pid).memory_info().rss
 
         before = await lowest(run, PROGRAMS["memory_buffers"], size)
-        for _ in range(7):
+        for _ in range(10):
             await run(PROGRAMS["memory_buffers"])
-        assert await lowest(run, PROGRAMS["memory_buffers"], size) - before < 16 << 20
+        await comes_down(size, before)
     finally:
         own.close()
 
