@@ -6,11 +6,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from fixtures import disk
 
-settings.register_profile("gatemini", deadline=None)  # how long an example takes is the machine's affair
+# How long an example takes, or its making, is the machine's affair.
+settings.register_profile("gatemini", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gatemini")
 
 
