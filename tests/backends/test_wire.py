@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends.wire import Broken, Frame, LineReader, Piece, decode, encode
+from gatemini.backends.wire import Broken, Frame, LineReader, Piece, decode, encode, request_id
 
 MEGABYTE = 1 << 20
 
@@ -273,3 +273,25 @@ def test_values_nested_beyond_what_recursion_takes_are_written_all_the_same():
         + b"]" * 3000
         + b',"y":1208925819614629174706176}'
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (7, 7),
+        ("7", 7),
+        (7.0, 7),
+        (7.5, None),
+        (True, None),
+        (None, None),
+        ("seven", None),
+        ("\u0667", None),
+        ("9" * 16, None),
+        (float("inf"), None),
+        ([7], None),
+    ],
+)
+def test_an_id_that_came_back_as_text_or_float_is_that_of_its_request(
+    given: object, meant: int | None
+) -> None:
+    assert request_id(given) == meant

@@ -29,7 +29,7 @@ from gatemini.backends.endings import SESSION_ENDED
 from gatemini.backends.http_errors import content_error, said, shown_url, status_error, transport_error
 from gatemini.backends.http_link import DRAIN_SECONDS, HttpLink, open_client, origin
 from gatemini.backends.sse import EventReader
-from gatemini.backends.wire import LARGE_BYTES, Frame, Piece, decode, encode
+from gatemini.backends.wire import LARGE_BYTES, Frame, Piece, decode, encode, request_id
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
 from gatemini.model import Json, Tool
@@ -224,13 +224,15 @@ class StreamableLink(HttpLink):
 
     def _of_exchange(self, piece: Frame, during: int | None) -> Frame:
         """An answer without an id, or with one that nobody waits for, is of the request in whose response it came."""
-        given = piece.message.get("id")
-        if during is None or "method" in piece.message or given in (during, str(during)):
+        given = request_id(piece.message.get("id"))
+        if during is None or "method" in piece.message or given == during:
             return piece
-        if not self._receiver.waiting(during) or (isinstance(given, int) and self._receiver.waiting(given)):
+        if not self._receiver.waiting(during) or (given is not None and self._receiver.waiting(given)):
             return piece
         notes = (
-            piece.notes if given is None else (*piece.notes, "the answer carried another id than its request")
+            piece.notes
+            if piece.message.get("id") is None
+            else (*piece.notes, "the answer carried another id than its request")
         )
         return Frame({**piece.message, "id": during}, notes, piece.size)
 

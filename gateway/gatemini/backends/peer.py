@@ -27,7 +27,7 @@ from gatemini.backends.base import (
     RpcError,
 )
 from gatemini.backends.call_clock import CallClock
-from gatemini.backends.wire import Broken, Piece
+from gatemini.backends.wire import Broken, Piece, request_id
 from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, ResultTooLarge
 from gatemini.model import Json
 
@@ -302,13 +302,9 @@ class Peer:
             self._enqueue({"jsonrpc": "2.0", "method": CANCELLED, "params": params})
 
     def _waiter(self, ident: object) -> _Waiter | None:
-        """The request a reply belongs to; ids that came back as text or float count as well."""
-        key: object = ident
-        if isinstance(ident, str):
-            key = int(ident) if ident.isascii() and ident.isdigit() and len(ident) < 16 else None
-        elif isinstance(ident, float):
-            key = int(ident) if ident.is_integer() else None
-        if isinstance(key, int) and not isinstance(key, bool):
+        """The request a reply belongs to."""
+        key = request_id(ident)
+        if key is not None:
             waiter = self._open.get(key)
         else:
             # An error without an id can only be about the one request that is open.

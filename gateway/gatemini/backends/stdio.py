@@ -22,7 +22,7 @@ from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
 from gatemini.backends.pipes import ChildPipes
 from gatemini.backends.process import describe_exit
-from gatemini.backends.wire import Frame, LineReader, Piece, encode
+from gatemini.backends.wire import Frame, LineReader, Piece, encode, request_id
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json, Tool
@@ -151,10 +151,8 @@ class StdioLink:
 
     def _answers(self, piece: Piece) -> bool:
         """Whether somebody waits for it."""
-        ident = piece.message.get("id") if isinstance(piece, Frame) else piece.ident
-        if isinstance(ident, str) and ident.isdecimal() and len(ident) < 16:
-            ident = int(ident)
-        return isinstance(ident, int) and self._receiver.waiting(ident)
+        ident = request_id(piece.message.get("id") if isinstance(piece, Frame) else piece.ident)
+        return ident is not None and self._receiver.waiting(ident)
 
     def _charge(self, begun: float, ended: float) -> None:
         """Time that went into what nobody asked for: a child that has more than its share of it is not read for a while."""

@@ -76,6 +76,15 @@ class Broken:
 Piece = Frame | Broken
 
 
+def request_id(ident: object) -> int | None:
+    """Our request that an `id` on the wire stands for: some servers give it back as text or as a float."""
+    if isinstance(ident, str):
+        return int(ident) if ident.isascii() and ident.isdigit() and len(ident) < 16 else None
+    if isinstance(ident, float):
+        return int(ident) if ident.is_integer() else None
+    return ident if isinstance(ident, int) and not isinstance(ident, bool) else None
+
+
 class LineReader:
     """Cuts a stream into lines and decodes them; feed it chunks of any size.
 
