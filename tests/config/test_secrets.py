@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemini.backends import watchdog
 from gatemini.config import commands
 from gatemini.config.load import Loaded
 from gatemini.config.schema import SecretsConfig
@@ -160,7 +161,7 @@ def test_a_watchdog_that_does_not_end_keeps_no_answer(
     """As one that hangs in the kernel, where even SIGKILL has to wait."""
     ends, unended = subprocess.Popen.kill, list[subprocess.Popen[bytes]]()
     deaf = private(tmp_path / "deaf.py", "import time\ntime.sleep(20)\n")
-    monkeypatch.setattr(commands.watchdog, "__file__", str(deaf))
+    monkeypatch.setattr(watchdog, "__file__", str(deaf))
     monkeypatch.setattr(commands, "KILL_SECONDS", 0.2)
     monkeypatch.setattr(subprocess.Popen, "kill", lambda process: unended.append(process))
     secrets = resolver(tmp_path, allow=("echo",))

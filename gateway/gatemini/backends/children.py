@@ -3,7 +3,7 @@
 Each group is reported to one watchdog process, which kills what is left when the gateway goes away however
 it does, and recorded in a file, so that the next start can sweep up if the watchdog was killed as well. A
 parent-death signal would reach only the direct child, not what `npx` started. Above: `stdio.py`,
-`cli_adapter.py`, `manager.py`. Below: `watchdog.py` (run as a process of its own), `liveness.py`.
+`cli_adapter.py`, `manager.py`. Below: `watching.py`, `watchdog.py` (run as a process of its own), `liveness.py`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import orjson
 
 from gatemini.backends import watchdog
 from gatemini.backends.mark import MARK_FLOOR, spare
+from gatemini.backends.watching import start_watchdog
 from gatemini.liveness import same_process, start_time
 from gatemini.own_files import read_own, replace_own
 
@@ -170,7 +171,7 @@ class Children:
         if sys.platform == "win32":
             return  # no process groups to watch over: children are in the gateway's job object
         if self._watchdog is None or self._watchdog.poll() is not None:
-            self._watchdog = _start_watchdog()
+            self._watchdog = _nobodys_watchdog()
             line = "".join(group.line(pid) for pid, group in self._groups.items())
         try:
             if self._watchdog.stdin is not None:
@@ -195,18 +196,9 @@ class Children:
             logger.warning("child processes could not be recorded in %s: %s", self._record, error)
 
 
-def _start_watchdog() -> subprocess.Popen[bytes]:
-    # Isolated and without site-packages: it starts in 10 ms and needs nothing but the standard library.
-    command = [sys.executable, "-I", "-S", str(Path(watchdog.__file__))]
-    process = subprocess.Popen(  # noqa: S603 - our own file, no shell
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        bufsize=0,
-        env={},
-    )
+def _nobodys_watchdog() -> subprocess.Popen[bytes]:
+    """A watchdog that wears no mark of a child, and that cannot hold the gateway up."""
+    process = start_watchdog()
     spare(process.pid)
     if process.stdin is not None:
         os.set_blocking(process.stdin.fileno(), False)  # a stopped watchdog must not stop the gateway

@@ -1,7 +1,7 @@
 """Commands that tell secrets: each runs to its end, or is killed with all it started when its time is over.
 
 They block: whoever asks does so on a thread of its own. Beside each runs a watchdog, which ends it should the gateway
-be killed first. Above: secrets, providers. Below: child processes, `backends/watchdog.py` (as a process of its own).
+be killed first. Above: secrets, providers. Below: child processes, `backends/watching.py`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from gatemini.backends import watchdog
+from gatemini.backends.watching import start_watchdog
 from gatemini.config.unavailable import SecretSilent, SecretUnavailable
 from gatemini.liveness import start_time
 
@@ -153,17 +152,8 @@ class _Reading:
 def _watched(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes] | None:
     if os.name != "posix":
         return None
-    command = [sys.executable, "-I", "-S", watchdog.__file__]
     try:
-        watching = subprocess.Popen(  # noqa: S603 - our own file, no shell
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            bufsize=0,
-            env={},
-        )
+        watching = start_watchdog()
     except OSError:
         return None  # it ends within its time, unless the gateway is killed before
     _tell(watching, f"+{process.pid} {start_time(process.pid):.3f} 0\n")
