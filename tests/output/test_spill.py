@@ -13,7 +13,7 @@ import pytest
 
 from gatemini.errors import ResultGone
 from gatemini.output.results import ResultStore
-from gatemini.output.spill import BLOCK_BYTES, PREFIX, SpillDamaged, SpillFolder, sweep_abandoned
+from gatemini.output.spill import BLOCK_BYTES, PREFIX, SpillDamaged, SpillFile, SpillFolder, sweep_abandoned
 
 SPILLS = """
 import sys
@@ -123,6 +123,25 @@ def test_only_the_damaged_block_of_a_file_cannot_be_read(tmp_path: Path) -> None
     assert file.read(0, BLOCK_BYTES) == bytes(BLOCK_BYTES)
     with pytest.raises(SpillDamaged, match="changed from outside"):
         file.read(BLOCK_BYTES - 1, BLOCK_BYTES + 1)
+
+
+def test_a_file_that_was_only_touched_is_read_whole_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = SpillFolder(tmp_path)  # it removes its files when it goes
+    file = folder.write("res_1", bytes(3 * BLOCK_BYTES))
+    os.utime(file.path, ns=(0, 0))
+    read: list[tuple[int, int]] = []
+    original = SpillFile._read
+
+    def noted(self: SpillFile, begin: int, end: int) -> bytes:
+        read.append((begin, end))
+        return original(self, begin, end)
+
+    monkeypatch.setattr(SpillFile, "_read", noted)
+    for _ in range(2):
+        assert file.read(0, 10) == bytes(10)
+    assert read == [(0, file.size), (0, 10), (0, 10)]
 
 
 def shorten(path: Path) -> None:

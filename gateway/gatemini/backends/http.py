@@ -69,10 +69,6 @@ class StreamableLink(HttpLink):
             ):
                 self._param_headers[tool.name] = found
 
-    def post(self, message: Json, *, ident: int) -> bool:
-        del message, ident
-        return False
-
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Requests get a task each; notifications and replies are posted here and now."""
         if self.failure is not None or self._left:
@@ -287,10 +283,6 @@ class SseLink(HttpLink):
         super().__init__(*arguments)
         self._endpoint: str | None = None
         self._endpoint_known = anyio.Event()
-
-    def post(self, message: Json, *, ident: int) -> bool:
-        del message, ident
-        return False
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         del ident

@@ -21,7 +21,7 @@ from gatemini.backends.base import Receiver
 from gatemini.backends.wire import Broken
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
-from gatemini.model import Tool
+from gatemini.model import Json, Tool
 
 DRAIN_SECONDS = 2.0
 """After the answer, how long a response is still read so that its connection can be used again."""
@@ -68,6 +68,10 @@ class HttpLink:
 
     def stderr_tail(self) -> list[str]:
         return []
+
+    def post(self, message: Json, *, ident: int) -> bool:
+        del message, ident
+        return False
 
     def learn(self, tools: Sequence[Tool]) -> None:
         del tools

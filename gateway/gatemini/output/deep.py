@@ -6,14 +6,13 @@ What is kept of it is the whole, as ever; rows nested too deep are read from the
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from gatemini.output.jsontext import MAX_NESTING, Parsed, parse
+from gatemini.piecewise.cutting import UP_TO_BRACKET
 
 KEPT_LEVELS = 16
 """Levels that are kept around what is stood in for: rows and their fields."""
-_UP_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+', re.DOTALL)
 
 
 def parse_shown(data: bytes) -> Parsed | None:
@@ -35,7 +34,7 @@ def _without_deep(data: bytes) -> list[bytes]:
     at = done = 0
     too_deep = False
     while True:
-        found = _UP_TO_BRACKET.match(data, at)
+        found = UP_TO_BRACKET.match(data, at)
         at = found.end() if found else len(data)
         if at >= len(data) or data[at] == 0x22:  # the end, or a string without one
             break

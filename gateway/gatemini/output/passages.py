@@ -14,9 +14,10 @@ from typing import Any
 
 from gatemini.output.intent import filter_text
 from gatemini.output.jsontext import MAX_NESTING, decode, dump, size
-from gatemini.output.pieces import MEMBER, members
+from gatemini.output.pieces import members
 from gatemini.output.room import Room, weight
 from gatemini.output.truncate import NO_GAP, Gap, truncate
+from gatemini.piecewise.cutting import MEMBER
 
 HELD_CHARS = 4096
 """Held of either end of a text that is not held whole: more than is ever shown of it."""

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gatemini.output.jsontext import decode, parse
-from gatemini.piecewise.cutting import skip_space
+from gatemini.piecewise.cutting import MEMBER, UP_TO_BRACKET, skip_space
 
 MAX_LEVELS = 16
 """Containers gone into, one in another; what is too large further down comes as parts of its JSON text."""
-_UP_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+', re.DOTALL)
 _UP_TO_COMMA = re.compile(rb'[^"\[\]{},]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{},]*+)*+', re.DOTALL)
-MEMBER = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
-"""The key of an object's member, and all in front of its value."""
 _KEY_BYTES = 1024
 _KEY_SHARE = 64
 """A key longer than this part of a piece is not part of its path, which has up to `MAX_LEVELS`."""
@@ -134,7 +131,7 @@ def _member_end(data: bytes, at: int, end: int) -> int:
     """The offset of the comma after the member at `at`, or `end`."""
     depth = 0
     while at < end:
-        found = (_UP_TO_BRACKET if depth else _UP_TO_COMMA).match(data, at, end)
+        found = (UP_TO_BRACKET if depth else _UP_TO_COMMA).match(data, at, end)
         at = found.end() if found else at
         if at >= end:
             return end

@@ -36,7 +36,7 @@ from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import UNPARSED, Kind, ResultStore
 from gatemini.output.room import BOUNDLESS, Room, weight
 from gatemini.output.rows import RowIndex, bulk_path, index_survey
-from gatemini.output.survey import WHOLE_BYTES, Bulk, NotSurveyed, Survey, survey
+from gatemini.output.survey import WHOLE_BYTES, Bulk, NotSurveyed, Survey, placed, survey
 from gatemini.output.truncate import truncate
 
 MAX_CHARS = 200_000
@@ -318,9 +318,9 @@ def _write_table(draft: _Draft, options: OutputOptions) -> bool:
         return False
     line = table.note(len(rows), made, keys)
     if keys:
-        made = table.within(dump(_placed(draft.value, keys, table.PLACE)), made)
-    weight = len(encode(made))
-    if weight > options.chunk_threshold or weight > draft.bytes * (1 - table.MIN_SAVING):
+        made = table.within(dump(placed(draft.value, keys, table.PLACE)), made)
+    size = len(encode(made))
+    if size > options.chunk_threshold or size > draft.bytes * (1 - table.MIN_SAVING):
         return False
     if not options.limit.holds(made, *draft.notes, line):
         return False
@@ -340,7 +340,7 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
     if room < BYTES_PER_TOKEN:
         return
     made = compact(rows, budget_tokens=room // BYTES_PER_TOKEN)
-    draft.value = _placed(draft.value, keys, made)
+    draft.value = placed(draft.value, keys, made)
     draft.write(dump(draft.value), lossy=True)
 
 
@@ -348,12 +348,6 @@ def _at(value: Any, keys: tuple[str, ...]) -> Any:
     for key in keys:
         value = value[key]
     return value
-
-
-def _placed(value: Any, keys: tuple[str, ...], item: Any) -> Any:
-    if not keys:
-        return item
-    return {**value, keys[0]: _placed(value[keys[0]], keys[1:], item)}
 
 
 def _shrink_json(draft: _Draft, options: OutputOptions) -> None:

@@ -17,7 +17,7 @@ from gatemini.output.branches import read_tree
 from gatemini.output.digest import Summary
 from gatemini.output.json_reduce import SEPARATOR
 from gatemini.output.jsontext import decode, dump, encode, is_json, lines, parse, size
-from gatemini.output.pieces import MEMBER, Piece, cut_json, cut_line, members
+from gatemini.output.pieces import Piece, cut_json, cut_line, members
 from gatemini.output.survey import (
     BATCH_BYTES,
     ROW_BYTES,
@@ -28,7 +28,7 @@ from gatemini.output.survey import (
     Survey,
     survey,
 )
-from gatemini.piecewise.cutting import skip_space
+from gatemini.piecewise.cutting import MEMBER, skip_space
 
 BULK_SHARE = 0.5
 MAX_DEPTH = 4

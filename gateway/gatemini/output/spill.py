@@ -36,7 +36,7 @@ class SpillDamaged(Exception):
     """A file is not there any more or not as it was written; the message says what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SpillFile:
     """One result on disk, with what it must still be: its size, when it was written, a digest of each block."""
 
@@ -58,6 +58,7 @@ class SpillFile:
             )
         if facts.st_mtime_ns != self.written:
             self._read(0, self.size)
+            self.written = facts.st_mtime_ns  # only touched: not read whole at each look from now on
 
     def read(self, begin: int = 0, end: int | None = None) -> bytes:
         """The bytes from `begin` to `end`, each of them as it was written; raises SpillDamaged."""

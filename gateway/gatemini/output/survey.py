@@ -99,14 +99,15 @@ class Survey:
         """The document with something else in place of each long array, in their order."""
         value = self.skeleton
         for bulk, item in zip(self.bulks, instead, strict=True):
-            value = _placed(value, bulk.keys, item)
+            value = placed(value, bulk.keys, item)
         return value
 
 
-def _placed(value: Any, keys: tuple[str, ...], item: Any) -> Any:
+def placed(value: Any, keys: tuple[str, ...], item: Any) -> Any:
+    """The value with `item` at the place that these keys lead to."""
     if not keys:
         return item
-    return {**value, keys[0]: _placed(value[keys[0]], keys[1:], item)}
+    return {**value, keys[0]: placed(value[keys[0]], keys[1:], item)}
 
 
 def survey(data: bytes, visit: Callable[[Bulk], Visit] | None = None) -> Survey:

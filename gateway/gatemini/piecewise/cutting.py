@@ -21,8 +21,10 @@ _MISSES = 3
 TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 _TOKEN_OR_COMMA = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(")?|[\[\]{},]', re.DOTALL)
 """The same within a window: of a string that goes on after it there is no closing quote."""
-_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL)
-"""Everything up to the next bracket outside of strings, and that."""
+UP_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+', re.DOTALL)
+"""Everything up to the next bracket outside of strings."""
+_BRACKET = re.compile(UP_TO_BRACKET.pattern + rb"[\[\]{}]", re.DOTALL)
+"""That, and the bracket."""
 MEMBER = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 """The key of a member, its colon and the space around that."""
 _SPACE = re.compile(rb"[ \t\r\n]*")
