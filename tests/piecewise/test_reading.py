@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gatemini.backends import wire
 from gatemini.backends.wire import Broken, Frame
 from gatemini.chain.jsvalue import NotJson, dumps, loads, loads_piece
-from gatemini.piecewise import reading, strings
+from gatemini.piecewise import cutting, reading, strings
 from gatemini.piecewise.reading import Reader, Written, read_document
 from gatemini.piecewise.strings import NotInPieces, string_end, windows
 
@@ -210,3 +210,18 @@ def test_nothing_but_one_batch_is_held_of_a_written_value(monkeypatch: pytest.Mo
 
     read_document(dumps([{"id": n, "tags": ["a", "b"]} for n in range(500)]), counting)
     assert max(sizes) < 4 * reading.BATCH_BYTES
+
+
+def test_the_end_of_a_giant_text_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def noted(data: bytes, opening: int) -> int:
+        looked.append(opening)
+        return string_end(data, opening)
+
+    monkeypatch.setattr(cutting, "string_end", noted)
+    monkeypatch.setattr(reading, "BATCH_BYTES", 100_000)
+    monkeypatch.setattr(strings, "WINDOW_BYTES", 100_000)
+    text = json.dumps({"type": "text", "n": 1, "text": "x" * 1_000_000})
+    assert read_document(text, lambda data, _guessed: json.loads(data)).text == text.replace(" ", "")
+    assert looked == []

@@ -103,6 +103,8 @@ class Cutter:
             at = found.end()
             first = data[at - 1] if depth else data[found.start()]
             if first == 0x22 and found[1] is None:
+                if cut > start:
+                    return cut  # a giant goes alone: whoever reads it finds its end
                 at = string_end(data, found.start())
             elif first == 0x2C:
                 cut = at - 1

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from gatemini.chain.jsvalue import dumps, is_index, loads_exact, quoted
 from gatemini.chain.large import release, write
 from gatemini.piecewise.cutting import MEMBER, Cutter, skip_space
-from gatemini.piecewise.strings import NotInPieces, windows
+from gatemini.piecewise.strings import NotInPieces, give_way, windows
 
 BATCH_BYTES = 128 * 1024
 """Members read at once: one or two milliseconds, of whatever shape they are."""
@@ -194,6 +194,7 @@ class Reader:
             else:
                 end, members = found
                 sink.batch(members)
+                give_way()
             after = skip_space(data, end)
             if data[after : after + 1] == closing:
                 return after + 1
