@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ from tests.benchmarks.measure import Figure, Outcome, Ratio
 from gatemini.app import App
 from gatemini.backends.python import load_server
 from gatemini.model import Tool
+from gatemini.server.session import Session as ClientSession
 from gatemini_sandbox import Calls, Done, Limits, Reply, Sandbox, Session, Start
 from gatemini_sandbox.wrap import prepare
 
@@ -88,8 +90,9 @@ async def running_app(
         yield app
 
 
-async def answer(app: App, code: str) -> tuple[str, bool]:
-    result = await app.call_meta_tool("call_tool_chain", {"code": code})
+async def answer(app: App, code: str, client: ClientSession | None = None) -> tuple[str, bool]:
+    """A chain's answer, within the stay of `client`, or in one of its own."""
+    result = await app.call_meta_tool("call_tool_chain", {"code": code}, client)
     return "\n".join(block.get("text", "") for block in result["content"]), result["isError"]
 
 
@@ -113,8 +116,8 @@ async def timed(
     return times
 
 
-async def value(app: App, code: str, expected: str) -> None:
-    text, is_error = await answer(app, code)
+async def value(app: App, code: str, expected: str, client: ClientSession | None = None) -> None:
+    text, is_error = await answer(app, code, client)
     if is_error or text != expected:
         raise SystemExit(f"wrong answer: {text[:200]}")
 
@@ -150,7 +153,7 @@ async def server_alone(rounds: int) -> list[float]:
 
 
 def internal(rounds: int) -> Outcome:
-    """Chains inside the gateway: known code (its TypeScript step is kept) beside code that was never seen.
+    """Chains of one client inside the gateway: known code (its TypeScript step is kept) beside code never seen.
 
     One at a time, with the pause that a client's own turn is; and back to back, where each chain also pays for making
     the guest of the next. The goals are for the first, less the time of the backend's own server."""
@@ -170,11 +173,16 @@ async def _internal(rounds: int) -> Outcome:
     for isolation in BOTH:
         with tempfile.TemporaryDirectory() as folder:
             async with running_app(Path(folder), isolation=isolation) as app:
+                asked = partial(value, app, client=app.new_session())
                 for name, (code, bound) in programs.items():
                     known = code.format(n=7)
                     for step, most, work in (
-                        ("known code", bound, lambda _, known=known: value(app, known, "7")),
-                        ("new code", 2.5, lambda n, code=code: value(app, code.format(n=n), str(n))),
+                        ("known code", bound, lambda _, known=known, asked=asked: asked(known, "7")),
+                        (
+                            "new code",
+                            2.5,
+                            lambda n, code=code, asked=asked: asked(code.format(n=n), str(n)),
+                        ),
                     ):
                         times = await timed(work, rounds, SHORT, CLIENTS_TURN_SECONDS)
                         made = figure(f"internal: {name}", f"{isolation}, {step}", times)
@@ -183,7 +191,7 @@ async def _internal(rounds: int) -> Outcome:
                             server = server_ms if name == "1 call" else 0.0
                             meaning = f"median ms, {step}" + (", less the server's" if server else "")
                             ratios.append(at_most(made.scenario, meaning, made.median_ms - server, most))
-                    times = await timed(lambda _, known=known: value(app, known, "7"), rounds, SHORT)
+                    times = await timed(lambda _, known=known, asked=asked: asked(known, "7"), rounds, SHORT)
                     figures.append(figure(f"internal: {name}", f"{isolation}, back to back", times))
     return Outcome(tuple(figures), tuple(ratios))
 
