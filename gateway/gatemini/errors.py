@@ -162,7 +162,7 @@ class BackendProtocol(BackendError):
     code = "backend.protocol"
 
     def __init__(
-        self, message: str, *, rpc_code: int | None = None, rpc_data: object = None, **rest: Any
+        self, message: str, *, rpc_code: int | str | None = None, rpc_data: object = None, **rest: Any
     ) -> None:
         super().__init__(message, **rest)
         self.rpc_code = rpc_code

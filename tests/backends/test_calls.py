@@ -128,12 +128,12 @@ async def test_a_hanging_call_does_not_hold_up_another(bench: Bench) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_json_rpc_error_keeps_its_code_and_text(bench: Bench) -> None:
+async def test_a_json_rpc_error_keeps_its_code_its_text_and_what_its_data_adds(bench: Bench) -> None:
     await bench.odd()
     text = '{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no such city","data":{"f":1}}}\n'
     with pytest.raises(BackendProtocol) as refused:
         await bench.call("raw", {"text": text})
-    assert (refused.value.message, refused.value.rpc_code) == ("no such city", -32602)
+    assert (refused.value.message, refused.value.rpc_code) == ('no such city: {"f":1}', -32602)
     assert refused.value.rpc_data == {"f": 1}
 
 

@@ -213,6 +213,8 @@ TEXT = {"type": "text", "text": "hi"}
         (5, [{"type": "text", "text": "5"}]),
         ([TEXT], [TEXT]),
         ({"toolResult": "hi"}, [TEXT]),
+        ({"content": [{"type": "TEXT", "text": "hi"}]}, [TEXT]),
+        ({"rows": [1]}, []),
         ({"toolResult": {"content": [TEXT]}}, [TEXT]),
     ],
 )
@@ -226,6 +228,17 @@ def test_structured_content_of_any_type_stays_and_null_is_none() -> None:
     assert "structuredContent" not in repair_result({"content": [], "structuredContent": None})[0]
     assert repair_result({"rows": 1, "content": None})[0]["rows"] == 1
     assert repair_result([{"a": 1}])[0]["structuredContent"] == [{"a": 1}]
+
+
+@pytest.mark.parametrize("failed", [{}, {"isError": True}])
+def test_an_object_that_is_no_result_is_the_value_with_a_note(failed: dict[str, Any]) -> None:
+    repaired, notes = repair_result(
+        {"rows": [1], "total": 1, "_meta": {}, "resultType": "complete", **failed}
+    )
+    assert repaired["structuredContent"] == {"rows": [1], "total": 1}
+    assert repaired.get("isError", False) is bool(failed)
+    assert notes == ["the answer was the bare value instead of a result object"]
+    assert "structuredContent" not in repair_result({"_meta": {}, "resultType": "complete"})[0]
 
 
 @pytest.mark.parametrize(

@@ -115,3 +115,15 @@ async def test_an_image_alone_is_the_whole_answer_however_small_the_budget() -> 
     ref = store.save_blob(base64.b64encode(b"png").decode(), "image/png")
     content = await answered(ChainValue(dump(descriptor(ref)), "json", []), store, 100, Room(BOUNDLESS, 500))
     assert content == [{"type": "image", "data": base64.b64encode(b"png").decode(), "mimeType": "image/png"}]
+
+
+@pytest.mark.anyio
+async def test_an_embedded_resource_that_is_a_picture_is_shown_and_any_other_stays_behind_its_handle() -> (
+    None
+):
+    store = ResultStore()
+    data = base64.b64encode(b"data").decode()
+    for mime, kinds in (("image/png", ["image"]), ("application/pdf", ["text"]), ("image/x-none", ["text"])):
+        ref = store.save_blob(data, mime)
+        content = await answered(ChainValue(dump(descriptor(ref, "resource")), "json", []), store)
+        assert [block["type"] for block in content] == kinds

@@ -128,6 +128,7 @@ DECLARED = Tool("demo", "list", output_schema={"type": "object", "properties": {
         ({"content": text(" "), "structuredContent": {}}, TOOL, {}),
         ({"content": [], "structuredContent": 0}, TOOL, 0),
         ({"content": text("x"), "structuredContent": None}, TOOL, "x"),
+        ({"content": text("{}"), "structuredContent": {}}, TOOL, {}),
     ],
 )
 def test_structured_content_is_the_value_in_every_form_it_comes_in(result, tool, value):
@@ -209,22 +210,86 @@ def test_embedded_resources_are_objects_and_their_bytes_stay_outside():
         (PNG.rstrip("="), 68),
         (PNG.replace("+", "-").replace("/", "_"), 68),
         ("data:image/png;base64," + PNG, 68),
-        ("", 0),
     ],
 )
 def test_base64_in_other_dress_is_taken_as_meant(data, size):
     blobs = Blobs()
     found = value_of({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}, blobs=blobs)
     assert (found.value["bytes"], found.notes) == (size, [])
-    assert blobs.kept[found.value["ref"]][0] == (PNG if size else "")
+    assert blobs.kept[found.value["ref"]][0] == PNG
 
 
-@pytest.mark.parametrize("data", ["!!!", "a", None, 5, "ä"])
+@pytest.mark.parametrize("data", ["!!!", "a", "", "ä"])
 def test_what_is_no_base64_is_a_descriptor_and_a_warning_not_a_failed_call(data):
     found = value_of({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})
     assert found.value["type"] == "image"
     assert "ref" not in found.value
     assert "no valid base64" in found.notes[0]
+
+
+def base64_of(start: bytes) -> str:
+    return base64.b64encode(start + bytes(20)).decode()
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\x00\x00\x00\x00WEBP", "image/webp"),
+    ],
+)
+@pytest.mark.parametrize("told", [None, "", "png", "image/jpg", "image/x-none", "application/octet-stream"])
+def test_a_picture_is_called_what_its_bytes_are_for_models_refuse_it_under_another_name(start, kind, told):
+    found = value_of({"content": [{"type": "image", "data": base64_of(start), "mimeType": told}]})
+    assert found.value["mimeType"] == kind
+    assert bool(found.notes) == bool(told)
+
+
+@pytest.mark.parametrize("told", ["image/svg+xml", "image/png"])
+def test_data_that_shows_no_kind_is_what_it_is_called(told):
+    found = value_of({"content": [{"type": "image", "data": base64_of(b"RIFF    AVI "), "mimeType": told}]})
+    assert (found.value["mimeType"], found.notes) == (told, [])
+
+
+@pytest.mark.parametrize(
+    ("block", "value"),
+    [
+        (
+            {"type": "image", "url": "https://x/y.png", "alt": "y"},
+            {"type": "image", "url": "https://x/y.png", "alt": "y"},
+        ),
+        (
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+            {"type": "image", "mimeType": "image/png", "bytes": 68, "ref": "res_00000000"},
+        ),
+        (
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64," + PNG}},
+            {"type": "image_url", "mimeType": "image/png", "bytes": 68, "ref": "res_00000000"},
+        ),
+        ({"type": "json", "json": {"rows": [1, 2]}}, {"type": "json", "json": {"rows": [1, 2]}}),
+        ({"type": "json", "data": {"rows": [1, 2]}}, {"type": "json", "data": {"rows": [1, 2]}}),
+        ({"type": "markdown", "text": "# x" * 900}, {"type": "markdown", "text": "# x" * 900}),
+        ({"type": "note", "data": "plain words"}, {"type": "note", "data": "plain words"}),
+        ({"type": "resource", "why": "none"}, {"type": "resource", "why": "none"}),
+    ],
+)
+def test_a_block_of_an_unknown_form_keeps_all_it_holds_but_for_base64_which_has_a_handle(block, value):
+    blobs = Blobs()
+    found = value_of({"content": [block]}, blobs=blobs)
+    assert found.value == value
+    assert len(found.notes) == 1
+    assert [data for data, _ in blobs.kept.values()] == ([PNG] if "ref" in value else [])
+
+
+def test_empty_structured_content_beside_an_image_gives_the_image():
+    image = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    assert value_of({"content": [image], "structuredContent": {}}).value["type"] == "image"
+
+
+def test_json_text_with_a_byte_order_mark_is_read_as_json():
+    assert value_of({"content": text('\ufeff{"a": 1}')}).value == {"a": 1}
 
 
 def test_an_unknown_block_is_a_descriptor_and_a_warning():
@@ -314,6 +379,12 @@ def test_a_failed_call_carries_message_tool_and_backend():
         ({"content": [], "structuredContent": {"error": "gone"}}, "gone"),
         ({"content": [], "structuredContent": {"x": 1}}, '{"x":1}'),
         ({"content": [{"type": "resource", "resource": {"text": "log"}}]}, "log"),
+        ({"content": [], "structuredContent": {"error": {"code": "E1", "message": "gone"}}}, "gone"),
+        ({"content": [], "structuredContent": {"detail": "gone"}}, "gone"),
+        ({"content": [], "structuredContent": ["a", "b"]}, '["a","b"]'),
+        ({"content": [], "structuredContent": "gone"}, "gone"),
+        ({"content": [{"type": "image", "data": PNG}]}, "sent only image content: .raw("),
+        ({"content": text('{"error": "gone"}')}, '{"error": "gone"}'),
     ],
 )
 def test_the_message_is_what_the_tool_said(result, message):
@@ -323,6 +394,19 @@ def test_the_message_is_what_the_tool_said(result, message):
 def test_structured_errors_keep_their_code_and_content():
     error = tool_error({"content": text("x"), "structuredContent": {"code": 404, "id": "q"}}, TOOL)
     assert (error["code"], error["structured"]) == (404, {"code": 404, "id": "q"})
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"content": text('{"code": "E1", "error": "gone"}')},
+        {"content": [], "structuredContent": {"error": {"code": "E1", "message": "gone"}}},
+    ],
+)
+def test_the_code_of_an_error_is_read_from_json_text_and_from_an_error_object_too(result):
+    error = tool_error(result, TOOL)
+    assert error["code"] == "E1"
+    assert "error" in error["structured"]
 
 
 def test_a_very_long_error_is_cut_in_the_middle():

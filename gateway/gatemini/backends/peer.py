@@ -27,6 +27,7 @@ from gatemini.backends.base import (
     RpcError,
 )
 from gatemini.backends.call_clock import CallClock
+from gatemini.backends.rpc_errors import error_code, error_text
 from gatemini.backends.wire import Broken, Piece, request_id
 from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, ResultTooLarge
 from gatemini.model import Json
@@ -437,21 +438,12 @@ class Peer:
             self._queued.set()
 
     def _rpc_error(self, error: object, method: str) -> BackendProtocol:
-        code: int | None = None
-        data: object = None
-        text = ""
-        if isinstance(error, dict):
-            raw = error.get("code")
-            code = raw if isinstance(raw, int) and not isinstance(raw, bool) else None
-            data = error.get("data")
-            text = error["message"] if isinstance(error.get("message"), str) else ""
-        elif isinstance(error, str):
-            text = error
-        shown = text or "an error without a message"
+        told = error if isinstance(error, dict) else {"message": error}
+        shown = error_text(told)
         return BackendProtocol(
-            f"{shown}" if method == "tools/call" else f"{self._name} answered {method} with: {shown}",
-            rpc_code=code,
-            rpc_data=data,
+            shown if method == "tools/call" else f"{self._name} answered {method} with: {shown}",
+            rpc_code=error_code(told.get("code")),
+            rpc_data=told.get("data"),
             sent=True,
         )
 

@@ -45,6 +45,10 @@ _OF_RESULTS = {"structured_content": "structuredContent", "is_error": "isError"}
 _OF_BLOCKS = {"mime_type": "mimeType"}
 """Other spellings that are met: of models written out under their Python names, of other function formats."""
 
+_BLOCKS = frozenset(("text", "image", "audio", "resource", "resource_link"))
+_NOT_VALUES = frozenset(("content", "structuredContent", "_meta", "isError", "resultType"))
+"""Members of a result; in one without content any other is what the tool brought."""
+
 
 def repair_tools(
     raw: Iterable[Any], *, backend: str, namespace: str | None = None, tags: Sequence[str] = ()
@@ -237,8 +241,13 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
     result = _renamed(result, _OF_RESULTS, notes)
     content = result.get("content")
     fixed = dict(result)
+    if content is None and result.get("structuredContent") is None:
+        own = {key: value for key, value in result.items() if key not in _NOT_VALUES}
+        if own:
+            notes.append("the answer was the bare value instead of a result object")
+            fixed["structuredContent"] = own
     if not isinstance(content, list) or not all(_well_formed(block) for block in content):
-        fixed["content"] = _repair_content(content, notes, structured="structuredContent" in result)
+        fixed["content"] = _repair_content(content, notes, structured="structuredContent" in fixed)
     if "structuredContent" in fixed and fixed["structuredContent"] is None:
         del fixed["structuredContent"]
     if "isError" in fixed and not isinstance(fixed["isError"], bool):
@@ -299,6 +308,8 @@ def _well_formed(block: object) -> bool:
     kind = block.get("type")
     if not isinstance(kind, str) or not _OF_BLOCKS.keys().isdisjoint(block):
         return False
+    if kind not in _BLOCKS and kind.lower() in _BLOCKS:
+        return False
     return kind != "text" or isinstance(block.get("text"), str)
 
 
@@ -319,6 +330,8 @@ def _repair_block(value: Any) -> Json:
     if not isinstance(value, dict):
         return {"type": "text", "text": _as_text(value)}
     block = _renamed(value, _OF_BLOCKS, [])
+    if isinstance(block.get("type"), str) and block["type"].lower() in _BLOCKS:
+        block = {**block, "type": block["type"].lower()}
     if isinstance(block.get("resource"), dict):
         block = {**block, "resource": _renamed(block["resource"], _OF_BLOCKS, [])}
     if _well_formed(block):

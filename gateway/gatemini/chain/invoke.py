@@ -219,6 +219,7 @@ class Invoker:
         return Outcome(True, value.value, (*notes, *value.notes), value.text, written=value.written)
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
+        tool = Tool(backend, "readResource")
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
@@ -227,8 +228,10 @@ class Invoker:
             )
 
         def read() -> Outcome:
-            contents = [_resource_value(c, self.results) for c in result.get("contents") or []]
-            return Outcome(True, contents[0] if len(contents) == 1 else contents)
+            values = [_resource_value(c, tool, self.results) for c in result.get("contents") or []]
+            contents = [value.value for value in values]
+            notes = tuple(note for value in values for note in value.notes)
+            return Outcome(True, contents[0] if len(contents) == 1 else contents, notes)
 
         return await _on_a_thread(read, None) if is_large(result, 0) else read()
 
@@ -346,8 +349,8 @@ def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:
     }
     if isinstance(exc, BackendProtocol) and exc.rpc_code is not None:
         fields["code"] = exc.rpc_code
-        if isinstance(exc.rpc_data, dict):
-            fields["structured"] = exc.rpc_data
+    if isinstance(exc, BackendProtocol) and exc.rpc_data is not None:
+        fields["structured"] = exc.rpc_data
     if isinstance(exc, ToolNotFound | LimitError):
         fields["name"] = exc.kind
     if hint := exc.hint or _where_to_go(exc):
@@ -387,19 +390,11 @@ def _brief(error: Any) -> str:
     return first if len(first) <= 120 else first[:117] + "..."
 
 
-def _resource_value(content: Any, results: ResultStore) -> Any:
-    """Text as it is; binary content stays outside under a handle, as images do."""
-    if not isinstance(content, dict):
-        return content
+def _resource_value(content: Json, tool: Tool, results: ResultStore) -> Value:
+    """Text as it is; binary content stays outside under a handle, as that of results does."""
     if isinstance(content.get("text"), str):
-        return content["text"]
-    if isinstance(content.get("blob"), str):
-        mime = str(content.get("mimeType") or "application/octet-stream")
-        return {
-            "type": "resource",
-            "uri": content.get("uri"),
-            "mimeType": mime,
-            "bytes": len(content["blob"]) * 3 // 4,
-            "ref": results.save_blob(content["blob"], mime),
-        }
-    return content
+        return Value(content["text"])
+    if not isinstance(content.get("blob"), str):
+        return Value(content)
+    block = {"type": "resource", "resource": content}
+    return to_value({"content": [block]}, tool, save_blob=results.save_blob)

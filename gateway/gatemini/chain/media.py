@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from gatemini.chain.binary import PICTURES
 from gatemini.errors import ResultGone
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
@@ -63,10 +64,13 @@ def find_media(text: str, store: ResultStore) -> Media:
         # The descriptor went through the code: what it says of itself proves nothing.
         size, mime = store.blob_facts(ref) or (0, "")
         as_told = bool(mime) and item.get("mimeType") == mime  # a backend may have called it anything
-        if not mime.lower().startswith(f"{item['type']}/") and not as_told:
+        kind = "image" if mime in PICTURES.values() else item["type"]
+        if kind == "resource":
+            continue  # what a client makes of other data is not known: it stays behind its handle
+        if not mime.lower().startswith(f"{kind}/") and not as_told:
             unkept.append(ref)
         elif size > left or len(blocks) == MEDIA_IN_ANSWER:
-            unshown.append(f"{ref} ({item['type']}, {size:,} bytes)")
+            unshown.append(f"{ref} ({kind}, {size:,} bytes)")
         else:
             try:
                 data = store.base64(ref)
@@ -74,7 +78,7 @@ def find_media(text: str, store: ResultStore) -> Media:
                 notes.append(exc.message)
                 continue
             left -= size
-            blocks.append({"type": item["type"], "data": data, "mimeType": mime})
+            blocks.append({"type": kind, "data": data, "mimeType": mime})
     if unkept:
         notes.append(
             f"no image or sound is kept under this ref in this session: {_named(unkept)}; call the tool again"
@@ -105,7 +109,7 @@ def _descriptors(value: Any) -> dict[str, Json]:
 
 
 def _is_descriptor(value: Any) -> bool:
-    if not isinstance(value, dict) or value.get("type") not in ("image", "audio"):
+    if not isinstance(value, dict) or value.get("type") not in ("image", "audio", "resource"):
         return False
     ref = value.get("ref")
     return isinstance(ref, str) and HANDLE.fullmatch(ref) is not None

@@ -6,14 +6,13 @@ Binary data never enters a value: it is handed to `save_blob` and the value hold
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 
+from gatemini.chain.binary import canonical_base64, data_url_type, picture_kind
 from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_piece
 from gatemini.chain.large import ON_THE_LOOP
 from gatemini.model import Json, Tool
@@ -28,6 +27,11 @@ ERROR_TEXT: Final = 8_000
 """Characters of a tool's error text that go into the error's message."""
 
 UNKNOWN_TYPE: Final = "application/octet-stream"
+
+LONGEST_WORD: Final = 100
+"""Characters without a space beyond which `data` is no words."""
+
+KNOWN_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_link"))
 
 
 @dataclass(slots=True)
@@ -55,11 +59,11 @@ def to_value(result: Json, tool: Tool, *, save_blob: SaveBlob) -> Value:
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
     structured = result.get("structuredContent")
-    if structured is not None and not _outdone_by_text(structured, blocks):
+    if structured is not None and not _outdone_by_content(structured, blocks):
         reader.take_structured(structured, result, blocks)
     else:
         if structured is not None:
-            reader.note("structuredContent was {} beside a text; the text is the value")
+            reader.note("structuredContent was {} beside other content; that is the value")
         elif tool.output_schema is not None and blocks:
             reader.note(
                 f"{short_name(tool.qualified)} declares an output schema but sent no structuredContent"
@@ -68,12 +72,19 @@ def to_value(result: Json, tool: Tool, *, save_blob: SaveBlob) -> Value:
     return reader.out
 
 
-def _outdone_by_text(structured: Any, blocks: list[Any]) -> bool:
-    return structured == {} and any(_text_of(block).strip() for block in blocks)
+def _outdone_by_content(structured: Any, blocks: list[Any]) -> bool:
+    """Whether `{}` says less than what stands beside it."""
+    return structured == {} and any(
+        _text_of(b).strip() not in ("", "{}") if _is_text(b) else isinstance(b, dict) for b in blocks
+    )
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "text"
 
 
 def _text_of(block: Any) -> str:
-    text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None
+    text = block.get("text") if _is_text(block) else None
     return text if isinstance(text, str) else ""
 
 
@@ -135,8 +146,8 @@ class _Reader:
         kind = block.get("type")
         if kind == "text":
             return self._text(block.get("text"), alone=alone)
-        if kind in ("image", "audio"):
-            return self._media({"type": kind}, block.get("data"), block.get("mimeType"))
+        if kind in ("image", "audio") and isinstance(block.get("data"), str):
+            return self._media({"type": kind}, block["data"], block.get("mimeType"))
         if kind == "resource_link":
             return {
                 key: value for key, value in block.items() if key not in ("_meta", "annotations", "icons")
@@ -150,7 +161,7 @@ class _Reader:
         if not isinstance(text, str):
             self.note("a text block held no text")
             return text
-        bare = text.strip(" \t\r\n")
+        bare = text.strip(" \t\r\n\ufeff")
         if not bare or bare[0] not in "{[" or bare[-1] not in "}]":
             return text
         if alone and len(bare) > ON_THE_LOOP and self._rewritten(bare):
@@ -182,41 +193,50 @@ class _Reader:
         self.big_integers += kept
         return True
 
-    def _media(self, head: Json, data: Any, mime: Any) -> Json:
-        """The descriptor of base64 data; without a `ref` when it cannot be decoded."""
-        kind = mime if isinstance(mime, str) and mime else UNKNOWN_TYPE
-        encoded, size = _canonical_base64(data)
+    def _media(self, head: Json, data: str, mime: Any) -> Json:
+        """The descriptor of base64 data; without a `ref` when there is none, or it cannot be decoded."""
+        told = mime if isinstance(mime, str) else ""
+        encoded, size = canonical_base64(data)
+        guess = head["type"] == "image" or told.startswith("image/") or told in ("", UNKNOWN_TYPE)
+        kind = (picture_kind(encoded) if guess else None) or told or UNKNOWN_TYPE
         head |= {"mimeType": kind, "bytes": size}
-        if encoded is None:
+        if encoded is None or (not size and head["type"] != "resource"):
             self.note(
                 f"the {head['type']} block of {short_name(self.tool.qualified)} holds no valid base64 data"
             )
             return head
+        if told not in ("", kind):
+            self.note(f"what {short_name(self.tool.qualified)} calls {told[:60]!r} is {kind}")
         head["ref"] = self.save_blob(encoded, kind)
         self.out.media.append(head)
         return head
 
     def _resource(self, resource: Json) -> Json:
-        head: Json = {"type": "resource", "uri": resource.get("uri")}
+        head: Json = {"type": "resource"} | {k: resource[k] for k in ("uri", "mimeType") if k in resource}
         if isinstance(resource.get("blob"), str):
             return self._media(head, resource["blob"], resource.get("mimeType"))
-        if isinstance(resource.get("mimeType"), str):
-            head["mimeType"] = resource["mimeType"]
         head["text"] = resource.get("text")
         return head
 
     def _unknown(self, block: Json) -> Json:
-        """A block of a type not known today: its small fields, its data behind a handle."""
+        """A block in no form known today: its fields as they are, but for base64 data, which goes behind a handle."""
         kind = str(block.get("type"))
-        self.note(f"{short_name(self.tool.qualified)} sent a content block of the unknown type {kind!r}")
-        head: Json = {
-            key: value
-            for key, value in block.items()
-            if key not in ("data", "blob", "_meta", "annotations") and _is_small(value)
-        }
-        head["type"] = kind
-        data = block.get("data", block.get("blob"))
-        return self._media(head, data, block.get("mimeType")) if isinstance(data, str) else head
+        what = f"a content block of the unknown type {kind!r}"
+        if kind in KNOWN_TYPES:
+            what = f"{'an' if kind[0] in 'ai' else 'a'} {kind} block of an unknown form"
+        self.note(f"{short_name(self.tool.qualified)} sent {what}")
+        head: Json = {k: v for k, v in block.items() if k not in ("_meta", "annotations")} | {"type": kind}
+        for holder in (block, *(part for part in block.values() if isinstance(part, dict))):
+            mime = holder.get("mimeType") or holder.get("media_type")
+            for key, data in holder.items():
+                if not _is_binary(key, data, mime) or canonical_base64(data)[0] is None:
+                    continue
+                if holder is block:
+                    del head[key]
+                else:
+                    head = {k: v for k, v in head.items() if v is not holder}
+                return self._media(head, data, mime or data_url_type(data))
+        return head
 
     def _safe_integers(self, value: Any) -> Any:
         """A copy in which integers beyond 2^53 are strings. Iterative: values nest as deep as they like."""
@@ -268,44 +288,27 @@ def _is_wrapper(structured: Any, tool: Tool, result: Json) -> bool:
     )
 
 
-def _canonical_base64(data: Any) -> tuple[str | None, int]:
-    """Data as standard base64 with its decoded size; (None, characters) when it is not base64.
-
-    Line breaks, a data URL's head, the URL-safe alphabet and missing padding are taken as meant.
-    """
-    if not isinstance(data, str):
-        return None, 0
-    try:
-        return data, len(binascii.a2b_base64(data, strict_mode=True)) if data else 0
-    except (binascii.Error, ValueError):
-        pass
-    body = data.partition(",")[2] if data[:5] == "data:" else data
-    body = "".join(body.split()).replace("-", "+").replace("_", "/").rstrip("=")
-    try:
-        raw = binascii.a2b_base64(body + "=" * (-len(body) % 4), strict_mode=True)
-    except (binascii.Error, ValueError):
-        return None, len(data)
-    return base64.b64encode(raw).decode(), len(raw)
-
-
-def _is_small(value: Any) -> bool:
-    return (
-        isinstance(value, (bool, int, float))
-        or value is None
-        or (isinstance(value, str) and len(value) <= 500)
-    )
+def _is_binary(key: str, value: Any, mime: Any) -> bool:
+    """Whether a member of a block is meant as base64; words may be base64 by chance."""
+    if not isinstance(value, str):
+        return False
+    named = key in ("data", "blob") and (bool(mime) or (len(value) > LONGEST_WORD and " " not in value))
+    return named or data_url_type(value) is not None
 
 
 def tool_error(result: Json, tool: Tool) -> Json:
     """The fields of the `ToolError` a result with `isError` rejects with; `code`, `structured` if any."""
-    structured = result.get("structuredContent")
+    content, structured = result.get("content"), result.get("structuredContent")
+    blocks = content if isinstance(content, list) else []
+    if structured is None and len(blocks) == 1:
+        structured = _object_in(_text_of(blocks[0]))
     error: Json = {
         "name": "ToolError",
-        "message": _error_text(result.get("content"), structured),
+        "message": _error_text(blocks, structured),
         "tool": tool.qualified,
         "backend": tool.backend,
     }
-    code = structured.get("code") if isinstance(structured, dict) else None
+    code = _told(structured, ("code",))
     if isinstance(code, (int, str)) and not isinstance(code, bool):
         error["code"] = code
     if structured is not None:
@@ -313,15 +316,39 @@ def tool_error(result: Json, tool: Tool) -> Json:
     return error
 
 
-def _error_text(content: Any, structured: Any) -> str:
-    """What the tool says went wrong: its texts, else its structured content, else that it said nothing."""
-    blocks = content if isinstance(content, list) else []
+def _object_in(text: str) -> Json | None:
+    """The object that a text is the JSON of, as a value would be read from it."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value, _ = loads(text)
+    except NotJson:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _told(structured: Any, keys: tuple[str, ...]) -> Any:
+    """What an error object says under the first of these keys that it has, or the object in its `error`."""
+    for told in (structured, structured.get("error") if isinstance(structured, dict) else None):
+        if isinstance(told, dict):
+            for key in keys:
+                if isinstance(told.get(key), (str, int, float)):
+                    return told[key]
+    return None
+
+
+def _error_text(blocks: list[Any], structured: Any) -> str:
+    """What the tool says went wrong: its texts, else its structured content, else what else there is."""
     texts = [text for text in map(_error_line, blocks) if text]
+    others = sorted({str(b.get("type")) for b in blocks if isinstance(b, dict) and not _is_text(b)})
     if texts:
         text = "\n".join(texts)
-    elif isinstance(structured, dict) and structured:
-        said = structured.get("message", structured.get("error"))
-        text = said if isinstance(said, str) and said else dumps(structured)
+    elif structured:
+        said = _told(structured, ("message", "error", "detail"))
+        text = said if isinstance(said, str) and said else structured
+        text = text if isinstance(text, str) else dumps(text)
+    elif others:
+        text = f"the tool reported an error and sent only {', '.join(others)} content: .raw({{…}}) brings it"
     else:
         return "the tool reported an error and said nothing about it"
     if len(text) <= ERROR_TEXT:
