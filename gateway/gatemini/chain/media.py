@@ -64,9 +64,11 @@ def find_media(text: str, store: ResultStore) -> Media:
         # The descriptor went through the code: what it says of itself proves nothing.
         size, mime = store.blob_facts(ref) or (0, "")
         as_told = bool(mime) and item.get("mimeType") == mime  # a backend may have called it anything
-        kind = "image" if mime in PICTURES.values() else item["type"]
+        kind = item["type"]
         if kind == "resource":
-            continue  # what a client makes of other data is not known: it stays behind its handle
+            if mime not in PICTURES.values():
+                continue  # what a client makes of other data is not known: it stays behind its handle
+            kind = "image"
         if not mime.lower().startswith(f"{kind}/") and not as_told:
             unkept.append(ref)
         elif size > left or len(blocks) == MEDIA_IN_ANSWER:
