@@ -192,7 +192,7 @@ class Tracker:
             "total_bytes_returned": totals.returned,
             "total_bytes_processed": totals.processed,
             "savings_ratio": round(totals.processed / totals.returned, 2) if totals.returned else 0.0,
-            "reduction_pct": round(100 * saved / totals.processed, 1) if totals.processed else 0.0,
+            "reduction_pct": _percent(saved, totals.processed),
             "estimated_tokens_saved": saved // BYTES_PER_TOKEN,
             "estimate": f"tokens are bytes / {BYTES_PER_TOKEN}",
             "full_tool_list": {
@@ -236,6 +236,11 @@ class Tracker:
         for tool, uses in saved.items():
             if isinstance(tool, str) and type(uses) is int and 0 < uses <= _MAX_USAGE:
                 self._usage[tool] = self._usage.get(tool, 0) + uses
+
+
+def _percent(part: int, whole: int) -> float:
+    """To one decimal; 100 only where nothing is left."""
+    return min(round(100 * part / whole, 1), 100.0 if part == whole else 99.9) if whole else 0.0
 
 
 def _stamp(moment: datetime) -> str:

@@ -6,9 +6,12 @@ import re
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from fixtures.command_line import Run
 from fixtures.direct import DEMO_SERVER, chain_value, gateway, write_config
@@ -19,17 +22,14 @@ from gatemini.output.results import ResultStore
 DEMO = {"demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}}
 
 
-async def _session(folder: Path) -> dict[str, object]:
-    """Three answers to a client; what `gatemini://stats` said at the end."""
+async def _session(folder: Path) -> dict[str, Any]:
+    """Three answers to a client's calls; what `gatemini://stats` said at the end, which is one more answer."""
     async with gateway(folder, DEMO) as client:
         await client.call_tool("search_tools", {"task_description": "echo a value"})
         assert await chain_value(client, "return (await demo.rows({ n: 2000 })).length;") == 2000
         failed = await client.call_tool("call_tool_chain", {"code": "await demo.fail({ message: 'no' });"})
         assert failed.is_error
-        stats: dict[str, object] = json.loads(
-            (await client.read_resource("gatemini://stats")).contents[0].text
-        )  # type: ignore[union-attr]
-        return stats
+        return await _stats(client)
 
 
 def test_a_command_that_ended_before_anything_was_listed_hides_no_tools(run: Run, tmp_path: Path) -> None:
@@ -45,22 +45,58 @@ def test_a_command_that_ended_before_anything_was_listed_hides_no_tools(run: Run
     assert told["session"]["total_calls"] == 1
 
 
+async def _stats(client: Client) -> dict[str, Any]:
+    stats: dict[str, Any] = json.loads((await client.read_resource("gatemini://stats")).contents[0].text)  # type: ignore[union-attr]
+    return stats
+
+
 @pytest.mark.anyio
-async def test_pages_of_a_result_and_guides_are_counted_like_answers_of_tools(tmp_path: Path) -> None:
-    async with gateway(tmp_path, DEMO) as client:
+@pytest.mark.parametrize(("mode", "handshake"), [("legacy", "initialize"), ("auto", "server/discover")])
+async def test_every_answer_is_counted_once_it_is_made_and_never_in_itself(
+    mode: Any, handshake: str, tmp_path: Path
+) -> None:
+    async with gateway(tmp_path, DEMO, mode=mode) as client:
+        listed = await client.list_tools()
         result = await client.call_tool("call_tool_chain", {"code": "return await demo.rows({ n: 2000 });"})
         handle = re.search(r"res_[0-9a-f]{8}", result.content[-1].text)[0]  # type: ignore[union-attr,index]
         read = [f"gatemini://result/{handle}", f"gatemini://result/{handle}/1500", "gatemini://overview"]
         sizes = [len((await client.read_resource(uri)).contents[0].text) for uri in read]  # type: ignore[union-attr]
-        for uri in ("gatemini://stats", "gatemini://recent", "gatemini://health"):
-            told = json.loads((await client.read_resource("gatemini://stats")).contents[0].text)  # type: ignore[union-attr]
-            await client.read_resource(uri)
-        assert [(call["tool"], call["returned"]) for call in told["per_call"][1:]] == [
-            ("gatemini://result", sizes[0]),
-            ("gatemini://result", sizes[1]),
-            ("gatemini://overview", sizes[2]),
-        ]
-        assert told["total_bytes_returned"] == sum(call["returned"] for call in told["per_call"])
+        for unknown in ("gatemini://nothing", "gatemini://result/res_00000000"):
+            with pytest.raises(MCPError) as refused:
+                await client.read_resource(unknown)
+            sizes.append(len(str(refused.value)))
+        for uri in ("gatemini://recent", "gatemini://health", "gatemini://stats"):
+            sizes.append(len((await client.read_resource(uri)).contents[0].text))  # type: ignore[union-attr]
+        told = await _stats(client)
+        again = await _stats(client)
+        instructions = client.instructions or ""
+    made = told["per_call"]
+    assert [call["tool"] for call in made] == [
+        *(handshake, "tools/list", "call_tool_chain"),
+        *("gatemini://result", "gatemini://result", "gatemini://overview"),
+        *("resources/read", "resources/read", "gatemini://recent", "gatemini://health", "gatemini://stats"),
+    ]
+    assert made[0]["returned"] == len(instructions) > 0
+    assert made[1]["returned"] >= sum(len(tool.description or "") for tool in listed.tools)
+    assert [call["returned"] for call in made[3:]] == sizes
+    assert told["total_bytes_returned"] == sum(call["returned"] for call in made)
+    assert [call["tool"] for call in again["per_call"]] == [
+        *(call["tool"] for call in made),
+        "gatemini://stats",
+    ]
+
+
+@pytest.mark.anyio
+async def test_names_that_nobody_knows_are_counted_together(tmp_path: Path) -> None:
+    async with gateway(tmp_path, {}, mode="legacy") as client:
+        for n in range(3):
+            assert (await client.call_tool(f"nothing_{n}", {})).is_error
+            with pytest.raises(MCPError):
+                await client.get_prompt(f"nothing_{n}")
+        told = await _stats(client)
+    counted = {row["tool"]: row["calls"] for row in told["per_tool"]}
+    assert counted["unknown tools"] == counted["prompts/get"] == 3
+    assert not [name for name in counted if "nothing" in name]
 
 
 @pytest.mark.anyio
@@ -69,9 +105,9 @@ async def test_prompts_are_counted_and_of_a_failed_chain_what_its_calls_brought(
         asked = await client.get_prompt("find_tool", {"task": "add two numbers"})
         code = "await demo.rows({ n: 3000 }); return await demo.fail({ message: 'no' });"
         failed = await client.call_tool("call_tool_chain", {"code": code})
-        told = json.loads((await client.read_resource("gatemini://stats")).contents[0].text)  # type: ignore[union-attr]
+        told = await _stats(client)
         calls = json.loads((await client.read_resource("gatemini://recent")).contents[0].text)["recent"]  # type: ignore[union-attr]
-    prompt, chain = told["per_call"]
+    prompt, chain = told["per_call"][-2:]
     assert (prompt["tool"], prompt["returned"]) == (
         "prompt find_tool",
         len(asked.messages[0].content.text.encode()),
@@ -107,16 +143,17 @@ def test_after_a_session_the_terminal_tells_what_each_answer_put_into_the_contex
     told = anyio.run(_session, tmp_path)
     config = str(tmp_path / "config.yaml")
     answer = run("stats", "-c", config, "--json").json
-    assert answer["session"]["per_call"] == told["per_call"]
-    assert answer["session"]["total_bytes_processed"] == told["total_bytes_processed"]
+    *before, last = answer["session"]["per_call"]
+    assert (before, last["tool"]) == (told["per_call"], "gatemini://stats")
+    assert answer["session"]["total_bytes_processed"] == told["total_bytes_processed"] + last["processed"]
     assert answer["backends"][0]["name"] == "demo"
     (row,) = answer["gateways"]
-    assert (row["running"], row["answers"], row["calls"]) == (False, 3, 2)
+    assert (row["running"], row["answers"], row["calls"]) == (False, len(before) + 1, 2)
     assert row["client"]
     shown = run("stats", "-c", config).out
     assert shown.count("█") >= 3
     assert "search_tools" in shown
-    assert run("stats", "-c", config, "--limit", "1").out.count("call_tool_chain") == 1
+    assert run("stats", "-c", config, "--limit", "2").out.count("call_tool_chain") == 1
 
     calls = run("recent", "-c", config, "--json").json["recent"]
     assert [(call["tool"], call["ok"]) for call in calls] == [("demo.fail", False), ("demo.rows", True)]

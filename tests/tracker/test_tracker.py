@@ -81,6 +81,12 @@ def test_nothing_counted_yet_is_zero_and_no_division_fails() -> None:
     assert tracker().latency("none") == {"calls": 0, "p50_ms": 0, "p95_ms": 0, "p99_ms": 0}
 
 
+def test_a_reduction_is_only_then_told_as_all_of_it_when_nothing_was_returned() -> None:
+    counts = tracker()
+    counts.record_answer("call_tool_chain", 1_000_000, 6)
+    assert counts.stats()["reduction_pct"] == 99.9
+
+
 def test_the_cost_of_the_full_tool_list_is_told() -> None:
     counts = tracker()
     counts.set_catalog_bytes(400_000)

@@ -181,7 +181,7 @@ def _show_catalog(answer: dict[str, Any]) -> None:
         table.add_row(visible(row["name"]), str(row["tools"]), f"{_kilobytes(row['catalog_bytes'])} KB")
     shell.stdout_console().print(table)
     tokens = answer["catalog_tokens_estimate"]
-    shell.say(f"{answer['tools']} tools; all schemas together ≈ {tokens:,} tokens (bytes/4)")
+    shell.say(f"{counted(answer['tools'], 'tool')}; all schemas together ≈ {tokens:,} tokens (bytes/4)")
     for name, count in list(answer["usage"].items())[:_TOP]:
         shell.say(f"{count:>6}×  {visible(name)}")
 

@@ -2,7 +2,7 @@
 
 Speaks both protocol eras (`initialize`, and the stateless 2026-07-28 envelope after `server/discover`).
 Answers are the SDK's models, since their era-dependent fields are its business. Above: direct.py. Below: tools.py,
-resources.py, prompts.py, subscriptions.py.
+resources.py, prompts.py, subscriptions.py, counting.py.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from gatemini.model import Json
 from gatemini.server.acquaintance import Acquaintance
 from gatemini.server.arguments import parsed_json
 from gatemini.server.asking import call_and_ask, state_boundary
+from gatemini.server.counting import AnswerCount
 from gatemini.server.relay import Relay, progress_token, wanted_level
 from gatemini.server.shortcut import Shortcut
 from gatemini.server.subscriptions import Feed
@@ -156,6 +157,7 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         "notifications/roots/list_changed", types.NotificationParams, roots_changed
     )
     server.middleware.clear()  # the SDK's own traces for OpenTelemetry, of which there is no exporter here
+    server.middleware.append(AnswerCount(surface, server.instructions or ""))
     server.middleware.append(Acquaintance(surface, feed.greet))
     server.middleware.append(state_boundary(surface.parking, surface.session.id))
     server.middleware.append(lenient_arguments)

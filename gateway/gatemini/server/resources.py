@@ -32,8 +32,6 @@ TYPESCRIPT = "text/typescript"
 SCHEME = "gatemini://"
 RESULT = "result"
 HEALTH = "health"
-OWN_RECORDS = ("stats", "recent", HEALTH)
-"""Kinds that tell of the gateway itself; reading them is not counted, or looking would change what is looked at."""
 OF_TOOLS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
 """Kinds that tell of tools: worth a moment's wait while backends have not listed theirs."""
 RECENT = 50

@@ -26,7 +26,6 @@ from gatemini.server.prompts import PROMPTS, get_prompt
 from gatemini.server.resources import (
     HEALTH,
     OF_TOOLS,
-    OWN_RECORDS,
     RESULT,
     SCHEME,
     View,
@@ -108,8 +107,12 @@ class Surface:
         found: list[Json] = self.redactor.value(list_templates(self._view(self.session)))
         return found
 
+    def count_answer(self, method: str, returned: int) -> None:
+        """Count an answer that is made elsewhere: a list, the instructions, a refusal."""
+        self._tools.count_answer(method, returned, self.session)
+
     async def read_resource(self, uri: str) -> tuple[str, str]:
-        """(MIME type, text), counted as an answer; raises ResourceNotFound or ResultGone."""
+        """(MIME type, text), counted as an answer once it is made; raises ResourceNotFound or ResultGone."""
         kind, _ = split_address(uri)
         if kind in OF_TOOLS:
             await self.listed()
@@ -121,8 +124,7 @@ class Surface:
         else:
             mime, text = read_resource(view, uri)
         text = self.redactor.redact(text)
-        if kind not in OWN_RECORDS:
-            self._tools.count_answer(f"{SCHEME}{kind}", weight(text), self.session)
+        self._tools.count_answer(f"{SCHEME}{kind}", weight(text), self.session)
         return mime, text
 
     async def listed(self) -> None:

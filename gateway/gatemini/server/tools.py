@@ -44,6 +44,8 @@ from gatemini.unlisted import FIRST_LISTING_SECONDS
 logger = logging.getLogger(__name__)
 
 META_TOOLS = (*DISCOVERY_TOOLS, CALL_TOOL_CHAIN, REGISTER_MANUAL, DEREGISTER_MANUAL)
+UNKNOWN_TOOL = "unknown tools"
+"""Refusals of names that are none of these are counted together: a client may send any number of them."""
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ class MetaTools:
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
-        self.count_answer(name, returned, session, processed)
+        self.count_answer(name if name in META_TOOLS else UNKNOWN_TOOL, returned, session, processed)
         return result
 
     def count_answer(self, name: str, returned: int, session: Session, processed: int = 0) -> None:
