@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from fixtures.backend_bench import Bench, running_bench
 from fixtures.odd_http import Handler, OddHttp, Request, serving
+from gatemini.backends import share
 from gatemini.backends.base import State
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
@@ -480,6 +481,100 @@ async def test_old_servers_are_spoken_to_over_their_event_stream(bench: Bench, s
     assert bench.manager.status("odd").protocol_version == "2024-11-05"
     with pytest.raises(BackendCrashed, match="event stream"):
         await bench.call("echo", {"end": True})
+
+
+async def test_an_old_server_that_forgot_the_session_is_connected_to_again_and_the_call_made(
+    bench: Bench, server: OddHttp
+) -> None:
+    """Its sessions are part of the address that takes POSTs; 404 there means that the call was not run."""
+    streams: dict[str, Request] = {}
+    forgotten: set[str] = set()
+
+    async def opened(request: Request) -> None:
+        path = f"/messages?session={len(streams)}"
+        streams[path] = request
+        await request.begin_events()
+        await request.event(path, name="endpoint")
+        await anyio.sleep_forever()
+
+    async def posted(request: Request) -> None:
+        if request.path in forgotten:
+            await request.answer(404, b"no such session")
+            return
+        await request.answer(202)
+        if "id" in request.message:
+            result = {"content": "done"} if request.verb == "CALL" else server.result_of(request.message)
+            await streams[request.path].event(request.reply(result))
+
+    server.handlers.update(
+        {"GET": opened, "POST": posted, "initialize": posted, "tools/list": posted, "tools/call": posted}
+    )
+    await connect(bench, server, transport="sse")
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
+    forgotten.add("/messages?session=0")
+    assert await bench.value("echo", {"n": 2}) == {"n": 2}
+    assert [r.path for r in server.seen if r.message.get("method") == "tools/call"] == [
+        "/messages?session=0",
+        "/messages?session=0",
+        "/messages?session=1",
+    ]
+
+
+async def test_connections_are_used_again_after_an_answer_that_came_as_events(
+    bench: Bench, server: OddHttp
+) -> None:
+    async def handler(request: Request) -> None:
+        await request.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        event = b"data: " + json.dumps(request.reply(TEXT)).encode() + b"\n\n"
+        await request.write(b"%x\r\n%s\r\n" % (len(event), event))
+        await request.write(b"0\r\n\r\n")
+
+    server.handlers["echo"] = handler
+    await connect(bench, server)
+    before = server.connections
+    for _ in range(5):
+        assert await bench.value("echo") == "fine"
+    assert server.connections - before <= 1
+
+
+@pytest.mark.parametrize("data", [b": still here\n\n", b"\n", b'data: {"jsonrpc":"2.0","method":"x"}\n\n'])
+@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
+async def test_a_server_that_sends_without_end_what_nobody_asked_for_is_read_in_turns(
+    bench: Bench, server: OddHttp, monkeypatch: pytest.MonkeyPatch, transport: str, data: bytes
+) -> None:
+    monkeypatch.setattr(share, "IDLE_BURST_SECONDS", 0.01)
+    rests: list[float] = []
+    charge = share.IdleShare.charge
+
+    def noted(account: share.IdleShare, seconds: float) -> float:
+        rests.append(charge(account, seconds))
+        return rests[-1]
+
+    monkeypatch.setattr(share.IdleShare, "charge", noted)
+    streams: list[Request] = []
+
+    async def pouring(request: Request) -> None:
+        streams.append(request)
+        await request.begin_events()
+        if transport == "sse":
+            await request.event("/messages", name="endpoint")
+        while True:
+            await request.write(data * 1000)
+
+    async def posted(request: Request) -> None:
+        await request.answer(202)
+        if "id" in request.message:
+            await streams[0].event(request.reply(server.result_of(request.message)))
+
+    server.handlers["GET"] = pouring
+    if transport == "sse":
+        methods = ("POST", "initialize", "tools/list", "tools/call")
+        server.handlers.update(dict.fromkeys(methods, posted))
+    await connect(bench, server, transport=transport)
+    await bench.until_true(lambda: any(rests))
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
 
 
 async def test_the_stateless_revision_mirrors_method_name_and_marked_arguments_in_headers(

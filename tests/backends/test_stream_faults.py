@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import Bench
-from gatemini.backends import stdio
+from gatemini.backends import share
+from gatemini.backends.pipes import STDERR, STDOUT
 from gatemini.backends.stdio import StdioLink
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendProtocol, BackendStopped, ResultTooLarge
@@ -47,23 +48,26 @@ async def test_a_child_that_writes_without_end_is_read_in_turns(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody asked for costs a share of the loop's time and no more; an answer behind it still arrives."""
-    rests: list[float] = []
+    rests: list[int] = []
     rest = StdioLink._rest_a_while
 
-    async def noted(link: StdioLink, seconds: float) -> None:
-        rests.append(seconds)
-        await rest(link, seconds)
+    async def noted(link: StdioLink, fd: int, seconds: float) -> None:
+        rests.append(fd)
+        await rest(link, fd, seconds)
 
     monkeypatch.setattr(StdioLink, "_rest_a_while", noted)
-    monkeypatch.setattr(stdio, "IDLE_BURST_SECONDS", 0.0)
-    monkeypatch.setattr(stdio, "MAX_REST_SECONDS", 0.01)
+    monkeypatch.setattr(share, "IDLE_BURST_SECONDS", 0.0)
+    monkeypatch.setattr(share, "MAX_REST_SECONDS", 0.01)
     await bench.odd()
     assert await bench.value("flood", {"times": 3000}, timeout=20) == "done"
-    assert rests
+    assert set(rests) == {STDOUT}
     assert bench.manager.status("odd").skipped_lines == 6000
     rests.clear()
     assert await bench.value("echo", {"n": 1}) == {"n": 1}
     assert rests == [], "an answer is paid for by who asked"
+    assert await bench.value("stderr", {"lines": 4000, "width": 90}) is None
+    await bench.until_true(lambda: "line 3999" in "".join(bench.manager.stderr_tail("odd")[-1:]))
+    assert set(rests) == {STDERR}
 
 
 async def test_a_program_that_never_stops_talking_is_named_and_ended(bench: Bench) -> None:

@@ -100,10 +100,10 @@ class Children:
             self._tell(f"-{pid}\n")
             self._save()
 
-    async def stop(self, pid: int, *, grace: float) -> None:
+    async def stop(self, pid: int, name: str, *, grace: float) -> None:
         """SIGTERM to the group, wait up to `grace` seconds, SIGKILL to all that is left; then forget it.
 
-        Also reaches members of its session, descendants that left the group, and whatever bears its mark.
+        `name` is for the log. Also reaches members of its session, descendants that left the group, and whatever bears its mark.
         """
         group = self._groups.get(pid)
         find = partial(watchdog.family, pid, group.mark if group else 0)
@@ -118,7 +118,7 @@ class Children:
             _signal_all(pid, others, signal.SIGKILL)
             ended = await _gone(pid, others, KILL_WAIT_SECONDS)
         else:
-            logger.error("process group %d could not be killed", pid)
+            logger.error("%s (process group %d) could not be killed", name, pid)
         self.ended(pid)
 
     async def strays(self, pid: int) -> bool:

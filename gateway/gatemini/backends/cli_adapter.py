@@ -134,6 +134,7 @@ class CliLink:
         with anyio.move_on_after(timeout) as limit:
             try:
                 finished = await run_to_end(
+                    f"{self._config.name}.{what}",
                     [program, *line[1:]],
                     environment=environment,
                     cwd=directory,

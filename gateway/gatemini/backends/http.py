@@ -25,10 +25,15 @@ from mcp.shared.inbound import (
 
 from gatemini.backends.addresses import Permitted
 from gatemini.backends.base import Link, Receiver
-from gatemini.backends.endings import SESSION_ENDED
-from gatemini.backends.http_errors import content_error, said, shown_url, status_error, transport_error
-from gatemini.backends.http_link import DRAIN_SECONDS, HttpLink, open_client, origin
-from gatemini.backends.sse import EventReader
+from gatemini.backends.http_errors import (
+    content_error,
+    session_ended,
+    shown_url,
+    status_error,
+    transport_error,
+)
+from gatemini.backends.http_link import HttpLink, open_client, origin
+from gatemini.backends.sse import Event, EventReader
 from gatemini.backends.wire import LARGE_BYTES, Frame, Piece, decode, encode, request_id
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
@@ -40,6 +45,9 @@ GOODBYE_SECONDS = 2.0
 RESUME_ATTEMPTS = 2
 STREAM_RETRY_SECONDS = 1.0
 """Pause before a broken stream is opened again, where the server names none."""
+
+LEAST_RETRY_SECONDS = 0.1
+"""The shortest such pause, whatever a server names: else one that ends each stream at once is asked without end."""
 
 MAX_STREAM_FAILURES = 5
 
@@ -161,7 +169,7 @@ class StreamableLink(HttpLink):
         for _ in range(RESUME_ATTEMPTS):
             if reader.last_id is None or not self._waiting(ident):
                 return
-            await anyio.sleep((reader.retry_ms or STREAM_RETRY_SECONDS * 1000) / 1000)
+            await anyio.sleep(_pause(reader))
             headers = {**self._headers({}), "accept": "text/event-stream", "last-event-id": reader.last_id}
             with suppress(httpx2.HTTPError):
                 async with self._open("GET", self._url, headers) as again:
@@ -170,15 +178,15 @@ class StreamableLink(HttpLink):
                     await self._events_of(again, reader, ident)
 
     async def _events_of(self, response: httpx2.Response, reader: EventReader, ident: int | None) -> None:
-        async for chunk in response.aiter_bytes():
-            for event in reader.feed(chunk):
-                pieces = [self._too_large(ident)] if event.data is None else await _read(event.data)
-                self._deliver(pieces, ident)
-            if ident is not None and not self._receiver.waiting(ident):
-                with anyio.move_on_after(DRAIN_SECONDS):
-                    async for _ in response.aiter_bytes():
-                        pass
-                return
+        async def take(event: Event) -> bool:
+            pieces = [self._too_large(ident)] if event.data is None else await _read(event.data)
+            return self._deliver(pieces, ident)
+
+        def answered() -> bool:
+            return ident is not None and not self._receiver.waiting(ident)
+
+        if not await self._take_events(response, reader, take, answered):
+            return
         for event in reader.end():
             whole = [piece for piece in await _read(event.data or b"") if isinstance(piece, Frame)]
             self._deliver(whole, ident)
@@ -187,17 +195,10 @@ class StreamableLink(HttpLink):
         body = await self._start_of(response)
         pieces = decode(body)
         about_us = [p for p in pieces if isinstance(p, Frame) and p.message.get("id") not in (None, "")]
-        # 404 is the protocol's word for it; 400 is what some say instead, and may be about anything else.
-        ended = response.status_code == 404 or (response.status_code == 400 and b"session" in body.lower())
         # Some say it with an id, the call's or one of their own: only a result shows that the call ran.
-        if had_session and ended and not any("result" in p.message for p in about_us):
-            # The server forgot the session, so it did not run the call: a new session may.
-            lost = BackendCrashed(
-                f"{self._name} has ended our session (HTTP {response.status_code}){said(response, body)}",
-                sent=False,
-                hint="it was not run: call again, which starts a new session",
-                details={SESSION_ENDED: True},
-            )
+        ran = any("result" in p.message for p in about_us)
+        lost = session_ended(self._name, response, body) if had_session and not ran else None
+        if lost is not None:
             if ident is not None:
                 self._receiver.fail_one(ident, lost)  # before the rest, which may have been sent
             self.end(lost)
@@ -207,8 +208,9 @@ class StreamableLink(HttpLink):
             return
         raise status_error(self._name, response, body)
 
-    def _deliver(self, pieces: Sequence[Piece], during: int | None = None) -> None:
-        """Hand on what came; `during` is the request in whose response it did."""
+    def _deliver(self, pieces: Sequence[Piece], during: int | None = None) -> bool:
+        """Hand on what came, and say whether somebody waited for any; `during` is the request in whose response it did."""
+        answered = False
         for piece in pieces:
             if isinstance(piece, Frame):
                 piece = self._of_exchange(piece, during)
@@ -216,7 +218,9 @@ class StreamableLink(HttpLink):
                 version = result.get("protocolVersion") if isinstance(result, dict) else None
                 if isinstance(version, str) and self._version is None:
                     self._version = version
+            answered = self._answers(piece) or answered
             self._receiver.receive(piece, during)
+        return answered
 
     def _of_exchange(self, piece: Frame, during: int | None) -> Frame:
         """An answer without an id, or with one that nobody waits for, is of the request in whose response it came."""
@@ -257,6 +261,15 @@ class StreamableLink(HttpLink):
         """The handshake era's stream for what the server sends unasked; servers may refuse to have one."""
         reader = EventReader(self._max)
         failures = 0
+
+        async def take(event: Event) -> bool:
+            return self._deliver(await _read(event.data or b""))
+
+        def alive() -> bool:
+            nonlocal failures
+            failures = 0
+            return False
+
         while failures < MAX_STREAM_FAILURES and not self.closed.is_set():
             headers = {**self._headers({}), "accept": "text/event-stream"}
             if reader.last_id is not None:
@@ -266,14 +279,18 @@ class StreamableLink(HttpLink):
                     kind = response.headers.get("content-type", "").lower()
                     if not response.is_success or not kind.startswith("text/event-stream"):
                         return
-                    async for chunk in response.aiter_bytes():
-                        failures = 0
-                        for event in reader.feed(chunk):
-                            self._deliver(await _read(event.data or b""))
+                    await self._take_events(response, reader, take, alive)
             except (httpx2.HTTPError, httpx2.StreamError) as error:
                 logger.debug("%s: stream of notifications broke: %s", self._name, error)
             failures += 1
-            await anyio.sleep((reader.retry_ms or STREAM_RETRY_SECONDS * 1000) / 1000)
+            await anyio.sleep(_pause(reader))
+
+
+def _pause(reader: EventReader) -> float:
+    """Seconds before a stream is opened again: what the server wishes, within reason."""
+    return (
+        STREAM_RETRY_SECONDS if reader.retry_ms is None else max(reader.retry_ms / 1000, LEAST_RETRY_SECONDS)
+    )
 
 
 class SseLink(HttpLink):
@@ -282,6 +299,7 @@ class SseLink(HttpLink):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._endpoint: str | None = None
+        self._accepted = False
         self._endpoint_known = anyio.Event()
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
@@ -294,7 +312,12 @@ class SseLink(HttpLink):
             async with self._open("POST", self._endpoint, headers, encode(message)) as response:
                 body = await self._start_of(response)
                 if not response.is_success:
+                    lost = session_ended(self._name, response, body) if self._accepted else None
+                    if lost is not None:  # the address of this connection is that of its session
+                        self.end(lost)
+                        raise lost
                     raise status_error(self._name, response, body)
+                self._accepted = True
                 for piece in decode(body):  # some answer here as well as on the stream
                     self._receiver.receive(piece)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -323,9 +346,7 @@ class SseLink(HttpLink):
                     raise status_error(self._name, response, await self._start_of(response))
                 if kind != "text/event-stream":
                     raise content_error(self._name, response, await self._start_of(response))
-                async for chunk in response.aiter_bytes():
-                    for event in reader.feed(chunk):
-                        await self._event(event.name, event.data)
+                await self._take_events(response, reader, self._event)
         except (httpx2.HTTPError, httpx2.InvalidURL) as broken:
             error = transport_error(self._name, self._url, broken)
         except BackendError as refused:
@@ -333,19 +354,21 @@ class SseLink(HttpLink):
         self._endpoint_known.set()
         self.end(error)
 
-    async def _event(self, name: str, data: bytes | None) -> None:
-        if name == "endpoint" and data is not None and self._endpoint is None:
+    async def _event(self, event: Event) -> bool:
+        """Take one event; whether it answers what somebody waits for."""
+        if event.name == "endpoint" and event.data is not None and self._endpoint is None:
             base = httpx2.URL(self._url)
-            target = base.join(data.decode("utf-8", "replace").strip())
+            target = base.join(event.data.decode("utf-8", "replace").strip())
             if origin(base) != origin(target):
                 raise BackendProtocol(f"{self._name} names an endpoint elsewhere: {shown_url(target)}")
             self._endpoint = str(target)
             self._endpoint_known.set()
-        elif data is None:
-            self._receiver.receive(self._too_large(None))
-        else:
-            for piece in await _read(data):
-                self._receiver.receive(piece)
+            return True
+        pieces = [self._too_large(None)] if event.data is None else await _read(event.data)
+        answers = [self._answers(piece) for piece in pieces]
+        for piece in pieces:
+            self._receiver.receive(piece)
+        return any(answers)
 
 
 async def _read(body: bytes) -> list[Piece]:

@@ -13,6 +13,7 @@ from http import HTTPStatus
 
 import httpx2
 
+from gatemini.backends.endings import SESSION_ENDED
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
 from gatemini.types.wording import shorten
 
@@ -101,6 +102,19 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
         "the server itself failed: its log says why" if status >= 500 else "the server refuses this request"
     )
     return BackendProtocol(text, hint=remedy, details=details, sent=True)
+
+
+def session_ended(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
+    """The failure that means that the server has forgotten our session: it did not run the call, a new one may."""
+    # 404 is the protocol's word for it; 400 is what some say instead, and may be about anything else.
+    if response.status_code != 404 and not (response.status_code == 400 and b"session" in body.lower()):
+        return None
+    return BackendCrashed(
+        f"{name} has ended our session (HTTP {response.status_code}){said(response, body)}",
+        sent=False,
+        hint="it was not run: call again, which starts a new session",
+        details={SESSION_ENDED: True},
+    )
 
 
 def content_error(name: str, response: httpx2.Response, body: bytes) -> BackendProtocol:

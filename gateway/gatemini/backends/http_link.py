@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import logging
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import anyio
@@ -18,13 +19,21 @@ import httpx2
 
 from gatemini.backends.addresses import CheckedTransport, Permitted, goes_by_proxy
 from gatemini.backends.base import Receiver
-from gatemini.backends.wire import Broken
+from gatemini.backends.share import IdleShare
+from gatemini.backends.sse import Event, EventReader
+from gatemini.backends.wire import Broken, Frame, Piece, request_id
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
 from gatemini.model import Json, Tool
 
 DRAIN_SECONDS = 2.0
-"""After the answer, how long a response is still read so that its connection can be used again."""
+DRAIN_BYTES = 64 << 10
+"""After the answer, how long and how much of a response is still read so that its connection can be used again."""
+
+CHUNK_SECONDS = 50e-6
+"""What a piece of a body has cost of the event loop's time before we see it."""
+BODY_BYTES_PER_SECOND = 20e6
+"""How fast an answer that was asked for goes through the event loop, at least; one in tiny pieces costs more."""
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 3.0
@@ -63,6 +72,7 @@ class HttpLink:
         self._client = client
         self._tasks = tasks
         self._left = False
+        self._share = IdleShare()
         self._requests: set[anyio.CancelScope] = set()
         self._request_over = anyio.Event()
 
@@ -149,7 +159,49 @@ class HttpLink:
             if size > limit:
                 return None
             parts.append(part)
+            await self._rest(CHUNK_SECONDS - len(part) / BODY_BYTES_PER_SECOND)
         return b"".join(parts)
+
+    async def _rest(self, seconds: float) -> None:
+        """After time that went into what nobody asked for: a server that takes more than its share is not read for a while."""
+        rest = self._share.charge(max(0.0, seconds))
+        if rest > 0:
+            await anyio.sleep(rest)
+
+    async def _take_events(
+        self,
+        response: httpx2.Response,
+        reader: EventReader,
+        take: Callable[[Event], Awaitable[bool]],
+        enough: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Hand a stream's events to `take`, which says whether somebody waited for one, until it ends, or `enough` says so.
+
+        `enough` is asked after each piece that came. True: the stream ended by itself.
+        What it sends beside the answers (comments, notifications) is read within its share of time.
+        """
+        spent = 0.0
+        chunks = aiter(response.aiter_bytes())
+        async for chunk in chunks:
+            begun, answered = time.perf_counter(), False
+            for event in reader.feed(chunk):
+                answered = await take(event) or answered
+            spent = 0.0 if answered else spent + time.perf_counter() - begun + CHUNK_SECONDS
+            if enough():
+                drained = 0
+                with anyio.move_on_after(DRAIN_SECONDS):
+                    while drained < DRAIN_BYTES and (part := await anext(chunks, None)) is not None:
+                        drained += len(part)
+                return False
+            if not reader.within:
+                await self._rest(spent)
+                spent = 0.0
+        return True
+
+    def _answers(self, piece: Piece) -> bool:
+        """Whether somebody waits for it."""
+        ident = request_id(piece.message.get("id") if isinstance(piece, Frame) else piece.ident)
+        return ident is not None and self._receiver.waiting(ident)
 
     async def _start_of(self, response: httpx2.Response) -> bytes:
         """As much of an error's body as is worth showing."""
@@ -157,6 +209,7 @@ class HttpLink:
         with suppress(httpx2.HTTPError):
             async for part in response.aiter_bytes():
                 found += part
+                await self._rest(CHUNK_SECONDS)
                 if len(found) > ERROR_BODY_BYTES:
                     break
         return found

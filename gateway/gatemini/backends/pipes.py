@@ -39,16 +39,20 @@ class _Straight(asyncio.Protocol):
 class ChildPipes(asyncio.SubprocessProtocol):
     """One child: `on_output` and `on_errors` get its bytes on the event loop, as they come."""
 
-    def __init__(self, on_output: Callable[[bytes], None], on_errors: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, name: str, on_output: Callable[[bytes], None], on_errors: Callable[[bytes], None]
+    ) -> None:
         self.output_over = anyio.Event()
         self.errors_over = anyio.Event()
         self.exited = anyio.Event()
         self.mark = 0
         """What the child and all it starts can be known by (`mark.py`)."""
+        self.name = name
+        """Whose child it is, for the log."""
         self._sinks = {STDOUT: on_output, STDERR: on_errors}
         self._transport: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
-        self._stdout: asyncio.ReadTransport | None = None
+        self._readers: dict[int, asyncio.ReadTransport] = {}
         self._writing = anyio.Lock(fast_acquire=True)
         self._drained = anyio.Event()
         self._full = False
@@ -121,14 +125,14 @@ class ChildPipes(asyncio.SubprocessProtocol):
         if self._stdin is not None:
             self._stdin.close()
 
-    def pause_output(self) -> None:
-        """Read no more of stdout until `resume_output`: the child waits once its pipe is full."""
-        if self._stdout is not None and not self._stdout.is_closing():
-            self._stdout.pause_reading()
+    def pause(self, fd: int) -> None:
+        """Read no more of stdout or stderr until `resume`: the child waits once its pipe is full."""
+        if (reader := self._readers.get(fd)) is not None and not reader.is_closing():
+            reader.pause_reading()
 
-    def resume_output(self) -> None:
-        if self._stdout is not None and not self._stdout.is_closing():
-            self._stdout.resume_reading()
+    def resume(self, fd: int) -> None:
+        if (reader := self._readers.get(fd)) is not None and not reader.is_closing():
+            reader.resume_reading()
 
     def close(self) -> None:
         """Close the pipes; a child that still runs is killed."""
@@ -143,20 +147,21 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self._transport = transport
         stdin = transport.get_pipe_transport(STDIN)
         self._stdin = stdin if isinstance(stdin, asyncio.WriteTransport) else None
-        output = transport.get_pipe_transport(STDOUT)
-        if isinstance(output, asyncio.ReadTransport):
-            self._stdout = output
-            output.set_protocol(_Straight(partial(self._take, STDOUT), output.get_protocol()))
+        for fd in (STDOUT, STDERR):
+            reader = transport.get_pipe_transport(fd)
+            if isinstance(reader, asyncio.ReadTransport):
+                self._readers[fd] = reader
+                reader.set_protocol(_Straight(partial(self._take, fd), reader.get_protocol()))
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        """Errors, and output that came before the protocol was changed."""
+        """What came before the protocol of a pipe was changed."""
         self._take(fd, data if isinstance(data, bytes) else data.encode())
 
     def _take(self, fd: int, data: bytes) -> None:
         try:
             self._sinks[fd](data)
         except Exception:  # a fault of ours must end this child and nothing else
-            logger.exception("output of process %d could not be taken", self.pid)
+            logger.exception("output of %s could not be taken", self.name)
             self.close()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:

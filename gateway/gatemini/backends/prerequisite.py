@@ -56,7 +56,7 @@ async def _started(config: BackendConfig, wanted: Prerequisite, children: Childr
         await _settle(config.name, wanted, await _start_unmanaged(config.name, wanted), tail)
         yield
         return
-    child = ChildPipes(tail.forget, tail.take)
+    child = ChildPipes(f"the prerequisite of {config.name}", tail.forget, tail.take)
     with _explained(config.name):
         program, environment, cwd = _command(wanted)
         await child.start([program, *wanted.args], cwd=cwd, env=environment, stdin=False)
@@ -67,7 +67,7 @@ async def _started(config: BackendConfig, wanted: Prerequisite, children: Childr
     finally:
         grace = config.shutdown_grace_period
         with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
-            await children.stop(child.pid, grace=grace)
+            await children.stop(child.pid, child.name, grace=grace)
             child.close()
             await child.exited.wait()
 

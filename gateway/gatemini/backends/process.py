@@ -40,6 +40,7 @@ class Finished:
 
 
 async def run_to_end(
+    name: str,
     line: Sequence[str],
     *,
     environment: Mapping[str, str],
@@ -49,10 +50,10 @@ async def run_to_end(
     children: Children,
     grace: float,
 ) -> Finished:
-    """Run `line`; raises `OSError` if it cannot start and `OutputTooLarge`. Cancelling ends the process."""
+    """Run `line`, called `name` in the log; raises `OSError` if it cannot start and `OutputTooLarge`. Cancelling ends the process."""
     output = _Collector(max_bytes, keep_end=False)
     errors = _Collector(STDERR_BYTES, keep_end=True)
-    child = ChildPipes(output.take, errors.take)
+    child = ChildPipes(name, output.take, errors.take)
     await child.start(line, cwd=cwd, env=environment, stdin=stdin is not None)
     children.started(child.pid, child.mark)
     try:
@@ -67,7 +68,7 @@ async def run_to_end(
     finally:
         with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
             if child.returncode is None or await children.strays(child.pid):
-                await children.stop(child.pid, grace=grace)
+                await children.stop(child.pid, name, grace=grace)
             children.ended(child.pid)
             child.close()
             await child.exited.wait()

@@ -37,6 +37,11 @@ class EventReader:
         self.last_id: str | None = None
         self.retry_ms: int | None = None
 
+    @property
+    def within(self) -> bool:
+        """Whether data of an event that is not complete has come, and is kept."""
+        return not self._too_large and (bool(self._data) or self._line_size > 0)
+
     def end(self) -> list[Event]:
         """The last event, where the stream ended without the empty line behind it; it may be cut off."""
         before = self.last_id

@@ -20,8 +20,9 @@ import anyio.to_thread
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
-from gatemini.backends.pipes import ChildPipes
+from gatemini.backends.pipes import STDERR, STDOUT, ChildPipes
 from gatemini.backends.process import describe_exit
+from gatemini.backends.share import IdleShare
 from gatemini.backends.wire import Frame, LineReader, Piece, encode, request_id
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
@@ -38,12 +39,6 @@ EXIT_DRAIN_SECONDS = 0.5
 
 EXIT_WAIT_SECONDS = 1.0
 """How long a process that closed its stdout may take to end before it is stopped."""
-
-IDLE_SHARE = 0.1
-IDLE_BURST_SECONDS = 0.25
-MAX_REST_SECONDS = 1.0
-"""A child that writes without end what nobody asked for (log lines, notifications) takes this share of the event loop's
-time, after a burst, and is not read for longer than that at once: its pipe fills, others are served."""
 
 DECODE_SECONDS = 30.0
 """How long the end of a connection waits for the decoding of a large message that came before it."""
@@ -66,15 +61,14 @@ class StdioLink:
     def __init__(self, config: BackendConfig, receiver: Receiver) -> None:
         self.closed = anyio.Event()
         self.failure: BackendCrashed | None = None
-        self.child = ChildPipes(self._take_output, self._take_errors)
+        self.child = ChildPipes(config.name, self._take_output, self._take_errors)
         self._name = config.name
         self._receiver = receiver
         self._reader = LineReader(config.max_message_mb << 20, on_junk=self._junk, on_large=self._take_large)
         self._tasks: anyio.abc.TaskGroup | None = None
         self._decoding: anyio.Event | None = None
-        self._charged = time.perf_counter()
-        self._debt = 0.0
-        self._resting = False
+        self._shares = {STDOUT: IdleShare(), STDERR: IdleShare()}
+        self._resting: set[int] = set()
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._rest = b""  # of stderr: the line that has not ended
 
@@ -136,7 +130,8 @@ class StdioLink:
     async def _wait_exit(self) -> None:
         await self.child.exited.wait()
         await self._decoded()
-        self.child.resume_output()  # what it wrote last is read now, however much came before
+        for fd in self._shares:
+            self.child.resume(fd)  # what it wrote last is read now, however much came before
         with anyio.move_on_after(EXIT_DRAIN_SECONDS):
             await self.child.output_over.wait()
         self.child.output_over.set()
@@ -147,28 +142,26 @@ class StdioLink:
             answered = answered or self._answers(piece)
             self._receiver.receive(piece)
         if not answered:
-            self._charge(begun, time.perf_counter())
+            self._charge(STDOUT, time.perf_counter() - begun)
 
     def _answers(self, piece: Piece) -> bool:
         """Whether somebody waits for it."""
         ident = request_id(piece.message.get("id") if isinstance(piece, Frame) else piece.ident)
         return ident is not None and self._receiver.waiting(ident)
 
-    def _charge(self, begun: float, ended: float) -> None:
-        """Time that went into what nobody asked for: a child that has more than its share of it is not read for a while."""
-        paid = (begun - self._charged) * IDLE_SHARE
-        self._charged, self._debt = ended, max(0.0, self._debt - paid) + ended - begun
-        excess = self._debt - IDLE_BURST_SECONDS
-        if excess > 0 and self._tasks is not None and not self._resting and self.child.returncode is None:
-            self._resting = True
-            self.child.pause_output()
-            self._tasks.start_soon(self._rest_a_while, min(excess / IDLE_SHARE, MAX_REST_SECONDS))
+    def _charge(self, fd: int, seconds: float) -> None:
+        """Time that went into what nobody asked for: a child that has more than its share is not read there for a while."""
+        rest = self._shares[fd].charge(seconds)
+        if rest > 0 and self._tasks is not None and fd not in self._resting and self.child.returncode is None:
+            self._resting.add(fd)
+            self.child.pause(fd)
+            self._tasks.start_soon(self._rest_a_while, fd, rest)
 
-    async def _rest_a_while(self, seconds: float) -> None:
+    async def _rest_a_while(self, fd: int, seconds: float) -> None:
         await anyio.sleep(seconds)
-        self._resting = False
-        if self._decoding is None:
-            self.child.resume_output()
+        self._resting.discard(fd)
+        if fd == STDERR or self._decoding is None:
+            self.child.resume(fd)
 
     def _take_large(self, parts: list[bytes]) -> None:
         """Decode a large line on a thread; what the child writes meanwhile waits in its pipe."""
@@ -176,7 +169,7 @@ class StdioLink:
             for piece in self._reader.read(parts):
                 self._receiver.receive(piece)
             return
-        self.child.pause_output()
+        self.child.pause(STDOUT)
         self._tasks.start_soon(self._decode, parts, self._decoding, done := anyio.Event())
         self._decoding = done
 
@@ -190,8 +183,8 @@ class StdioLink:
             done.set()
             if self._decoding is done:
                 self._decoding = None
-                if not self._resting:
-                    self.child.resume_output()
+                if STDOUT not in self._resting:
+                    self.child.resume(STDOUT)
 
     async def _decoded(self) -> None:
         """Until what has come is decoded: the end of the connection must not overtake an answer."""
@@ -200,10 +193,12 @@ class StdioLink:
                 await self._decoding.wait()
 
     def _take_errors(self, data: bytes) -> None:
-        *lines, rest = (self._rest + data).split(b"\n")
+        begun = time.perf_counter()
+        *lines, rest = (self._rest + data).rsplit(b"\n", STDERR_LINES + 1)
         for line in lines[-STDERR_LINES:]:
             self._keep(line)
         self._rest = rest[-STDERR_LINE_CHARS * 4 :]
+        self._charge(STDERR, time.perf_counter() - begun)
 
     def _keep(self, line: bytes) -> None:
         text = shorten(line.decode("utf-8", "replace").rstrip("\r"), STDERR_LINE_CHARS)
@@ -261,7 +256,7 @@ async def _end(child: ChildPipes, children: Children, grace: float) -> None:
         child.end_input()
         with anyio.move_on_after(min(INPUT_CLOSED_SECONDS, grace / 2)):
             await child.exited.wait()
-        await children.stop(child.pid, grace=max(0.0, until - anyio.current_time()))
+        await children.stop(child.pid, child.name, grace=max(0.0, until - anyio.current_time()))
 
 
 async def _spawn(config: BackendConfig, child: ChildPipes) -> None:
