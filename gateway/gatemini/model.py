@@ -49,7 +49,7 @@ class Tool:
     def required(self) -> tuple[str, ...]:
         """Names of the required parameters, in the schema's order; unknown forms count as none."""
         names = self.input_schema.get("required")
-        return tuple(n for n in names if isinstance(n, str)) if isinstance(names, list) else ()
+        return tuple(dict.fromkeys(n for n in names if isinstance(n, str))) if isinstance(names, list) else ()
 
 
 @dataclass(frozen=True, slots=True)

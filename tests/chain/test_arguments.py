@@ -269,6 +269,21 @@ def test_arguments_in_a_wrapper_are_told_to_come_out_of_it():
     assert 'without "arguments" around them' in (error.hint or "")
 
 
+def test_what_parts_of_a_schema_require_is_missed_and_listed_too():
+    schema = {"type": "object", "required": ["a", "a"], "allOf": [{"required": ["b"]}, {"required": ["c"]}]}
+    with pytest.raises(ArgumentsInvalid) as refused:
+        check(tool(schema), {"c": 1}, lambda _: "(…)")
+    assert 'required "a" is missing; the object of arguments lacks the required "b"' in refused.value.message
+    assert refused.value.hint.startswith("required: a, b, c. ")
+
+
+@pytest.mark.parametrize("draft", ["03", "04", "06", "07"])
+def test_required_beside_a_property_as_draft_3_writes_it_never_blocks_a_call(draft):
+    schema = {"type": "object", "properties": {"a": {"type": "string", "required": True}}}
+    declared = {"$schema": f"http://json-schema.org/draft-{draft}/schema#"}
+    assert check(tool(schema | declared), {}, lambda _: "(…)") == ({}, ())
+
+
 def test_many_faults_are_counted_not_listed():
     schema = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(30)}}
     error = refusal(schema, {f"p{i}": i for i in range(30)})
@@ -438,11 +453,19 @@ SCHEMAS = st.recursive(
 )
 
 
+DRAFTS = ["draft-03/schema#", "draft-04/schema#", "draft-06/schema#", "draft-07/schema#"]
+DECLARED = st.sampled_from([{}, *({"$schema": f"http://json-schema.org/{draft}"} for draft in DRAFTS)])
+
+
 @settings(deadline=None)
-@given(st.dictionaries(KEYWORDS, SCHEMAS, max_size=5), JSON | st.dictionaries(st.sampled_from("abc"), JSON))
-def test_checking_is_total(schema, arguments):
+@given(
+    st.dictionaries(KEYWORDS, SCHEMAS, max_size=5),
+    DECLARED,
+    JSON | st.dictionaries(st.sampled_from("abc"), JSON),
+)
+def test_checking_is_total(schema, declared, arguments):
     try:
-        found, _ = check(tool({"type": "object"} | schema), arguments, lambda _: "(…)")
+        found, _ = check(tool({"type": "object"} | schema | declared), arguments, lambda _: "(…)")
     except ArgumentsInvalid:
         return
     assert isinstance(found, dict)

@@ -21,6 +21,7 @@ from gatemini.chain.schemas import faults, unknown_names
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Json, Tool
 from gatemini.types.identifiers import spoken
+from gatemini.types.schema import required_parameters
 
 SHOWN_FAULTS: Final = 4
 """Faults named in one error; the rest are counted."""
@@ -203,7 +204,7 @@ def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:
     unknown: list[str] = []
     other: list[tuple[str, str]] = []
     for fault in faults(tool.input_schema, arguments):
-        if fault.validator == "required" and not fault.absolute_path and fault.parent is None:
+        if list(fault.absolute_schema_path) == ["required"]:
             continue  # already known, all of them
         if not fault.absolute_path and unknown_names(fault):
             unknown.extend(unknown_names(fault))
@@ -372,7 +373,8 @@ def _invalid(
     if only in _WRAPPERS and only not in known and isinstance(arguments[only], dict):
         hint = f'pass the arguments themselves, without "{only}" around them'
     else:
-        hint = f"required: {', '.join(tool.required)}" if tool.required else "no argument is required"
+        required = required_parameters(tool.input_schema)
+        hint = f"required: {', '.join(required)}" if required else "no argument is required"
     return _error(tool, message, hint, signature, fields=[field for field, _ in problems if field])
 
 

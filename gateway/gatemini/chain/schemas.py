@@ -15,6 +15,8 @@ from typing import Any, Final, Protocol
 import orjson
 from jsonschema.exceptions import UnknownType, ValidationError
 from jsonschema.validators import (
+    Draft3Validator,
+    Draft4Validator,
     Draft202012Validator,
     extend,
     validator_for,
@@ -171,9 +173,10 @@ _validators = _Validators()
 
 
 def _prepare(schema: Mapping[str, Any]) -> Validator:
-    """A validator of the declared draft, or of 2020-12."""
+    """A validator of the declared draft, or of 2020-12; of draft 4 for what says draft 3, which nobody writes."""
     declared = isinstance(schema.get("$schema"), str)
     draft = validator_for(dict(schema), default=Draft202012Validator) if declared else Draft202012Validator
+    draft = Draft4Validator if draft is Draft3Validator else draft
     validator: Validator = _guarded(draft)(schema, registry=EMPTY_REGISTRY)
     return validator
 
