@@ -165,6 +165,11 @@ def test_backends_show_state_latency_and_what_is_wrong(view: View) -> None:
     assert "remedy" not in rows["exa"]
 
 
+def test_a_backend_tells_what_was_mended_in_its_list_of_tools(view: View) -> None:
+    assert read_json(view, "backend/broken")["repairs"] == ["r"]
+    assert "repairs" not in read_json(view, "backend/exa")
+
+
 def test_health_shows_processes_repairs_stderr_and_config_problems(view: View) -> None:
     health = read_json(view, "health")
     assert health["config_problems"] == ["backends.x: no command"]

@@ -137,7 +137,11 @@ _STATIC: Mapping[str, tuple[str, str, str]] = {
 }
 _TEMPLATES: Mapping[str, tuple[str, str, str]] = {
     "tool/{tool_name}": ("Tool", JSON_TYPE, "Description, schemas and declaration of one tool"),
-    "backend/{backend_name}": ("Backend", JSON_TYPE, "State of one backend and the names of its tools"),
+    "backend/{backend_name}": (
+        "Backend",
+        JSON_TYPE,
+        "State of one backend, its tools' names, and what was mended",
+    ),
     "backend/{backend_name}/tools": (
         "Tools of a backend",
         JSON_TYPE,
@@ -424,6 +428,8 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
     status = next((s for s in view.statuses if s.name == name), None)
     row = _backend_row(view, name, status)
     row["tool_names"] = [short_name(tool.name) for tool in tools]
+    if status is not None and status.repairs:
+        row["repairs"] = [visible(repair) for repair in status.repairs]
     return JSON_TYPE, _json(row)
 
 
