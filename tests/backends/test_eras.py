@@ -47,6 +47,15 @@ async def test_the_era_is_found_whatever_was_remembered(
     assert await bench.value("echo", {"n": 1}) == {"n": 1}
 
 
+@pytest.mark.parametrize(("how", "version"), [("named", "2025-03-26"), ("unnamed", "2024-11-05")])
+async def test_a_server_that_refuses_later_revisions_is_spoken_to_in_its_own(
+    bench: Bench, how: str, version: str
+) -> None:
+    await bench.odd(options={"on_initialize": how})
+    assert bench.manager.status("odd").protocol_version == version
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
+
+
 @pytest.mark.parametrize("how", ["exit", "silent"])
 async def test_a_verdict_that_leads_to_nothing_is_doubted_at_the_next_start(bench: Bench, how: str) -> None:
     """The server was another one when it was remembered: today it does not answer the old handshake."""

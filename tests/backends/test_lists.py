@@ -42,6 +42,12 @@ async def test_a_cursor_that_repeats_ends_the_list_with_a_note(bench: Bench) -> 
     assert any("repeated a cursor" in note for note in bench.manager.status("odd").repairs)
 
 
+@pytest.mark.parametrize("cursor", [None, "", False])
+async def test_a_cursor_that_says_nothing_is_the_end_of_the_list(bench: Bench, cursor: object) -> None:
+    await bench.odd(options={"pages": [{"tools": [tool("a")], "nextCursor": cursor}]})
+    assert bench.manager.status("odd").repairs == []
+
+
 async def test_a_list_that_never_ends_is_ended_with_a_note(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,10 +106,10 @@ def test_a_message_over_many_lines_is_bounded_as_any_other() -> None:
     assert reader.skipped > 1000
 
 
-def test_an_error_without_an_id_is_one_of_an_unknown_request() -> None:
-    error = {"code": -32700, "message": "parse error"}
-    assert only(json.dumps({"jsonrpc": "2.0", "error": error}).encode()).message["error"] == error
-    assert decode(json.dumps({"level": "error", "error": error}).encode()) == []
+@pytest.mark.parametrize("answer", [{"error": {"code": -32700, "message": "parse error"}}, {"result": {}}])
+def test_an_answer_without_an_id_is_one_of_an_unknown_request(answer: dict[str, Any]) -> None:
+    assert only(json.dumps({"jsonrpc": "2.0", **answer}).encode()).message == {"jsonrpc": "2.0", **answer}
+    assert decode(json.dumps({"level": "error", **answer}).encode()) == []
 
 
 @given(st.binary(max_size=300), st.integers(1, 50))

@@ -180,7 +180,7 @@ class Peer:
                 self._leave(ident, waiter)
                 await self._cancel(link, ident, waiter, "timeout")
                 raise BackendTimeout(
-                    f"{self._name} did not answer {method} within {timeout:g} s", sent=waiter.sent
+                    f"{self._name} did not answer {method} within {timeout:.3g} s", sent=waiter.sent
                 )
         except anyio.get_cancelled_exc_class():
             self._leave(ident, waiter)

@@ -64,6 +64,9 @@ _META_SERVER = "io.modelcontextprotocol/serverInfo"
 
 _META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
+_OF_VERSIONS = (-32600, -32602)
+"""Errors (invalid request, invalid params) with which servers refuse a revision they do not speak."""
+
 _CHANGED = "notifications/tools/list_changed"
 _FOR_CLIENTS = frozenset({LOGGED, "notifications/elicitation/complete"})
 ROOTS_CHANGED = "notifications/roots/list_changed"
@@ -194,15 +197,20 @@ class McpSession:
         return facts
 
     async def _initialize(self, timeout: float) -> ServerFacts:
-        version = HANDSHAKE_VERSIONS[0]
-        try:
-            reply = await self._send_initialize(version, timeout)
-        except BackendProtocol as error:
-            offered = error.rpc_data.get("supported") if isinstance(error.rpc_data, dict) else None
-            common = [v for v in HANDSHAKE_VERSIONS if isinstance(offered, list) and v in offered]
-            if not common or common[0] == version:
-                raise
-            reply = await self._send_initialize(common[0], timeout)
+        deadline = anyio.current_time() + timeout
+        versions = list(HANDSHAKE_VERSIONS)
+        while True:
+            version = versions.pop(0)
+            try:
+                reply = await self._send_initialize(version, max(0.1, deadline - anyio.current_time()))
+                break
+            except BackendProtocol as error:
+                # One that does not name its own version, as it should: each that there is may be it.
+                offered = error.rpc_data.get("supported") if isinstance(error.rpc_data, dict) else None
+                if isinstance(offered, list):
+                    versions = [v for v in versions if v in offered]
+                if not versions or (offered is None and error.rpc_code not in _OF_VERSIONS):
+                    raise
         result = _object(reply.result)
         info = result.get("serverInfo")
         return ServerFacts(
@@ -362,7 +370,7 @@ class McpSession:
             notes.extend(reply.notes)
             items, cursor = _page(reply.result, notes)
             raw.extend(items)
-            if cursor is None or cursor == "":
+            if cursor is None or cursor is False or cursor == "":
                 break
             if repr(cursor) in seen:
                 notes.append("the tool list repeated a cursor and was ended there")

@@ -345,9 +345,8 @@ def is_rpc(value: object) -> bool:
         return True
     if "id" in value:
         return "result" in value or "error" in value
-    return "jsonrpc" in value and isinstance(
-        value.get("error"), dict
-    )  # of a request whose id it could not read
+    # Without an id: an error about a request that could not be read, or the answer to the only one that is open.
+    return "jsonrpc" in value and ("result" in value or isinstance(value.get("error"), dict))
 
 
 def _messages(value: Any, notes: tuple[str, ...], size: int) -> list[Piece]:
