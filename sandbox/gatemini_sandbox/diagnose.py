@@ -11,7 +11,7 @@ from itertools import islice
 
 from tree_sitter import LogType, Node, Parser
 
-from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, parse, text, with_functions
+from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, text, with_functions
 from gatemini_sandbox.patience import check, over, parse_until
 from gatemini_sandbox.positions import SourceText
 from gatemini_sandbox.syntax import SandboxSyntaxError
@@ -76,27 +76,21 @@ def syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxS
             lambda _: f"found `{word}`",
             reason,
         )
-    if _is_markup(submitted.text, len(parsed.data[:offset].decode("utf-8", "replace"))):
+    markup = _markup(submitted.text, len(parsed.data[:offset].decode("utf-8", "replace")))
+    if markup is not None:
+        if "nterminated" in reason:  # the slash of its end was taken for a pattern
+            reason, offset = "Unexpected token `<`", len(submitted.text[:markup].encode())
         hint = "JSX is not supported: return data or a string instead of elements"
     reason = " ".join(reason.split("; ")[0].replace("`\n`", "at the end of the line").split())
     return _error(reason, submitted, offset, hint)
 
 
-def statement_start(submitted: SourceText, line: int, column: int) -> tuple[int, int]:
-    """Where the innermost statement around a place begins: the engine's columns of syntax errors are rough."""
-    offset = submitted.offset(line, column)
-    node = parse(submitted.data).root.descendant_for_byte_range(offset, offset)
-    while node is not None and not node.type.endswith(("_statement", "_declaration")):
-        node = node.parent
-    return (line, column) if node is None else submitted.position(node.start_byte)
-
-
-def _is_markup(code: str, end: int) -> bool:
-    """Whether an element of JSX begins before the place the parser stopped at, or right there."""
+def _markup(code: str, end: int) -> int | None:
+    """Where an element of JSX begins, before the place the parser stopped at or right there."""
     for match in islice(_TAG.finditer(code), TAGS_LOOKED_AT):
         if match.start() < end and (match[0].endswith("/>") or f"</{match[1]}>" in code):
-            return True
-    return False
+            return match.start()
+    return None
 
 
 def check_characters(parsed: Parsed, submitted: SourceText) -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from gatemini_sandbox import limits as codes
 from gatemini_sandbox.blame import find_unplaced, refine
+from gatemini_sandbox.early import find_early
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import (
@@ -148,7 +149,10 @@ class Reader:
             (name, int(line), int(column) + (line == "1"))
             for name, line, column in _FRAME.findall(stack)[:MOST_FRAMES]
         ]
-        if frames and error.limit is None:
+        early = error.name == "SyntaxError" and len(frames) == 1 and not frames[0][0]
+        if early:  # the program itself was not taken: a frame of running code has a name
+            frames = [("", *find_early(self._program.js, error.message, *frames[0][1:]))]
+        elif frames and error.limit is None:
             index, line, column = refine(
                 self._program.js,
                 error.name,

@@ -18,7 +18,6 @@ from gatemini_sandbox.diagnose import (
     check_awaits,
     check_characters,
     check_flags,
-    statement_start,
     syntax_error,
 )
 from gatemini_sandbox.errors import SecondParserCold
@@ -108,10 +107,6 @@ class Program:
     def position(self, line: int, byte_column: int) -> tuple[int, int]:
         """The guest's 1-based line and byte column in `js` -> line and column in the submitted text."""
         return self._positions(line, byte_column)
-
-    def statement(self, line: int, column: int) -> tuple[int, int]:
-        """Where the innermost statement around a submitted place begins; for syntax errors only the guest finds."""
-        return statement_start(SourceText(self.source), line, column)
 
     def returned(self) -> tuple[Given, ...]:
         """The expressions of the submitted text that may have given its value."""

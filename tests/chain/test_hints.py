@@ -376,6 +376,11 @@ def test_a_chain_without_a_value_is_told_how_to_give_one(program, logged, part):
             "the `{` at line 1, column 20 is not closed before the `)` at line 1, column 25",
         ),
         ("f(1))", 1, "the `)` at line 1, column 5 closes nothing"),
+        ("return 15;\n\nThis returns fifteen.", 3, "line 3 is prose"),
+        ("I'll call demo.add:\nreturn 1;", 1, "line 1 is prose"),
+        ("- Please add 1 and 2 with demo.", 1, "line 1 is prose"),
+        ("> return 1;", 1, "quotes the lines"),
+        ("const a = 1 if true else 2;", 1, "condition ? a : b"),
     ],
 )
 def test_what_is_no_typescript_is_named(source, line, part):
@@ -388,11 +393,28 @@ def test_what_is_no_typescript_is_named(source, line, part):
         "const s = 'it’s – fine';\nlet y = ;",
         "const a = 1; // “note”\nconst b = ;",
         "let größe = ;",
+        "/* 👩\u200d👩 “note” */ let y = ;",
+        "const t = `‘a’\nb “b” ${x}\u200b`; let y = ;",
         "const x = a / b / c; let y = ;",
     ],
 )
 def test_good_lines_are_not_blamed(source):
     assert said("SyntaxError", "unexpected token", source, line=source.count("\n") + 1) == ""
+
+
+@pytest.mark.parametrize(
+    ("marked", "part"),
+    [
+        ("const f = () => «{ a: 1, b: 2 };", "=> ({ … })"),
+        ("return a «?? b || c;", "(a || b) ?? c"),
+        ('const a = «\\"x\\";', "the quotes came with a backslash"),
+        ('const a = \\«"x";', "the quotes came with a backslash"),
+    ],
+)
+def test_a_slip_is_told_by_what_stands_at_its_place(marked, part):
+    column = marked.index("«") + 1
+    facts = ErrorFacts("SyntaxError", "expecting ';'", 1, column, marked.replace("«", ""))
+    assert part in (hint(facts, context()) or "")
 
 
 @settings(deadline=None)

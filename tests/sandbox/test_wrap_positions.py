@@ -161,15 +161,3 @@ def test_of_a_very_long_line_only_the_part_around_the_caret_is_shown():
     shown, caret = excerpt("x" * 5000 + "!" + "y" * 5000, 5001)
     assert len(shown) < 140
     assert shown[caret.index("^")] == "!"
-
-
-@pytest.mark.parametrize(
-    ("code", "place", "start"),
-    [
-        ("let y = 1;\n  return 010", (2, 7), (2, 3)),
-        ("let y: number = 1;\n  for (;;) { with (a) {} }", (2, 16), (2, 14)),
-        ("// only this", (1, 4), (1, 4)),
-    ],
-)
-def test_the_statement_around_a_place_begins_where_it_was_submitted(code, place, start):
-    assert prepare(code).statement(*place) == start

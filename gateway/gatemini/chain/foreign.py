@@ -63,18 +63,27 @@ _SQL = re.compile(
 _MARKUP = re.compile(r"\A\s*<(?:!DOCTYPE|\?xml|[a-z]+[ >/])", re.I)
 _XML_CALL = re.compile(r"\A\s*<(?:invoke|function|tool|parameter)", re.I)
 _JSON_CALL = re.compile(r"""\A\s*\[?\s*\{\s*["']?tool["']?\s*:""")
-_PROSE = re.compile(r"\A\s*(?:[A-Z][a-z']*|I)(?: [A-Za-z',]+){3,}[.:!?]?\s*(?:\n|\Z)")
+_PROSE = re.compile(r"\s*(?:[-*] )?[A-Z][a-z']*(?: [\w'’,.-]+){2,}[.:!?]?\s*")
 _YAML_CALL = re.compile(r"\A\s*tool:\s*\S+\s*\n\s*arguments:")
 
 
 def syntax_hint(source: str, line: int | None, column: int | None) -> str | None:
     """What to change so that the text is TypeScript, or None if nothing stands out."""
+    text = (line_at(source, line) or "")[:LOOKED_AT] if line else ""
     return (
         _odd_character(source, line, column)
         or _other_language(source)
-        or _common_slip((line_at(source, line) or "")[:LOOKED_AT] if line else "", (column or 1) - 1)
+        or _prose(text, line)
+        or _common_slip(text, (column or 1) - 1)
         or _unbalanced(source)
     )
+
+
+def _prose(text: str, line: int | None) -> str | None:
+    """The line of the error is a sentence, or was quoted as mail is."""
+    if _PROSE.fullmatch(text):
+        return f"line {line} is prose: leave it out, make it a comment (`// …`), or put the code alone into one ``` block"
+    return "leave out the `>` that quotes the lines" if re.match(r"\s*> ?\S", text) else None
 
 
 def _odd_character(source: str, line: int | None, column: int | None) -> str | None:
@@ -83,11 +92,12 @@ def _odd_character(source: str, line: int | None, column: int | None) -> str | N
     if text is None or text.isascii():
         return None
     at = (column or 1) - 1
+    held = _held(source, line)
     near = range(max(0, at - LOOKED_AT), min(len(text), at + LOOKED_AT))
     places = [at, *near] if at in near else list(near)
     for index in places:
         sign = text[index]
-        if sign.isascii():
+        if sign.isascii() or (index != at and any(start <= index < end for start, end in held)):
             continue
         name = f"{unicodedata.name(sign, 'character')} U+{ord(sign):04X} at line {line}, column {index + 1}"
         if sign in _LOOKALIKES and index == at:  # the message names it and its place
@@ -101,6 +111,19 @@ def _odd_character(source: str, line: int | None, column: int | None) -> str | N
     return None
 
 
+def _held(source: str, line: int | None) -> list[tuple[int, int]]:
+    """What of the line stands in comments and texts, where any character may: from and up to which index."""
+    if len(source) > LOOKED_AT or line is None:
+        return []
+    found = []
+    for token in _TOKENS.finditer(source):
+        if len(token[0]) > 1:
+            (first, start), (last, end) = place(source, token.start()), place(source, token.end())
+            if first <= line <= last:
+                found.append((start - 1 if first == line else 0, end - 1 if last == line else LOOKED_AT))
+    return found
+
+
 def _other_language(source: str) -> str | None:
     source = source[:LOOKED_AT]
     if _JSON_CALL.match(source):
@@ -112,8 +135,6 @@ def _other_language(source: str) -> str | None:
     for name, pattern in (("Python", _PYTHON), ("shell", _SHELL), ("SQL", _SQL), ("HTML or JSX", _MARKUP)):
         if (pattern.search if name == "Python" else pattern.match)(source):
             return f"this looks like {name}; a chain is TypeScript, for example `const r = await backend.tool({{…}}); return r;`"
-    if _PROSE.match(source):
-        return "this starts with prose; send only code, or put the code into one ``` block"
     return None
 
 
@@ -137,6 +158,16 @@ def _common_slip(text: str, at: int) -> str | None:
         return "the code came HTML-escaped: write &, < and > instead of &amp;, &lt; and &gt;"
     if re.match(r".?\\(?:r\\)?[nt]", text[max(0, at - 1) :]):
         return "the line breaks came as the two characters \\n: send the code with real ones (escaped once in JSON)"
+    if re.match(r".?\\[\"']", text[max(0, at - 1) :]):
+        return (
+            "the quotes came with a backslash in front: send the code with plain ones (escaped once in JSON)"
+        )
+    if re.search(r"=>\s*$", text[:at]) and text[at : at + 1] == "{":
+        return "braces after => begin a block: put parentheses around an object, `=> ({ … })`"
+    if re.match(r"\?\?|\|\||&&", text[at:]) and "??" in text:
+        return "put parentheses around one of them: `(a || b) ?? c`"
+    if re.search(r"\S\s+if\s.+\selse\s", text) and not re.search(r"\bif\s*\(|[{}]", text):
+        return "write `condition ? a : b` instead of `a if condition else b`"
     if re.search(r"[\[(][^\[(]*\sfor\s+\w+(?:, ?\w+)*\s+in\s", text[max(0, at - 200) : at + 200]):
         return "comprehensions are Python: write `list.map((x) => …)`, with `.filter((x) => …)` for its `if`"
     before = re.search(r"([A-Za-z]{4,})\s+$", text[:at])

@@ -1,0 +1,99 @@
+"""Early errors that only the engine finds are placed at what breaks the rule, not where the engine had read on to."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.guest import Runner
+from gatemini_sandbox import Failed, Sandbox
+from gatemini_sandbox.wrap import prepare
+
+# « stands in front of what has to be pointed at.
+BROKEN = [
+    "const «b;",
+    "const a1 = 1, «b: number;",
+    "const «{ p, q };",
+    "let «let = 1;",
+    "const «interface = 3;",
+    "const y = 1, «class = 3;",
+    "let «new: number = 3;",
+    "const { package: «package } = o;",
+    "«eval = 1;",
+    "«arguments++;",
+    "«o?.p = 1;",
+    "«o!.p?.q += 1;",
+    "«5++;",
+    "delete «o;",
+    "const q: number = «010;",
+    "const q = 'a«\\01';",
+    "«with (o) { q }",
+    "«yield 5;",
+    "«super.x();",
+    "class Q { a = () => super.b; static c() { return () => super.d } } const q = { m: () => «super.e };",
+    "class Q extends Object { constructor() { super(); } } class R { constructor() { «super(); } }",
+    "while (o) { break } «break;",
+    "for (;;) { [1].map(() => { «continue; }); }",
+    "a: for (;;) { break a; } for (;;) { continue «a; }",
+    "x: { } x: y: «x: 1;",
+    "function g(p: number, { «p }: any) { return p }",
+    "const g = (p, ...[«p]) => p;",
+    "{ let o = 1; } const «o = 2;",
+    "let g = 1; function «g() {}",
+    "class «o {}",
+    "let z; { var «z; }",
+    "{ var y; } let «y;",
+    "for (const i of []) { const i = 1; } function i() { let i; } function i() { var i; } for (let i of []) { var «i; }",
+    "function g(p) { { let p; } let «p = 1; }",
+    "try { } catch (e) { var e; let «e = 1; }",
+    "switch (o) { case 1: let q = 1; break; case 2: let «q = 2 }",
+    "{ function k() {} function «k() {} }",
+    "try { o } finally { } «try { o }",
+    "«function (x) { return x }",
+    "class Q { constructor() {} «constructor(a) {} }",
+    "if (o) «let q = 1;",
+    "for (const q of []) «class R {}",
+    "while (o) «function g() {}",
+    "switch (o) { default: 1; «default: 2 }",
+    "«-o ** 2;",
+    "«throw\nnew Error('x');",
+    "«import.meta.url;",
+    "const g = () => «{ x: 1, y: 2 };",
+    "[1].map((x: number) => «{ id: x, n: 2 });",
+    "o.a «?? o.b || o.c;",
+    "(o.a ?? o.b) || o.c; o.a && o.b «?? o.c;",
+]
+AROUND = {
+    "on a line of its own": "async function run(o: any) {{\n  const list: number[] = [1,\n    2];\n  {broken}\n  return o;\n}}\nconst r =\n  await run({{}});\nreturn r;",
+    "on the first line": "type T = {{ a: 1 }}; let o: any = {{ p: 1 }}; {broken}\nreturn o;",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("broken", BROKEN)
+async def test_a_broken_rule_is_placed_where_it_is_broken(sandbox: Sandbox, broken: str, around: str):
+    marked = AROUND[around].format(broken=broken)
+    before = marked[: marked.index("«")]
+    end = await Runner(sandbox).program(prepare(marked.replace("«", "")))
+    assert isinstance(end, Failed)
+    place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
+    assert (end.error.name, end.error.line, end.error.column) == ("SyntaxError", *place), end.error.message
+
+
+@pytest.mark.anyio
+async def test_of_a_rule_without_a_node_the_statement_is_shown(sandbox: Sandbox):
+    end = await Runner(sandbox).program(
+        prepare("const a: number = 1;\n  const q = {\n get x(a) { return 1 } };")
+    )
+    assert isinstance(end, Failed)
+    assert (end.error.line, end.error.column) == (2, 3)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "code", ["const a = 1;\nreturn eval('const x;')", "const a = 1;\nreturn new Function('const x;')()"]
+)
+async def test_code_that_the_code_makes_is_placed_where_it_is_made(sandbox: Sandbox, code: str):
+    end = await Runner(sandbox).program(prepare(code))
+    assert isinstance(end, Failed)
+    assert (end.error.name, end.error.line, end.error.column) == ("SyntaxError", 2, 8)
