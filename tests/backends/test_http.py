@@ -144,6 +144,7 @@ REFUSALS: list[tuple[int, dict[str, str], type[BackendError], str]] = [
     (403, {}, BackendProtocol, "Authorization"),
     (404, {}, BackendProtocol, "transport: sse"),
     (405, {}, BackendProtocol, "transport: sse"),
+    (410, {}, BackendProtocol, "transport: sse"),
     (429, {"retry_after": "120"}, BackendBusy, "120 s"),
     (500, {}, BackendProtocol, ""),
     (502, {}, BackendUnreachable, "down"),
@@ -327,6 +328,42 @@ async def test_an_answer_beyond_the_limit_fails_by_name(bench: Bench, server: Od
     server.handlers["echo"] = handler
     with pytest.raises(ResultTooLarge, match="max_message_mb"):
         await bench.call("echo", timeout=10)
+
+
+async def never_ending_events(request: Request) -> None:
+    await request.begin_events()
+    await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize(
+    "refusal", [answering(400, b"what?"), answering(500), answering(404), never_ending_events]
+)
+async def test_what_is_answered_to_a_notification_does_not_matter(
+    bench: Bench, server: OddHttp, refusal: Handler
+) -> None:
+    server.session = None
+    server.handlers["notifications/initialized"] = refusal
+    await connect(bench, server)
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (200, b"", "answered with HTTP 200 and nothing in it"),
+        (202, b"", "answered with HTTP 202 and nothing in it"),
+        (200, b'{"error": "unauthorized"}', 'instead of JSON-RPC: {"error": "unauthorized"}'),
+    ],
+)
+async def test_a_call_answered_with_no_answer_says_that_it_may_have_run(
+    bench: Bench, server: OddHttp, status: int, body: bytes, said: str
+) -> None:
+    await connect(bench, server)
+    server.handlers["echo"] = answering(status, body)
+    with pytest.raises(BackendProtocol) as refused:
+        await bench.call("echo")
+    assert said in refused.value.message
+    assert "may have run" in (refused.value.hint or "")
 
 
 async def test_a_web_page_is_named_as_what_it_is(bench: Bench, server: OddHttp) -> None:

@@ -82,7 +82,13 @@ class StreamableLink(HttpLink):
         if self.failure is not None or self._left:
             raise self._gone(sent=False)
         if ident is None:
-            await self._post(message, None)
+            try:
+                await self._post(message, None)
+            except BackendError as refused:
+                if "method" not in message or self.failure is not None:
+                    raise
+                # A notification has no answer: if anything is wrong, the next request is told.
+                logger.debug("%s: %s was refused: %s", self._name, message["method"], refused)
             if message.get("method") == "notifications/initialized":
                 self._tasks.start_soon(self._follow_stream)
             return
@@ -143,7 +149,8 @@ class StreamableLink(HttpLink):
             self._session = response.headers["mcp-session-id"]
         kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
         if kind == "text/event-stream":
-            await self._read_events(response, ident)
+            if ident is not None:  # else nothing can come that anybody waits for, and some never end it
+                await self._read_events(response, ident)
             return
         body = await self._body(response, self._max)
         if body is None:
@@ -155,7 +162,8 @@ class StreamableLink(HttpLink):
             events = [*reader.feed(body), *reader.end()]
             pieces = [piece for event in events for piece in decode(event.data or b"")]
         if not pieces and ident is not None:
-            raise content_error(self._name, response, body)
+            ran = message.get("method") == "tools/call"
+            raise content_error(self._name, response, body, ran=ran)
         self._deliver(pieces, ident)
 
     async def _read_events(self, response: httpx2.Response, ident: int | None) -> None:
@@ -345,7 +353,7 @@ class SseLink(HttpLink):
                 if not response.is_success:
                     raise status_error(self._name, response, await self._start_of(response))
                 if kind != "text/event-stream":
-                    raise content_error(self._name, response, await self._start_of(response))
+                    raise content_error(self._name, response, await self._start_of(response), ran=False)
                 await self._take_events(response, reader, self._event)
         except (httpx2.HTTPError, httpx2.InvalidURL) as broken:
             error = transport_error(self._name, self._url, broken)

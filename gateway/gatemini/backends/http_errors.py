@@ -78,7 +78,7 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
             hint=f"it takes calls again in {wait:g} s",
             details={**details, "retry_after": wait, "remote": True},
         )
-    if status in (404, 405, 406):
+    if status in (404, 405, 406, 410):
         return BackendProtocol(
             text,
             hint="check the path in `url`; an old HTTP+SSE server needs `transport: sse`",
@@ -117,12 +117,18 @@ def session_ended(name: str, response: httpx2.Response, body: bytes) -> BackendC
     )
 
 
-def content_error(name: str, response: httpx2.Response, body: bytes) -> BackendProtocol:
-    """A success whose body is no JSON-RPC."""
+def content_error(name: str, response: httpx2.Response, body: bytes, *, ran: bool) -> BackendProtocol:
+    """A success whose body is no JSON-RPC; `ran`: the request was a call, which may have had its effect."""
     kind = response.headers.get("content-type", "no content type").split(";")[0]
+    where = shown_url(response.request.url)
+    page = body.lstrip().startswith(b"<")
     return BackendProtocol(
-        f"{name}: {shown_url(response.request.url)} answered with {kind} instead of JSON-RPC{said(response, body)}",
-        hint="check `url`: this looks like a web page or another service",
+        f"{name}: {where} answered with {kind} instead of JSON-RPC{said(response, body)}"
+        if body.strip()
+        else f"{name}: {where} answered with HTTP {response.status_code} and nothing in it",
+        hint="the call may have run: look before you repeat it"
+        if ran and not page
+        else "check `url`: this looks like a web page or another service",
         details={"http_status": response.status_code},
         sent=True,
     )
