@@ -34,7 +34,7 @@ from gatemini.search.index import Ranking, SearchIndex
 from gatemini.search.repair import Vocabulary
 from gatemini.server.definitions import tool_definitions
 from gatemini.server.discovery import definition_bytes, list_tools_meta, search_tools, tool_info
-from gatemini.server.resources import tool_index
+from gatemini.server.listing import tool_index
 from gatemini.types.typescript import declaration, signature
 
 BUILT_IN = Path(__file__).resolve().parents[1] / "data" / "search_queries.json"

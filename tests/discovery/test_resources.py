@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ import pytest
 from fixtures.catalog import catalog
 from gatemini.errors import InvalidRequest, ResourceNotFound, ResultGone
 from gatemini.model import Tool
+from gatemini.output.room import Room
 from gatemini.registry import Registry
 from gatemini.search.index import SearchIndex
 from gatemini.server.guides import GUIDES
+from gatemini.server.listing import tool_index
 from gatemini.server.prompts import PROMPTS, get_prompt
 from gatemini.server.resources import (
     View,
@@ -22,7 +25,6 @@ from gatemini.server.resources import (
     list_resources,
     list_templates,
     read_resource,
-    tool_index,
 )
 from gatemini.tracker import Tracker
 
@@ -195,6 +197,88 @@ def test_the_index_of_a_large_catalog_is_shortened_evenly_to_its_share() -> None
     lengths = {len(line) for line in index["tools"]["b"].values()}
     assert max(lengths) - min(lengths) <= 5
     assert max(lengths) <= 120
+
+
+def large_catalog(backends: int, tools: int) -> Registry:
+    registry = Registry()
+    schema = {"type": "object", "properties": {f"field_{n}": {"type": "string"} for n in range(9)}}
+    for number in range(backends):
+        name = f"backend_{number}"
+        count = tools if number % 2 else 2
+        registry.replace(
+            name,
+            [Tool(name, f"tool_{n}_of_many", "Does one of many things. " * 9, schema) for n in range(count)],
+        )
+    return registry
+
+
+TOLD_OF_TOOLS = [
+    "tools",
+    "llms",
+    "llms-full",
+    "types/backend_1",
+    "backend/backend_1",
+    "backend/backend_1/tools",
+]
+
+
+@pytest.mark.parametrize("room", [8_191, 40_000, 100_000])
+@pytest.mark.parametrize(("backends", "tools"), [(2, 1_200), (100, 100)])
+@pytest.mark.parametrize("path", [*TOLD_OF_TOOLS, "overview", "backends", "health", "stats", "recent/500"])
+def test_no_resource_is_longer_than_its_client_takes_and_what_is_cut_says_how_to_read_on(
+    path: str, backends: int, tools: int, room: int
+) -> None:
+    registry = large_catalog(backends, tools)
+    lines = [f"line {n} of what it said" for n in range(20)]
+    statuses = [Backend(name, stderr_tail=lines, repairs=lines) for name in registry.backends()]
+    view = replace(view_of(registry, *statuses), catalog_bytes=10_000_000, room=Room(bytes=room))
+    for n in range(600):
+        view.numbers.record_call("backend_1.tool_1_of_many", "backend_1", 1.0, True, n)  # type: ignore[attr-defined]
+        view.numbers.record_answer("call_tool_chain", 10, 10)  # type: ignore[attr-defined]
+    mime, text = read_resource(view, f"gatemini://{path}")
+    assert len(text.encode()) <= room
+    if mime == "application/json":
+        json.loads(text)
+    whole = read_resource(replace(view, room=Room(bytes=100_000_000)), f"gatemini://{path}")[1]
+    if path in TOLD_OF_TOOLS and whole.count("tool_") > text.count("tool_"):
+        assert any(
+            way in text
+            for way in ("list_tools_meta", "gatemini://types/", "tool_info", "gatemini://backends")
+        )
+    if path.startswith(("recent", "stats", "health")) and len(whole) > room:
+        assert "terminal" in text or "gatemini doctor" in text
+
+
+def test_a_cut_of_the_catalog_counts_truly_what_it_left_out() -> None:
+    view = replace(view_of(large_catalog(2, 1_200)), catalog_bytes=10_000_000, room=Room(bytes=20_000))
+    total = len(view.registry)
+    index = read_json(view, "tools")
+    assert index["note"].startswith(f"{sum(map(len, index['tools'].values()))} of {total} tools named")
+    assert set(index["tools"]) == {"backend_0", "backend_1"}
+    rows = read_json(view, "backend/backend_1/tools")
+    assert rows["note"].startswith(f"first {len(rows['tools'])} of 1200 tools")
+    declared = read_resource(view, "gatemini://types/backend_1")[1]
+    assert f"// {1200 - declared.count('(args')} of 1200 tools left out" in declared
+    guide = read_resource(view, "gatemini://llms-full")[1]
+    assert "tool_1_of_many(" in guide.split("## backend_1")[0]  # what is small is whole
+    (more,) = re.findall(r" and (\d+) more", guide)
+    assert guide.count("(args") + len(re.findall(r"tool_\d+_of_many[,\s]", guide)) + int(more) == total
+
+
+def test_the_guide_names_all_tools_before_it_describes_any() -> None:
+    view = replace(view_of(large_catalog(2, 300)), room=Room(bytes=8_191))
+    guide = read_resource(view, "gatemini://llms")[1]
+    assert guide.count("- tool_") == 302
+    assert "Does" not in guide
+
+
+def test_a_giant_declaration_keeps_no_other_out() -> None:
+    giant = {"type": "object", "properties": {f"field_{n}": {"type": "string"} for n in range(500)}}
+    registry = Registry()
+    registry.replace("b", [Tool("b", "a_giant", "", giant), Tool("b", "small", "", {"type": "object"})])
+    text = read_resource(replace(view_of(registry), room=Room(bytes=8_191)), "gatemini://types/b")[1]
+    assert "small(" in text
+    assert "// 1 of 2 tools left out" in text
 
 
 def test_guides_name_every_template_of_theirs() -> None:

@@ -1,19 +1,21 @@
 """Brings a discovery answer within the room its client has for it, so that nobody cuts it a second time.
 
 Pure functions on JSON-able answers; what is cut is said, with how to get it whole. Sizes are bytes of compact
-JSON, which is never less than its characters. Above: `discovery.py`. Below: `budgets.py`, `types/wording.py`.
+JSON, which is never less than its characters. Above: `discovery.py`, `listing.py`, `resources.py`. Below: `budgets.py`, `types/wording.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from gatemini.model import Json
 from gatemini.server.budgets import UNKNOWN
 from gatemini.types.wording import shorten, visible
+
+_Entry = TypeVar("_Entry")
 
 DEFAULT_ROOM = UNKNOWN.result.plain
 """Bytes of an answer where the client is not known."""
@@ -79,8 +81,8 @@ def _cut(rows: Sequence[Json], longest: int) -> list[Json]:
     return [{**row, "description": shorten(row["description"], longest)} for row in rows]
 
 
-def fit_names(names: Sequence[str], room: int) -> list[str]:
-    """The first names whose JSON fits; at least one, if there is one."""
+def fit_names(names: Sequence[_Entry], room: int) -> list[_Entry]:
+    """The first names, or other entries, whose JSON fits; at least one, if there is one."""
     used = 2
     for count, name in enumerate(names):
         used += size_of(name) + 1

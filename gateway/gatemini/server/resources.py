@@ -15,21 +15,20 @@ from urllib.parse import quote, unquote
 import orjson
 
 from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
-from gatemini.model import Json, Tool
+from gatemini.model import Json
 from gatemini.output.room import Room
 from gatemini.registry import Registry
 from gatemini.server.budgets import UNKNOWN
 from gatemini.server.discovery import call_of, tool_info
-from gatemini.server.fitting import shown
-from gatemini.server.guides import CALL_TOOL_CHAIN, GUIDES, NAMES, STEPS
+from gatemini.server.fitting import fit_names, fit_rows, shown, size_of
+from gatemini.server.guides import CALL_TOOL_CHAIN, GUIDES, STEPS
+from gatemini.server.listing import SCHEME, declarations, guide_for_models, guide_with_schemas, tool_index
 from gatemini.types.identifiers import short_name
-from gatemini.types.typescript import backend_declarations
-from gatemini.types.wording import LINE_CHARS, counted, first_sentence, shorten, visible
+from gatemini.types.wording import LINE_CHARS, counted, first_sentence, visible
 
 JSON_TYPE = "application/json"
 MARKDOWN = "text/markdown"
 TYPESCRIPT = "text/typescript"
-SCHEME = "gatemini://"
 RESULT = "result"
 HEALTH = "health"
 OF_TOOLS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
@@ -38,15 +37,11 @@ RECENT = 50
 MAX_RECENT = 500
 MAX_COMPLETIONS = 100
 """Most values a completion answers (protocol limit)."""
-INDEX_SHARE = 0.10
-"""`gatemini://tools` costs at most this share of the full schemas (spec 1.3)."""
-INDEX_FREE_BYTES = 6_000
-"""A small catalog's index may cost this much all the same: cutting it would save nothing."""
-_SHORTEST_LINE = 8
-"""Below this a line says nothing and is left out."""
-_LLMS_TOKENS = 3_000
-_BYTES_PER_TOKEN = 4
 _NAMES_SHOWN = 20
+NOTE_BYTES = 200
+"""Kept free for what is said of a cut."""
+_LINES_TOLD = (None, 5, 1, 0)
+"""Of stderr and repairs in `gatemini://health`, ever fewer while the whole does not fit."""
 
 
 class Status(Protocol):
@@ -117,7 +112,7 @@ class View:
     redact: Callable[[str], str] | None = None
     """Takes secrets out of text before a part of it is shown: half a secret is one too."""
     room: Room = UNKNOWN.result
-    """What the client takes of a page of a result."""
+    """What the client takes of a result, and of any resource."""
 
 
 _STATIC: Mapping[str, tuple[str, str, str]] = {
@@ -284,7 +279,12 @@ def backend_rows(view: View) -> list[Json]:
 
 
 def _backends(view: View) -> str:
-    return _json({"backends": backend_rows(view)})
+    rows = backend_rows(view)
+    kept = fit_names(rows, view.room.plain - NOTE_BYTES)
+    told: Json = {"backends": kept}
+    if len(kept) < len(rows):
+        told["note"] = f"first {len(kept)} of {len(rows)}: gatemini://backend/{{backend_name}} tells of each"
+    return _json(told)
 
 
 def _backend_row(view: View, name: str, status: Status | None) -> Json:
@@ -310,45 +310,41 @@ def _is_available(status: Status | None) -> bool:
     return status is not None and str(status.state) == "healthy"
 
 
-def tool_index(tools: Sequence[Tool], full_bytes: int) -> Json:
-    """The compact index: backend → {qualified name: line}, all lines cut evenly so that it fits its share."""
-    budget = max(int(full_bytes * INDEX_SHARE), INDEX_FREE_BYTES)
-    rows = [
-        (visible(tool.backend), short_name(tool.qualified), first_sentence(tool.description, LINE_CHARS))
-        for tool in tools
-    ]
-    fits, too_long = -1, LINE_CHARS + 1
-    # Bisection: the longest line at which the whole still fits.
-    while too_long - fits > 1:
-        middle = (fits + too_long) // 2
-        if len(_dump(_index_with(rows, middle))) <= budget:
-            fits = middle
-        else:
-            too_long = middle
-    return _index_with(rows, max(fits, 0))
-
-
-def _index_with(rows: Sequence[tuple[str, str, str]], chars: int) -> Json:
-    grouped: dict[str, dict[str, str]] = {}
-    for backend, name, line in rows:
-        grouped.setdefault(backend, {})[name] = shorten(line, chars) if chars >= _SHORTEST_LINE else ""
-    return {"tools": grouped}
-
-
 def _tools(view: View) -> str:
-    return _json(tool_index(view.registry.tools(), view.catalog_bytes))
+    return _json(tool_index(view.registry.tools(), view.catalog_bytes, view.room.plain))
 
 
 def _health(view: View) -> str:
-    return _json(
-        {
-            "backends": {visible(status.name): _health_row(status) for status in view.statuses},
-            "config_problems": [visible(problem) for problem in view.problems],
-        }
+    """Everything; where that is more than the client takes, less of what backends said, then only backends in trouble."""
+    room = view.room.plain
+    problems = [visible(problem) for problem in view.problems]
+    told: Json = {}
+    for lines in _LINES_TOLD:
+        rows = {visible(status.name): _health_row(status, lines) for status in view.statuses}
+        told = {"backends": rows, "config_problems": problems}
+        if lines is not None:
+            told["note"] = (
+                f"stderr and repairs: the last {lines} of each backend; `gatemini doctor` tells more"
+            )
+        if size_of(told) <= room:
+            return _json(told)
+    ranked = sorted(rows.items(), key=lambda pair: pair[1]["state"] == "healthy")
+    kept = fit_names(ranked, room - size_of({**told, "backends": {}}) - NOTE_BYTES)
+    told["backends"] = dict(kept)
+    told["note"] += (
+        f"; {len(kept)} of {len(rows)} backends, those in trouble first: gatemini://backends has all"
     )
+    return _json(told)
 
 
-def _health_row(status: Status) -> Json:
+def _last(lines: Sequence[str], count: int | None) -> list[str]:
+    return [
+        visible(line)
+        for line in (lines if count is None else lines[len(lines) - count :] if count < len(lines) else lines)
+    ]
+
+
+def _health_row(status: Status, lines: int | None) -> Json:
     return {
         "state": str(status.state),
         "error": visible(status.error, lines=True) if status.error else None,
@@ -358,45 +354,10 @@ def _health_row(status: Status) -> Json:
         "peak_rss_bytes": status.peak_rss,
         "memory_limit_mb": status.max_memory_mb,
         "restarts": status.restarts,
-        "repairs": [visible(repair) for repair in status.repairs],
+        "repairs": _last(status.repairs, lines),
         "skipped_lines": status.skipped_lines,
-        "stderr": [visible(line) for line in status.stderr_tail],
+        "stderr": _last(status.stderr_tail, lines),
     }
-
-
-def _llms(view: View) -> str:
-    tools = view.registry.tools()
-    head = f"# Gatemini: {counted(len(tools), 'tool')}\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
-    room = max(_LLMS_TOKENS, 12 * len(tools)) * _BYTES_PER_TOKEN - len(head.encode())
-    names = sum(len(short_name(tool.name).encode()) + 5 for tool in tools)
-    chars = max(_SHORTEST_LINE, min(LINE_CHARS, (room - names) // max(1, len(tools))))
-    return head + _grouped(
-        tools, lambda tool: f"- {short_name(tool.name)}: {first_sentence(tool.description, chars)}"
-    )
-
-
-def _llms_full(view: View) -> str:
-    tools = view.registry.tools()
-    head = f"# Gatemini: {counted(len(tools), 'tool')}\n\n## Steps\n{STEPS}\n\n## Names\n{NAMES}\n"
-    parts: list[str] = []
-    for space, members in _by_space(tools).items():
-        declared = backend_declarations(members, spoken=view.registry.is_spoken(members[0]))
-        parts.append(f"\n## {visible(space)}\n```ts\n{declared.replace('```', '` ` `')}```\n")
-    return head + "".join(parts)
-
-
-def _grouped(tools: Sequence[Tool], line: Callable[[Tool], str]) -> str:
-    return "".join(
-        f"\n## {visible(space)}\n" + "".join(line(tool) + "\n" for tool in members)
-        for space, members in _by_space(tools).items()
-    )
-
-
-def _by_space(tools: Sequence[Tool]) -> dict[str, list[Tool]]:
-    spaces: dict[str, list[Tool]] = {}
-    for tool in tools:
-        spaces.setdefault(tool.namespace or tool.backend, []).append(tool)
-    return spaces
 
 
 # ---- templates ---------------------------------------------------------------------------------------
@@ -405,7 +366,9 @@ def _by_space(tools: Sequence[Tool]) -> dict[str, list[Tool]]:
 def _tool(view: View, rest: str) -> tuple[str, str]:
     name = unquote(rest)
     try:
-        return JSON_TYPE, _json(tool_info(view.registry, {"tool_name": name, "detail": "full"}))
+        return JSON_TYPE, _json(
+            tool_info(view.registry, {"tool_name": name, "detail": "full"}, room=view.room.plain)
+        )
     except (ToolNotFound, AmbiguousTool) as error:
         raise ResourceNotFound(error.message + (f". {error.hint}" if error.hint else "")) from error
 
@@ -422,21 +385,54 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
             {"name": short_name(t.qualified), "description": first_sentence(t.description, LINE_CHARS)}
             for t in tools
         ]
-        return JSON_TYPE, _json({"backend": visible(name), "tools": rows})
+        kept, cut = fit_rows(rows, view.room.plain) if rows else (rows, False)
+        told: Json = {"backend": visible(name), "tools": kept}
+        if len(kept) < len(rows):
+            told["note"] = f"first {len(kept)} of {len(rows)} tools: list_tools_meta names all"
+        elif cut:
+            told["note"] = "descriptions are shortened: tool_info has them"
+        return JSON_TYPE, _json(told)
     if part:
         raise _missing(f"{SCHEME}backend/{rest}", f"there is {SCHEME}backend/{quote(name)}/tools")
     status = next((s for s in view.statuses if s.name == name), None)
     row = _backend_row(view, name, status)
-    row["tool_names"] = [short_name(tool.name) for tool in tools]
     if status is not None and status.repairs:
-        row["repairs"] = [visible(repair) for repair in status.repairs]
+        repairs = [visible(repair) for repair in status.repairs]
+        row["repairs"] = fit_names(repairs, view.room.plain // 4)
+    names = [short_name(tool.name) for tool in tools]
+    row["tool_names"] = fit_names(names, view.room.plain - size_of(row) - NOTE_BYTES)
+    if len(row["tool_names"]) < len(names):
+        row["note"] = f"first {len(row['tool_names'])} of {len(names)} names: list_tools_meta has all"
     return JSON_TYPE, _json(row)
 
 
 def _recent(view: View, rest: str) -> tuple[str, str]:
     if not rest.isascii() or not rest.isdecimal() or len(rest) > 9 or int(rest) < 1:
         raise _missing(f"{SCHEME}recent/{rest}", f"the limit is a number from 1 to {MAX_RECENT}")
-    return JSON_TYPE, _json({"recent": shown(view.numbers.recent(min(int(rest), MAX_RECENT)))})
+    return JSON_TYPE, _calls(view, min(int(rest), MAX_RECENT))
+
+
+def _calls(view: View, limit: int) -> str:
+    """The last calls, as many as the client takes."""
+    calls = shown(view.numbers.recent(limit))
+    kept = fit_names(calls, view.room.plain - NOTE_BYTES)
+    told: Json = {"recent": kept}
+    if len(kept) < len(calls):
+        told["note"] = f"the last {len(kept)} of {len(calls)} calls: `gatemini recent` in a terminal has all"
+    return _json(told)
+
+
+def _stats(view: View) -> str:
+    """All that was counted; of single answers the last ones, as many as the client takes."""
+    stats = view.numbers.stats()
+    answers = stats["per_call"]
+    if size_of(stats) > view.room.plain:
+        room = view.room.plain - size_of({**stats, "per_call": []}) - NOTE_BYTES
+        stats["per_call"] = fit_names(answers[::-1], room)[::-1]
+        stats["note"] = (
+            f"per_call has the last {len(stats['per_call'])} of {len(answers)}: `gatemini stats --json` in a terminal has all"
+        )
+    return _json(stats)
 
 
 def _guide(view: View, rest: str) -> tuple[str, str]:
@@ -466,18 +462,18 @@ def _types(view: View, rest: str) -> tuple[str, str]:
         raise _missing(
             f"{SCHEME}types/{rest}", f"{name} is {down.state}: {visible(down.error or '')}" if down else known
         )
-    return TYPESCRIPT, backend_declarations(tools, spoken=view.registry.is_spoken(tools[0]))
+    return TYPESCRIPT, declarations(tools, view.room.plain, spoken=view.registry.is_spoken(tools[0]))
 
 
 _READERS: Mapping[str, Callable[[View], str]] = {
     "overview": _overview,
     "backends": _backends,
     "tools": _tools,
-    "recent": lambda view: _json({"recent": shown(view.numbers.recent(RECENT))}),
-    "stats": lambda view: _json(view.numbers.stats()),
+    "recent": lambda view: _calls(view, RECENT),
+    "stats": _stats,
     HEALTH: _health,
-    "llms": _llms,
-    "llms-full": _llms_full,
+    "llms": lambda view: guide_for_models(view.registry.tools(), view.room.plain),
+    "llms-full": lambda view: guide_with_schemas(view.registry, view.room.plain),
     "call_tool_chain": lambda view: CALL_TOOL_CHAIN,
 }
 _TEMPLATE_READERS: Mapping[str, Callable[[View, str], tuple[str, str]]] = {

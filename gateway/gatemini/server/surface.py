@@ -21,13 +21,13 @@ from gatemini.output.room import weight
 from gatemini.search.index import SearchIndex
 from gatemini.server.clients import ConnectedClients
 from gatemini.server.instructions import instructions
+from gatemini.server.listing import SCHEME
 from gatemini.server.parking import Parking
 from gatemini.server.prompts import PROMPTS, get_prompt
 from gatemini.server.resources import (
     HEALTH,
     OF_TOOLS,
     RESULT,
-    SCHEME,
     View,
     backend_of,
     complete,

@@ -35,6 +35,8 @@ LONGEST_SIGNATURE = 2_000
 BRIEF_TYPE_CHARS = 160
 """The same for the type of the arguments, or of the result, which the first rows of every search carry."""
 _DOC_CHARS = 300
+_AROUND = 100
+"""Bytes of a declaration around its members, the backend's name apart."""
 _CACHED = 8_192
 """Declarations and signatures kept; about the tools of a very large catalog."""
 
@@ -87,24 +89,44 @@ def result_type(tool: Tool) -> str:
 
 def backend_declarations(tools: Sequence[Tool], *, spoken: bool = True) -> str:
     """One declaration for tools of one backend: its global with a method per tool, shared types in front."""
+    return declared_within(tools, None, spoken=spoken)[0]
+
+
+def declared_within(
+    tools: Sequence[Tool], room: int | None, *, spoken: bool = True
+) -> tuple[str, list[Tool]]:
+    """(the declaration of the first tools that fit `room` bytes, the other tools). A giant one does not keep others out."""
     if not tools:
-        return ""
+        return "", []
     space = tools[0].namespace or tools[0].backend
     taken: set[str] = set()
     aliases: list[str] = []
     members: list[str] = []
     called: list[str] = []
-    for tool in tools:
+    left_out: list[Tool] = []
+    used = _AROUND + 2 * len(space.encode())
+    for at, tool in enumerate(tools):
         types = SchemaTypes(tool.input_schema, _prefix(tool), _FULL, taken)
         arguments = _arguments(tool, types, indent=1)
         results = SchemaTypes(tool.output_schema or {}, _prefix(tool) + "Result", _FULL, taken)
         answer = _answer(tool, results, indent=1)
-        aliases += types.aliases() + results.aliases()
+        own = types.aliases() + results.aliases()
         comment = doc_comment(tool.description, _DOC_CHARS, indent=1)
-        if tool.name in UNREACHABLE_MEMBERS:
-            called.append(f"{comment}  call(tool: {js_string(tool.name)}, {arguments}): {answer};\n")
+        if unreachable := tool.name in UNREACHABLE_MEMBERS:
+            member = f"{comment}  call(tool: {js_string(tool.name)}, {arguments}): {answer};\n"
         else:
-            members.append(f"{comment}  {_member(tool.name)}({arguments}): {answer};\n")
+            member = f"{comment}  {_member(tool.name)}({arguments}): {answer};\n"
+        if room is not None:
+            size = len(member.encode()) + sum(len(alias.encode()) + 1 for alias in own)
+            if used + size > room:
+                left_out.append(tool)
+                if size * 2 > room:
+                    continue
+                left_out += tools[at + 1 :]
+                break
+            used += size
+        aliases += own
+        (called if unreachable else members).append(member)
     text = "".join(alias + "\n" for alias in aliases)
     if not spoken:
         members, called = [], members + called
@@ -112,7 +134,7 @@ def backend_declarations(tools: Sequence[Tool], *, spoken: bool = True) -> str:
         text += f"declare const {backend_identifier(space)}: {{\n{''.join(members)}}};\n"
     if called:
         text += f"declare const __backends: {{\n {js_string(space)}: {{\n{''.join(called)} }};\n}};\n"
-    return text
+    return text, left_out
 
 
 def _signature(tool: Tool, spoken: bool) -> str:
