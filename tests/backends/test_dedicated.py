@@ -128,6 +128,32 @@ async def test_a_fallback_that_never_starts_leaves_time_to_start_another(bench: 
     assert outcome.answered_by == "lazy"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("waits_for", ["its start", "a place", "an instance"])
+async def test_a_backend_that_lets_a_call_wait_leaves_its_fallback_time(bench: Bench, waits_for: str) -> None:
+    """The first may take half of the time where one other is there to answer."""
+    first = {
+        "its start": {"options": {"asleep": 600}},
+        "a place": {"max_concurrent_calls": 1},
+        "an instance": one_instance("60s"),
+    }[waits_for]
+    bench.manager.add(odd_config("first", fallback_chain=("second",), **first))
+    await bench.odd("second")
+
+    async def call(tool: str, session: str, timeout: float) -> CallOutcome:
+        whose = Caller(session=session)
+        return await bench.manager.call_tool("first", tool, {}, timeout=timeout, caller=whose)
+
+    async with anyio.create_task_group() as tasks:
+        if waits_for != "its start":
+            await call("echo", "a", TEST_SECONDS)
+            tasks.start_soon(call, "hang", "a", TEST_SECONDS)
+            await anyio.wait_all_tasks_blocked()
+        outcome = await call("echo", "b", 2)
+        assert outcome.answered_by == "second"
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_fallback_gets_the_time_that_is_left_when_it_is_ready(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ open or close anything. Above: `manager.py`. Below: `session.py`, a transport, `
 from __future__ import annotations
 
 import logging
+import math
 import time
 from contextlib import suppress
 from functools import partial
@@ -31,9 +32,11 @@ from gatemini.backends.base import (
     State,
 )
 from gatemini.backends.endings import (
+    circuit_open,
     not_answered,
     not_ready,
     not_started,
+    not_started_yet,
     only_backend_error,
     remedy_of,
     worth_starting_again,
@@ -42,15 +45,12 @@ from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
 from gatemini.backends.limits import CallLimits
 from gatemini.backends.retry import sent
 from gatemini.backends.session import McpSession, SavedFacts
-from gatemini.backends.stdio import stderr_text
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendCrashed,
     BackendError,
-    BackendStarting,
     BackendStopped,
     BackendTimeout,
-    BackendUnhealthy,
     BackendUnreachable,
 )
 from gatemini.model import CallOutcome, Json, Tool
@@ -355,16 +355,17 @@ class Backend:
         arguments: Json,
         *,
         timeout: float,
+        begin_by: float = math.inf,
         on_progress: ProgressFn | None = None,
         caller: Caller = NOBODY,
     ) -> CallOutcome:
-        """Call a tool within `timeout` seconds, start and waiting included.
+        """Call a tool within `timeout` seconds, start and waiting included; it is to be under way at `begin_by`.
 
         Sent again only if it certainly was not sent, or if the tool is marked as repeatable.
         """
         deadline = anyio.current_time() + timeout
         return await sent(
-            partial(self._call_once, name, arguments, timeout, deadline, on_progress, caller),
+            partial(self._call_once, name, arguments, timeout, deadline, begin_by, on_progress, caller),
             self.config.retry,
             deadline,
             repeatable=self.repeatable(name),
@@ -413,11 +414,7 @@ class Backend:
             with anyio.move_on_at(deadline) as wait:
                 await changed.wait()
             if wait.cancelled_caught:
-                raise BackendStarting(
-                    f"{self.config.name} is still starting; the time for this call is over"
-                    f"{stderr_text(self.stderr_tail())}",
-                    hint="try again in a few seconds",
-                )
+                raise not_started_yet(self.config.name, self.stderr_tail())
 
     async def _call_once(
         self,
@@ -425,11 +422,13 @@ class Backend:
         arguments: Json,
         timeout: float,
         deadline: float,
+        begin_by: float,
         on_progress: ProgressFn | None,
         caller: Caller,
     ) -> CallOutcome:
-        session = await self.ready(deadline)
-        await self._limits.enter(deadline)
+        begin_by = min(begin_by, deadline)
+        session = await self.ready(begin_by)
+        await self._limits.enter(begin_by)
         left = max(0.001, deadline - anyio.current_time())
         try:
             return await session.call_tool(
@@ -461,11 +460,7 @@ class Backend:
     def _refuse_if_open(self) -> None:
         if self._breaker.circuit == "closed":
             return
-        seconds = self._breaker.next_probe(anyio.current_time())
-        raise BackendUnhealthy(
-            f"{self.config.name} stopped answering health probes; the next one is due in {seconds:.0f} s",
-            hint="use another tool, or try again after that",
-        )
+        raise circuit_open(self.config.name, self._breaker.next_probe(anyio.current_time()))
 
     # -- what others see ---------------------------------------------------------------------------
 

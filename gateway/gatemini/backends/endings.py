@@ -11,8 +11,10 @@ from gatemini.errors import (
     BackendCrashed,
     BackendError,
     BackendProtocol,
+    BackendStarting,
     BackendStopped,
     BackendTimeout,
+    BackendUnhealthy,
     BackendUnreachable,
 )
 
@@ -66,6 +68,22 @@ def not_started(name: str, error: BackendError | None, blocked: float) -> Backen
     hint = f"{remedy}; {again}" if remedy else again
     details = error.details if error else {}
     return BackendStopped(f"{name} is not running: {cause}", hint=hint, details=details)
+
+
+def not_started_yet(name: str, stderr: list[str]) -> BackendStarting:
+    """What a call is told whose time to wait for a start is over."""
+    return BackendStarting(
+        f"{name} is still starting; the time to wait for it is over{stderr_text(stderr)}",
+        hint="try again in a few seconds",
+    )
+
+
+def circuit_open(name: str, seconds: float) -> BackendUnhealthy:
+    """What a call is told while probes stay unanswered; `seconds`: until the next one."""
+    return BackendUnhealthy(
+        f"{name} stopped answering health probes; the next one is due in {seconds:.0f} s",
+        hint="use another tool, or try again after that",
+    )
 
 
 def not_ready(name: str, limit: float, named: str, slow: BackendTimeout, stderr: list[str]) -> BackendTimeout:

@@ -44,10 +44,10 @@ async def fall_back(
 ) -> CallOutcome | None:
     """What the first fallback that can answer says; None: nobody could.
 
-    Getting ready may take each an equal part of the time that is left: one that never starts leaves the others
-    theirs.
+    Getting ready and waiting for a place may take each an equal part of the time that is left: one that never starts
+    leaves the others theirs.
     """
-    names = _able(call.tool, first, error, backends)
+    names = [] if _may_have_run(call.tool, first, error) else able(call.tool, first, backends)
     for place, name in enumerate(names):
         now, backend = anyio.current_time(), backends.get(name)
         if now >= call.deadline:
@@ -60,7 +60,7 @@ async def fall_back(
             await seat.ready(share)
             if call.tool not in seat.tools:
                 continue
-            outcome = await _answer(call, seat)
+            outcome = await _answer(call, seat, share)
         except BackendError as another:
             logger.info("fallback %s of %s failed too: %s", name, first.config.name, another.message)
             if another.sent and not backend.repeatable(call.tool):
@@ -70,25 +70,30 @@ async def fall_back(
     return None
 
 
-async def _answer(call: Call, seat: Backend) -> CallOutcome:
+async def _answer(call: Call, seat: Backend, begin_by: float) -> CallOutcome:
     left = max(SHORTEST_CALL_SECONDS, call.deadline - anyio.current_time())
     return await seat.call_tool(
-        call.tool, call.arguments, timeout=left, on_progress=call.on_progress, caller=call.caller
+        call.tool,
+        call.arguments,
+        timeout=left,
+        begin_by=begin_by,
+        on_progress=call.on_progress,
+        caller=call.caller,
     )
 
 
-def _able(tool: str, first: Backend, error: BackendError, backends: Mapping[str, Backend]) -> list[str]:
-    """Who may answer instead, those that run before those to be waited for.
-
-    Nobody, where the call may have run and is not repeatable.
-    """
+def _may_have_run(tool: str, first: Backend, error: BackendError) -> bool:
+    """Whether the call was answered, or may have had an effect that another would have too."""
     if isinstance(error, BackendProtocol | ResultTooLarge):
-        return []
-    if error.sent and not first.repeatable(tool):
-        return []
+        return True
+    return error.sent and not first.repeatable(tool)
+
+
+def able(tool: str, first: Backend, backends: Mapping[str, Backend]) -> list[str]:
+    """Who may answer instead, those that run before those to be waited for."""
     known = [(n, backends[n]) for n in first.config.fallback_chain if n in backends]
-    able = [(n, b) for n, b in known if tool in b.tools or not b.tools]
-    return [n for n, b in sorted(able, key=lambda one: one[1].state is not State.HEALTHY)]
+    fit = [(n, b) for n, b in known if tool in b.tools or not b.tools]
+    return [n for n, b in sorted(fit, key=lambda one: one[1].state is not State.HEALTHY)]
 
 
 def _answered_by(outcome: CallOutcome, name: str, error: BackendError) -> CallOutcome:

@@ -40,7 +40,7 @@ from gatemini.backends.base import (
 )
 from gatemini.backends.children import Children
 from gatemini.backends.cli_adapter import open_cli
-from gatemini.backends.fallback import Call, fall_back
+from gatemini.backends.fallback import Call, able, fall_back
 from gatemini.backends.http import open_sse, open_streamable
 from gatemini.backends.pool import Pool
 from gatemini.backends.prerequisite import prerequisite_running
@@ -210,14 +210,17 @@ class Manager:
 
         `caller` is whose call it is: whose instance of a dedicated backend serves, and who is asked and told
         what the backend wants to know and say meanwhile. Where the call certainly did not run (or may run twice), the backends of
-        `fallback_chain` that have the tool are tried; then the outcome's notes and `_meta` name who answered.
+        `fallback_chain` that have the tool are tried; then the outcome's notes and `_meta` name who answered. Getting ready
+        may take each of them an equal part of the time, its own backend included.
         """
-        deadline = anyio.current_time() + timeout
+        begun = anyio.current_time()
+        deadline = begun + timeout
         first = self._find(backend)
+        share = begun + timeout / (1 + len(able(tool, first, self._backends)))
         try:
-            seat = await self._seat(first, caller, deadline)
+            seat = await self._seat(first, caller, share)
             return await seat.call_tool(
-                tool, arguments, timeout=timeout, on_progress=on_progress, caller=caller
+                tool, arguments, timeout=timeout, begin_by=share, on_progress=on_progress, caller=caller
             )
         except BackendError as error:
             left = deadline - anyio.current_time()

@@ -242,11 +242,13 @@ class Invoker:
         except GateminiError:
             if self.services.backends.state(backend) not in ("starting", "stopped"):
                 raise
+            if (fallback := self._of_fallbacks(backend, spelled)) is not None:
+                return fallback  # the call waits for its backend, and leaves the fallback its time
+            most = self._time_left(backend) / (1 + len(self.services.backends.fallbacks(backend)))
             try:
-                await self.services.backends.wait_ready(backend, self._time_left(backend))
+                await self.services.backends.wait_ready(backend, most)
             except BackendError:
-                fallback = self._of_fallbacks(backend, spelled)
-                if fallback is None:
+                if (fallback := self._of_fallbacks(backend, spelled)) is None:
                     raise
                 return fallback
             return self.services.registry.find(backend, spelled)
