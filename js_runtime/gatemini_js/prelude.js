@@ -324,7 +324,7 @@
   const LONGEST_WAIT = 0x7fffffff; // ms, as elsewhere; `sleep(Infinity)` waits as long as the chain may
   const MOST_TIMERS = 100000;
   function addTimer(callback, delay, every, args) {
-    if (timers.count() >= MOST_TIMERS) throw limitError(LIMIT.calls, "a chain may have " + MOST_TIMERS + " timers");
+    if (timers.count() >= MOST_TIMERS) throw limitError(LIMIT.timers, "a chain may have " + MOST_TIMERS + " timers");
     const ms = own.Number(delay);
     const wait = ms > 0 ? (ms < LONGEST_WAIT ? ms : LONGEST_WAIT) : 0;
     const period = every ? (wait < 4 ? 4 : wait) : 0;
@@ -334,7 +334,7 @@
     timers.drop(typeof id === "number" ? id : own.Number(id));
   }
   function timerCallback(callback, name) {
-    if (typeof callback !== "function") throw new own.TypeError(name + " takes a function first");
+    if (typeof callback !== "function") throw new own.TypeError(name + " takes a function first; to wait, write `await sleep(ms)`");
     return callback;
   }
   function sleep(ms) {

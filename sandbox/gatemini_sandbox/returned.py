@@ -1,12 +1,13 @@
 """Which expressions may have given a program's value: asked for only when that value is undefined.
 
-Above: wrap.py. Below: parse.py.
+Above: wrap.py. Below: known.py, parse.py.
 """
 
 from __future__ import annotations
 
 from tree_sitter import Node
 
+from gatemini_sandbox.known import Values
 from gatemini_sandbox.parse import parse, text
 from gatemini_sandbox.positions import SourceText
 
@@ -27,25 +28,46 @@ Given = tuple[int, int, str]
 
 
 def returned(source: str) -> tuple[Given, ...]:
-    """What the `return`s of the text give, or of its one function if it has none itself, or its last expression."""
+    """What the `return`s of the text give, or of its one function if it has none itself, or its last expression.
+
+    Nothing where the code may have come to its end beside them, and none that is surely no undefined."""
     submitted = SourceText(source)
     root = parse(submitted.data).root
+    values = Values(root)
+    last = root.named_children[-1] if root.named_children else None
+    ending = last.named_children[0] if last is not None and last.type == "expression_statement" else None
     found = _returns(root)
-    if not found:
+    if not found and (ending is None or not text(ending).startswith("void ")):
         functions = [node for node in _outside(root) if node.type in _FUNCTIONS and _is_main(node)]
         found = _returns(functions[0]) if len(functions) == 1 else []
-    if not found and root.named_children and root.named_children[-1].type == "expression_statement":
-        found = [root.named_children[-1].named_children[0]]
+    if not found and ending is not None:
+        found = [ending]
+    meant = [node for node in found if values.known(_value(node) or node) != "something"]
+    if len(meant) == 1 and _is_passed_by(meant[0]):
+        return ()
     given = []
-    for node in found:
-        value = node if node.type != "return_statement" else _value(node)
+    for node in meant:
+        value = _value(node)
         line, column = submitted.position((value or node).start_byte)
         given.append((line, column, "" if value is None else " ".join(text(value).split())[:_LENGTH]))
     return tuple(given)
 
 
-def _value(statement: Node) -> Node | None:
-    return next((child for child in statement.named_children if child.type != "comment"), None)
+def _is_passed_by(statement: Node) -> bool:
+    """Whether the code has ways that do not come to this statement: it stands in a branch or a loop."""
+    up = statement.parent if statement.type == "return_statement" else None
+    while up is not None and up.type not in _FUNCTIONS:
+        if up.type not in ("statement_block", "program", "try_statement", "export_statement"):
+            return True
+        up = up.parent
+    return False
+
+
+def _value(given: Node) -> Node | None:
+    """What a `return` gives; an expression gives itself."""
+    if given.type != "return_statement":
+        return given
+    return next((child for child in given.named_children if child.type != "comment"), None)
 
 
 def _returns(function: Node) -> list[Node]:

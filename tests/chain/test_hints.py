@@ -454,3 +454,44 @@ def test_then_of_a_call_is_no_forgotten_await():
         "TypeError", "cannot read property 'bar' of undefined", 1, source.index("bar") + 1, source
     )
     assert (hint(error, context()) or "").startswith("r.foo is undefined here")
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("process.exit(1)", "`return` ends the code"),
+        ("process.stdout.write('x')", "write console.log(…)"),
+        ("process.env.HOME", "secrets belong in the backend's config"),
+        ("process?.nextTick(f)", "write queueMicrotask(f)"),
+        ("process", "secrets belong in the backend's config"),
+    ],
+)
+def test_a_member_of_process_is_told_what_stands_for_it(line, part):
+    told = said("ReferenceError", "process is not defined", line)
+    assert told.count(part) == 1
+    assert told.count("there is no process here") == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "part"),
+    [
+        ("fs", "search_tools('read file')"),
+        ("node:fs/promises", "search_tools('read file')"),
+        ("axios", "search_tools('fetch url')"),
+        ("child_process", "search_tools('run command')"),
+        ("node:crypto", "crypto.randomUUID()"),
+        ("timers/promises", "await sleep(ms)"),
+        ("zod", "plain code"),
+    ],
+)
+def test_a_module_is_told_what_stands_for_it(module, part):
+    assert part in said("ReferenceError", "require is not defined", f"const m = require('{module}');")
+    assert part in said("ReferenceError", f"could not load module '{module}'", given="there is none")
+    told = said("SyntaxError", f'cannot import "{module}": there is none', given="`import type` is allowed.")
+    assert told.startswith("`import type` is allowed; ")
+    assert part in told
+
+
+def test_a_module_nobody_knows_is_not_guessed_at():
+    assert "search_tools" not in said("ReferenceError", "require is not defined", "require('some-lib')")
+    assert said("SyntaxError", 'cannot import "some-lib": there is none', given="nothing.") == "nothing."

@@ -108,7 +108,7 @@ async def test_very_many_timers_keep_their_order_of_time_then_age_whatever_code_
 
 async def test_one_timer_too_many_is_an_error_that_names_the_limit(run):
     code = "let n = 0; try { for (;;) { setTimeout(() => {}, 1e6); n++ } } catch (e) { return [n, e.name, e.message] }"
-    assert await run.value(code) == [100_000, "LimitError", "a chain may have 100000 timers (limit.calls)"]
+    assert await run.value(code) == [100_000, "LimitError", "a chain may have 100000 timers (limit.timers)"]
 
 
 async def test_timers_that_are_dropped_leave_nothing_behind(run):

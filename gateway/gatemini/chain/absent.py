@@ -53,6 +53,9 @@ SEARCHED: Final = {
     "XMLHttpRequest": "fetch url",
     "WebSocket": "fetch url",
     "axios": "fetch url",
+    "node-fetch": "fetch url",
+    "undici": "fetch url",
+    "got": "fetch url",
     "fs": "read file",
     "open": "read file",
     "path": "read file",
@@ -71,6 +74,50 @@ SEARCHED: Final = {
     "writeFileSync": "write file",
 }
 """What to search a tool for in its place."""
+
+_NO_EVENTS: Final = "there are no events here: call a function"
+_NO_PACKAGES: Final = "there are no packages here"
+
+MODULES: Final = {
+    "assert": "write `if (!ok) throw new Error(…)`",
+    "async_hooks": _NO_EVENTS,
+    "buffer": "Buffer is a global",
+    "crypto": "crypto.randomUUID() and crypto.getRandomValues(…) are globals; hashes belong in a backend's tool",
+    "dotenv": "secrets belong in the backend's config",
+    "events": _NO_EVENTS,
+    "lodash": f"{_NO_PACKAGES}: use the language's own array methods",
+    "moment": f"{_NO_PACKAGES}: use Date",
+    "date-fns": f"{_NO_PACKAGES}: use Date",
+    "dayjs": f"{_NO_PACKAGES}: use Date",
+    "p-limit": "write Promise.all over all calls: the sandbox keeps the number in flight",
+    "p-map": "write Promise.all over all calls: the sandbox keeps the number in flight",
+    "path": "join names with `/`",
+    "perf_hooks": "performance.now() is a global",
+    "readline": "nobody can be asked from here: return the question",
+    "timers": "write `await sleep(ms)`",
+    "url": "URL and URLSearchParams are globals",
+    "util": "console.log prints any value",
+    "uuid": "crypto.randomUUID() is a global",
+    "worker_threads": "Promise.all makes calls side by side",
+    "zod": f"{_NO_PACKAGES}: check values with plain code",
+}
+"""Module → what to write instead of importing it; others are searched for as SEARCHED says."""
+
+OF_PROCESS: Final = {
+    "argv": "there are no arguments: write the values into the code",
+    "cwd": "there are no files here",
+    "exit": "`return` ends the code, `throw new Error(…)` ends it as failed",
+    "exitCode": "`throw new Error(…)` ends the code as failed",
+    "hrtime": "write performance.now()",
+    "memoryUsage": "what a chain may use is fixed by the gateway's configuration",
+    "nextTick": "write queueMicrotask(f)",
+    "on": "catch errors with try and catch",
+    "stderr": "write console.error(…)",
+    "stdin": "nobody can be asked from here: write the values into the code",
+    "stdout": "write console.log(…)",
+    "uptime": "write performance.now()",
+}
+"""Member of `process` → what to write instead."""
 
 SUBSTITUTES: Final = {
     "Intl": "there is no Intl here: format numbers and dates by hand (toLocaleString is plain, time zone UTC)",
@@ -94,9 +141,9 @@ SUBSTITUTES: Final = {
     "dict": "write an object literal: { key: value }",
     "lambda": "write (x) => …",
     "args": "only composite tools have args; write the values into the code",
-    "lodash": "there are no packages here: use the language's own array methods",
-    "_": "there are no packages here: use the language's own array methods",
-    "z": "there are no packages here: check values with plain code",
+    "lodash": f"{_NO_PACKAGES}: use the language's own array methods",
+    "_": f"{_NO_PACKAGES}: use the language's own array methods",
+    "z": f"{_NO_PACKAGES}: check values with plain code",
     "AbortController": "nothing here can be aborted: a chain ends with its `timeout`; race with sleep(ms) to give up earlier",
     "AbortSignal": "nothing here can be aborted: a chain ends with its `timeout`; race with sleep(ms) to give up earlier",
     "Blob": "keep bytes in a Uint8Array; text becomes bytes with new TextEncoder().encode(text)",
@@ -111,14 +158,14 @@ SUBSTITUTES: Final = {
     "prompt": "nobody can be asked from here: return the question",
     "self": "write globalThis instead of self",
     "DOMParser": "there is no browser here and no DOM: work on the text itself",
-    "Event": "there are no events here: call a function",
-    "EventTarget": "there are no events here: call a function",
-    "EventEmitter": "there are no events here: call a function",
+    "Event": _NO_EVENTS,
+    "EventTarget": _NO_EVENTS,
+    "EventEmitter": _NO_EVENTS,
     "requestAnimationFrame": "write setTimeout(f, 0)",
     "requestIdleCallback": "write setTimeout(f, 0)",
-    "util": "there are no packages here: console.log prints any value",
-    "moment": "there are no packages here: use Date",
-    "dayjs": "there are no packages here: use Date",
+    "util": f"{_NO_PACKAGES}: console.log prints any value",
+    "moment": f"{_NO_PACKAGES}: use Date",
+    "dayjs": f"{_NO_PACKAGES}: use Date",
 }
 """What is only missing, with its substitute."""
 

@@ -23,7 +23,7 @@ from gatemini.chain.facts import (
 )
 from gatemini.chain.foreign import syntax_hint
 from gatemini.chain.misread import no_function, not_iterable, nothing_returned, of_nothing
-from gatemini.chain.names import given_to_main, host_access, shadowed, unknown_name, wrong_owner
+from gatemini.chain.names import given_to_main, host_access, imported, shadowed, unknown_name, wrong_owner
 from gatemini.types.identifiers import spoken
 
 __all__ = ["BackendState", "ErrorFacts", "HintContext", "ProgramFacts", "hint", "nothing_returned"]
@@ -43,7 +43,7 @@ def hint(error: ErrorFacts, context: HintContext) -> str | None:
 # --- limits and backends --------------------------------------------------------------------------
 
 _LIMITS: Final = {
-    "limit.time": "raise `timeout` (ms, at most 600000) or do less in one chain; calls listed below as done need not be repeated",
+    "limit.time": "raise `timeout` (ms, at most 600000) or do less in one chain",
     "limit.guests": "send it again when fewer chains run, or raise `timeout` (ms, at most 600000)",
     "limit.cpu": "the code itself computed too long: look for an endless loop, a loop that awaits nothing, or a regular expression with nested repetition such as (a+)+",
     "limit.memory": "keep less at once: filter or page at the tool, or work on a stored result with results.chunks(handle)",
@@ -51,6 +51,7 @@ _LIMITS: Final = {
     "limit.stack": "recursion went too deep, or a literal or value is nested too deep: check the end condition, use a loop with a list of what is left to do, or flatten the value",
     "limit.code": "move data out of the code: let a tool produce it, or keep it with results.save(value) in an earlier chain",
     "limit.calls": "use a tool that takes many items at once, or split the work over several chains",
+    "limit.timers": "wait with one timer for many things, or clear timers that are not needed any more",
     "limit.arguments": "pass less data in one call, or pass the `ref` of a stored result instead",
     "limit.result": "ask the tool for less (a filter, a page), or read the stored result with results.chunks(handle)",
     "limit.value": "return less (the fields and rows that are needed), or keep it with results.save(value) and return the handle",
@@ -263,6 +264,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     no_function,
     not_iterable,
     _engine_wording,
+    imported,
     _syntax,
     _given,
 )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from gatemini.chain.absent import HOST, MEMBERS, SEARCHED, SUBSTITUTES
+from gatemini.chain.absent import HOST, MEMBERS, MODULES, OF_PROCESS, SEARCHED, SUBSTITUTES
 from gatemini.chain.facts import CLOSEST, ErrorFacts, HintContext, close_to, listed, shortened
 from gatemini.chain.places import place
 from gatemini.types.identifiers import UNREACHABLE_MEMBERS, is_plain_name
@@ -80,7 +80,7 @@ def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
     if named := _keyword_arguments(name, error):
         return named
     if name in HOST:
-        return _sandbox_is(HOST[name], name, context)
+        return _sandbox_is(HOST[name], name, context, error)
     if said := context.lost(name) or _as_backend_or_tool(name, error, context):
         return said
     if name in SUBSTITUTES:
@@ -183,13 +183,42 @@ def wrong_owner(error: ErrorFacts, context: HintContext) -> str | None:
     return None
 
 
+_IMPORTED = re.compile(r"""^(?:cannot import|could not load module) ['"](.+?)['"]""")
+_REQUIRED = re.compile(r"""\brequire\s*\(\s*['"`]([^'"`]+)['"`]""")
+
+
+def imported(error: ErrorFacts, context: HintContext) -> str | None:
+    """A module that is not there: what to write in its place, where that is known."""
+    found = _IMPORTED.match(error.message)
+    instead = _instead_of(found[1]) if found else ""
+    return f"{error.given.rstrip('.')}; {instead}" if instead and error.given else None
+
+
+def _instead_of(module: str) -> str:
+    """What to use instead of a module: `node:fs/promises` is fs."""
+    name = module.removeprefix("node:")
+    name = name if name in MODULES or name in SEARCHED else name.partition("/")[0]
+    if name in MODULES:
+        return MODULES[name]
+    return f"find a tool with search_tools('{SEARCHED[name]}')" if name in SEARCHED else ""
+
+
 def _no_modules(context: HintContext) -> str:
-    return _sandbox_is(HOST["require"], "require", context)
+    return f"{HOST['require']}. {_SANDBOX}; {context.available}"
 
 
-def _sandbox_is(what: str, name: str, context: HintContext) -> str:
-    wanted = f"; find a tool with search_tools('{SEARCHED[name]}')" if name in SEARCHED else ""
-    return f"{what}. Code runs in a sandbox without network, files and processes; {context.available}{wanted}"
+_SANDBOX: Final = "Code runs in a sandbox without network, files and processes"
+
+
+def _sandbox_is(what: str, name: str, context: HintContext, error: ErrorFacts | None = None) -> str:
+    """What is not here, and what to do instead: of `require("x")` and `process.x` as far as the line tells."""
+    line = "" if error is None else error.source_line
+    required = _REQUIRED.search(line) if name == "require" else None
+    member = re.search(r"\bprocess\??\.(\w+)", line) if name == "process" else None
+    if member is not None and member[1] in OF_PROCESS:
+        return f"there is no process here: {OF_PROCESS[member[1]]}. {_SANDBOX}"
+    instead = _instead_of(required[1] if required else name)
+    return f"{what}. {_SANDBOX}; {context.available}{instead and f'; {instead}'}"
 
 
 def _spelled(qualified: str, context: HintContext, backend: str | None = None) -> str:
