@@ -17,6 +17,7 @@ ROW = re.compile(r"^\| `([^`]+)` \| (.+?) \| (.*?) \|$")
 LAZY_IMPORTS = (
     "gateway/gatemini/cli/",
     "gateway/gatemini/search/embeddings.py",
+    "gateway/gatemini/config/bitwarden.py",
     "gateway/gatemini/config/providers.py",
 )
 

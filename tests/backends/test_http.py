@@ -6,8 +6,6 @@ import json
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,9 @@ import anyio
 import anyio.abc
 import pytest
 from anyio.streams.tls import TLSListener
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from fixtures.backend_bench import Bench, running_bench
+from fixtures.certificates import self_signed
 from fixtures.odd_http import Handler, OddHttp, Request, serving
 from gatemini.backends import share
 from gatemini.backends.base import State
@@ -458,23 +452,6 @@ async def test_a_certificate_nobody_vouches_for_is_named_with_the_remedy(
     assert "hidden" not in refused.value.text()
     assert "pass@" not in refused.value.text()
     assert server.seen == []
-
-
-def self_signed(path: Path) -> Path:
-    """A key and a certificate for 127.0.0.1 that no authority has signed."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path.write_bytes(private + certificate.public_bytes(Encoding.PEM))
-    return path
 
 
 async def test_a_refused_sign_in_at_start_is_the_error_shown(bench: Bench, server: OddHttp) -> None:

@@ -1,4 +1,4 @@
-"""Keychain, Vault and Bitwarden: the real library with a file, Vault's HTTP API and bws's output from local doubles."""
+"""Keychain and Vault: the real library with a file, and Vault's HTTP API from a local double."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keyrings.alt.file import PlaintextKeyring
 from gatemini.config import providers
 from gatemini.config.keychain import Keychain, keyring_settings
 from gatemini.config.load import Loaded
-from gatemini.config.schema import BwsConfig, KeyringConfig, SecretsConfig, VaultConfig
+from gatemini.config.schema import KeyringConfig, SecretsConfig, VaultConfig
 from gatemini.config.secrets import Redactor, SecretResolver
 from gatemini.config.unavailable import SecretUnavailable
 from gatemini.errors import ConfigError
@@ -354,73 +354,3 @@ def test_values_from_vault_are_hidden_from_all_that_leaves(vault: VaultDouble, l
     assert loaded.config.backends["a"].env["T"] == "value-one"
     hidden = Redactor(loaded.secrets).redact("value-one and root-token-1")
     assert hidden == "«secret vault:x#a» and «secret VAULT_TOKEN»"
-
-
-# -- bws -----------------------------------------------------------------------------------------------
-
-BWS = f"""#!{sys.executable}
-import json, os, sys
-words = sys.argv[1:]
-assert words[-4:] == ["--output", "json", "--color", "no"], words
-if os.environ["BWS_ACCESS_TOKEN"] != "0.token-of-bws":
-    sys.exit("Error: 400 Bad Request: invalid_client")
-secrets = [
-    {{"id": "{ID}", "projectId": "p1", "key": "GH", "value": "value-one", "note": ""}},
-    {{"id": "i2", "projectId": "p2", "key": "GH", "value": "value-two", "note": ""}},
-    {{"id": "i3", "projectId": "p2", "key": "NPM", "value": os.environ.get("BWS_SERVER_URL", "value-three"), "note": ""}},
-]
-match words[:-4]:
-    case ["secret", "get", id]:
-        print(json.dumps(next(s for s in secrets if s["id"] == id)))
-    case ["secret", "list"]:
-        print(json.dumps(secrets))
-    case ["secret", "list", project]:
-        print(json.dumps([s for s in secrets if s["projectId"] == project]))
-    case ["project", "list"]:
-        print(json.dumps([{{"id": "p1", "name": "web"}}, {{"id": "p2", "name": "ops"}}]))
-    case _:
-        sys.exit(f"unknown {{words}}")
-"""
-
-
-@pytest.fixture
-def bws(tmp_path: Path) -> BwsConfig:
-    program = tmp_path / "bws"
-    program.write_text(BWS)
-    program.chmod(0o755)
-    return BwsConfig(enabled=True, command=str(program), access_token="0.token-of-bws")
-
-
-def test_bitwarden_gives_secrets_by_id_key_and_project(bws: BwsConfig, tmp_path: Path) -> None:
-    secrets = resolver(tmp_path, bws=bws)
-    assert secrets.resolve(f"secretref:bws:{ID}")[0] == "value-one"
-    assert secrets.resolve("secretref:bws:ops/GH") == ("value-two", [("bws:ops/GH", "value-two")])
-    assert secrets.resolve("secretref:bws:NPM")[0] == "value-three"
-    own = bws.model_copy(update={"server_url": "https://vault.example"})
-    assert resolver(tmp_path, bws=own).resolve("secretref:bws:NPM")[0] == "https://vault.example"
-
-
-@pytest.mark.parametrize(
-    ("path", "says"),
-    [("GH", "2 secrets"), ("GONE", "no secret"), ("nowhere/GH", "no projects"), ("web/NPM", "no secret")],
-)
-def test_a_bitwarden_path_that_is_not_exactly_one_secret_is_refused(
-    bws: BwsConfig, tmp_path: Path, path: str, says: str
-) -> None:
-    with pytest.raises(SecretUnavailable, match=says):
-        resolver(tmp_path, bws=bws).resolve(f"secretref:bws:{path}")
-
-
-def test_bitwarden_without_token_program_or_access_says_so(bws: BwsConfig, tmp_path: Path) -> None:
-    for change, says in (
-        ({"access_token": None}, "access token of Bitwarden is not set"),
-        ({"access_token": "0.wrong"}, "invalid_client"),
-        ({"command": "no-such-bws"}, "no-such-bws was not found"),
-        ({"command": "/bin/echo"}, "no JSON"),
-    ):
-        with pytest.raises(SecretUnavailable, match=says):
-            resolver(tmp_path, bws=bws.model_copy(update=change)).resolve("secretref:bws:NPM")
-
-
-def test_while_it_is_not_enabled_the_last_part_of_the_path_is_a_variable(tmp_path: Path) -> None:
-    assert resolver(tmp_path, {"GH": "value-one"}).resolve("secretref:bws:ops/GH")[0] == "value-one"

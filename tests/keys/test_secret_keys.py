@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ import pytest
 from keyring.backend import KeyringBackend
 
 from fixtures.backend_bench import ODD
+from fixtures.bitwarden_server import Account
+from fixtures.bitwarden_server import serving as bitwarden
 from fixtures.config_keys import with_key
 from fixtures.direct import write_config
 from fixtures.running import answer
@@ -166,29 +169,22 @@ async def test_which_vault_is_asked_and_how(tmp_path: Path) -> None:
 
 @pytest.mark.proves(
     "secrets.bws.enabled",
-    "secrets.bws.command",
     "secrets.bws.access_token",
     "secrets.bws.server_url",
     "secrets.bws.timeout",
 )
 async def test_how_bitwarden_is_asked(tmp_path: Path) -> None:
-    program = tmp_path / "my-bws"
-    program.write_text(
-        f"#!{sys.executable}\n"
-        "import json, os, sys, time\n"
-        "time.sleep(0.3)\n"
-        "told = [os.environ.get('BWS_ACCESS_TOKEN', ''), os.environ.get('BWS_SERVER_URL', ''), *sys.argv[1:]]\n"
-        "print(json.dumps({'id': 'x', 'key': 'k', 'value': '|'.join(told)}))\n"
-    )
-    program.chmod(0o700)
-    ident = "be8e0ad8-d545-4017-a55a-b02f014d4158"
-    base = asking(f"secretref:bws:{ident}")
-    assert await given(tmp_path, base, {ident: "from-a-variable"}) == "from-a-variable"
-    base = with_key(base, "secrets.bws.enabled", True)
-    base = with_key(base, "secrets.bws.access_token", "0.token-1.x:y")
-    assert "bws" in await given(tmp_path, base)
-    base = with_key(base, "secrets.bws.command", str(program))
-    assert (await given(tmp_path, base)).startswith("0.token-1.x:y|")
-    there = with_key(base, "secrets.bws.server_url", "https://own.example")
-    assert "https://own.example" in await given(tmp_path, there)
-    assert "secrets.bws.timeout" in await given(tmp_path, with_key(base, "secrets.bws.timeout", "20ms"))
+    account = Account([("ops", "GH", "from-bitwarden")])
+    with bitwarden(account) as port, socket.create_server(("127.0.0.1", 0)) as silent:
+        base = asking("secretref:bws:ops/GH")
+        assert await given(tmp_path, base, {"GH": "from-a-variable"}) == "from-a-variable"
+        base = with_key(base, "secrets.bws.enabled", True)
+        assert "access token of Bitwarden is not set" in await given(tmp_path, base)
+        base = with_key(base, "secrets.bws.access_token", account.token)
+        there = with_key(base, "secrets.bws.server_url", f"http://127.0.0.1:{port}")
+        assert await given(tmp_path, there) == "from-bitwarden"
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        late = with_key(base, "secrets.bws.server_url", address)
+        told = await given(tmp_path, with_key(late, "secrets.bws.timeout", "50ms"))
+        assert "within 0.05 s" in told
+        assert "secrets.bws.timeout" in told

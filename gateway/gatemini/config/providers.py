@@ -1,17 +1,14 @@
-"""Secret providers beyond variables and files: allowed commands, the OS keychain, HashiCorp Vault, Bitwarden.
+"""Secret providers beyond variables and files: the OS keychain and HashiCorp Vault.
 
 Each answers one path with one value within a bounded time, or raises `SecretUnavailable` with the remedy; none
-of its messages holds a value. They block: the configuration is loaded in a worker thread. The Bitwarden SDK's
-licence does not allow to pass programs on that hold it, so its command line `bws` is asked instead. Above:
-secrets, store. Below: keyring (optional extra), HTTP, child processes.
+of its messages holds a value. They block: the configuration is loaded in a worker thread. Above: secrets, store.
+Below: keyring (optional extra), bounded_http.py.
 """
 
 from __future__ import annotations
 
-import re
 import ssl
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import orjson
 
-from gatemini.config.commands import Commands
-from gatemini.config.schema import BwsConfig, KeyringConfig, VaultConfig
+from gatemini.config.bounded_http import Server
+from gatemini.config.schema import KeyringConfig, VaultConfig
 from gatemini.config.unavailable import SecretSilent, SecretUnavailable
 
 if TYPE_CHECKING:
@@ -29,9 +26,6 @@ if TYPE_CHECKING:
 MAX_SECRET_BYTES = 1 << 20
 KEYRING_SECONDS = 20.0
 """How long the keychain may take: it may be asking its owner to unlock it."""
-MAX_REPLY_BYTES = 4 << 20
-"""What Vault or `bws` may say; a list of all secrets is larger than one of them."""
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
 _VAULT_REASONS = {
     400: "the request was not understood: is the mount a KV version 2 engine?",
     403: "permission denied: the token is not valid or its policy does not allow this path",
@@ -123,19 +117,11 @@ class Vault:
             raise SecretUnavailable("a vault path is PATH or PATH#FIELD", "secretref:vault:team/github#token")
         return self._field(place, field, self._ask(place))
 
-    def _ask(self, place: str) -> bytes:
+    def _ask(self, place: str) -> Any:
         url, headers = self._request(place)
-        shown = f"Vault at {url.scheme}://{url.netloc.decode()}"  # without a user and password
-        try:
-            status, body = self._get(url, headers)
-        except (httpx2.HTTPError, TimeoutError, OSError) as error:
-            late = isinstance(error, TimeoutError | httpx2.TimeoutException)
-            said = f"gave no answer within {self.settings.timeout:g} s" if late else "cannot be reached"
-            remedy = "Check VAULT_ADDR, and that it is running"
-            raise SecretSilent(
-                f"{shown} {said} ({type(error).__name__})",
-                f"{remedy}; or raise secrets.vault.timeout" if late else remedy,
-            ) from None
+        check = "Check VAULT_ADDR, and that it is running"
+        server = Server("Vault", self.settings.timeout, "secrets.vault.timeout", check, self._trusted())
+        status, body = server.ask("GET", url, headers)
         if status == 404:
             raise SecretUnavailable(
                 f"Vault has no secret {place} in {self.settings.mount}",
@@ -143,8 +129,10 @@ class Vault:
             )
         if status != 200:
             reason = _VAULT_REASONS.get(status, f"it answered with HTTP {status}")
-            raise SecretUnavailable(f"{shown}: {reason}", f"vault kv get {self.settings.mount}/{place}")
-        return body
+            raise SecretUnavailable(
+                f"{server.at(url)}: {reason}", f"vault kv get {self.settings.mount}/{place}"
+            )
+        return server.json(body)
 
     def _request(self, place: str) -> tuple[httpx2.URL, dict[str, str]]:
         """Where to ask for a secret, and as whom."""
@@ -189,27 +177,7 @@ class Vault:
                 f"{authority} cannot be read as certificates", "Correct VAULT_CACERT or secrets.vault.ca_file"
             ) from None
 
-    def _get(self, url: httpx2.URL, headers: dict[str, str]) -> tuple[int, bytes]:
-        """One request, bounded as a whole: a server that drips ends like one that is silent."""
-        seconds = self.settings.timeout
-        deadline = time.monotonic() + seconds
-        body = b""
-        with (
-            httpx2.Client(verify=self._trusted(), timeout=seconds, follow_redirects=False) as client,
-            client.stream("GET", url, headers=headers) as reply,
-        ):
-            for piece in reply.iter_bytes():
-                body += piece
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-                if len(body) > MAX_REPLY_BYTES:
-                    raise SecretUnavailable(
-                        f"Vault said more than {MAX_REPLY_BYTES >> 20} MiB", "Is this Vault?"
-                    )
-        return reply.status_code, body
-
-    def _field(self, place: str, field: str, body: bytes) -> str:
-        value = _json(body, "Vault")
+    def _field(self, place: str, field: str, value: Any) -> str:
         for key in ("data", "data"):
             value = value.get(key) if isinstance(value, dict) else None
         if not isinstance(value, dict) or not value:
@@ -225,80 +193,3 @@ class Vault:
             raise SecretUnavailable(f"{place} has no field {field}", f"It has: {fields}. Write {place}#FIELD")
         text = found if isinstance(found, str) else orjson.dumps(found).decode()
         return secret_text(text.encode(), f"{place}#{field}")
-
-
-# -- Bitwarden Secrets Manager -------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Bitwarden:
-    """`ID`, `KEY` or `PROJECT/KEY`, asked of the program `bws` (which decrypts on this machine)."""
-
-    settings: BwsConfig
-    environ: Mapping[str, str]
-    commands: Commands
-
-    def read(self, path: str) -> str:
-        project, _, key = path.strip("/").rpartition("/")
-        if _UUID.match(key):
-            return _bitwarden_value(self._ask("secret", "get", key), key)
-        where = [self._project(project)] if project else []
-        listed = self._ask("secret", "list", *where)
-        hits = (
-            [s for s in listed if isinstance(s, dict) and s.get("key") == key]
-            if isinstance(listed, list)
-            else []
-        )
-        if len(hits) != 1:
-            found = "no secret" if not hits else f"{len(hits)} secrets"
-            raise SecretUnavailable(
-                f"Bitwarden has {found} with the key {path}", "Write PROJECT/KEY, or the secret's id"
-            )
-        return _bitwarden_value(hits[0], key)
-
-    def _project(self, name: str) -> str:
-        if _UUID.match(name):
-            return name
-        listed = self._ask("project", "list")
-        hits = (
-            [p for p in listed if isinstance(p, dict) and p.get("name") == name]
-            if isinstance(listed, list)
-            else []
-        )
-        if len(hits) != 1 or not isinstance(hits[0].get("id"), str):
-            raise SecretUnavailable(
-                f"Bitwarden has {len(hits) or 'no'} projects with the name {name}",
-                "`bws project list` shows them",
-            )
-        return str(hits[0]["id"])
-
-    def _ask(self, *words: str) -> Any:
-        token = self.settings.access_token or self.environ.get("BWS_ACCESS_TOKEN", "")
-        if not token:
-            raise SecretUnavailable(
-                "the access token of Bitwarden is not set", "Set BWS_ACCESS_TOKEN or secrets.bws.access_token"
-            )
-        environ = {**self.environ, "BWS_ACCESS_TOKEN": token}
-        if self.settings.server_url:
-            environ["BWS_SERVER_URL"] = self.settings.server_url
-        line = [self.settings.command, *words, "--output", "json", "--color", "no"]
-        said = self.commands.run(line, environ, self.settings.timeout, "secrets.bws.timeout")
-        return _json(said, self.settings.command)
-
-
-def _bitwarden_value(secret: Any, key: str) -> str:
-    value = secret.get("value") if isinstance(secret, dict) else None
-    if not isinstance(value, str):
-        raise SecretUnavailable(f"bws gave no value for {key}", "Run `bws secret list` by hand to see why")
-    return secret_text(value.encode(), key)
-
-
-def _json(data: bytes, source: str) -> Any:
-    if len(data) > MAX_REPLY_BYTES:
-        raise SecretUnavailable(f"{source} said more than {MAX_REPLY_BYTES >> 20} MiB")
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        raise SecretUnavailable(
-            f"{source} gave something that is no JSON", "Run it by hand to see why"
-        ) from None

@@ -239,16 +239,14 @@ class VaultConfig(Strict):
 
 
 class BwsConfig(Strict):
-    """`secretref:bws:…`: Bitwarden Secrets Manager, by its command line `bws`."""
+    """`secretref:bws:…`: Bitwarden Secrets Manager."""
 
     enabled: bool = False
     """Ask Bitwarden; else the last part of a path is read as a variable."""
-    command: str = Field(default="bws", min_length=1)
-    """The program."""
     access_token: str | None = Field(default=None, repr=False)
-    """Else BWS_ACCESS_TOKEN."""
+    """That of a machine account; else BWS_ACCESS_TOKEN."""
     server_url: str | None = None
-    """A server of your own; else the program's default."""
+    """`https://vault.bitwarden.eu` or a server of your own; else bitwarden.com."""
     timeout: Annotated[Duration, Field(le=60)] = 15.0
     """One answer at most."""
 

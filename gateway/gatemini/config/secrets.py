@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from gatemini.config.bitwarden import Bitwarden
 from gatemini.config.commands import Commands
 from gatemini.config.document import written_path
 from gatemini.config.interpolate import PATH_SAFE
 from gatemini.config.providers import (
     MAX_SECRET_BYTES,
-    Bitwarden,
     Vault,
     read_keychain,
     secret_text,
@@ -178,7 +178,7 @@ class SecretResolver:
                     "BWS_ACCESS_TOKEN", "secrets.bws.access_token", self.settings.bws.access_token
                 )
                 settings = self.settings.bws.model_copy(update={"access_token": token})
-                self._bitwarden = Bitwarden(settings, self.environ, self.commands)
+                self._bitwarden = Bitwarden(settings, self.environ)
             return self._bitwarden.read(path)
         if provider == "keyring":
             return read_keychain(self.settings.keyring, path)
