@@ -5,6 +5,7 @@ Above: `__main__.py`. Below: `measure.py`, the gateway's own App, and quickjs-rs
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import sys
@@ -99,21 +100,17 @@ async def answer(app: App, code: str, client: ClientSession | None = None) -> tu
 async def timed(
     work: Callable[[int], Awaitable[object]], rounds: int, repeat: int = 1, pause: float = 0.0
 ) -> list[float]:
-    """Milliseconds of one operation, for each round; the first rounds are thrown away.
+    """Milliseconds of each operation, `repeat` of them a round; the first rounds are thrown away.
 
     `pause`: seconds between two operations, not counted."""
     times = []
-    for round_ in range(-3, rounds):
-        spent = 0.0
-        for n in range(repeat):
-            if pause:
-                await anyio.sleep(pause)
-            started = time.perf_counter()
-            await work((round_ + 3) * repeat + n)
-            spent += time.perf_counter() - started
-        if round_ >= 0:
-            times.append(spent * 1000 / repeat)
-    return times
+    for n in range((rounds + 3) * repeat):
+        if pause:
+            await anyio.sleep(pause)
+        started = time.perf_counter()
+        await work(n)
+        times.append((time.perf_counter() - started) * 1000)
+    return times[3 * repeat :]
 
 
 async def value(app: App, code: str, expected: str, client: ClientSession | None = None) -> None:
@@ -147,7 +144,7 @@ async def server_alone(rounds: int) -> list[float]:
         }
         await ask(0, "server/discover", {"_meta": meta})
         call = {"name": "echo", "arguments": {"n": 7}, "_meta": meta}
-        times = await timed(lambda n: ask(n + 1, "tools/call", call), rounds, SHORT, CLIENTS_TURN_SECONDS)
+        times = await timed(lambda n: ask(n + 1, "tools/call", call), rounds, SHORT)
         tasks.cancel_scope.cancel()
     return times
 
@@ -155,44 +152,41 @@ async def server_alone(rounds: int) -> list[float]:
 def internal(rounds: int) -> Outcome:
     """Chains of one client inside the gateway: known code (its TypeScript step is kept) beside code never seen.
 
-    One at a time, with the pause that a client's own turn is; and back to back, where each chain also pays for making
-    the guest of the next. The goals are for the first, less the time of the backend's own server."""
+    The goals are for one after the other, the time of the backend's own server included; with the pause that a client's
+    turn is, processor and caches are colder, and the second chain need not wait for the first one's guest."""
     return anyio.run(_internal, rounds)
 
 
 async def _internal(rounds: int) -> Outcome:
-    figures: list[Figure] = []
+    figures = [figure("internal: 1 call", "the backend's own server", await server_alone(rounds))]
     ratios: list[Ratio] = []
     programs = {
         "empty": ("if (1) {{ return {n}; }}", 1.0),
         "1 call": ("const r = await demo.echo({{ n: {n} }});\nif (r) {{ return r.n; }}", 1.5),
     }
-    alone = figure("internal: 1 call", "the backend's own server", await server_alone(rounds))
-    figures.append(alone)
-    server_ms = alone.median_ms
     for isolation in BOTH:
         with tempfile.TemporaryDirectory() as folder:
             async with running_app(Path(folder), isolation=isolation) as app:
                 asked = partial(value, app, client=app.new_session())
+                unseen = itertools.count(1000)
                 for name, (code, bound) in programs.items():
-                    known = code.format(n=7)
-                    for step, most, work in (
-                        ("known code", bound, lambda _, known=known, asked=asked: asked(known, "7")),
-                        (
-                            "new code",
-                            2.5,
-                            lambda n, code=code, asked=asked: asked(code.format(n=n), str(n)),
-                        ),
+                    for step, most, numbers in (
+                        ("known code", bound, itertools.repeat(7)),
+                        ("new code", 2.5, unseen),
                     ):
-                        times = await timed(work, rounds, SHORT, CLIENTS_TURN_SECONDS)
-                        made = figure(f"internal: {name}", f"{isolation}, {step}", times)
-                        figures.append(made)
-                        if isolation == "thread":
-                            server = server_ms if name == "1 call" else 0.0
-                            meaning = f"median ms, {step}" + (", less the server's" if server else "")
-                            ratios.append(at_most(made.scenario, meaning, made.median_ms - server, most))
-                    times = await timed(lambda _, known=known, asked=asked: asked(known, "7"), rounds, SHORT)
-                    figures.append(figure(f"internal: {name}", f"{isolation}, back to back", times))
+
+                        async def ask(_: int, code: str = code, numbers: Iterator[int] = numbers) -> None:
+                            n = next(numbers)
+                            await asked(code.format(n=n), str(n))  # noqa: B023 - awaited within its turn
+
+                        for pause, how in ((0.0, ""), (CLIENTS_TURN_SECONDS, ", with pauses")):
+                            times = await timed(ask, rounds, SHORT, pause)
+                            made = figure(f"internal: {name}", f"{isolation}, {step}{how}", times)
+                            figures.append(made)
+                            if isolation == "thread" and not pause:
+                                ratios.append(
+                                    at_most(made.scenario, f"median ms, {step}", made.median_ms, most)
+                                )
     return Outcome(tuple(figures), tuple(ratios))
 
 
@@ -270,13 +264,12 @@ def rival(rounds: int) -> Outcome:
             anyio.run(timed, lambda _: _answered(sandbox, "return 2", "2"), rounds, SHORT),
         )
     times = []
-    for _ in range(rounds):
+    for _ in range(rounds * SHORT):
         began = time.perf_counter()
-        for _ in range(SHORT):
-            with quickjs_rs.Runtime() as runtime, runtime.new_context() as context:
-                if context.eval("(() => { return 2 })()") != 2:
-                    raise SystemExit("wrong answer")
-        times.append((time.perf_counter() - began) * 1000 / SHORT)
+        with quickjs_rs.Runtime() as runtime, runtime.new_context() as context:
+            if context.eval("(() => { return 2 })()") != 2:
+                raise SystemExit("wrong answer")
+        times.append((time.perf_counter() - began) * 1000)
     theirs = figure("fresh guest", "quickjs-rs", times)
     with sandboxes("thread") as sandbox:
         work = lambda _: _answered(sandbox, LOOP, LOOP_VALUE)  # noqa: E731
