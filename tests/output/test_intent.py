@@ -58,6 +58,14 @@ def test_json_records_are_kept_whole_in_the_array_that_holds_the_bulk() -> None:
     assert (found.kept, found.total) == (5, 50)
 
 
+def test_json_records_are_those_of_the_bulk_wherever_it_lies_in_objects() -> None:
+    rows = [{"id": n, "state": "failed" if n % 10 == 0 else "done"} for n in range(50)]
+    found = filter_json({"took": 5, "hits": {"total": {"value": 50}, "hits": rows}}, "failed")
+    assert found is not None
+    assert found.value == {"took": 5, "hits": {"total": {"value": 50}, "hits": rows[::10]}}
+    assert (found.kept, found.total) == (5, 50)
+
+
 def test_json_branches_are_kept_when_there_is_no_bulk_array() -> None:
     found = filter_json({"network": {"mtu": 1500}, "disk": {"free": 3}, "cpu": {}}, "disk space")
     assert found is not None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gatemini.output.json_reduce import outline
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 
@@ -165,7 +166,7 @@ def test_what_is_no_uniform_array_is_listed_by_key_path_with_size_and_small_bran
     }
     answer = reduced(value, store)
     shown = json.loads(answer.text)
-    assert shown["shown"] == {"info": {"title": "T", "version": 1}}
+    assert shown["shown"]["info"] == {"title": "T", "version": 1}
     assert shown["chunks"]["results > items > [0-7]"] == "4.0KB, 8 arrays"
     assert shown["chunks"]["blob"].startswith("8.8KB, string: yyy")
     covered = sum(
@@ -173,6 +174,30 @@ def test_what_is_no_uniform_array_is_listed_by_key_path_with_size_and_small_bran
         for first, last in re.findall(r"\[(\d+)-(\d+)\]", " ".join(shown["chunks"]))
     )
     assert covered == 100
+
+
+def test_rows_that_are_arrays_are_told_like_those_of_differing_keys(store: ResultStore) -> None:
+    cells = [["Name", "Team"], *([f"person {n}", "blue" if n % 2 else "red"] for n in range(900))]
+    answer = reduced({"range": "A1:B901", "values": cells}, store)
+    shown = json.loads(answer.text)["shown"]
+    assert shown["range"] == "A1:B901"
+    told = shown["values"]
+    assert (told["total_rows"], told["shown_rows"], told["types"]) == (901, 3, "array")
+    assert told["first_rows"] == cells[:3]
+    mixed = json.loads(reduced([1, "x", None, {"a": 1}] * 2000, store).text)["shown"]
+    assert (mixed["types"], mixed["first_rows"]) == ("integer|null|object|string", [1, "x", None])
+
+
+def test_of_more_branches_than_are_listed_the_largest_are() -> None:
+    value = {"kind": "list", "rows": [["y" * 100]] * 200, "more": True}
+    made = outline(value, max_chunks=2, shown_bytes=0)
+    assert [chunk.text for chunk in made.chunks] == ["rows > [0-100]", "rows > [101-199]"]
+    assert made.unlisted == 2
+
+
+def test_an_empty_key_is_not_the_root(store: ResultStore) -> None:
+    answer = reduced({"": [{"id": n, "name": "x" * 40} for n in range(400)]}, store)
+    assert answer.notes[0].startswith('Arrays collapsed ("": 400 rows')
 
 
 def test_a_branch_that_is_really_empty_is_shown_as_empty(store: ResultStore) -> None:

@@ -15,7 +15,7 @@ from gatemini.output.jsontext import dump, encode, size
 from gatemini.output.pipeline import OutputOptions, reduce_output
 from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import ResultStore
-from gatemini.output.survey import NotSurveyed, survey
+from gatemini.output.survey import NotSurveyed, at_keys, bulk_path, survey
 
 relaxed = settings(deadline=None, max_examples=60)
 words = st.sampled_from(
@@ -80,6 +80,7 @@ class TestFilter:
             rows,
             st.dictionaries(st.one_of(words, st.integers().map(str)), inner, min_size=8, max_size=60),
             st.fixed_dictionaries({"a": scalars, "rows": rows, "z": inner}),
+            st.fixed_dictionaries({"a": scalars, "in": st.fixed_dictionaries({"of": inner, "rows": rows})}),
         ),
         intent=intents,
         indent=st.sampled_from([None, 1]),
@@ -92,8 +93,8 @@ class TestFilter:
         read_tree(data, members.enter)
         if isinstance(value, dict):
             # Which array holds the bulk is told by the bytes of the document as it stands, and of long ones only.
-            bulk = [v for v in value.values() if isinstance(v, list) and size(v) * 2 >= size(value)]
-            if bulk and (indent is not None or size(bulk[0]) < 200):
+            bulk = bulk_path(value)
+            if bulk and (indent is not None or size(at_keys(value, bulk)) < 200):
                 return
         _same(members.result(), filter_json(value, intent))
 

@@ -2,7 +2,7 @@
 
 A part stays when more than 30 % of the intent's terms occur in it as whole tokens. Text is split into
 paragraphs or groups of ten lines, JSON into array records or top-level branches. Above: `pipeline.py`,
-`record_filter.py` (large JSON). Below: `jsontext.py`.
+`record_filter.py` (large JSON). Below: `survey.py`, `jsontext.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
-from gatemini.output.jsontext import dump, lines, size
+from gatemini.output.jsontext import dump, lines
+from gatemini.output.survey import at_keys, bulk_path, placed
 from gatemini.search.words import plain_tokens
 
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3
 GROUP_LINES = 10
-BULK_SHARE = 0.5
-"""An array inside an object is filtered by records when it holds at least this share of the bytes."""
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n\s*")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 """Of JSON: four digits of a character, or one of `"\\/bfnrt`, of which none is a letter or digit."""
@@ -120,19 +119,15 @@ def _telling(parts: list[str], intent: str) -> list[str]:
 
 
 def filter_json(value: Any, intent: str) -> Filtered | None:
-    """Records of an array (the root, or one that holds the bulk), else the branches of the root object."""
+    """Records of the array that holds the bulk (the root, or inside objects), else the branches of the root object."""
     wanted = Wanted(intent)
-    if isinstance(value, list):
-        return _records(value, wanted)
+    keys = bulk_path(value)
+    rows = [] if keys is None else at_keys(value, keys)
+    if keys is not None and (len(rows) > 1 or not keys):
+        found = _records(rows, wanted)
+        return found and Filtered(found.kept, found.total, value=placed(value, keys, found.value))
     if not isinstance(value, dict):
         return None
-    total = size(value)
-    for key, child in value.items():
-        if isinstance(child, list) and len(child) > 1 and size(child) >= total * BULK_SHARE:
-            found = _records(child, wanted)
-            if found is None:
-                return None
-            return Filtered(found.kept, found.total, value={**value, key: found.value})
     kept = {key: child for key, child in value.items() if wanted.matches(_lowered({key: child}))}
     if not kept or len(kept) == len(value):
         return None

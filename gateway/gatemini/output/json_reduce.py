@@ -197,7 +197,7 @@ def summarise(rows: list[Any]) -> Summary:
 
 def path_text(path: Sequence[str]) -> str:
     """`results > items > [0-4]`; the document itself is `(root)`."""
-    return SEPARATOR.join(path) or "(root)"
+    return SEPARATOR.join(key or '""' for key in path) if path else "(root)"
 
 
 # ---------------------------------------------------------------------------------------------- outline
@@ -247,14 +247,14 @@ def kilobytes(count: int) -> str:
 
 
 def outline(value: Any, *, max_chunks: int = MAX_CHUNKS, shown_bytes: int = CHUNK_BYTES) -> Outline:
-    """Key-path chunks of about `CHUNK_BYTES`, larger where that would make more than `max_chunks`."""
+    """Key-path chunks of about `CHUNK_BYTES`, larger where that would make more than `max_chunks`; of more the largest."""
     chunk_bytes = max(CHUNK_BYTES, _weight(value) // max_chunks)
     walk = _Walk(chunk_bytes, shown_bytes)
     shown = walk.level(value)
-    chunks = walk.chunks
-    rest = chunks[max_chunks:]
-    unlisted = sum(chunk.bytes for chunk in rest)
-    return Outline(shown, chunks[:max_chunks], len(rest), unlisted, walk.texts)
+    order = sorted(range(len(walk.chunks)), key=lambda number: -walk.chunks[number].bytes)
+    listed = [walk.chunks[number] for number in sorted(order[:max_chunks])]
+    rest = [walk.chunks[number].bytes for number in order[max_chunks:]]
+    return Outline(shown, listed, len(rest), sum(rest), walk.texts)
 
 
 class _Open(dict[str, Any]):
@@ -325,8 +325,8 @@ class _Walk:
         self._flush(branch, run)
 
     def _tell_rows(self, branch: _Branch) -> None:
-        """What can be said of an array's objects of differing keys, with as much detail as there is room for."""
-        if len(branch.value) < MIN_ROWS or set(map(type, branch.value)) != {dict}:
+        """What can be said of an array's items of no one kind, with as much detail as there is room for."""
+        if len(branch.value) < MIN_ROWS:
             return
         summary = summarise(branch.value)
         for detail in DETAILS:

@@ -35,8 +35,17 @@ from gatemini.output.passages import FilteredText, filter_texts, filter_written
 from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import UNPARSED, Kind, ResultStore
 from gatemini.output.room import BOUNDLESS, Room, weight
-from gatemini.output.rows import RowIndex, bulk_path, index_survey
-from gatemini.output.survey import WHOLE_BYTES, Bulk, NotSurveyed, Survey, placed, survey
+from gatemini.output.rows import RowIndex, index_survey
+from gatemini.output.survey import (
+    WHOLE_BYTES,
+    Bulk,
+    NotSurveyed,
+    Survey,
+    at_keys,
+    bulk_path,
+    placed,
+    survey,
+)
 from gatemini.output.truncate import truncate
 
 MAX_CHARS = 200_000
@@ -63,7 +72,7 @@ DISCLOSURE_CHARS = 400
 """Kept free beside the rows in token-budget mode: counts and dropped fields."""
 _HANDLE = "res_00000000"
 """Stands for a handle while lengths are compared; all handles are this long."""
-_OUTLINES = ((MAX_CHUNKS, CHUNK_BYTES), (20, 2048), (10, 1024), (4, 256))
+_OUTLINES = ((MAX_CHUNKS, CHUNK_BYTES), (20, 2048), (10, 1024), (4, 256), (2, 128))
 """(chunks, bytes shown in full) of ever smaller outlines, for small budgets."""
 
 
@@ -312,7 +321,7 @@ def _write_table(draft: _Draft, options: OutputOptions) -> bool:
         keys = bulk_path(draft.value) if draft.bytes <= limit * TABLE_REACH else None
     if keys is None:
         return False
-    rows = _at(draft.value, keys)
+    rows = at_keys(draft.value, keys)
     made = table.as_table(rows, limit=limit)
     if made is None:
         return False
@@ -334,7 +343,7 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
     keys = bulk_path(draft.value)
     if keys is None:
         return
-    rows = _at(draft.value, keys)
+    rows = at_keys(draft.value, keys)
     around = size(draft.value) - size(rows)
     room = options.limit.beside(*draft.notes).less(around + DISCLOSURE_CHARS).plain
     if room < BYTES_PER_TOKEN:
@@ -342,12 +351,6 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
     made = compact(rows, budget_tokens=room // BYTES_PER_TOKEN)
     draft.value = placed(draft.value, keys, made)
     draft.write(dump(draft.value), lossy=True)
-
-
-def _at(value: Any, keys: tuple[str, ...]) -> Any:
-    for key in keys:
-        value = value[key]
-    return value
 
 
 def _shrink_json(draft: _Draft, options: OutputOptions) -> None:

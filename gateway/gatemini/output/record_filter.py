@@ -16,9 +16,9 @@ import orjson
 
 from gatemini.output.branches import Level
 from gatemini.output.deep import parse_shown
-from gatemini.output.intent import BULK_SHARE, Filtered, Wanted, readable, same_length
+from gatemini.output.intent import Filtered, Wanted, readable, same_length
 from gatemini.output.jsontext import decode, dump, encode, same_but_space
-from gatemini.output.survey import Bulk, NotSurveyed, Survey, Visit
+from gatemini.output.survey import BULK_DEPTH, BULK_SHARE, Bulk, NotSurveyed, Survey, Visit
 
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_@$.-]{1,64}")
 """Keys in which nothing can be taken for structure."""
@@ -186,11 +186,17 @@ class TreeFilter:
         self._wanted = wanted
         self._data = data
         self._levels: list[RecordFilter] = []
+        self._arrays: set[tuple[str, ...]] = set()
 
     def enter(self, path: Sequence[str], start: int) -> Level | None:
-        """The root, and large arrays right below it, which may turn out to hold the bulk."""
-        if path and (len(path) > 1 or self._data[start] != 0x5B):
+        """The root, and large arrays inside objects only, which may turn out to hold the bulk."""
+        keys = tuple(path)
+        array = self._data[start] == 0x5B
+        inside = any(keys[:level] in self._arrays for level in range(len(keys)))
+        if inside or len(keys) > BULK_DEPTH or (keys and not array):
             return None
+        if array:
+            self._arrays.add(keys)
         self._levels.append(RecordFilter(self._wanted, self._data, start))
         return self._levels[-1]
 

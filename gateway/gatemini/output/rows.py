@@ -16,23 +16,23 @@ from typing import Any
 from gatemini.output.branches import read_tree
 from gatemini.output.digest import Summary
 from gatemini.output.json_reduce import SEPARATOR
-from gatemini.output.jsontext import decode, dump, encode, is_json, lines, parse, size
+from gatemini.output.jsontext import decode, dump, encode, is_json, lines, parse
 from gatemini.output.pieces import Piece, cut_json, cut_line, members
 from gatemini.output.survey import (
     BATCH_BYTES,
+    BULK_DEPTH,
+    BULK_SHARE,
     ROW_BYTES,
     WHOLE_BYTES,
     Batch,
     Bulk,
     NotSurveyed,
     Survey,
+    bulk_path,
     survey,
 )
 from gatemini.piecewise.cutting import MEMBER, skip_space
 
-BULK_SHARE = 0.5
-MAX_DEPTH = 4
-"""Levels of objects looked into for the array that holds the bulk."""
 BATCH_ROWS = 1000
 """Rows between two remembered offsets of a long document."""
 DESCRIBED_BYTES = 8 << 20
@@ -238,7 +238,7 @@ def _located(data: bytes) -> RowIndex:
     end = len(data.rstrip(b" \t\r\n"))
     total = end - start
     keys: list[str] = []
-    while data[start : start + 1] == b"{" and len(keys) < MAX_DEPTH:
+    while data[start : start + 1] == b"{" and len(keys) < BULK_DEPTH:
         found = _heaviest(data, start, end)
         if found is None or found[2] - found[1] < total * BULK_SHARE:
             break
@@ -320,17 +320,3 @@ def _index_lines(data: bytes) -> RowIndex:
             batches.append(Batch(first, count, start, end))
             first, start = first + count, end
     return RowIndex(total, is_text=True, batches=batches)
-
-
-def bulk_path(value: Any) -> tuple[str, ...] | None:
-    """Keys that lead to the array holding at least half of the document; None if there is none."""
-    total = size(value)
-    keys: list[str] = []
-    while isinstance(value, dict) and len(keys) < MAX_DEPTH:
-        large = [(size(child), key) for key, child in value.items() if isinstance(child, dict | list)]
-        weight, key = max(large, default=(0, ""), key=lambda pair: pair[0])
-        if weight < total * BULK_SHARE:
-            return None
-        keys.append(key)
-        value = value[key]
-    return tuple(keys) if isinstance(value, list) else None

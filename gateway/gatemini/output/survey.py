@@ -18,7 +18,7 @@ import orjson
 
 from gatemini.output.deep import parse_shown
 from gatemini.output.digest import Summary
-from gatemini.output.jsontext import decode, parse
+from gatemini.output.jsontext import decode, parse, size
 from gatemini.piecewise.cutting import BOUNDARY, SCALAR_BOUNDARY, TOKEN_OR_COMMA, likely_cuts, skip_space
 
 WHOLE_BYTES = 256 << 10
@@ -35,6 +35,10 @@ LITERAL_SHARE = 24
 """… and with more than this part of it: parsed, it takes up fifteen times its size."""
 ROW_BYTES = 128 << 10
 """With a row larger than this an array is no list of records, but a branch to be looked into."""
+BULK_SHARE = 0.5
+"""An array holds the bulk of a document from this share of its bytes on."""
+BULK_DEPTH = 4
+"""Levels of objects looked into for the array that holds the bulk."""
 HEAD_ROWS = 64
 """First rows kept of every long array, to be shown, while they fit a batch."""
 LEAST_HEAD = 3
@@ -108,6 +112,27 @@ def placed(value: Any, keys: tuple[str, ...], item: Any) -> Any:
     if not keys:
         return item
     return {**value, keys[0]: placed(value[keys[0]], keys[1:], item)}
+
+
+def bulk_path(value: Any) -> tuple[str, ...] | None:
+    """Keys that lead to the array holding at least half of the document; None if there is none."""
+    total = size(value)
+    keys: list[str] = []
+    while isinstance(value, dict) and len(keys) < BULK_DEPTH:
+        large = [(size(child), key) for key, child in value.items() if isinstance(child, dict | list)]
+        weight, key = max(large, default=(0, ""), key=lambda pair: pair[0])
+        if weight < total * BULK_SHARE:
+            return None
+        keys.append(key)
+        value = value[key]
+    return tuple(keys) if isinstance(value, list) else None
+
+
+def at_keys(value: Any, keys: Sequence[str]) -> Any:
+    """What these keys lead to."""
+    for key in keys:
+        value = value[key]
+    return value
 
 
 def survey(data: bytes, visit: Callable[[Bulk], Visit] | None = None) -> Survey:
