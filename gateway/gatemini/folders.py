@@ -17,6 +17,16 @@ NOWHERE = Path(os.devnull, APP)
 and nothing can be made there. A folder that others can write to would be taken for the user's own."""
 
 
+def home_folder() -> Path:
+    """The user's home; `~` itself, which is nowhere, where there is none (`Path.home` would raise)."""
+    return Path(os.path.expanduser("~"))
+
+
+def from_home(path: str | Path) -> Path:
+    """The path with a leading `~` filled in, as far as that can be: no shell has done so for a client's file."""
+    return Path(os.path.expanduser(path))
+
+
 def config_folder() -> Path:
     """`~/.config/gatemini`, or the platform's equivalent."""
     return _of(platformdirs.user_config_path)

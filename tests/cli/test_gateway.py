@@ -256,6 +256,11 @@ def test_a_user_without_a_home_is_served_and_doctor_says_what_cannot_be_kept(
         assert findings[what]["verdict"] == "warn"
         assert "HOME" in findings[what]["mend"]
     assert list(Path.cwd().iterdir()) == []
+    assert run("import", "--json").json["items"] == []
+    for words in (("config", "check"), ("search", "x"), ("init",), ("import", "--to")):
+        failed = run(*words, *(() if words[-1] == "--to" else ("-c",)), "~/x.yaml")
+        assert failed.code in (0, 1)
+        assert "InternalError" not in failed.err
 
 
 def test_doctor_names_aliases_and_composite_tools_that_name_tools_which_are_not_there(

@@ -21,11 +21,43 @@ def servers(
     return load(json.dumps({key: entries}), env, name=name)
 
 
-@pytest.mark.parametrize("key", ["mcpServers", "servers", "context_servers"])
+@pytest.mark.parametrize("key", ["mcpServers", "servers", "context_servers", "mcp", "amp.mcpServers"])
 def test_each_clients_section_is_found(load: Load, key: str) -> None:
     loaded = servers(load, {"a": {"command": "x", "args": ["1"], "env": {"B": "c"}}}, key=key)
     backend = loaded.config.backends["a"]
     assert (backend.command, backend.args, backend.env) == ("x", ("1",), {"B": "c"})
+
+
+def test_servers_as_opencode_writes_them_are_understood(load: Load) -> None:
+    local = {"type": "local", "command": ["npx", "-y", "srv"], "environment": {"A": "{env:T}", "B": "b"}}
+    remote = {"type": "remote", "url": "https://h/", "headers": {"A": "Bearer {env:T}"}, "enabled": False}
+    loaded = servers(load, {"a": {**local, "enabled": True}, "b": remote, "c": local}, key="mcp", T="t")
+    backend = loaded.config.backends["a"]
+    assert (backend.command, backend.args, backend.env) == ("npx", ("-y", "srv"), {"A": "t", "B": "b"})
+    assert set(loaded.disabled) == {"b"}
+    assert not loaded.problems
+
+
+@pytest.mark.parametrize("value", [{}, {"port": 1}, {"a": {"command": "x"}, "theme": "dark"}, ["a"]])
+def test_a_word_as_general_as_mcp_is_a_section_only_if_servers_stand_there(load: Load, value: Any) -> None:
+    loaded = load(json.dumps({"mcp": value}), name="settings.json")
+    assert not loaded.config.backends
+    assert any("unknown key mcp" in str(problem) for problem in loaded.problems)
+
+
+def test_a_variable_that_is_null_is_not_set(load: Load) -> None:
+    loaded = servers(load, {"a": {"command": "x", "env": {"A": None, "B": 1}}})
+    assert loaded.config.backends["a"].env == {"B": "1"}
+
+
+def test_a_section_that_is_written_twice_is_told(load: Load) -> None:
+    loaded = load(
+        '{"mcpServers": {"a": {"command": "x"}},\n"mcpServers": {"b": {"command": "y"}}, "x": 1, "x": 2}',
+        name="mcp.json",
+    )
+    assert [str(p).partition(":")[2] for p in loaded.problems] == [
+        "2: mcpServers: mcpServers is written twice, on lines 1 and 2. Remove one of the two"
+    ]
 
 
 def test_sections_deeper_in_settings_files_are_found_and_the_rest_is_ignored(load: Load) -> None:

@@ -57,11 +57,16 @@ def test_a_comment_needs_no_variable(load: Load) -> None:
     assert not [p for p in load(VARIABLES, {"KEY": "k", "USER": "me"}).problems if "NOT_USED" in p.text()]
 
 
+def test_a_bound_on_a_duration_is_told_with_its_unit(load: Load) -> None:
+    with pytest.raises(ConfigError, match=r"found '20m' \(allowed: less than or equal to 600 s\)"):
+        load("sandbox: {timeout: 20m}\n")
+
+
 def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> None:
     loaded = load("backends:\n  a:\n    command: x\n    timout: 3s\n  b: {command: y}\n")
     text = one(loaded, "backends.a.timout")
     assert text.endswith(
-        "config.yaml:4: backends.a.timout: unknown key timout, did you mean timeout?. Write timeout"
+        "config.yaml:4: backends.a.timout: unknown key timout, did you mean timeout? Write timeout"
     )
     assert set(loaded.config.backends) == {"b"}
 
@@ -74,6 +79,9 @@ def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> No
         ("[x]", "", "found no mapping"),
         ("{command: x, url: 'https://h/'}", "", "has command and url together"),
         ("{command: x, args: --flag}", ".args", "a list"),
+        ("{command: [npx, -y, x]}", ".command", "Write its first word as command"),
+        ("{command: x, environment: {A: b}}", ".environment", "here it is env"),
+        ("{command: x, enviroment: {A: b}}", ".enviroment", "did you mean env?"),
         ("{command: x, tags: web}", ".tags", "a list"),
         ("{command: x, timeout: soon}", ".timeout", "500ms, 30s, 5m or 1h"),
         ("{command: x, timeout: 0}", ".timeout", "above 0 and at most 168h"),

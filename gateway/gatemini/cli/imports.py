@@ -30,6 +30,7 @@ from gatemini.config.load import CONFIG_FILE, STORE, config_directory
 from gatemini.config.secrets import Redactor
 from gatemini.config.store import SecretStore
 from gatemini.config.yaml_edit import Edited
+from gatemini.folders import from_home, home_folder
 
 app = shell.application("Take over other clients' servers.")
 
@@ -61,12 +62,12 @@ def take_over(
     if unknown:
         raise typer.BadParameter(f"{unknown[0]}: one of {', '.join(CLIENTS)}", param_hint="--from")
     directory = config_directory()
-    target = (to or config or directory / CONFIG_FILE).expanduser()
+    target = from_home(to or config or directory / CONFIG_FILE)
     if files:
         sources = [Source("file", path) for path in files]
     else:
-        sources = find_sources(Path.home(), Path.cwd(), os.environ, client or ())
-    plan = plan_import(sources, target, ClientContext(os.environ, Path.home()))
+        sources = find_sources(home_folder(), Path.cwd(), os.environ, client or ())
+    plan = plan_import(sources, target, ClientContext(os.environ, home_folder()))
     hidden = Redactor(inline_values(plan))
     moved = move_secrets(plan, SecretStore(directory / STORE), write=write) if keep_secrets else []
     edited = plan_text(plan, target)

@@ -12,6 +12,7 @@ from gatemini.cli import shell
 from gatemini.config.load import CONFIG_FILE, config_directory, load_config
 from gatemini.config.store import write_private
 from gatemini.errors import InvalidRequest
+from gatemini.folders import from_home
 
 app = shell.application("Begin.")
 
@@ -58,7 +59,7 @@ def start(words: Sequence[str]) -> int:
 @app.command()
 def init(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
     """Write a commented configuration; an existing file is left alone."""
-    path = (config or config_directory() / CONFIG_FILE).expanduser()
+    path = from_home(config or config_directory() / CONFIG_FILE)
     if path.exists():
         raise InvalidRequest(f"{path} is there already", hint="edit it, or give another place with -c")
     try:

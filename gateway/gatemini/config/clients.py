@@ -25,9 +25,12 @@ _SECTIONS: tuple[KeyPath, ...] = (
     ("mcp", "servers"),
     ("mcp_servers",),
     ("context_servers",),
+    ("amp.mcpServers",),
 )
-"""Where clients keep their servers: most, VS Code's mcp.json, VS Code's settings, Codex, Zed."""
-_UNMISTAKABLE = ("mcpServers", "mcp_servers", "context_servers")
+"""Where clients keep their servers: most, VS Code's mcp.json, VS Code's settings, Codex, Zed, Amp."""
+_BARE = ("mcp",)
+"""Where OpenCode and Crush keep theirs, without a word that tells what stands there."""
+_UNMISTAKABLE = ("mcpServers", "mcp_servers", "context_servers", "amp.mcpServers")
 """Keys that only a client's file has, whatever stands there."""
 _EDITOR_FOLDERS = frozenset(
     (".vscode", ".cursor", ".gemini", ".windsurf", ".claude", ".kiro", ".roo", ".amazonq")
@@ -56,13 +59,14 @@ _HANDLED = frozenset(
     ("type", "transport", "transportType", "httpUrl", "serverUrl", "serverURL", "httpURL", "endpoint", "disabled",
      "enabled", "isActive", "envFile", "includeTools", "excludeTools", "disabledTools", "enabled_tools",
      "disabled_tools", "tools", "timeout", "tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms",
-     "bearer_token_env_var", "http_headers", "env_http_headers", "env_vars", "source")
+     "bearer_token_env_var", "http_headers", "env_http_headers", "env_vars", "source", "environment")
 )  # fmt: skip
 _SHORT = 3
 """Names this short resemble anything: no guess is made for them."""
 _MILLISECONDS_FROM = 1000
 """Clients write timeouts in seconds or milliseconds without saying so: from here on it is the latter."""
 _GEMINI_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)\Z")
+_BRACED = re.compile(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -89,6 +93,11 @@ def client_faults(document: Document) -> list[Problem]:
         if value is not None and not isinstance(value, dict) and path[0] in _UNMISTAKABLE:
             found, remedy = f"found {shown(value, path)}", 'Write {"NAME": {"command": …}, …}'
             faults.append(_fault(document, path, found, "a mapping by name", remedy))
+    for twice in document.faults:
+        if any(section[: len(twice.path)] == twice.path for section in _sections(document)):
+            faults.append(
+                Problem(str(document.path), twice.line, dotted(twice.path), twice.found, "", twice.remedy)
+            )
     projects = document.value.get("projects")
     left = _project_sections(projects) if any(path[0] != "projects" for path in _sections(document)) else []
     for section in left:
@@ -112,7 +121,20 @@ def _fault(
 
 def _sections(document: Document) -> list[KeyPath]:
     found = [path for path in _SECTIONS if isinstance(_at(document.value, path), dict)]
+    if not found and _are_servers(_at(document.value, _BARE)):
+        found = [_BARE]
     return found or _project_sections(document.value.get("projects"))
+
+
+def _are_servers(value: Any) -> bool:
+    """Whether a mapping holds servers and nothing else, by what stands in them."""
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and all(
+            isinstance(one, dict) and not one.keys().isdisjoint(("command", "url")) for one in value.values()
+        )
+    )
 
 
 def _project_sections(projects: Any) -> list[KeyPath]:
@@ -217,6 +239,7 @@ class _Translation:
         for key in _SAME:
             if self.value.get(key) not in (None, [], {}) or (key in self.value and key == "command"):
                 self.raw[key] = self.value[key]
+        self.environment()
         self.command()
         self.addresses()
         self.transport()
@@ -240,6 +263,19 @@ class _Translation:
 
     def is_gemini(self) -> bool:
         return ".gemini" in self.entry.document.path.parts
+
+    def environment(self) -> None:
+        """OpenCode's word for it and its `{env:NAME}`; a variable that is null is not set (VS Code)."""
+        if "environment" in self.value and "env" not in self.raw:
+            self.take("env", "environment", self.value["environment"])
+        for place in ("env", "headers"):
+            values = self.raw.get(place)
+            if isinstance(values, dict):
+                self.raw[place] = {
+                    name: _BRACED.sub(r"${\1}", value) if isinstance(value, str) else value
+                    for name, value in values.items()
+                    if value is not None
+                }
 
     def command(self) -> None:
         """`command` may be a list (its rest are arguments) or Zed's `{path, args, env}`."""

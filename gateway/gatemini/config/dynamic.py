@@ -5,7 +5,6 @@ Above: server/registration.py. Below: adapter, the model, values.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from gatemini.config.pending import pending_in_backend
 from gatemini.config.problems import Problem, dotted, explain
 from gatemini.config.values import value_faults
 from gatemini.errors import ConfigError
+from gatemini.folders import home_folder
 
 
 def dynamic_backend(template: Mapping[str, Any], *, home: Path | None = None) -> BackendConfig:
@@ -28,7 +28,7 @@ def dynamic_backend(template: Mapping[str, Any], *, home: Path | None = None) ->
     """
     problems: list[str] = []
     if "adapter_file" in template:
-        template = _with_adapter_file(template, home or Path(os.path.expanduser("~")))
+        template = _with_adapter_file(template, home or home_folder())
     for text in _strings(template):
         if "secretref:" in text or "${" in text:
             problems.append(

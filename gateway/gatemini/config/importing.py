@@ -47,6 +47,9 @@ _PLACES: tuple[tuple[str, str], ...] = (
     ("kiro", "~/.kiro/settings/mcp.json"),
     ("lmstudio", "~/.lmstudio/mcp.json"),
     ("amazonq", "~/.aws/amazonq/mcp.json"),
+    ("opencode", "~/.config/opencode/opencode.json"),
+    ("opencode", "./opencode.json"),
+    ("amp", "~/.config/amp/settings.json"),
 )
 """Where clients keep their servers: `~` is the home, `.` the working folder."""
 CLIENTS = tuple(dict.fromkeys(client for client, _ in _PLACES))

@@ -7,7 +7,6 @@ else is a `Problem`, and a bad backend is disabled alone. Above: app, cli. Below
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from pydantic import ValidationError
 from gatemini.config.backend import BackendConfig
 from gatemini.config.build import SWITCHED_OFF, Builder, Built
 from gatemini.config.clients import ClientContext, client_entries, client_faults, is_client_document
-from gatemini.config.document import Document, read_document
+from gatemini.config.document import Document, read_document, written_path
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
@@ -29,7 +28,7 @@ from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotte
 from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsConfig
 from gatemini.config.secrets import SecretAnswers, SecretResolver
 from gatemini.errors import ConfigError
-from gatemini.folders import config_folder
+from gatemini.folders import config_folder, from_home, home_folder
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.wrap import prepare
 
@@ -100,9 +99,9 @@ def config_directory() -> Path:
 def find_config(path: Path | None, environ: Mapping[str, str], directory: Path) -> Path | None:
     """The file to read: `-c`, else GATEMINI_CONFIG, else the default one if it is there."""
     if path is not None:
-        return path.expanduser()
+        return from_home(path)
     if environ.get("GATEMINI_CONFIG"):
-        return Path(environ["GATEMINI_CONFIG"]).expanduser()
+        return from_home(environ["GATEMINI_CONFIG"])
     default = directory / CONFIG_FILE
     return default if default.exists() else None
 
@@ -123,7 +122,7 @@ def load_config(
     `secrets.strict`, where every secret must be there).
     """
     directory = config_dir if config_dir is not None else config_directory()
-    home = home if home is not None else Path(os.path.expanduser("~"))  # never raises, unlike Path.home()
+    home = home if home is not None else home_folder()
     source = find_config(path, environ, directory)
     if source is None:
         return Loaded(Config())
@@ -413,8 +412,7 @@ class _Loading:
                 )
 
     def include(self, written: Path) -> None:
-        path = written.expanduser()
-        path = path if path.is_absolute() else self.source.absolute().parent / path
+        path = written_path(str(written), self.context.home, self.source.absolute().parent)
         line = self.document.line(("include",))
         resolved = path.resolve()
         if resolved in self.read:

@@ -7,6 +7,7 @@ that carry secrets only its type. Above: load, clients, cli. Below: pydantic's e
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -37,6 +38,11 @@ _SYNONYMS: Mapping[str, str] = {
     "enabled": "disabled",
     "mcpServers": "backends",
     "servers": "backends",
+    "environment": "env",
+    "cmd": "command",
+    "arguments": "args",
+    "uri": "url",
+    "endpoint": "url",
 }
 """Other clients' words for our keys, met in our own format."""
 
@@ -65,7 +71,7 @@ class Problem:
         if self.allowed:
             text += f" (allowed: {self.allowed})"
         if self.remedy:
-            text += f". {self.remedy}"
+            text += f"{'' if text.endswith('?') else '.'} {self.remedy}"
         return text
 
     def __str__(self) -> str:
@@ -140,7 +146,8 @@ def unknown_key(name: str, known: Sequence[str]) -> tuple[str, str, str]:
         return f"unknown key {name}, here it is {ours}", "", f"Write {ours}"
     if name in NOT_BUILT:
         return f"{name} is not supported: {NOT_BUILT[name]}", "", "Remove it"
-    near = closest(name, known)
+    near = closest(name, known) or _SYNONYMS.get(closest(name, _SYNONYMS) or "")
+    near = near if near in known else None
     found = f"unknown key {name}" + (f", did you mean {near}?" if near else "")
     return found, "" if near else ", ".join(sorted(known)), f"Write {near}" if near else "Remove it"
 
@@ -167,6 +174,7 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
+_BOUNDS = frozenset(("less_than_equal", "less_than", "greater_than_equal", "greater_than"))
 _REMEDIES = {
     "incomplete": "Write command for a program, or url for a server",
     "ambiguous": "Keep exactly one of command, url, module or CLI tools",
@@ -199,6 +207,8 @@ def explain(error: ErrorDetails, model: type[BaseModel], raw: Any) -> tuple[KeyP
         return path, found, "letters, digits, _ and -, at most 64, the first a letter or digit", ""
     if kind == "literal_error":
         return path, found, str(context.get("expected", "")).replace("'", ""), ""
+    if path and path[-1] == "command" and isinstance(error["input"], list):
+        return path, found, "text", "Write its first word as command and the rest as args"
     if kind in ("string_type", "path_type"):
         return path, found, "text" if kind == "string_type" else "a path", ""
     if kind == "tuple_type":
@@ -206,6 +216,10 @@ def explain(error: ErrorDetails, model: type[BaseModel], raw: Any) -> tuple[KeyP
     if kind in ("dict_type", "model_type", "model_attributes_type"):
         return path, found, "a mapping of keys to values", ""
     allowed = message.removeprefix("Input should be ")
+    if kind in _BOUNDS and re.search(
+        "[a-z]", str(written)
+    ):  # a duration, whose number is told without its unit
+        allowed += " s"
     return path, found, allowed[:1].lower() + allowed[1:], ""
 
 

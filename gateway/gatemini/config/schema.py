@@ -24,6 +24,7 @@ from gatemini.config.backend import (
     ToolFilter,
     parse_duration,
 )
+from gatemini.folders import from_home
 
 __all__ = [
     "BackendConfig",
@@ -60,7 +61,7 @@ def _qualified(target: str) -> str:
 
 
 def _expanded(value: Path | None) -> Path | None:
-    return value.expanduser() if value is not None else None
+    return from_home(value) if value is not None else None
 
 
 class OutputConfig(Strict):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from gatemini.errors import ConfigError
+from gatemini.folders import from_home
 from gatemini.search.postings import Floats
 
 BUNDLED = "bundled"
@@ -67,7 +67,7 @@ def load_embedder(model: str) -> Embedder | None:
     try:
         if model == BUNDLED:
             return SentenceEncoder()
-        return StaticEncoder(str(Path(model).expanduser()) if Path(model).expanduser().is_dir() else model)
+        return StaticEncoder(str(folder) if (folder := from_home(model)).is_dir() else model)
     except ImportError as error:
         raise ConfigError(
             f"semantic.model: '{model}' needs the package '{error.name}'",
