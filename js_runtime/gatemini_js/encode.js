@@ -69,11 +69,14 @@
     let text = "";
     const kinds = own.keys(converted);
     for (let i = 0; i < kinds.length; i++) {
-      const { count, first } = converted[kinds[i]];
-      const where = first === "" ? "" : count > 1 ? (" (" + first + " and " + (count - 1) + " more)") : " (" + first + ")";
-      text += (text === "" ? "" : "; ") + (CONVERTED[kinds[i]] ?? kinds[i]) + where;
+      const where = whereOf(converted[kinds[i]]);
+      text += (text === "" ? "" : "; ") + (CONVERTED[kinds[i]] ?? kinds[i]) + (where === "" ? "" : " (" + where + ")");
     }
     return text;
+  }
+
+  function whereOf({ count, first }) {
+    return first !== "" && count > 1 ? first + " and " + (count - 1) + " more" : first;
   }
 
   // --- JSON -------------------------------------------------------------------------------------------
@@ -452,5 +455,5 @@
     return result;
   }
 
-  return own.freeze({ __proto__: null, encode, conversionNote });
+  return own.freeze({ __proto__: null, encode, conversionNote, whereOf });
 })

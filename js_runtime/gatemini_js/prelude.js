@@ -8,7 +8,7 @@
 (function (values, encoding, backends, terminal, shims, locale, timers, protocol) {
   "use strict";
   const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
-  const { encode, conversionNote } = encoding;
+  const { encode, conversionNote, whereOf } = encoding;
   const { define, apply } = own;
   const LIMIT = protocol.limits;
 
@@ -218,9 +218,13 @@
     if (text !== "") note(before + text);
   }
 
+  const TOOL = ',"tool",';
   function post(id, head, encoded, name) {
+    // The host knows what a tool takes, so it makes of a BigInt's digits what is wanted there, and tells it.
+    const bigints = own.slice(head, 0, TOOL.length) === TOOL ? encoded.converted?.bigint : undefined;
+    if (bigints !== undefined) delete encoded.converted.bigint;
     noteConversions(encoded, "arguments of " + name + ": ");
-    outbox[outbox.length] = "[" + id + head + (encoded.text ?? "null") + "]";
+    outbox[outbox.length] = "[" + id + head + (encoded.text ?? "null") + "," + quote(bigints === undefined ? "" : whereOf(bigints)) + "]";
   }
 
   async function sendLater(id, head, value, encoded, name) {
@@ -257,7 +261,7 @@
     });
     entry.id = claim("results", "the returned value");
     own.mapSet(pending, entry.id, entry);
-    outbox[outbox.length] = "[" + entry.id + KEEP + "[" + quote(type) + "," + quote(data) + "]]";
+    outbox[outbox.length] = "[" + entry.id + KEEP + "[" + quote(type) + "," + quote(data) + "],\"\"]";
     return promise;
   }
 

@@ -52,7 +52,8 @@ class Start:
 
 @dataclass(slots=True)
 class Call:
-    """One message of the guest. `arguments` is the object, or the raw list when it was not exactly one."""
+    """One message of the guest. `arguments` is the object, or the raw list when it was not exactly one; `digits` tells
+    where in it the digits of a BigInt stand as text."""
 
     id: int
     kind: Kind
@@ -60,6 +61,7 @@ class Call:
     tool: str
     arguments: Any
     raw: bool
+    digits: str = ""
 
 
 @dataclass(slots=True)
@@ -290,12 +292,12 @@ def decode_outbox(raw: bytes, limits: Limits, known: set[int]) -> Outbox:
 def _decode_call(entry: Any) -> Call:
     if not isinstance(entry, list) or len(entry) != len(PROTOCOL["call"]):
         raise GuestFault("a call of the guest has the wrong shape")
-    call_id, kind, backend, tool, raw, arguments = entry
+    call_id, kind, backend, tool, raw, arguments, digits = entry
     if not _whole(call_id) or kind not in KINDS or not isinstance(raw, bool):
         raise GuestFault("a call of the guest has the wrong fields")
-    if not _name(backend) or not _name(tool):
+    if not _name(backend) or not _name(tool) or not _name(digits):
         raise GuestFault("a call of the guest has no names")
-    return Call(call_id, kind, backend, tool, arguments, raw)
+    return Call(call_id, kind, backend, tool, arguments, raw, digits)
 
 
 @dataclass(slots=True)

@@ -70,6 +70,19 @@ def test_other_text_where_a_number_is_wanted_is_refused(digits):
     assert '"id" must be integer' in refusal(IDS, {"id": digits}).message
 
 
+def test_the_digits_of_a_bigint_leave_as_the_integer_where_only_a_number_is_taken():
+    given_ = {"id": "1", "maybe": "-7", "list": ["0"], "text": "5", "either": "6", "more": "8"}
+    arguments, notes = check(tool(IDS), given_, str, "id and 5 more")
+    assert arguments == {**given_, "id": 1, "maybe": -7, "list": [0]}
+    assert notes == ("demo.add: sent as the integer its digits are: id, maybe, list[0]",)
+
+
+def test_the_digits_of_a_bigint_stay_where_text_is_taken_and_that_is_told():
+    arguments, notes = check(tool(IDS), {"text": "5"}, str, "text")
+    assert arguments == {"text": "5"}
+    assert notes == ("arguments of demo.add: BigInt became a decimal string (text)",)
+
+
 @pytest.mark.parametrize("nothing", [None, {}, [], [None], [{}]])
 def test_no_arguments_are_an_empty_object(nothing):
     assert checked({"type": "object"}, nothing) == ({}, ())

@@ -28,6 +28,21 @@ async def test_parallel_calls_leave_in_one_batch(sandbox):
     assert step.text == "[1,2]"
 
 
+async def test_a_call_tells_where_its_arguments_hold_the_digits_of_a_bigint(sandbox):
+    session = sandbox.session(
+        Plain("demo.a({ x: [1n], y: 2n }); demo.b({ x: '1' }); await demo.c({ n: Promise.resolve(3n) })"),
+        start(),
+    )
+    step = await session.start()
+    assert isinstance(step, Calls)
+    assert [(c.arguments, c.digits) for c in step.calls] == [
+        ({"x": ["1"], "y": "2"}, "x.0 and 1 more"),
+        ({"x": "1"}, ""),
+        ({"n": "3"}, "n"),
+    ]
+    session.close()
+
+
 async def test_a_tool_error_carries_its_fields(run):
     caught = "try { await demo.fail({ message: 'no such id' }) } catch (e) { return [e.name, e.message.includes('no such id'), e.tool, e.structured.code, e.code, e instanceof Error, e instanceof ToolError] }"
     assert await run.value(caught) == ["ToolError", True, "demo.fail", 404, 404, True, True]

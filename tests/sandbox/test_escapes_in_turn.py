@@ -147,7 +147,7 @@ PROGRAMS: list[tuple[str, str, str]] = [
      'return eval("let " + "[".repeat(20000) + "a" + "]".repeat(20000) + " = []");'),
     ('template deep', 'error StackError limit.stack',
      'return eval("`${".repeat(5000) + "1" + "}`".repeat(5000));'),
-    ('timeout nan flood', 'error LimitError limit.calls',
+    ('timeout nan flood', 'error LimitError limit.timers',
      'for (let i = 0; i < 150000; i++) setTimeout(() => {}, NaN); return 1;'),
     ('timeout string', 'value TypeError',
      'try { setTimeout("globalThis.x = 1", 0); await sleep(1); return typeof x; } catch (e) { return e.name; }'),

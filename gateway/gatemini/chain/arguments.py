@@ -32,7 +32,7 @@ SHOWN_VALUE: Final = 60
 SHOWN_SIGNATURE: Final = 1_000
 """Characters of the signature shown in an error."""
 
-_LONG_INTEGER = re.compile(r"-?[1-9]\d{15,18}", re.ASCII)
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?$")
 _BOUNDS: Final = {
     "minimum": "at least",
@@ -52,17 +52,21 @@ _TYPES: Final = {
 }
 
 
-def check(tool: Tool, arguments: Any, signature: Callable[[Tool], str]) -> tuple[Json, tuple[str, ...]]:
+def check(
+    tool: Tool, arguments: Any, signature: Callable[[Tool], str], digits: str = ""
+) -> tuple[Json, tuple[str, ...]]:
     """The arguments as the object to send, with notes on what was made of them.
 
     `arguments` is one object, or what the code passed instead: None, a JSON string of an object, or the
-    list of positional arguments. Raises ArgumentsInvalid naming field, required ones and the signature.
+    list of positional arguments; `digits` tells where in it a BigInt stands as text. Raises ArgumentsInvalid naming field, required ones and the signature.
     """
     named, notes = _as_object(tool, arguments, signature)
     named = _well_formed(named, notes)
     problems = _problems(tool, named)
-    if problems and (exact := _with_exact_integers(tool, named, notes)) is not None:
+    if problems and (exact := _with_exact_integers(tool, named, notes, digits)) is not None:
         named, problems = exact, _problems(tool, exact)
+    elif digits:
+        notes.append(f"arguments of {spoken(tool.qualified)}: BigInt became a decimal string ({digits})")
     if problems:
         raise _invalid(tool, problems, named, signature)
     return named, tuple(notes)
@@ -144,13 +148,14 @@ def _well_formed(arguments: Json, notes: list[str]) -> Json:
     return arguments
 
 
-def _with_exact_integers(tool: Tool, arguments: Json, notes: list[str]) -> Json | None:
-    """The arguments with integers for the digits beyond 2^53 that code has as text, where only a number is taken;
-    None where there are none. As text such an id came from a tool, or from a BigInt."""
+def _with_exact_integers(tool: Tool, arguments: Json, notes: list[str], digits: str) -> Json | None:
+    """The arguments with integers for digits that code has as text, where only a number is taken; None where there are
+    none. Beyond 2^53 such an id came from a tool as text; a BigInt of any size is text here (`digits`)."""
+    least = -1 if digits else 2**53
     places = [
         list(place.absolute_path)
         for fault in faults(tool.input_schema, arguments)
-        if _takes_number(place := _deepest(fault)) and _is_long_integer(place.instance)
+        if _takes_number(place := _deepest(fault)) and _is_integer(place.instance, least)
     ]
     if not places:
         return None
@@ -178,12 +183,9 @@ def _numeric(wanted: Any) -> bool:
     return "integer" in kinds or "number" in kinds
 
 
-def _is_long_integer(value: Any) -> bool:
-    return (
-        isinstance(value, str)
-        and _LONG_INTEGER.fullmatch(value) is not None
-        and 2**53 < abs(int(value)) < 2**63
-    )
+def _is_integer(text: Any, least: int) -> bool:
+    """Whether a text holds the digits of an integer of more than `least`, and of no more than 64 bits."""
+    return isinstance(text, str) and _INTEGER.fullmatch(text) is not None and least < abs(int(text)) < 2**63
 
 
 def _without_lone_surrogates(text: str) -> str:

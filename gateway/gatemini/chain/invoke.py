@@ -110,14 +110,16 @@ class Invoker:
         return inner
 
     async def call(
-        self, entry: Entry, backend: str, spelled: str, arguments: Any, *, raw: bool = False
+        self, entry: Entry, backend: str, spelled: str, arguments: Any, *, raw: bool = False, digits: str = ""
     ) -> Outcome:
-        """One tool call; every failure comes back as an `Outcome`, only cancellation and ResumeRefused are raised."""
+        """One tool call; every failure comes back as an `Outcome`, only cancellation and ResumeRefused are raised.
+
+        `digits` tells where in the arguments a BigInt stands as text."""
         return await self._recorded(
             entry,
             backend,
             spelled,
-            lambda record: self._call(record, entry, backend, spelled, arguments, raw),
+            lambda record: self._call(record, entry, backend, spelled, arguments, raw, digits),
         )
 
     async def read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
@@ -172,11 +174,18 @@ class Invoker:
         return outcome
 
     async def _call(
-        self, record: CallRecord, entry: Entry, backend: str, spelled: str, arguments: Any, raw: bool
+        self,
+        record: CallRecord,
+        entry: Entry,
+        backend: str,
+        spelled: str,
+        arguments: Any,
+        raw: bool,
+        digits: str,
     ) -> Outcome:
         tool = await self._find(backend, spelled)
         record.tool = tool.qualified
-        checked, notes = check(tool, arguments, signature)
+        checked, notes = check(tool, arguments, signature, digits)
         if tool.backend == COMPOSITE_BACKEND:
             record.sent = True
             made = await self.run_composite(tool, checked, entry, self)

@@ -352,7 +352,9 @@ class _Conversation:
 
     async def _dispatch(self, call: Call, entry: Entry) -> Outcome:
         if call.kind == "tool":
-            return await self._invoker.call(entry, call.backend, call.tool, call.arguments, raw=call.raw)
+            return await self._invoker.call(
+                entry, call.backend, call.tool, call.arguments, raw=call.raw, digits=call.digits
+            )
         if call.kind == "resource":
             return await self._invoker.read_resource(entry, call.backend, str(call.arguments))
         if call.kind == "gatemini":
