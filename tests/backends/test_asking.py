@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,9 +14,10 @@ import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench
 from fixtures.odd_http import OddHttp, Request, serving
-from gatemini.backends.base import Caller, RpcError
+from gatemini.backends.base import Caller, RpcError, State
+from gatemini.backends.peer import MOST_QUESTIONS
 from gatemini.config.schema import BackendConfig
-from gatemini.errors import BackendProtocol, BackendTimeout
+from gatemini.errors import BackendProtocol, BackendStopped, BackendTimeout
 
 pytestmark = pytest.mark.anyio
 
@@ -59,6 +64,49 @@ async def test_a_question_of_the_stateless_era_is_answered_by_calling_again(benc
     reply = await call(bench, "confirm", {"k": 1}, ask=answer)
     assert reply == [{"q": {"action": "accept"}}, "s1", {"k": 1}]
     assert asked == [("elicitation/create", {"message": "sure?"})]
+
+
+@pytest.mark.parametrize(("tool", "discover"), [("ask", "error"), ("confirm", "modern")])
+async def test_nobody_waits_for_an_answer_to_a_backend_that_is_taken_out(
+    bench: Bench, tool: str, discover: str
+) -> None:
+    await bench.odd(options={"on_discover": discover})
+    given_up = anyio.Event()
+
+    async def removed_meanwhile(_method: str, _params: Json) -> Json:
+        try:
+            await bench.manager.remove("odd")
+            await anyio.sleep_forever()
+        finally:
+            given_up.set()
+        raise AssertionError("never comes here")
+
+    with anyio.fail_after(TEST_SECONDS), pytest.raises(BackendStopped) as caught:
+        await call(bench, tool, {"method": "elicitation/create"}, ask=removed_meanwhile)
+    assert caught.value.sent
+    assert given_up.is_set()
+
+
+async def test_an_answer_reaches_a_backend_that_was_started_again_meanwhile(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """A stateless question needs no process to wait for its answer, and nobody is asked twice."""
+    journal = tmp_path / "journal"
+    await bench.odd(options={"on_discover": "modern", "journal": str(journal)})
+    asked: list[Json] = []
+
+    async def dies_meanwhile(_method: str, params: Json) -> Json:
+        asked.append(params)
+        pid = bench.manager.status("odd").pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await bench.until(lambda: bench.manager.state("odd") is State.STOPPED)
+        return {"action": "accept"}
+
+    reply = await call(bench, "confirm", {"k": 1}, ask=dies_meanwhile)
+    assert reply == [{"q": {"action": "accept"}}, "s1", {"k": 1}]
+    assert len(asked) == 1
+    assert len(journal.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(("tool", "discover"), [("ask", "error"), ("confirm", "modern")])
@@ -146,6 +194,79 @@ async def test_a_question_ends_with_the_call_it_was_for(bench: Bench) -> None:
         await call(bench, "ask", {"method": "elicitation/create"}, ask=never)
     with anyio.fail_after(60):
         await ended.wait()
+
+
+async def test_a_backend_has_so_many_questions_open_and_no_more(bench: Bench) -> None:
+    await bench.odd()
+    asked: list[str] = []
+
+    async def never(method: str, _params: Json) -> Json:
+        asked.append(method)
+        await anyio.sleep_forever()
+        raise AssertionError("never comes here")
+
+    lines = "".join(
+        json.dumps({"jsonrpc": "2.0", "id": f"q{n}", "method": "elicitation/create", "params": {}}) + "\n"
+        for n in range(MOST_QUESTIONS + 10)
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(call, bench, "raw", {"text": lines}, ask=never))
+        await bench.until_true(lambda: bool(asked))
+        await bench.call("echo")  # its answer comes after all of them
+        assert len(asked) == MOST_QUESTIONS
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_question_that_comes_with_the_answer_to_its_call_is_not_put(bench: Bench) -> None:
+    """Nothing would come of it, and it would stay with the user."""
+    await bench.odd()
+    question = {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": {}}
+    answer = '{"jsonrpc":"2.0","id":ID,"result":{"content":"5"}}'
+    asked: list[str] = []
+
+    async def noted(method: str, _params: Json) -> Json:
+        asked.append(method)
+        return {}
+
+    text = f"{json.dumps(question)}\n{answer}\n"
+    assert await call(bench, "raw", {"text": text}, ask=noted) == 5
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
+    assert asked == []
+
+
+def asking(questions: int) -> Json:
+    """The result of a stateless tool that wants to know so much at once."""
+    one = {"method": "elicitation/create", "params": {"message": "sure?"}}
+    return {"resultType": "input_required", "inputRequests": {f"q{n}": one for n in range(questions)}}
+
+
+async def test_what_a_result_asks_is_put_at_the_same_time(bench: Bench) -> None:
+    await bench.odd(options={"on_discover": "modern"})
+    both = anyio.Event()
+    open_now: list[Json] = []
+
+    async def together(_method: str, params: Json) -> Json:
+        open_now.append(params)
+        if len(open_now) == 2:
+            both.set()
+        await both.wait()
+        raise RpcError(-1, "enough")
+
+    with anyio.fail_after(TEST_SECONDS), pytest.raises(BackendProtocol, match="got none: enough"):
+        await call(bench, "result", {"result": asking(2)}, ask=together)
+
+
+async def test_a_result_that_asks_too_much_at_once_is_refused(bench: Bench) -> None:
+    await bench.odd(options={"on_discover": "modern"})
+    asked: list[str] = []
+
+    async def noted(method: str, _params: Json) -> Json:
+        asked.append(method)
+        return {}
+
+    with pytest.raises(BackendProtocol, match="33 questions at once, more than 32"):
+        await call(bench, "result", {"result": asking(MOST_QUESTIONS + 1)}, ask=noted)
+    assert asked == []
 
 
 @pytest.mark.parametrize("level", ["warning", "loud" * 1000, {"of": "no kind"}, None])

@@ -200,7 +200,11 @@ class Backend:
     async def _connected(self, era: Era | None) -> BackendError | None:
         """Open a connection and live on it; what ended it, None for a restart that was asked for."""
         session = McpSession(
-            self.config, client_info=self._client_info, clients=self._clients, saved=self._saved
+            self.config,
+            client_info=self._client_info,
+            clients=self._clients,
+            saved=self._saved,
+            stopped=self.finished,
         )
         self._over = anyio.Event()
         error: BackendError | None = None
@@ -364,8 +368,9 @@ class Backend:
         Sent again only if it certainly was not sent, or if the tool is marked as repeatable.
         """
         deadline = anyio.current_time() + timeout
+        params: Json = {"name": name, "arguments": arguments}
         return await sent(
-            partial(self._call_once, name, arguments, timeout, deadline, begin_by, on_progress, caller),
+            partial(self._call_once, params, timeout, deadline, begin_by, on_progress, caller),
             self.config.retry,
             deadline,
             repeatable=self.repeatable(name),
@@ -418,8 +423,7 @@ class Backend:
 
     async def _call_once(
         self,
-        name: str,
-        arguments: Json,
+        params: Json,
         timeout: float,
         deadline: float,
         begin_by: float,
@@ -431,14 +435,12 @@ class Backend:
         await self._limits.enter(begin_by)
         left = max(0.001, deadline - anyio.current_time())
         try:
-            return await session.call_tool(
-                name, arguments, timeout=left, on_progress=on_progress, caller=caller
-            )
+            return await session.call_tool(params, timeout=left, on_progress=on_progress, caller=caller)
         except BackendTimeout as slow:
             if anyio.current_time() < deadline:
                 raise  # a limit of its own, which its message names
             own = self.config.timeout if timeout >= self.config.timeout else None
-            raise not_answered(self.config.name, name, own, slow, self.stderr_tail()) from slow
+            raise not_answered(self.config.name, params["name"], own, slow, self.stderr_tail()) from slow
         finally:
             self._limits.leave()
 

@@ -46,6 +46,9 @@ MAX_QUEUED = 1000
 ASK_SECONDS = 600.0
 """How long the client may take over one question of a backend."""
 
+MOST_QUESTIONS = 32
+"""Questions of one backend that may be open at once; more are refused."""
+
 LEFT_SECONDS = 60.0
 """How long after a call was given up its backend may still ask for it; a question is then no other client's."""
 
@@ -133,6 +136,7 @@ class Peer:
         self._queued = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._gone: BackendError | None = None
+        self._asking = 0
         self.stray = 0
         """Replies nobody waits for: late, doubled or made up."""
 
@@ -393,14 +397,19 @@ class Peer:
 
     async def _ask(self, ident: Any, method: str, params: Json, caller: Caller | None) -> None:
         """Ask the client for the backend; the calls it has open wait without their time running."""
-        waiters = [w for w in self._open.values() if caller is not None and w.caller is caller]
+        if self._asking >= MOST_QUESTIONS:
+            self._refuse(ident, INTERNAL_ERROR, f"{MOST_QUESTIONS} questions are open already")
+            return
+        waiters = [w for w in self._open.values() if not w.done and caller is not None and w.caller is caller]
+        on_ask = self._on_ask_outside if caller is None or caller.ask is None or not waiters else caller.ask
+        self._asking += 1
         with anyio.move_on_after(ASK_SECONDS) as scope:
             for waiter in waiters:
                 waiter.pause(scope)
-            on_ask = self._on_ask_outside if caller is None or caller.ask is None else caller.ask
             try:
                 await self._asked(ident, method, params, on_ask)
             finally:
+                self._asking -= 1
                 for waiter in waiters:
                     waiter.resume(scope)
         if not scope.cancelled_caught:

@@ -27,10 +27,10 @@ from gatemini.backends.base import (
     RpcError,
     ServerFacts,
 )
-from gatemini.backends.peer import ASK_SECONDS, LISTEN, Peer, Reply
+from gatemini.backends.peer import ASK_SECONDS, LISTEN, MOST_QUESTIONS, Peer, Reply
 from gatemini.backends.repair import Listing, repair_result
 from gatemini.config.schema import BackendConfig
-from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendTimeout
+from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendStopped, BackendTimeout
 from gatemini.model import CallOutcome, Json, Tool
 
 MODERN_VERSION = "2026-07-28"
@@ -97,11 +97,18 @@ class SavedFacts:
 class McpSession:
     """One connection's MCP side. `changed` is set when the backend says that its tools did.
 
-    `saved` outlives the connection: a URL that has said what it is need not be asked again.
+    `saved` outlives the connection: a URL that has said what it is need not be asked again. So does what the client is
+    asked, until `stopped`.
     """
 
     def __init__(
-        self, config: BackendConfig, *, client_info: Json, clients: Clients, saved: SavedFacts | None = None
+        self,
+        config: BackendConfig,
+        *,
+        client_info: Json,
+        clients: Clients,
+        saved: SavedFacts | None = None,
+        stopped: anyio.Event | None = None,
     ) -> None:
         self.peer = Peer(config.name, on_notification=self._notification, on_ask_outside=clients.ask)
         self.facts: ServerFacts | None = None
@@ -112,6 +119,7 @@ class McpSession:
         self._announced: Json = {}
         self._saved = SavedFacts() if saved is None else saved
         self._from_saved = False
+        self._stopped = stopped or anyio.Event()
 
     # -- handshake ---------------------------------------------------------------------------------
 
@@ -253,8 +261,7 @@ class McpSession:
 
     async def call_tool(
         self,
-        name: str,
-        arguments: Json,
+        params: Json,
         *,
         timeout: float,
         on_progress: ProgressFn | None,
@@ -262,11 +269,11 @@ class McpSession:
     ) -> CallOutcome:
         """One tool call; what the backend asks or tells the client on the way goes to the `caller`.
 
-        The time that asking takes is not counted: somebody may have to think.
+        The time that asking takes is not counted: somebody may have to think. Answers are put into `params` (name and
+        arguments of the tool), so that sending them again, on a connection made meanwhile, asks nobody a second time.
         """
         started = time.perf_counter()
         deadline = anyio.current_time() + timeout
-        params: Json = {"name": name, "arguments": arguments}
         size = 0
         for _ in range(MAX_ASK_ROUNDS):
             left = max(0.001, deadline - anyio.current_time())
@@ -281,34 +288,65 @@ class McpSession:
             asked = anyio.current_time()
             answers = await self._ask(reply.result, caller)
             deadline += anyio.current_time() - asked
-            params = {"name": name, "arguments": arguments, "inputResponses": answers}
+            params["inputResponses"] = answers
+            params.pop("requestState", None)
             if reply.result.get("requestState") is not None:
                 params["requestState"] = reply.result["requestState"]
         raise BackendProtocol(f"{self._config.name} asked for input {MAX_ASK_ROUNDS} times", sent=True)
 
     async def _ask(self, result: Json, caller: Caller) -> Json:
-        """The answers to what an `input_required` result asks; raises `BackendProtocol` where there are none."""
+        """The answers to what an `input_required` result asks, all of it at once.
+
+        Raises `BackendProtocol` where there are none, `BackendStopped` once nothing can come of them.
+        """
         requests = _object(result.get("inputRequests"))
         if not requests:
             await anyio.sleep(STATE_ONLY_SECONDS)
             return {}
-        if caller.ask is None:
+        ask = caller.ask
+        if ask is None:
             raise BackendProtocol(
                 f"{self._config.name} asks for input before it goes on, which cannot be given here",
                 rpc_data=requests,
                 sent=True,
             )
+        if len(requests) > MOST_QUESTIONS:
+            raise BackendProtocol(
+                f"{self._config.name} asks {len(requests)} questions at once, more than {MOST_QUESTIONS}",
+                sent=True,
+            )
         answers: Json = {}
-        for key, asked in requests.items():
-            method, params = _object(asked).get("method"), _object(_object(asked).get("params"))
+        failed: list[BackendError] = []
+
+        async def put(key: str, asked: Json, whole: anyio.CancelScope) -> None:
+            method = str(asked.get("method"))
             try:
                 with anyio.fail_after(ASK_SECONDS):
-                    answers[key] = await caller.ask(str(method), params)
+                    answers[key] = await ask(method, _object(asked.get("params")))
             except (RpcError, TimeoutError) as refused:
                 text = refused.message if isinstance(refused, RpcError) else "nobody answered in time"
-                raise BackendProtocol(
-                    f"{self._config.name} asked for input ({method}) and got none: {text}", sent=True
-                ) from refused
+                failed.append(
+                    BackendProtocol(
+                        f"{self._config.name} asked for input ({method}) and got none: {text}", sent=True
+                    )
+                )
+                whole.cancel()
+
+        async def until_stopped(whole: anyio.CancelScope) -> None:
+            await self._stopped.wait()
+            failed.append(
+                BackendStopped(f"{self._config.name} was stopped while it waited for an answer", sent=True)
+            )
+            whole.cancel()
+
+        async with anyio.create_task_group() as whole:
+            whole.start_soon(until_stopped, whole.cancel_scope)
+            async with anyio.create_task_group() as questions:
+                for key, asked in requests.items():
+                    questions.start_soon(put, key, _object(asked), whole.cancel_scope)
+            whole.cancel_scope.cancel()
+        if failed:
+            raise failed[0]
         return answers
 
     async def read_resource(self, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
