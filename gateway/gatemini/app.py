@@ -37,7 +37,7 @@ from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.spill import sweep_abandoned
 from gatemini.registry import Registry
-from gatemini.reload import FileState, file_state, watch_config
+from gatemini.reload import FileState, file_state, read_only_at_start, watch_config
 from gatemini.search.index import SearchIndex
 from gatemini.server.admission import Admission
 from gatemini.server.budgets import budget_for
@@ -120,6 +120,8 @@ class App:
         self._sessions: list[Session] = []
         self._last_client: str | None = None
         self._reload_problem: str | None = None
+        self._began = config
+        self._waiting: str | None = None
         self.journals = JournalBook()
         self.parking = Parking()
         self.catalog = Catalog(
@@ -314,6 +316,8 @@ class App:
             found.append("no configuration file: serving the embedded demo backends (shop, notes, clock)")
         if self._reload_problem:
             found.append(f"the changed configuration is not in force: {self._reload_problem}")
+        if self._waiting:
+            found.append(self._waiting)
         if self.cache.problem:
             found.append(self.cache.problem)
         return found
@@ -346,7 +350,7 @@ class App:
     async def reconfigure(self, loaded: Loaded) -> list[str]:
         """Put a newly read configuration in force; only backends that changed restart. Their names.
 
-        Read once and not here: `cache_path`, `search`, `semantic`, `health`, `results`, `sandbox.isolation`.
+        What is read only at the start is not (`reload.READ_ONCE`).
         """
         config = loaded.config
         gone = self.loaded.origins.keys() - loaded.origins.keys()
@@ -354,6 +358,9 @@ class App:
         for name in gone:
             self._hashes.pop(name, None)  # nor is what it still lists while it is being stopped kept
         self.loaded = loaded
+        self._waiting = read_only_at_start(self._began, config)
+        if self._waiting:
+            logger.warning("%s", self._waiting)
         self.registration.set_configured(loaded.origins)
         self.tools.redactor.add(loaded.secrets)
         logging.getLogger().setLevel(config.log_level.upper())

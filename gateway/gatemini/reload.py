@@ -16,6 +16,7 @@ import anyio
 from watchfiles import awatch
 
 from gatemini.config.load import Loaded
+from gatemini.config.schema import Config
 from gatemini.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,9 @@ DEBOUNCE_MS = 300
 LOOK_MS = 5000
 """The longest that a change stays unseen which no watch told of (network file systems, a change between two watches)."""
 
+
+READ_ONCE = ("cache_path", "health", "results", "search", "semantic")
+"""Sections that a running gateway keeps as they were when it started; `sandbox.isolation` is one more such key."""
 
 FileState = dict[Path, tuple[int, int, int] | None]
 """Files, and what each was like."""
@@ -72,6 +76,18 @@ async def watch_config(
         for problem in loaded.problems:
             logger.warning("%s", problem)
         logger.info("configuration reloaded; backends touched: %s", ", ".join(touched) or "none")
+
+
+def read_only_at_start(began: Config, now: Config) -> str | None:
+    """What a reload has not put in force, in words: settings that are read once and differ from those of the start."""
+    waiting = [key for key in READ_ONCE if getattr(began, key) != getattr(now, key)]
+    if began.sandbox.isolation != now.sandbox.isolation:
+        waiting.append("sandbox.isolation")
+    if not waiting:
+        return None
+    return (
+        f"{', '.join(waiting)}: changed, but read only at the start: restart the gateway to put it in force"
+    )
 
 
 def _folders(files: frozenset[Path]) -> set[Path]:

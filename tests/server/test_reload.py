@@ -66,9 +66,29 @@ async def test_a_changed_file_that_cannot_be_used_leaves_the_running_one_in_forc
         assert (await answer(app, "return (await demo.add({ a: 1, b: 2 })).sum;"))[0] == "3"
         _, health = await app.surface(app.new_session()).read_resource("gatemini://health")
         assert "not in force" in health
+        assert "\\u000a" not in health
         write_config(tmp_path, DEMO, sandbox={"max_output_size": 5000})
         await until(lambda: not any("not in force" in problem for problem in app.problems()))
         assert app.tools.config.max_output_size == 5000
+
+
+async def test_what_is_read_only_at_the_start_is_told_until_it_is_as_it_was(tmp_path: Path) -> None:
+    config = write_config(tmp_path, DEMO)
+    async with App.open(config, environ={}) as app:
+
+        def told() -> list[str]:
+            return [problem for problem in app.problems() if "restart the gateway" in problem]
+
+        write_config(
+            tmp_path, DEMO, health={"interval": "7s"}, sandbox={"isolation": "process", "timeout": "9s"}
+        )
+        await until(lambda: app.tools.config.timeout == 9.0)
+        assert told() == [
+            "health, sandbox.isolation: changed, but read only at the start: restart the gateway to put it in force"
+        ]
+        write_config(tmp_path, DEMO, sandbox={"timeout": "8s"})
+        await until(lambda: app.tools.config.timeout == 8.0)
+        assert told() == []
 
 
 async def test_a_reload_sees_the_environment_the_gateway_was_given(

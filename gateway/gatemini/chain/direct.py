@@ -89,8 +89,8 @@ async def _made(
     backend, tool = await _target(plan, invoker, services)
     if entry.answered:
         return invoker.replayed(entry, backend), backend
-    most = services.config.max_argument_bytes
-    if most < services.config.max_code_bytes and len(dumps(plan.arguments).encode("utf-8", "replace")) > most:
+    most = invoker.config.max_argument_bytes
+    if most < invoker.config.max_code_bytes and len(dumps(plan.arguments).encode("utf-8", "replace")) > most:
         outcome = Outcome(False, _too_much(f"{backend}.{tool}", backend, most))
     else:
         outcome = await invoker.call(entry, backend, tool, plan.arguments)

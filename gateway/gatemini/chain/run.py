@@ -164,7 +164,7 @@ async def _execute(
     if isinstance(plan, Describe):
         return await describe(plan, chain.invoker, services)
     if not isinstance(plan, JsonCall | SingleCall | JsonBatch):
-        check_size(cleaned.code, services.config.max_code_bytes)
+        check_size(cleaned.code, chain.invoker.config.max_code_bytes)
         check_nesting(cleaned.code)
         return await _in_its_turn(cleaned.code, request, services, chain)
     with chain.invoker.time.bound():

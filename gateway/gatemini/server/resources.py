@@ -317,7 +317,7 @@ def _tools(view: View) -> str:
 def _health(view: View) -> str:
     """Everything; where that is more than the client takes, less of what backends said, then only backends in trouble."""
     room = view.room.plain
-    problems = [visible(problem) for problem in view.problems]
+    problems = [visible(problem, lines=True) for problem in view.problems]
     told: Json = {}
     for lines in _LINES_TOLD:
         rows = {visible(status.name): _health_row(status, lines) for status in view.statuses}
