@@ -66,7 +66,9 @@ class Process:
             env={},
             close_fds=True,
             cwd="/" if sys.platform != "win32" else None,
-            start_new_session=True,
+            # A group, so that no key of a terminal reaches it. Not a session: a stopped group whose parent dies in its own
+            # session is woken by the kernel (SIGHUP, SIGCONT), and finds that the parent is gone.
+            process_group=None if sys.platform == "win32" else 0,
             bufsize=0,
         )
         take_own_limits(self._process.pid)

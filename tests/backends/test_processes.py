@@ -203,6 +203,21 @@ async def test_a_gateway_that_is_killed_leaves_no_child_and_no_stubborn_grandchi
         await Bench.until_true(lambda: not any(alive(pid) for pid in family))
 
 
+async def test_a_gateway_that_is_killed_leaves_nothing_that_was_stopped_not_even_the_watchdog(
+    tmp_path: Path,
+) -> None:
+    pid_file = tmp_path / "grandchild"
+    async with await gateway({"grandchild": str(pid_file)}, tmp_path / "children") as process:
+        await told_pid(process)
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) == 3, "child, grandchild and the watchdog"
+        for member in family:
+            member.suspend()
+        process.kill()
+        await process.wait()
+        await Bench.until_true(lambda: not any(alive(member.pid) for member in family))
+
+
 @pytest.mark.parametrize("escape", ["", "session", "daemon"])
 async def test_the_next_start_ends_what_neither_gateway_nor_watchdog_lived_to_end(
     tmp_path: Path, escape: str
@@ -213,10 +228,9 @@ async def test_the_next_start_ends_what_neither_gateway_nor_watchdog_lived_to_en
         child = await told_pid(process)
         family = psutil.Process(process.pid).children()
         (watchdog,) = [p for p in family if p.pid != child]
-        watchdog.suspend()
+        watchdog.kill()
         process.kill()
         await process.wait()
-        watchdog.kill()
     grandchild = int(pid_file.read_text())
     await Bench.until_true(lambda: not alive(child))  # it saw the end of its stdin
     assert alive(grandchild)

@@ -210,7 +210,7 @@ async def main():
     sandbox = Sandbox(Limits(cpu_seconds=600, wall_seconds=600), cache_dir=Path(sys.argv[1]), isolation="process")
     sandbox.warm()
     print(sandbox._workers._idle[0].pid, flush=True)
-    code = "await demo.echo({}); for (;;) {}" if sys.argv[2] == "waits" else "for (;;) {}"
+    code = "await demo.echo({}); for (;;) {}" if sys.argv[2] != "computes without end" else "for (;;) {}"
     await sandbox.session(Plain(code), start()).start()
     await anyio.sleep_forever()
 
@@ -218,7 +218,7 @@ anyio.run(main)
 """
 
 
-@pytest.mark.parametrize("what", ["waits", "computes without end"])
+@pytest.mark.parametrize("what", ["waits", "computes without end", "is stopped"])
 def test_a_worker_ends_with_a_gateway_that_is_killed_whatever_it_does(
     module_cache: Path, sandbox: Sandbox, what: str
 ) -> None:
@@ -230,7 +230,9 @@ def test_a_worker_ends_with_a_gateway_that_is_killed_whatever_it_does(
     )
     worker = psutil.Process(int(gateway.stdout.readline()))
     before = worker.cpu_times().user
-    if what != "waits":
+    if what == "is stopped":
+        worker.suspend()
+    if what == "computes without end":
         while worker.cpu_times().user - before < 0.1:  # it is in the loop
             assert gateway.poll() is None
     gateway.kill()

@@ -20,7 +20,8 @@ def start_watchdog() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        # Not a session: a stopped group whose parent dies in its own session is woken by the kernel (SIGHUP, SIGCONT).
+        process_group=0,
         bufsize=0,
         env={},
     )
