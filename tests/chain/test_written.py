@@ -59,6 +59,14 @@ def test_a_large_text_that_is_json_becomes_the_text_javascript_writes() -> None:
     assert made.notes == ["9000 integers beyond 2^53 came as strings, so that no digit is lost"]
 
 
+def test_an_integer_deep_in_a_large_text_is_counted_once() -> None:
+    """A batch of many brackets, inside another container, is also read for how deep it nests."""
+    inner = ",".join('{"a":{"n":12345678901234567890}}' for _ in range(9_000))
+    made = value_of({"content": [{"type": "text", "text": f'{{"rows":[{inner}]}}'}]})
+    assert made.written
+    assert made.notes == ["9000 integers beyond 2^53 came as strings, so that no digit is lost"]
+
+
 def test_a_large_text_that_is_nearly_json_stays_a_text() -> None:
     text = dumps(ROWS)[:-1] + ",]"
     made = value_of({"content": [{"type": "text", "text": text}]})

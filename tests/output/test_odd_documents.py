@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from gatemini.output import branches, pipeline
+from gatemini.output import pipeline
 from gatemini.output.jsontext import dump, encode, parse
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
+from gatemini.piecewise import keys
 
 
 @pytest.fixture
@@ -42,10 +43,10 @@ def test_a_doubled_key_of_a_large_object_is_told_wherever_its_values_lie(store: 
     assert not any("duplicate" in line for line in answer.notes)
 
 
-def test_a_doubled_key_is_found_among_more_keys_than_are_compared_at_once(
+def test_a_doubled_key_is_found_among_more_keys_than_are_compared_together(
     store: ResultStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(branches, "HASHES_AT_ONCE", 1000)
+    monkeypatch.setattr(keys, "SHARE", 1000)
     members = [f'"key {n}":{n}' for n in range(40_000)]
     for doubled in (True, False):
         text = "{" + ",".join([*members, '"key 17":0'] if doubled else members) + "}"

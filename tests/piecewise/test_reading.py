@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gatemini.backends import wire
 from gatemini.backends.wire import Broken, Frame
 from gatemini.chain.jsvalue import NotJson, dumps, loads, loads_piece
-from gatemini.piecewise import cutting, reading, strings
+from gatemini.piecewise import cutting, reading, steps, strings
 from gatemini.piecewise.reading import Reader, Written, read_document
 from gatemini.piecewise.strings import NotInPieces, string_end, windows
 
@@ -66,7 +66,7 @@ def small_pieces() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BATCH_BYTES", 24)
         patch.setattr(reading, "SAMPLE_MEMBERS", 5)
-        patch.setattr(reading, "ENCODED_CHARS", 7)
+        patch.setattr(steps, "STEP", 7)
         patch.setattr(strings, "WINDOW_BYTES", WINDOW)
         yield
 

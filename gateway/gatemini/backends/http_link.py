@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from io import BytesIO
 
 import anyio
 import anyio.abc
@@ -152,15 +153,13 @@ class HttpLink:
 
     async def _body(self, response: httpx2.Response, limit: int) -> bytes | None:
         """The whole body, or None when it is larger than `limit` bytes."""
-        parts: list[bytes] = []
-        size = 0
+        body = BytesIO()
         async for part in response.aiter_bytes():
-            size += len(part)
-            if size > limit:
+            if body.tell() + len(part) > limit:
                 return None
-            parts.append(part)
+            body.write(part)
             await self._rest(CHUNK_SECONDS - len(part) / BODY_BYTES_PER_SECOND)
-        return b"".join(parts)
+        return body.getvalue()
 
     async def _rest(self, seconds: float) -> None:
         """After time that went into what nobody asked for: a server that takes more than its share is not read for a while."""

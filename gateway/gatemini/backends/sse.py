@@ -7,7 +7,10 @@ layer mends invalid UTF-8). Above: `http.py`. Below: nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 
+DECIDED = len(b"data: ")
+"""Bytes of a line that tell whether it is data; beside the largest data there are no more."""
 BOM = b"\xef\xbb\xbf"
 
 
@@ -27,7 +30,9 @@ class EventReader:
         self._max = max_bytes
         self._line: list[bytes] = []
         self._line_size = 0
-        self._data: list[bytes] = []
+        self._in_data = False  # the line so far is data, and already there
+        self._data = BytesIO()
+        self._has_data = False
         self._size = 0
         self._name = ""
         self._too_large = False
@@ -40,7 +45,7 @@ class EventReader:
     @property
     def within(self) -> bool:
         """Whether data of an event that is not complete has come, and is kept."""
-        return not self._too_large and (bool(self._data) or self._line_size > 0)
+        return not self._too_large and (self._has_data or self._line_size > 0)
 
     def end(self) -> list[Event]:
         """The last event, where the stream ended without the empty line behind it; it may be cut off."""
@@ -68,37 +73,58 @@ class EventReader:
         *ended, rest = chunk.split(b"\n")
         for part in ended:
             self._take(part)
-            line, self._line, self._line_size = b"".join(self._line), [], 0
-            if line or self._too_large_line:
+            line, size = b"".join(self._line), self._line_size
+            self._line, self._line_size = [], 0
+            if line:
                 self._field(line)
-            elif (event := self._dispatch()) is not None:
+            elif not size and (event := self._dispatch()) is not None:
                 events.append(event)
-            self._too_large_line = False
+            self._in_data = False
         self._take(rest)
         return events
 
-    _too_large_line = False
-
     def _take(self, part: bytes) -> None:
+        decided = self._line_size >= DECIDED
         self._line_size += len(part)
-        if self._line_size > self._max + 6:  # `data: ` before the largest data
-            self._too_large = self._too_large_line = True
-            self._line = []
+        if self._in_data:
+            self._add(part)
+        elif self._line_size > self._max + DECIDED:
+            self._too_large, self._line = True, []
         elif part:
             self._line.append(part)
+            if self._line_size >= DECIDED and not decided:
+                self._begin_data()
+
+    def _begin_data(self) -> None:
+        """A line of data is added as it comes: at its end there is nothing left to be copied on the event loop."""
+        head = b"".join(self._line)
+        if head.startswith(b"data:"):
+            head = head.removeprefix(b"data:").removeprefix(b" ")
+        elif head[:1] not in (b"{", b"["):  # a message without the word `data` in front of it
+            return
+        self._line, self._in_data = [], True
+        self._start_data(head)
+
+    def _start_data(self, value: bytes) -> None:
+        if self._has_data:
+            self._data.write(b"\n")
+        self._has_data = True
+        self._add(value)
+
+    def _add(self, value: bytes) -> None:
+        self._size += len(value)
+        if self._size > self._max:
+            self._too_large, self._data = True, BytesIO()
+        elif not self._too_large:
+            self._data.write(value)
 
     def _field(self, line: bytes) -> None:
-        if line[:1] in (b"{", b"["):  # a message without the word `data` in front of it
+        if line[:1] in (b"{", b"["):
             line = b"data:" + line
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._size += len(value)
-            if self._size > self._max:
-                self._too_large = True
-                self._data = []
-            else:
-                self._data.append(value)
+            self._start_data(value)
         elif name == b"event":
             self._name = value.decode("utf-8", "replace")
         elif name == b"id" and b"\x00" not in value:
@@ -107,9 +133,10 @@ class EventReader:
             self.retry_ms = int(value)
 
     def _dispatch(self) -> Event | None:
-        data, name, too_large = self._data, self._name, self._too_large
-        self._data, self._size, self._name, self._too_large = [], 0, "", False
+        data, name, too_large, had = self._data, self._name, self._too_large, self._has_data
+        self._data, self._size, self._name = BytesIO(), 0, ""
+        self._too_large = self._has_data = False
         self.last_id = self._ident
-        if not data and not too_large:
+        if not had and not too_large:
             return None
-        return Event(name or "message", None if too_large else b"\n".join(data), self.last_id)
+        return Event(name or "message", None if too_large else data.getvalue(), self.last_id)

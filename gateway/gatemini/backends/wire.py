@@ -21,6 +21,7 @@ import orjson
 from gatemini.model import Json
 from gatemini.piecewise.cutting import skip_space
 from gatemini.piecewise.reading import Reader
+from gatemini.piecewise.steps import joined_bytes
 from gatemini.piecewise.strings import NotInPieces
 
 HEAD_BYTES = 4096
@@ -215,7 +216,7 @@ class LineReader:
 
     def read(self, parts: list[bytes]) -> list[Piece]:
         """What stands in one line; may be called on a thread."""
-        line = b"".join(parts) if len(parts) > 1 else parts[0]
+        line = joined_bytes(parts) if len(parts) > 1 else parts[0]
         if not line or line.isspace():
             return []
         decoded = decode(line)

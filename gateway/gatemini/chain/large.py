@@ -1,7 +1,7 @@
 """Large results: told from small ones, written and let go of without keeping everybody waiting.
 
 A result of megabytes is made into text on a thread, in steps of a few milliseconds: between two of them other threads,
-the event loop's first of all, have their turn. Pure. Above: invoke.py, trace.py. Below: jsvalue.py.
+the event loop's first of all, have their turn. Pure. Above: invoke.py, trace.py. Below: jsvalue.py, piecewise/steps.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from gatemini.chain.jsvalue import dumps, is_index, ordered_keys, quoted
+from gatemini.piecewise.steps import joined
 
 ON_THE_LOOP: Final = 256 * 1024
 """Bytes of a result up to which it is read on the event loop, in a few milliseconds."""
@@ -51,7 +52,7 @@ def is_large(result: Any, size: int) -> bool:
 
 def write(value: Any) -> str:
     """The text that `jsvalue.dumps` gives, made in steps."""
-    return "".join(_parts(value, LEVELS))
+    return joined(_parts(value, LEVELS))
 
 
 def _parts(value: Any, levels: int) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Images and sounds in a chain's value: the blocks that show them, and what is said of those not shown.
 
 Code has only descriptors of them, which it may have written itself: what is shown is what the store knows. Above:
-answer.py. Below: output/results.py.
+answer.py. Below: output/results.py, piecewise/steps.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gatemini.chain.binary import PICTURES
 from gatemini.errors import ResultGone
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
+from gatemini.piecewise.steps import found
 
 MEDIA_BYTES_IN_ANSWER = 2 * 1024 * 1024
 """Bytes of image and audio data passed on in one answer; more stays behind its handle."""
@@ -30,6 +31,7 @@ REFS_NAMED = 5
 HANDLE = re.compile(r"res_[0-9a-f]{8}")
 """Other people's `ref`s are other people's data."""
 
+MARKED = '"ref":"res_'
 MARKER = re.compile(r'"ref":"res_[0-9a-f]{8}"')
 """What the text of a value that holds a descriptor contains: a cheap test before parsing all of it."""
 
@@ -48,19 +50,19 @@ NO_MEDIA = Media()
 
 def find_media(text: str, store: ResultStore) -> Media:
     """What a value (its JSON) holds of images and sounds: each once, however often the value names it."""
-    if not MARKER.search(text):
+    if found(text, MARKED) < 0 or not MARKER.search(text):
         return NO_MEDIA
     try:
         parsed = orjson.loads(text)
     except orjson.JSONDecodeError:  # nested beyond what is parsed: then nobody looks for images in it
         return NO_MEDIA
-    found = _descriptors(parsed)
+    shown = _descriptors(parsed)
     blocks: list[Json] = []
     notes: list[str] = []
     unkept: list[str] = []
     unshown: list[str] = []
     left = MEDIA_BYTES_IN_ANSWER
-    for ref, item in found.items():
+    for ref, item in shown.items():
         # The descriptor went through the code: what it says of itself proves nothing.
         size, mime = store.blob_facts(ref) or (0, "")
         as_told = bool(mime) and item.get("mimeType") == mime  # a backend may have called it anything

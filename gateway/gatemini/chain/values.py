@@ -17,6 +17,7 @@ from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, load
 from gatemini.chain.large import ON_THE_LOOP
 from gatemini.model import Json, Tool
 from gatemini.piecewise.reading import Written, read_document
+from gatemini.piecewise.steps import stripped
 from gatemini.piecewise.strings import NotInPieces
 from gatemini.types.identifiers import short_name
 
@@ -161,7 +162,7 @@ class _Reader:
         if not isinstance(text, str):
             self.note("a text block held no text")
             return text
-        bare = text.strip(" \t\r\n\ufeff")
+        bare = stripped(text, " \t\r\n\ufeff")
         if not bare or bare[0] not in "{[" or bare[-1] not in "}]":
             return text
         if alone and len(bare) > ON_THE_LOOP and self._rewritten(bare):

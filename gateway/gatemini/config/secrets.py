@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -32,9 +32,12 @@ from gatemini.config.providers import (
 )
 from gatemini.config.schema import SecretsConfig
 from gatemini.config.unavailable import SecretAwaited, SecretSilent, SecretUnavailable
+from gatemini.piecewise.steps import found, joined, part, stretches
 
 CUT_MARKS = ("…", "...")
 """What stands where a text was cut; every place that cuts one leaves it."""
+_NEAR = 16
+"""Characters beside a piece in which such a mark is looked for: there may be blanks between them."""
 MIN_REDACTED = 6
 """Shorter values occur by chance in any text; hiding them would only garble answers."""
 _MIN_LINE = 12
@@ -317,14 +320,28 @@ class Redactor:
         Texts are cut in many places before they leave, the guest among them: a piece of `MIN_REDACTED` or more
         characters that stands right before or after the mark of a cut is taken for the secret.
         """
-        present = [form for form in self._order if form in text]
+        present = [form for form in self._order if found(text, form) >= 0]
         if present:
-            pattern = re.compile("|".join(re.escape(form) for form in present))
-            text = pattern.sub(lambda match: self._instead(match[0]), text)
-        if any(mark in text for mark in CUT_MARKS):
+            text = self._without(text, present)
+        if any(found(text, mark) >= 0 for mark in CUT_MARKS):
             for form in self._order:
                 text = self._without_pieces(text, form)
         return text
+
+    def _without(self, text: str, forms: Sequence[str]) -> str:
+        """The text without these, the longest first, put together from what lies between them."""
+        pattern = re.compile("|".join(re.escape(form) for form in forms))
+        reach = max(map(len, forms)) - 1
+        parts: list[str] = []
+        done = 0
+        for start, end in stretches(0, len(text)):
+            # What begins in this stretch may end after it.
+            for match in pattern.finditer(text, max(start, done), end + reach):
+                if match.start() >= end:
+                    break
+                parts += text[done : match.start()], self._instead(match[0])
+                done = match.end()
+        return joined([*parts, part(text, done, len(text))])
 
     def _instead(self, form: str) -> str:
         return f"«secret {self._names[form]}»"
@@ -332,21 +349,25 @@ class Redactor:
     def _without_pieces(self, text: str, form: str) -> str:
         """`tok_ABCDEF…` and `…uvwxyz` of `tok_ABCDEF…uvwxyz`."""
         head, tail = form[:MIN_REDACTED], form[-MIN_REDACTED:]
-        at = text.find(head)
+        parts: list[str] = []
+        done, at = 0, found(text, head)
         while at >= 0:
             end = at + _shared(form, text[at : at + len(form)])
-            if text[end : end + 2].lstrip().startswith("…") or text[end : end + 4].lstrip().startswith("..."):
-                text = text[:at] + self._instead(form) + text[end:]
-            at = text.find(head, at + 1)
-        at = text.find(tail)
+            if text[end : end + _NEAR].lstrip().startswith(CUT_MARKS):
+                parts += text[done:at], self._instead(form)
+                done = end
+            at = found(text, head, max(done, at + 1))
+        text = joined([*parts, part(text, done, len(text))]) if parts else text
+        parts, done, at = [], 0, found(text, tail)
         while at >= 0:
             end = at + len(tail)
-            before = text[max(0, end - len(form)) : end]
+            before = text[max(done, end - len(form)) : end]
             start = end - _shared(form[::-1], before[::-1])
-            if text[:start].rstrip().endswith(CUT_MARKS):
-                text = text[:start] + self._instead(form) + text[end:]
-            at = text.find(tail, at + 1)
-        return text
+            if text[max(0, start - _NEAR) : start].rstrip().endswith(CUT_MARKS):
+                parts += text[done:start], self._instead(form)
+                done = end
+            at = found(text, tail, max(done, at + 1))
+        return joined([*parts, part(text, done, len(text))]) if parts else text
 
     def value(self, value: Any) -> Any:
         """The same for everything inside a JSON value or a dataclass, keys included; the value itself is left alone."""

@@ -8,7 +8,6 @@ is to be shown is ever held. Above: `pipeline.py`, `json_reduce.py`. Below: `sur
 
 from __future__ import annotations
 
-from array import array as packed
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -23,6 +22,8 @@ from gatemini.output.passages import LongText, Place, long_text
 from gatemini.output.pieces import members as members_of
 from gatemini.output.survey import BATCH_BYTES, HEAD_ROWS, LEAST_BATCH, Batch, Bulk, NotSurveyed
 from gatemini.piecewise.cutting import MEMBER, Cutter, skip_space
+from gatemini.piecewise.keys import Keys
+from gatemini.piecewise.steps import give_way
 from gatemini.piecewise.strings import NotInPieces
 
 PIECES = 40
@@ -40,8 +41,6 @@ NAMES = 6
 """Members of a stretch that are named: one more than shown, to tell whether there are more."""
 GIANT = 3
 """A batch of more batches than this holds one giant text; nothing of it is shown but the beginning."""
-HASHES_AT_ONCE = 1 << 15
-"""Keys of one object that are compared together: a set of them is made in a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +177,7 @@ class _Reader:
                 made.take(items, position, end)
                 if level is not None:
                     level.batch(items, data[at : at + 1] + data[position:end] + closing)
+                give_way()
             after = skip_space(data, end)
             if data[after : after + 1] == closing:
                 node = made.node(after + 1 - at)
@@ -253,7 +253,7 @@ class _Object:
         self._branch = Branch(array=False)
         self._room = SHOWN_BYTES
         self._batches = 0
-        self._hashes = packed("q")
+        self._keys = Keys()
 
     @property
     def shows(self) -> bool:
@@ -261,13 +261,13 @@ class _Object:
 
     def inner(self, key: str | int, child: Any) -> None:
         self._branch.count += 1
-        self._hashes.append(hash(key))
+        self._keys.add([str(key)])
         self._name([str(key)])
         self._branch.children.append((key, child))
 
     def take(self, members: dict[str, Any], start: int, end: int) -> None:
         self._branch.count += len(members)
-        self._hashes.extend(map(hash, members))
+        self._keys.add(members)
         self._name(members)
         self._batches += 1
         kept = 0
@@ -292,19 +292,10 @@ class _Object:
         known += islice(keys, KEYS + 1 - len(known))
 
     def node(self, weight: int) -> Branch:
-        if _repeats(self._hashes):
+        if self._keys.repeat():
             raise NotSurveyed  # parsed at once, what is said of a doubled key is exact
         self._branch.bytes = weight
         return self._branch
-
-
-def _repeats(hashes: packed[int]) -> bool:
-    """Whether a key occurs twice, found without holding a set of all of them."""
-    count = len(hashes) // HASHES_AT_ONCE + 1
-    shares = [packed(hashes.typecode) for _ in range(count)]
-    for item in hashes:
-        shares[item % count].append(item)
-    return any(len(set(share)) < len(share) for share in shares)
 
 
 class _Array:

@@ -16,6 +16,8 @@ from typing import Any
 
 import orjson
 
+from gatemini.piecewise.steps import encoded
+
 SPACE = b" \n\r\t"
 """White space of JSON."""
 _OPENING = re.compile(r"[ \n\r\t]*+[\[{]")
@@ -51,7 +53,7 @@ class Parsed:
 
 def encode(text: str) -> bytes:
     """UTF-8; lone surrogates, which a Python string can hold, survive `decode`."""
-    return text.encode("utf-8", "surrogatepass")
+    return encoded(text)
 
 
 def decode(data: bytes) -> str:

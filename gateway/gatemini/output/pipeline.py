@@ -173,7 +173,7 @@ def reduce_output(
         return unreduced
     footer = _footer(draft, len(data))
     spoken = [*draft.notes, footer.format(handle=_HANDLE)] if footer else draft.notes
-    if not _shorter("\n".join([draft.text, *spoken]), text, options.limit):
+    if not _shorter("\n".join([draft.text, *spoken]), text, len(data), options.limit):
         return unreduced
     handle = None
     if footer:
@@ -460,10 +460,10 @@ def _keep(
     return handle, footer.format(handle=handle)
 
 
-def _shorter(made: str, text: str, limit: Room) -> bool:
+def _shorter(made: str, text: str, size: int, limit: Room) -> bool:
     """Whether a reduced answer with its notes is worth giving: shorter in bytes, and in characters.
 
     A footer may be more characters than were cut of another script than ASCII: where bytes were too many, these count.
     """
-    fewer_chars, fewer_bytes = len(made) < len(text), weight(made) < weight(text)
-    return fewer_bytes and (fewer_chars or weight(text) > limit.bytes)
+    fewer_chars, fewer_bytes = len(made) < len(text), weight(made) < size
+    return fewer_bytes and (fewer_chars or size > limit.bytes)

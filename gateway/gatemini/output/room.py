@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gatemini.output.jsontext import decode, encode
+from gatemini.piecewise.steps import byte_count
 
 BOUNDLESS = 1 << 60
 """A limit for what is not counted; still a number, so that it can be taken from and shared."""
@@ -74,9 +75,9 @@ class Room:
         return len(decode(data[start:]))
 
 
-def weight(text: str) -> int:
-    """Bytes of `text` in UTF-8."""
-    return len(text) if text.isascii() else len(encode(text))
+def weight(text: str, start: int = 0, end: int | None = None) -> int:
+    """Bytes of `text`, or of `text[start:end]`, in UTF-8."""
+    return byte_count(text, start, end)
 
 
 def _continues(byte: int) -> bool:

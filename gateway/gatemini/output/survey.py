@@ -20,6 +20,7 @@ from gatemini.output.deep import parse_shown
 from gatemini.output.digest import Summary
 from gatemini.output.jsontext import decode, parse, size
 from gatemini.piecewise.cutting import BOUNDARY, SCALAR_BOUNDARY, TOKEN_OR_COMMA, likely_cuts, skip_space
+from gatemini.piecewise.steps import give_way
 
 WHOLE_BYTES = 256 << 10
 """Documents up to this size are parsed at once."""
@@ -228,6 +229,7 @@ def _read_bulk(data: bytes, start: int, bulk: Bulk, visit: Visit | None) -> int:
         bulk.summary.add(rows)
         if visit is not None:
             visit(rows, b"[" + data[begin:end] + b"]")
+        give_way()
     return reader.end
 
 

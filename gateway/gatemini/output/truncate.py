@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from gatemini.output.room import Room, weight
+from gatemini.piecewise.steps import counted
 
 MARK = "…"
 """What a cut without room for more ends in: nobody takes it for the end, and a piece of a secret is found beside it."""
@@ -72,9 +73,11 @@ def beginning(text: str, limit: Room) -> str:
 
 
 def _marker(text: str, head: str, tail: str, gap: Gap, *, lines: bool) -> str:
-    cut = text[len(head) : len(text) - len(tail)]
-    count = gap.breaks + cut.count("\n") + (1 if cut and not cut.endswith("\n") else 0)
-    size = (gap.bytes + len(cut.encode("utf-8", "surrogatepass"))) / 1024
+    start = len(head)
+    end = max(start, len(text) - len(tail))
+    open_end = start < end and text[end - 1] != "\n"
+    count = gap.breaks + counted(text, "\n", start, end) + open_end
+    size = (gap.bytes + weight(text, start, end)) / 1024
     if lines:
         shown = f"first {_lines(head)} + last {_lines(tail)} lines"
     else:

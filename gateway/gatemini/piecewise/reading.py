@@ -4,12 +4,12 @@ One call of a parser on forty megabytes holds the interpreter for a quarter of a
 here every call takes a few milliseconds at most. Read as text, no more than a batch is ever held as objects, which
 the garbage collector would walk again and again. What comes out is what reading all at once gives; where that is not
 certain, NotInPieces says so, and the caller reads it at once. Pure.
-Above: `backends/wire.py`, `chain/values.py`. Below: `cutting.py`, `strings.py`, `chain/jsvalue.py`, `chain/large.py`.
+Above: `backends/wire.py`, `chain/values.py`. Below: `cutting.py`, `keys.py`, `steps.py`, `strings.py`, `chain/jsvalue.py`, `chain/large.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -17,7 +17,9 @@ from typing import Any, Protocol
 from gatemini.chain.jsvalue import dumps, is_index, loads_exact, quoted
 from gatemini.chain.large import release, write
 from gatemini.piecewise.cutting import MEMBER, Cutter, skip_space
-from gatemini.piecewise.strings import NotInPieces, give_way, windows
+from gatemini.piecewise.keys import Keys
+from gatemini.piecewise.steps import encoded, give_way, joined, part
+from gatemini.piecewise.strings import NotInPieces, windows
 
 BATCH_BYTES = 128 * 1024
 """Members read at once: one or two milliseconds, of whatever shape they are."""
@@ -29,11 +31,8 @@ SAMPLE_MEMBERS = 1_000
 """Members of a container that a sample shows, and what is left of the batch with the last of them."""
 SAMPLE_LARGE = 16
 """Of large members so many."""
-KEY_TABLES = 64
-"""The keys of an object are kept in so many tables: one of a million takes 100 ms when it grows. They are dicts since
-the garbage collector does not walk those which hold only text and None."""
-ENCODED_CHARS = 1 << 20
-"""Characters made into bytes at once."""
+
+_DIGITS = frozenset("0123456789")
 
 Load = Callable[[bytes, bool], Any]
 """The value of JSON text; raises ValueError where it is none. The second argument tells that its end was guessed."""
@@ -62,7 +61,7 @@ class Written:
         """What is under this key where it is large and there is no other key; else None."""
         if not isinstance(self.sample, dict) or self.sample.keys() != {key} or self.goes_on(self.sample):
             return None
-        inner = self.text[len(dumps(key)) + 2 : -1]
+        inner = part(self.text, len(dumps(key)) + 2, len(self.text) - 1)
         if inner[:1] == '"':
             return Reader(encoded(inner), _load_own).string(0)[0]
         return Written(inner, self.sample[key], self.cut)
@@ -75,14 +74,6 @@ class Written:
 def _load_own(data: bytes, guessed: bool) -> Any:
     del guessed
     return loads_exact(data.decode("utf-8", "surrogatepass"))
-
-
-def encoded(text: str) -> bytes:
-    """UTF-8, made in steps; lone surrogates are kept."""
-    if text.isascii():
-        return text.encode()
-    starts = range(0, len(text), ENCODED_CHARS)
-    return b"".join(text[at : at + ENCODED_CHARS].encode("utf-8", "surrogatepass") for at in starts)
 
 
 def read_document(text: str, load: Load) -> Written:
@@ -126,14 +117,14 @@ class Reader:
         parts: list[str] = []
         cut: list[Any] = []
         sample, end = self.write(at, level, parts, cut)
-        return Written("".join(parts), sample, cut), end
+        return Written(joined(parts), sample, cut), end
 
     def string(self, at: int) -> tuple[str, int]:
         """The string whose quote is at `at`, and the offset after it."""
         parts, end = [], at
         for start, end in windows(self.data, at):
             parts.append(self._window(start, end))
-        return "".join(parts), end + 1
+        return joined(parts), end + 1
 
     def inner(self, at: int, path: tuple[str, ...]) -> tuple[Any, int]:
         """A large member."""
@@ -152,6 +143,7 @@ class Reader:
         texts = _Texts(self, self.data[at : at + 1] == b"[", level, parts, cut)
         try:
             end = self.members(at, texts, level)
+            texts.close()
         except _Reordered:
             del parts[mark:]
             value, end = self.value(at, ("",) * level)
@@ -159,7 +151,6 @@ class Reader:
             release(value)
             cut.append(value)
             return value, end
-        texts.close()
         return texts.sample, end
 
     def _write_string(self, at: int, parts: list[str], cut: list[Any]) -> tuple[str, int]:
@@ -237,11 +228,12 @@ class Reader:
         """As `cutting.Read`."""
         opening, closing = (b"[", b"]") if array else (b"{", b"}")
         piece = b"".join((opening, memoryview(self.data)[start:end], closing))
+        # Parsers count how deep a value nests: what is around it counts as well.
+        around = level if piece.count(b"[") + piece.count(b"{") > NESTED else 0
         try:
-            value = self._load(piece, guessed)
-            if level and piece.count(b"[") + piece.count(b"{") > NESTED:
-                # Parsers count how deep a value nests: what is around it counts as well.
-                self._load(b"[" * level + piece + b"]" * level, guessed)
+            value = self._load(b"[" * around + piece + b"]" * around, guessed)
+            for _ in range(around):
+                [value] = value  # ValueError where the piece closed what is around it and opened it again
         except (ValueError, RecursionError):
             return None
         return value
@@ -276,7 +268,7 @@ class _Texts:
         self._reader, self._level, self._parts, self._cut = reader, level, parts, cut
         self._brackets = "[]" if array else "{}"
         self._before = self._brackets[0]
-        self._keys: list[dict[str, None]] = [{} for _ in range(0 if array else KEY_TABLES)]
+        self._keys = Keys()
         self._goes_on = False
         self._large = 0
 
@@ -309,14 +301,14 @@ class _Texts:
         return end
 
     def close(self) -> None:
+        if self._keys.repeat():
+            raise _Reordered
         self._parts += (self._before if self._before in "[{" else "", self._brackets[1])
         if self._goes_on:
             self._cut.append(self.sample)
 
-    def _note(self, keys: Iterable[str]) -> None:
-        shares = self._keys
-        for key in keys:
-            share = shares[hash(key) % KEY_TABLES]
-            if key in share or ("0" <= key[:1] <= "9" and is_index(key)):
-                raise _Reordered
-            share[key] = None
+    def _note(self, keys: Collection[str]) -> None:
+        self._keys.add(keys)
+        beginnings = {key[:1] for key in keys}
+        if not beginnings.isdisjoint(_DIGITS) and any(map(is_index, keys)):
+            raise _Reordered

@@ -1,14 +1,15 @@
 """Strings of megabytes in JSON text, looked at in windows of a bounded size.
 
 Between two windows other threads, the event loop's first of all, have their turn. Otherwise pure.
-Above: `cutting.py`, `reading.py`. Below: nothing of the project.
+Above: `cutting.py`, `reading.py`. Below: `steps.py`.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
+
+from gatemini.piecewise.steps import give_way
 
 WINDOW_BYTES = 256 * 1024
 """Bytes of a string looked at in one call: half a millisecond."""
@@ -19,14 +20,6 @@ _ESCAPE = 6
 
 _LONGEST_TAIL = 3
 """Bytes of UTF-8 that may follow the first of a character."""
-
-
-GIVEN_SECONDS = 50e-6
-
-
-def give_way() -> None:
-    """Other threads have their turn: by itself Python makes each of them wait five milliseconds for it."""
-    time.sleep(GIVEN_SECONDS)
 
 
 class NotInPieces(Exception):

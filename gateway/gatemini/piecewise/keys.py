@@ -1,0 +1,34 @@
+"""Whether a key occurs twice in an object that is not held: told by the keys' hashes, eight bytes each.
+
+Two keys of one hash count as one that occurs twice; whoever asks then reads the object in another way. Pure. Above:
+`reading.py`, `output/branches.py`. Below: nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+
+SHARE = 1 << 15
+"""Keys that are compared together, about: a set of them is made in a few milliseconds."""
+
+
+class Keys:
+    """The keys of one object, as they pass by."""
+
+    def __init__(self) -> None:
+        self._hashes = array("q")
+
+    def add(self, keys: Iterable[str]) -> None:
+        self._hashes.extend(map(hash, keys))
+
+    def repeat(self) -> bool:
+        """Whether one of them came twice."""
+        count = 1
+        while count * SHARE < len(self._hashes):
+            count *= 2
+        shares = [array("q") for _ in range(count)]
+        takers = [share.append for share in shares]
+        for item in self._hashes:
+            takers[item & (count - 1)](item)
+        return any(len(set(share)) < len(share) for share in shares)

@@ -1,0 +1,121 @@
+"""Texts of megabytes put together, encoded, measured and searched in steps of a millisecond.
+
+Any of that done at once holds the interpreter for 10 to 50 ms where there are forty of them. Between two steps other
+threads, the event loop's first of all, have their turn; what is no longer than a step is done at once. Otherwise pure.
+Above: the other files here, `chain/`, `output/`, `config/secrets.py`. Below: nothing of the project.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import TypeVar
+
+STEP = 1 << 20
+"""Characters or bytes of one step."""
+
+SPACES = 64
+"""White space at either end of a text that is looked at first: there is hardly more."""
+GIVEN_SECONDS = 50e-6
+
+_Part = TypeVar("_Part", str, bytes)
+
+
+def give_way() -> None:
+    """Other threads have their turn. By itself Python makes each of them wait five milliseconds for it, and one that
+    works with arrays, as the search's encoder does, forty times in a row."""
+    time.sleep(GIVEN_SECONDS)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """As `"".join`."""
+    whole = ""
+    for step in _steps(parts):
+        whole += "".join(step)  # a string that nobody else has grows where it is
+    return whole
+
+
+def joined_bytes(parts: Iterable[bytes]) -> bytes:
+    """As `b"".join`."""
+    made = BytesIO()
+    for step in _steps(parts):
+        made.writelines(step)
+    return made.getvalue()
+
+
+def _steps(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """The parts, so many at a time as make a step."""
+    step: list[_Part] = []
+    size = 0
+    for part in parts:
+        step.append(part)
+        size += len(part)
+        if size >= STEP:
+            yield step
+            give_way()
+            step, size = [], 0
+    yield step
+
+
+def stretches(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """From `start` to `end` in steps."""
+    for at in range(start, end, STEP):
+        if at > start:
+            give_way()
+        yield at, min(end, at + STEP)
+
+
+def part(text: str, start: int, end: int) -> str:
+    """As `text[start:end]`, of offsets within the text."""
+    if start == 0 and end == len(text):
+        return text
+    whole = ""
+    for begin, stop in stretches(start, end):
+        whole += text[begin:stop]
+    return whole
+
+
+def stripped(text: str, signs: str) -> str:
+    """As `text.strip(signs)`."""
+    head, tail = text[:SPACES], text[-SPACES:]
+    left, right = head.lstrip(signs), tail.rstrip(signs)
+    if not left or not right:
+        return text.strip(signs)
+    return part(text, len(head) - len(left), len(text) - len(tail) + len(right))
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; lone surrogates, which a Python string can hold, are kept."""
+    if len(text) <= STEP:
+        return text.encode("utf-8", "surrogatepass")
+    made = BytesIO()
+    for begin, stop in stretches(0, len(text)):
+        made.write(text[begin:stop].encode("utf-8", "surrogatepass"))
+    return made.getvalue()
+
+
+def byte_count(text: str, start: int = 0, end: int | None = None) -> int:
+    """Bytes of `encoded(text[start:end])`."""
+    end = len(text) if end is None else end
+    if text.isascii():
+        return end - start
+    return sum(
+        len(text[begin:stop].encode("utf-8", "surrogatepass")) for begin, stop in stretches(start, end)
+    )
+
+
+def found(text: str, word: str, start: int = 0) -> int:
+    """As `text.find(word, start)`."""
+    if len(text) <= STEP:
+        return text.find(word, start)
+    for begin, stop in stretches(start, len(text)):
+        at = text.find(word, begin, stop + len(word) - 1)
+        if at >= 0:
+            return at
+    return -1
+
+
+def counted(text: str, sign: str, start: int, end: int) -> int:
+    """As `text.count(sign, start, end)` of a single character."""
+    return sum(text.count(sign, begin, stop) for begin, stop in stretches(start, end))

@@ -1,0 +1,67 @@
+"""What is done in steps to a large text is what is done to it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatemini.config.secrets import Redactor
+from gatemini.piecewise import steps
+
+TEXTS = st.text(alphabet="ab\n …é😀\ud800", max_size=60)
+
+
+@pytest.fixture(autouse=True)
+def small_steps() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "STEP", 5)
+        patch.setattr(steps, "SPACES", 3)
+        patch.setattr(steps, "GIVEN_SECONDS", 0)
+        yield
+
+
+@given(st.lists(TEXTS))
+def test_parts_are_joined(parts: list[str]) -> None:
+    assert steps.joined(parts) == "".join(parts)
+    data = [part.encode("utf-8", "surrogatepass") for part in parts]
+    assert steps.joined_bytes(data) == b"".join(data)
+
+
+@given(TEXTS, st.integers(0, 60), st.integers(0, 60))
+def test_a_part_is_a_slice_and_is_measured_and_counted_as_one(text: str, one: int, other: int) -> None:
+    start, end = sorted((min(one, len(text)), min(other, len(text))))
+    piece = text[start:end]
+    assert steps.part(text, start, end) == piece
+    assert steps.byte_count(text, start, end) == len(piece.encode("utf-8", "surrogatepass"))
+    assert steps.counted(text, "\n", start, end) == piece.count("\n")
+
+
+@given(TEXTS)
+def test_a_text_is_encoded_and_stripped(text: str) -> None:
+    assert steps.encoded(text) == text.encode("utf-8", "surrogatepass")
+    assert steps.stripped(text, " \n") == text.strip(" \n")
+
+
+@given(TEXTS, st.text(alphabet="ab\n …", min_size=1, max_size=8), st.integers(0, 60))
+def test_a_word_is_found_wherever_it_begins(text: str, word: str, start: int) -> None:
+    assert steps.found(text, word, start) == text.find(word, start)
+    assert steps.found(text + word, word) == (text + word).find(word)
+
+
+SECRETS = (("ONE", "abcabcd"), ("TWO", "abcabcdefgh"), ("THREE", "zzzzzzzz"))
+PIECES = st.sampled_from(
+    ["abcabcd", "abcabcdefgh", "zzzzzzzz", "abcabc", "efgh", "zzz", "…", "...", " ", "x", "\n"]
+)
+
+
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_secrets_are_taken_out_of_a_text_in_steps_as_at_once(text: str) -> None:
+    redactor = Redactor(SECRETS)
+    by_steps = redactor.redact(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "STEP", 1 << 20)
+        assert by_steps == redactor.redact(text)
+    assert not any(value in by_steps for _, value in SECRETS)
