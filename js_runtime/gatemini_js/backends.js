@@ -196,7 +196,13 @@
       return step();
     };
     const next = () => turn = turn === undefined ? step() : after(turn);
-    return { next, return: async (value) => { ended = true; return { value, done: true }; }, [own.asyncIterator]() { return this; } };
+    return {
+      __proto__: own.AsyncIteratorPrototype,
+      next,
+      return: async (value) => { ended = true; return { value, done: true }; },
+      [own.asyncIterator]() { return this; },
+      [own.toStringTag]: "results.chunks",
+    };
   }
 
   // --- what other hosts have ------------------------------------------------------------------------------------------

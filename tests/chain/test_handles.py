@@ -166,6 +166,27 @@ async def test_an_error_of_chunks_is_named_after_it(app: App) -> None:
     assert text.startswith("ToolError: results.chunks: res_00000000 does not exist")
 
 
+async def test_pages_looped_over_without_waiting_say_how_and_returned_ones_what_they_are(app: App) -> None:
+    text, failed, _ = await answer(app, "for (const rows of results.chunks('res_00000000')) {} return 1;")
+    assert failed
+    assert (
+        "HINT: its pages come one after the other: for await (const rows of results.chunks(handle))" in text
+    )
+    text, failed, _ = await answer(app, "return results.chunks('res_00000000');")
+    assert not failed
+    assert text.startswith('"[results.chunks]"\n')
+    assert text.endswith("collect what it gives with `for await`")
+
+
+async def test_the_address_of_a_stored_result_stands_for_its_handle(app: App) -> None:
+    text, failed, _ = await answer(
+        app,
+        """const { handle } = await results.save([1, 2]);
+        return [await results.load(`gatemini://result/${handle}`), await results.load(` ${handle}\\n`)];""",
+    )
+    assert (text, failed) == ("[[1,2],[1,2]]", False)
+
+
 @pytest.mark.parametrize("levels", [249, 260, 990])
 async def test_a_saved_value_may_nest_as_deep_as_arguments_may(app: App, levels: int) -> None:
     code = f"""let v = 1; for (let i = 0; i < {levels}; i++) v = [v];

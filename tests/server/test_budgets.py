@@ -49,6 +49,8 @@ EIGHT_KB = Room(bytes=8_191)
         ("gemini-cli-mcp-client-gatemini", Room(chars=39_999)),
         ("qwen-cli-mcp-client-gatemini", Room(chars=24_999)),
         ("opencode", Room(bytes=51_199)),
+        ("goose-cli", Room(chars=199_999)),
+        ("goose-desktop", Room(chars=199_999)),
         ("Visual Studio Code", EIGHT_KB),
         ("Visual Studio Code - Insiders", EIGHT_KB),
         ("codex-mcp-clientele", TOKENS),

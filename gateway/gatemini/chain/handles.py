@@ -41,6 +41,9 @@ TAKES: Mapping[str, tuple[str, ...]] = {
 }
 """What each method takes: its first argument, and what the second one, an object, may say."""
 
+ADDRESS = "gatemini://result/"
+"""What stands before a handle in the address of its resource, which may stand for it."""
+
 NOT_FINITE = "NaN or Infinity of a typed array became null"
 
 READS_ALL = ("load", "chunk", "base64", "rows", "info", "save", "compact")
@@ -138,7 +141,7 @@ def _handle(method: str, given: list[Any]) -> str:
     if not isinstance(handle, str) or not handle:
         was = f", not {told(first)}" if given else ""
         raise InvalidRequest(f"{spoken_method(method)} takes a handle first{was}", hint=_usage(method))
-    return handle
+    return handle.strip().removeprefix(ADDRESS)
 
 
 def _options(method: str, given: list[Any]) -> dict[str, Any]:

@@ -273,10 +273,15 @@ def _as_list(found: Found) -> str:
     return f": Object.entries({found.path}) gives its members" if isinstance(value, dict) else ""
 
 
+_PAGES = "results.chunks("
+
+
 def not_iterable(error: ErrorFacts, context: HintContext) -> str | None:
     if "not iterable" not in error.message:
         return None
     found, path = _looped(error, context)
+    if _PAGES in error.source_line and path == "chunks":  # the place is that of the method's name
+        return "its pages come one after the other: for await (const rows of results.chunks(handle))"
     if path and (said := uncalled(path, error.source, context)):
         return said
     if found is not None and not found.rest and not isinstance(found.value, list):

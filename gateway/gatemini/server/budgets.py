@@ -55,6 +55,9 @@ _BUDGETS: dict[str, Budget] = {
     "qwen-cli-mcp-client": Budget(Room(chars=24_999), _ERROR),
     # 50 KB or 2,000 lines (`tool_output.max_bytes`): github.com/anomalyco/opencode/pull/23770.
     "opencode": Budget(Room(bytes=50 * 1024 - 1), _ERROR),
+    # 200,000 characters (`GOOSE_MAX_TOOL_RESPONSE_SIZE`), beyond which the model is given a file's name; it announces
+    # `goose-cli` or `goose-desktop`: github.com/aaif-goose/goose/pull/9256.
+    "goose": Budget(Room(chars=199_999), _ERROR),
     # 8 KB (`chat.agent.largeToolResultsToDisk.thresholdBytes`), beyond which the model is given a file's name; the
     # same for Copilot's agent: github.com/microsoft/vscode/pull/329276.
     "visual studio code": Budget(_EIGHT_KB, _EIGHT_KB),
