@@ -23,6 +23,7 @@ from gatemini.types.identifiers import (
     backend_identifiers,
     identifier,
     is_plain_name,
+    member_expression,
     short_name,
     spoken,
 )
@@ -396,6 +397,8 @@ def _spellings(tool: Tool) -> set[str]:
         return set()  # most tools: there is one way to write it
     name = identifier(tool.name)
     ways = {f"{in_chain}.{name}", f"{space}.{name}", f"{in_chain}.{tool.name}", visible(tool.qualified)}
+    if not is_plain_name(tool.name):
+        ways.add(member_expression(in_chain, tool.name))
     if len(tool.qualified) > LONGEST_SHOWN:
         short = short_name(tool.name)
         ways |= {short_name(tool.qualified), f"{space}.{short}", f"{in_chain}.{short}"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gatemini.errors import AmbiguousTool, BackendNotFound, ToolNotFound
 from gatemini.model import Tool
 from gatemini.registry import Change, Registry
-from gatemini.types.identifiers import short_name
+from gatemini.types.identifiers import is_plain_name, member_expression, short_name
 
 
 def tools(backend: str, *names: str, namespace: str | None = None) -> list[Tool]:
@@ -170,6 +170,8 @@ def test_odd_names_reach_different_tools() -> None:
     for name in odd:
         assert registry.resolve(f"files-eu.{name}").name == name
         assert registry.find("files-eu", name).name == name
+        if not is_plain_name(name):  # as a call of it is shown
+            assert registry.resolve(member_expression("files_eu", name)).name == name
     assert registry.find("files_eu", "get_user").name == "get_user"
     assert registry.find("files-eu", "repo_get").name == "repo.get"
     assert registry.find("files-eu", "_2fa").name == "2fa"

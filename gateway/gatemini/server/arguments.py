@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rapidfuzz import fuzz, process
+from rapidfuzz import fuzz, process, utils
 
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json
@@ -27,6 +27,8 @@ SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "deregister_manual": {"name": "manual_name"},
 }
 """Other words for a parameter that are taken without fuss."""
+_WRAPPERS = frozenset(("arguments", "args", "input", "params", "parameters"))
+"""Words around arguments that are sent as if they were one of them."""
 _SHOWN = 80
 _CLOSE = 60.0
 
@@ -132,10 +134,17 @@ def parsed_json(text: str) -> Any:
 
 
 def _unknown(tool: str, key: str, properties: Json) -> InvalidRequest:
-    close = process.extractOne(str(key)[:100], list(properties), scorer=fuzz.WRatio, score_cutoff=_CLOSE)
+    close = process.extractOne(
+        str(key)[:100],
+        list(properties),
+        scorer=fuzz.ratio,
+        processor=utils.default_process,
+        score_cutoff=_CLOSE,
+    )
     meant = f"; did you mean '{close[0]}'?" if close else ""
+    inside = f"; send what is in '{key}' itself" if key in _WRAPPERS else ""
     return InvalidRequest(
-        f"{tool} has no parameter '{visible(shorten(str(key), _SHOWN))}'{meant}",
+        f"{tool} has no parameter '{visible(shorten(str(key), _SHOWN))}'{meant or inside}",
         hint=_takes(tool, properties),
     )
 
