@@ -39,7 +39,7 @@ class DryRun:
     def listing(self) -> str:
         """For the answer's last block."""
         if not self.effects:
-            return "dry run: no call was held; the code calls nothing that may change something"
+            return "dry run: no call was held; the code made no call that may change something"
         held = "1 call was" if len(self.effects) == 1 else f"{len(self.effects)} calls were"
         lines = [f"dry run: {held} held, in this order:"]
         left = SHOWN_EFFECTS
