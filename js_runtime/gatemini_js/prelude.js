@@ -187,7 +187,7 @@
   }
 
   function send(kind, head, args, name, callee) {
-    const entry = { __proto__: null, id: 0, name, stack: stackAbove(callee), awaited: false, resolve: null, reject: null };
+    const entry = { __proto__: null, id: 0, name, stack: stackAbove(callee), awaited: false, late: status !== protocol.state.pending, resolve: null, reject: null };
     const promise = own.construct(own.Promise, [(resolve, reject) => {
       entry.resolve = resolve;
       entry.reject = reject;
@@ -409,6 +409,7 @@
       const awaited = own.mapGet(settled, value);
       finish(awaited !== undefined && awaited.kept !== true ? awaited.value : value, encoded);
       status = protocol.state.done;
+      own.mapEach(pending, (entry) => { entry.late = true; });
     } catch (error) {
       outcome = describe(error);
       status = protocol.state.failed;
@@ -446,17 +447,22 @@
     return text + "]}";
   }
 
+  const MOST_PLACES = 100; // calls of which the answer may tell where they were made
   function summary() {
     // What goes with the end of a chain, done or failed.
-    const ids = list();
+    const ids = list(), places = list();
     let n = 0;
-    for (let i = 0; i < issued.length; i++) if (!issued[i].awaited) ids[n++] = issued[i].id;
+    for (let i = 0; i < issued.length; i++) {
+      const { id, awaited, late, stack } = issued[i];
+      if (!awaited) ids[n++] = id;
+      if ((!awaited || late) && places.length < MOST_PLACES) places[places.length] = "[" + id + "," + quote(own.slice(stack, 0, 1000)) + "]";
+    }
     const left = timers.count();
     if (left > 0) note(left + " timer" + (left === 1 ? " was" : "s were") + " still pending at the end and dropped");
     const quotedNotes = list(), quotedRefs = list();
     for (let i = 0; i < noteList.length; i++) quotedNotes[i] = quote(noteList[i]);
     for (let i = 0; i < refs.length && i < 1000; i++) quotedRefs[i] = quote(refs[i]);
-    return '{"kind":"' + outcomeKind + '","notes":[' + own.join(quotedNotes, ",") + '],"unawaited":[' + own.join(ids, ",") + '],"refs":[' + own.join(quotedRefs, ",") + "]}";
+    return '{"kind":"' + outcomeKind + '","notes":[' + own.join(quotedNotes, ",") + '],"unawaited":[' + own.join(ids, ",") + '],"places":[' + own.join(places, ",") + '],"refs":[' + own.join(quotedRefs, ",") + "]}";
   }
 
   // --- errors -----------------------------------------------------------------------------------------------------------

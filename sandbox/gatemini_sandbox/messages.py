@@ -100,6 +100,8 @@ class Done:
     console: Console = field(default_factory=Console)
     unawaited: list[int] = field(default_factory=list)
     refs: list[str] = field(default_factory=list)
+    lines: dict[int, int] = field(default_factory=dict)
+    """Where calls were made that nobody awaited, or that were open when the code had come to its end."""
 
 
 @dataclass(slots=True)
@@ -122,12 +124,13 @@ class ErrorInfo:
 
 @dataclass(slots=True)
 class Failed:
-    """The chain ended with an error. `unawaited` as in Done."""
+    """The chain ended with an error. `unawaited` and `lines` as in Done."""
 
     error: ErrorInfo
     notes: list[str] = field(default_factory=list)
     console: Console = field(default_factory=Console)
     unawaited: list[int] = field(default_factory=list)
+    lines: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def placeholder(cls) -> Failed:
@@ -308,21 +311,31 @@ class Summary:
     notes: list[str]
     unawaited: list[int]
     refs: list[str]
+    stacks: dict[int, str]
 
 
 def decode_summary(raw: bytes) -> Summary:
     message = decode(raw, "summary")
     if not isinstance(message, dict) or message.get("kind") not in ("string", "json", "undefined"):
         raise GuestFault("the guest's summary has the wrong shape")
-    notes, unawaited, refs = (message.get(key) for key in ("notes", "unawaited", "refs"))
-    if not isinstance(notes, list) or not isinstance(unawaited, list) or not isinstance(refs, list):
-        raise GuestFault("the guest's summary has the wrong fields")
+    notes, unawaited, refs, places = (
+        _listed(message, key) for key in ("notes", "unawaited", "refs", "places")
+    )
+    placed = (place for place in places if isinstance(place, list) and len(place) == 2)
     return Summary(
         message["kind"],
         [note for note in notes if _name(note)],
         [number for number in unawaited if _whole(number)],
         [ref for ref in refs if _name(ref)],
+        {ident: stack for ident, stack in placed if _whole(ident) and _name(stack)},
     )
+
+
+def _listed(message: dict[str, Any], key: str) -> list[Any]:
+    value = message.get(key)
+    if not isinstance(value, list):
+        raise GuestFault("the guest's summary has the wrong fields")
+    return value
 
 
 def decode_error(raw: bytes) -> tuple[ErrorInfo, str]:

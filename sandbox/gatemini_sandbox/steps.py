@@ -106,15 +106,24 @@ class Reader:
                 decode_console(raw.console),
                 summary.unawaited,
                 summary.refs,
+                self._lines(summary),
             )
         self._note_unsent(calls)
         summary = self._summary(raw)
         notes = [*self._notes, *summary.notes]
-        return Failed(self._error(raw), notes, decode_console(raw.console), summary.unawaited)
+        return Failed(
+            self._error(raw), notes, decode_console(raw.console), summary.unawaited, self._lines(summary)
+        )
 
     @staticmethod
     def _summary(raw: Raw) -> Summary:
-        return decode_summary(raw.summary) if raw.summary else Summary("undefined", [], [], [])
+        return decode_summary(raw.summary) if raw.summary else Summary("undefined", [], [], [], {})
+
+    def _lines(self, summary: Summary) -> dict[int, int]:
+        found = ((ident, _FRAME.search(stack)) for ident, stack in summary.stacks.items())
+        return {
+            ident: self._program.position(int(frame[2]), int(frame[3]))[0] for ident, frame in found if frame
+        }
 
     def _note_unsent(self, calls: Sequence[Call]) -> None:
         if calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -29,11 +30,11 @@ async def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     [
         (
             "return await Promise.race([demo.sleep({ ms: 60000 }), sleep(20).then(() => 'value')]);",
-            "1 call was still open when the code ended: demo.sleep: no answer in time",
+            "1 call was still open when the code ended…: demo.sleep (line 1): no answer in time",
         ),
         (
             "demo.sleep({ ms: 60000 });\nreturn 'value';",
-            "1 call was not awaited: demo.sleep: no answer in time",
+            "1 call was not awaited: demo.sleep (line 1): no answer in time",
         ),
     ],
 )
@@ -41,7 +42,9 @@ async def test_the_value_of_code_that_ended_in_time_outlives_the_time_of_its_ope
     app: App, code: str, note: str
 ) -> None:
     text, is_error, _ = await answer(app, code, timeout=TIMEOUT_MS)
-    assert (text.splitlines(), is_error) == (["value", note], False)
+    waited = re.search(r", and the answer waited [\d.]+ s for it", text)
+    shown = text.replace(waited[0], "…") if waited else text
+    assert (shown.splitlines(), is_error) == (["value", note], False)
 
 
 async def test_calls_made_after_the_code_has_returned_are_told_with_their_outcome(app: App) -> None:
@@ -55,6 +58,19 @@ return "returned";"""
     assert not is_error
     assert text.splitlines()[:2] == [
         "returned",
-        "6 calls were still open when the code ended: demo.fail: it failed: no 1; "
-        "demo.fail: it failed: no 2; 2 times demo.echo: ok; 2 times demo.write: ok",
+        "6 calls were still open when the code ended: demo.fail (line 4): it failed: no 1; "
+        "demo.fail (line 4): it failed: no 2; 2 times demo.echo (line 2): ok; 2 times demo.write (line 3): ok",
     ]
+
+
+async def test_each_call_nobody_awaited_is_told_with_its_line(app: App) -> None:
+    code = """const r: number = 1;
+if (demo.add({ a: r, b: 2 })) demo.fail({ message: "lost" });
+const f = () => { demo.fail({ message: "lost" }) };
+f();
+return 1;"""
+    text, _, _ = await answer(app, code)
+    assert text.splitlines()[1] == (
+        "3 calls were not awaited: demo.fail (line 2): it failed: lost; demo.fail (line 3): it failed: lost; "
+        "demo.add (line 2): ok"
+    )

@@ -446,7 +446,8 @@ async def test_a_write_the_code_left_behind_is_not_made_again(run: Run) -> None:
     code = 'gate.act({ tag: "go" });\nreturn 1;'
     text = await run(code, timeout=NO_TIME)
     assert (
-        text == "1\n1 call was not awaited: gate.act: no answer in time; whether it took effect is not known"
+        text
+        == "1\n1 call was not awaited: gate.act (line 1): no answer in time; whether it took effect is not known"
     )
     STATE.open("go")
     ident = next(iter(run.session.journals.kept))

@@ -59,6 +59,10 @@ STARTED_AT_ONCE = 8
 """Calls that begin in one turn of the event loop: a chain may issue thousands together, and others want a turn too."""
 
 
+WAIT_TOLD_SECONDS = 1.0
+"""From here on a note tells how long the answer waited for calls that the code did not wait for."""
+
+
 UNAWAITED_SHOWN = 10
 """Different lines in a note on calls the code did not wait for."""
 
@@ -167,6 +171,7 @@ class _Conversation:
         self._exchange = _Exchange()
         self._open = 0  # calls that run in tasks of their own
         self._in_time: set[int] | None = None  # calls that had their answer when the code came to its end
+        self._settled = 0.0  # when that was
 
     async def hold(self) -> None:
         step, held = await self._repeat(await self._guest.start())
@@ -182,16 +187,21 @@ class _Conversation:
         entries = self._trace.entries
         sent = [ident for ident in step.unawaited if ident in entries]
         # Of those it never sent, the guest itself tells.
-        self._run.notes += _became("not awaited", [entries[i] for i in sent], self._run.outcomes)
+        self._run.notes += _became("not awaited", [entries[i] for i in sent], self._run.outcomes, step.lines)
         if self._in_time is not None and isinstance(step, Done):
             late = [e for i, e in entries.items() if i not in self._in_time and i not in step.unawaited]
             self._run.left_open = len(late)
-            self._run.notes += _became("still open when the code ended", late, self._run.outcomes)
+            what = "still open when the code ended"
+            waited = time.monotonic() - self._settled
+            if waited >= WAIT_TOLD_SECONDS:
+                what += f", and the answer waited {waited:.1f} s for {'it' if len(late) == 1 else 'them'}"
+            self._run.notes += _became(what, late, self._run.outcomes, step.lines)
 
     def _watch(self, step: Step) -> None:
         """Notice the moment at which the code has come to its end while calls of it are still open."""
         if self._in_time is None and isinstance(step, Calls) and step.settled:
             self._in_time = {i for i, entry in self._trace.entries.items() if entry.answered}
+            self._settled = time.monotonic()
 
     def _one_by_one(self, step: Calls, calls: Sequence[tuple[Call, Entry]]) -> bool:
         """Whether nothing but the answer to one call can happen next: then it needs no task of its own.
@@ -278,7 +288,9 @@ class _Conversation:
         end = await self._guest.outcome()
         if settled or not isinstance(end, Done):
             return end
-        return Failed(_out_of_time(self._invoker, self._guest), end.notes, end.console, end.unawaited)
+        return Failed(
+            _out_of_time(self._invoker, self._guest), end.notes, end.console, end.unawaited, end.lines
+        )
 
     def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
         issued = [
@@ -393,9 +405,14 @@ def _too_large(tool: str, backend: str, size: int, most: int, handle: str) -> Js
     }
 
 
-def _became(what: str, entries: Sequence[Entry], outcomes: Mapping[int, str]) -> list[str]:
+def _became(
+    what: str, entries: Sequence[Entry], outcomes: Mapping[int, str], lines: Mapping[int, int]
+) -> list[str]:
     """What became of calls the code did not wait for: one note, the failed ones first."""
-    told = Counter(f"{short_name(spoken(e.name))}: {outcomes.get(e.id) or _silent(e)}" for e in entries)
+    placed = {e.id: f" (line {lines[e.id]})" if e.id in lines else "" for e in entries}
+    told = Counter(
+        f"{short_name(spoken(e.name))}{placed[e.id]}: {outcomes.get(e.id) or _silent(e)}" for e in entries
+    )
     if not told:
         return []
     failed_first = sorted(told, key=lambda line: line.endswith(": ok"))
