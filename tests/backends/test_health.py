@@ -258,6 +258,18 @@ async def test_a_call_that_does_not_end_holds_up_a_change_for_drain_timeout_and_
         assert f"odd was {done} while the call was open" in ended[0].message
 
 
+async def test_the_memory_of_a_process_that_is_gone_is_not_shown(bench: Bench) -> None:
+    await bench.odd()
+    await bench.manager.measure_memory()
+    measured = bench.manager.status("odd").rss
+    assert measured
+    with pytest.raises(BackendCrashed):
+        await bench.call("die")
+    await bench.until(lambda: bench.states[-1] == ("odd", State.STOPPED))
+    await bench.until_true(lambda: bench.manager.status("odd").rss is None)
+    assert bench.manager.status("odd").peak_rss == measured
+
+
 async def test_memory_counts_what_a_child_started(bench: Bench) -> None:
     await bench.odd()
     pid = bench.manager.status("odd").pid

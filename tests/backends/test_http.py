@@ -246,6 +246,32 @@ async def test_too_many_requests_is_tried_again_when_the_server_says_so(
     assert await bench.value("echo") == "fine"
 
 
+@pytest.mark.parametrize(("tool", "times"), [("change", 1), ("look", 2)])
+async def test_a_server_that_is_unavailable_gets_again_only_what_may_be_done_twice(
+    bench: Bench, server: OddHttp, tool: str, times: int
+) -> None:
+    """503 may come from a proxy whose server has the call; of 429 the call has not been taken up."""
+
+    async def handler(request: Request) -> None:
+        if server.calls(tool) == 1:
+            await request.answer(503, retry_after="0")
+        else:
+            await request.result(TEXT)
+
+    read_only = {"readOnlyHint": True}
+    tools = [{"name": "change"}, {"name": "look", "annotations": read_only}]
+    server.handlers["tools/list"] = lambda request: request.result({"tools": tools})
+    server.handlers[tool] = handler
+    await connect(bench, server)
+    if times == 1:
+        with pytest.raises(BackendBusy, match="HTTP 503") as caught:
+            await bench.call(tool)
+        assert caught.value.sent
+    else:
+        assert await bench.value(tool) == "fine"
+    assert server.calls(tool) == times
+
+
 @pytest.mark.parametrize("ident", [None, "server-error", "", "own", 987654])
 @pytest.mark.parametrize("status", [404, 400])
 async def test_a_forgotten_session_is_renewed_and_the_call_made(

@@ -533,6 +533,7 @@ class Backend:
             self._skipped += self._link.skipped
         self._stray += session.peer.stray
         self._link = None
+        self.memory.rss = None  # of a process that is gone
 
     def _set(self, state: State, error: BackendError | None) -> None:
         changed = state is not self._state

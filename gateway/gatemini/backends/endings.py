@@ -33,11 +33,13 @@ def worth_starting_again(error: BackendError | None, *, connected: bool) -> bool
 
 def send_again_after(error: BackendError, delay: float, *, repeatable: bool) -> float | None:
     """Seconds to wait before sending a call again; None: it may have run, or sending cannot help."""
+    if error.sent and not repeatable:
+        return None
     if isinstance(error, BackendBusy) and "retry_after" in error.details and error.details.get("remote"):
         return float(error.details["retry_after"])
     if not isinstance(error, BackendCrashed | BackendUnreachable):
         return None
-    return delay if repeatable or not error.sent else None
+    return delay
 
 
 def only_backend_error(fault: Exception) -> BackendError | None:

@@ -76,6 +76,7 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
         return BackendBusy(
             text,
             hint=f"it takes calls again in {wait:g} s",
+            sent=status != 429,  # only that one says that the request was not taken up
             details={**details, "retry_after": wait, "remote": True},
         )
     if status in (404, 405, 406, 410):
