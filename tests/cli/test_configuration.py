@@ -145,6 +145,39 @@ def test_import_lists_first_and_writes_only_when_told(run: Run, home: Path) -> N
     assert "nothing to add" in run("import").out
 
 
+def test_import_does_not_offer_what_it_no_longer_can_do(run: Run, home: Path) -> None:
+    (home / ".claude.json").write_text(
+        json.dumps({"mcpServers": {"gh": {"command": "npx", "env": {"TOKEN": TOKEN}}}})
+    )
+    target = home / ".config" / "gatemini" / "config.yaml"
+    assert run("import", "--write").code == 0
+    for words in (["import"], ["import", "--write", "--move-secrets"]):
+        again = run(*words)
+        assert "--move-secrets" not in again.out
+        assert "`gatemini secret set gh.TOKEN` keeps one" in again.out
+    (home / ".claude.json").write_text(
+        json.dumps({"mcpServers": {"gh": {"command": "npx", "env": {"TOKEN": TOKEN}}, "b": {"command": "y"}}})
+    )
+    assert TOKEN not in run("import").out
+    target.unlink()
+    assert run("import", "--write", "--move-secrets").code == 0
+    assert "in clear" not in run("import").out
+
+
+def test_a_diff_shows_no_secret_of_our_own_file(run: Run, home: Path) -> None:
+    configured(home, f"backends:\n  mine:\n    command: x\n    env: {{T: {TOKEN}}}\n")
+    (home / ".claude.json").write_text(json.dumps({"mcpServers": {"b": {"command": "y"}}}))
+    listed = run("import")
+    assert "+  b:" in listed.out
+    assert TOKEN not in listed.out
+
+
+def test_a_file_that_cannot_be_read_is_all_that_import_tells(run: Run, home: Path) -> None:
+    result = run("import", str(home / "none.json"))
+    assert (result.code, result.out) == (1, "")
+    assert "there is no such file" in result.err
+
+
 def test_import_refuses_an_unknown_client(run: Run) -> None:
     result = run("import", "--from", "nobody")
     assert result.code == 2

@@ -53,6 +53,28 @@ def test_two_files_that_define_one_name_differently_are_both_kept(tmp_path: Path
     assert "defined differently" in plan.items[2].detail
 
 
+def test_servers_of_single_projects_are_taken_over_beside_those_for_all(tmp_path: Path) -> None:
+    path = tmp_path / ".claude.json"
+    both = {"docs": {"command": "d"}, "gh": {"command": "b"}}
+    projects = {"/one": {"mcpServers": both}, "/two": {"mcpServers": {"docs": {"command": "d"}}}}
+    path.write_text(json.dumps({"mcpServers": {"gh": {"command": "a"}}, "projects": projects}))
+    plan = planned(tmp_path, Source("claude-code", path))
+    assert [(i.name, i.status, i.notes) for i in plan.items] == [
+        ("gh", "new", []),
+        ("docs", "new", ["there only in the project /one"]),
+        ("gh-claude-code", "renamed", ["there only in the project /one"]),
+        ("docs", "same", ["there only in the project /two"]),
+    ]
+
+
+def test_a_server_that_was_taken_over_under_another_name_is_not_taken_over_again(tmp_path: Path) -> None:
+    first = client_file(tmp_path / "cursor.json", {"github": {"command": "a"}})
+    second = client_file(tmp_path / "vscode.json", {"github": {"command": "b"}})
+    plan_text(planned(tmp_path, first, second), tmp_path / "config.yaml").write()
+    by_name = planned(tmp_path, Source("file", second.path)).items[0]
+    assert (by_name.name, by_name.status) == ("github-vscode", "same")
+
+
 def test_a_folder_that_an_import_writes_out_for_the_editors_is_told(tmp_path: Path) -> None:
     source = client_file(
         tmp_path / ".cursor" / "mcp.json",

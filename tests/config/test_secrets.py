@@ -29,6 +29,7 @@ from gatemini.config.secrets import (
     SecretText,
     looks_secret,
 )
+from gatemini.config.store import SecretStore
 from gatemini.config.unavailable import SecretUnavailable
 
 Load = Callable[..., Loaded]
@@ -239,6 +240,24 @@ backends:
     names = ("PROG", "ARG", "LISTED", "DIR", "ENV", "HOME", "HOST", "PATHPART", "QUERY", "HEADER", "ALONE")
     loaded = load(text, {name: f"value{name.lower()}" for name in names})
     assert {name for name, _ in loaded.secrets} == {"ENV", "QUERY", "HEADER", "LISTED", "ALONE"}
+
+
+def test_what_the_secret_store_keeps_is_a_secret_wherever_it_is_put_in(load: Load, tmp_path: Path) -> None:
+    SecretStore(tmp_path / "conf" / "secrets").put("pw", "hush-hush-1")
+    for written in (
+        "{command: x, args: ['--password=${input:pw}']}",
+        "{command: '${input:pw}'}",
+        "{command: x, cwd: '/${input:pw}'}",
+        "{url: 'https://h/${input:pw}/mcp'}",
+        "{command: x, prerequisite: {command: y, args: ['${input:pw}']}}",
+    ):
+        loaded = load(f"backends: {{a: {written}}}\n")
+        assert loaded.secrets == (("pw", "hush-hush-1"),), written
+        assert "hush" not in repr(loaded.config.backends["a"].args)
+
+
+def test_the_default_of_an_input_is_no_secret(load: Load) -> None:
+    assert load("backends: {a: {command: x, args: ['${input:region:-eu-west-1}']}}\n").secrets == ()
 
 
 def test_nothing_that_prints_a_configuration_prints_a_secret(load: Load) -> None:

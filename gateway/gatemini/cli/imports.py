@@ -18,6 +18,7 @@ from gatemini.cli import shell
 from gatemini.config.clients import ClientContext
 from gatemini.config.importing import (
     CLIENTS,
+    ImportItem,
     ImportPlan,
     Source,
     find_sources,
@@ -106,13 +107,14 @@ def _show(
     for item in plan.items:
         state = item.status + (" (disabled)" if item.raw.get("disabled") else "")
         lines = [f"{state}: {item.detail}" if item.detail else state, *item.notes]
-        if item.secrets and not moved:
-            keys = ", ".join(key for _, key in item.secrets)
-            lines.append(f"holds secrets in clear ({keys}): --move-secrets puts them into the secret store")
+        lines += _clear_secrets(item, moved)
         table.add_row(item.name, f"{item.client} {item.source}", hidden.redact("\n".join(lines)))
-    shell.stdout_console().print(table, markup=False)
+    if plan.items:
+        shell.stdout_console().print(table, markup=False)
     for line in plan.unreadable:
         shell.note(line)
+    if not plan.items:
+        return
     if not edited.changed:
         shell.say("nothing to add")
     elif written:
@@ -130,13 +132,28 @@ def _show(
         shell.say("nothing was written; --write does it")
 
 
+def _clear_secrets(item: ImportItem, moved: Sequence[str]) -> list[str]:
+    """What to do about values written in clear: a server that our file has already is not written once more."""
+    keys = ", ".join(key for _, key in item.secrets)
+    if not keys:
+        return []
+    if item.wanted:
+        found = f"holds secrets in clear ({keys}): --move-secrets puts them into the secret store"
+        return [] if moved else [found]
+    first = f"{item.name}.{item.secrets[0][1]}"
+    return [
+        f"our file holds its secrets in clear ({keys}): `gatemini secret set {first}` keeps one, "
+        f"${{input:{first}}} goes in its place"
+    ]
+
+
 def _show_diff(edited: Edited, hidden: Redactor) -> None:
     diff = difflib.unified_diff(
         edited.before.splitlines(),
         edited.after.splitlines(),
         str(edited.path),
         str(edited.path),
-        n=2,
+        n=0,  # what stands around may be a secret of ours
         lineterm="",
     )
     shell.say("\n".join(hidden.redact(line) for line in diff))

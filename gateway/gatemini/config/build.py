@@ -92,6 +92,8 @@ class _Work:
         self.origin: dict[KeyPath, list[str]] = {}
         self.secret_paths: set[KeyPath] = set()
         self.references: set[KeyPath] = set()
+        self.stored: set[str] = set()
+        """The inputs whose value came out of the secret store, not from a default."""
         self.incomplete: set[KeyPath] = set()
         """Where a variable has no value: nothing else can be said of what stands there."""
 
@@ -227,9 +229,11 @@ class _Work:
         kept = self.builder.store / reference.name
         self.builder.resolver.files.add(kept)
         try:
-            return read_private(kept)
+            value = read_private(kept)
         except SecretUnavailable:
             return self.entry.inputs.get(reference.name)
+        self.stored.add(reference.name)
+        return value
 
     def remember(self, result: Expanded, path: KeyPath) -> None:
         """Note which values are secret here, and what is missing."""
@@ -242,7 +246,9 @@ class _Work:
             else []
         )
         for reference, value in result.used:
-            hidden = (reference, value) in secret and not is_ordinary(reference.name)
+            # What `gatemini secret set` keeps is a secret wherever it is put in, a variable only in some places.
+            kept = reference.kind == "input" and reference.name in self.stored
+            hidden = kept or ((reference, value) in secret and not is_ordinary(reference.name))
             if reference.kind != "word" and (hidden or reference.name in self.builder.redact):
                 self.built.secrets.append((reference.name, value))
                 self.secret_paths.add(path)

@@ -152,13 +152,22 @@ def _at(value: Any, path: KeyPath) -> Any:
     return value
 
 
-def client_entries(document: Document, context: ClientContext) -> list[Entry]:
-    """All servers of a client's file in our words, in the file's order."""
+def client_entries(document: Document, context: ClientContext, *, every_project: bool = False) -> list[Entry]:
+    """All servers of a client's file in our words, in the file's order; a name is given out once.
+
+    `every_project`: also Claude Code's servers of single projects where there are some for all of them, and the names
+    of each project by themselves, since the same server may stand in many.
+    """
     inputs = _input_defaults(document)
     words = _words(document.path, context.home)
     entries: list[Entry] = []
     taken: set[str] = set()
-    for section in _sections(document):
+    sections = _sections(document)
+    if every_project:
+        sections = list(dict.fromkeys([*sections, *_project_sections(document.value.get("projects"))]))
+    for section in sections:
+        if every_project:
+            taken = set()
         for written, value in _at(document.value, section).items():
             name = _usable_name(str(written), taken)
             taken.add(name)

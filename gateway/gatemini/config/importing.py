@@ -145,7 +145,7 @@ def plan_import(sources: Iterable[Source], target: Path, context: ClientContext)
         plan.read.append(source.path)
         if not is_client_document(document):
             continue
-        for entry in client_entries(document, context):
+        for entry in client_entries(document, context, every_project=True):
             plan.items.append(_item(entry, source, known))
     return plan
 
@@ -167,6 +167,8 @@ def _item(entry: Entry, source: Source, known: dict[str, dict[str, Any]]) -> Imp
     where = f"{source.path}:{line}" if line else str(source.path)
     item = ImportItem(entry.name, source.client, where, "new")
     item.notes = [p.found for p in entry.notes if p.severity == "warning"]
+    if entry.prefix[0] == "projects":
+        item.notes.append(f"there only in the project {entry.prefix[1]}")
     if entry.is_self:
         item.status, item.detail = (
             "self",
@@ -202,21 +204,25 @@ def _name(item: ImportItem, source: Source, known: dict[str, dict[str, Any]]) ->
     if _is_there(known[wanted], item, wanted):
         item.status, item.detail = "same", "is already there, exactly so"
         return
-    candidates = [f"{wanted}-{source.client}", *(f"{wanted}-{n}" for n in range(2, 100))]
-    for name in candidates:
-        if name in known and _is_there(known[name], item, name):
+    for name in (name for name in known if name.startswith(f"{wanted}-")):
+        if _is_there(known[name], item, name):
             item.name, item.status, item.detail = name, "same", f"is already there as {name}"
             return
-        if name not in known:
-            break
+    candidates = [f"{wanted}-{source.client}", *(f"{wanted}-{n}" for n in range(2, len(known) + 3))]
+    name = next(name for name in candidates if name not in known)
     item.name, item.status = name, "renamed"
     item.detail = f"{wanted} is defined differently elsewhere: both are kept, this one as {name}"
     known[name] = item.raw
 
 
 def _is_there(known: dict[str, Any], item: ImportItem, name: str) -> bool:
-    """Equal as it stands, or as it was written once its secrets had been moved to the store."""
-    return known in (item.raw, _without_secrets(item, name)[0])
+    """Equal as it stands, or as it was written once its secrets had been moved to the store: then it has none left."""
+    if known == item.raw:
+        return True
+    if known != _without_secrets(item, name)[0]:
+        return False
+    item.secrets = []
+    return True
 
 
 def _native(value: Any, entry: Entry) -> Any:
