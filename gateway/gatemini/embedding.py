@@ -1,7 +1,7 @@
 """Vectors for the search index, in the background: load the model, ask the cache, encode the rest.
 
 Search works without and before all of this. Everything heavy runs in worker threads. Above: app.py. Below:
-search/embeddings.py, search/index.py, cache.py.
+search/embeddings.py, search/index.py, piecewise/steps.py, cache.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import anyio
 from gatemini.cache import Cache
 from gatemini.errors import ConfigError
 from gatemini.indexing import Indexing
+from gatemini.piecewise.steps import ahead
 from gatemini.search.embeddings import BUNDLED, Embedder, as_bytes, as_vector, load_embedder
 from gatemini.search.index import MEANING_CHARS, SearchIndex
 from gatemini.search.postings import Floats
@@ -68,9 +69,10 @@ class Embedding:
         """The vector of a query, made in a worker thread; None while there is no model."""
         if self._embedder is None:
             return None
-        vectors = await anyio.to_thread.run_sync(
-            self._embedder.encode, [text[:MEANING_CHARS]], abandon_on_cancel=True
-        )
+        with ahead():
+            vectors = await anyio.to_thread.run_sync(
+                self._embedder.encode, [text[:MEANING_CHARS]], abandon_on_cancel=True
+            )
         vector: Floats = vectors[0]
         return vector
 

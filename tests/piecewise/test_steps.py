@@ -51,6 +51,28 @@ def test_a_word_is_found_wherever_it_begins(text: str, word: str, start: int) ->
     assert steps.found(text + word, word) == (text + word).find(word)
 
 
+def test_reading_rests_while_somebody_is_ahead_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(steps.time, "sleep", rests.append)
+    steps.give_way()
+    assert len(rests) == 1, "nobody is ahead"
+    with steps.ahead(), steps.ahead():
+        steps.give_way()
+    assert len(rests) == 2 + steps.RESTS, "no longer than that"
+    rests.clear()
+
+    def leave(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 4:
+            block.__exit__(None, None, None)
+
+    monkeypatch.setattr(steps.time, "sleep", leave)
+    block = steps.ahead()
+    block.__enter__()
+    steps.give_way()
+    assert len(rests) == 4, "it goes on as soon as nobody is ahead any more"
+
+
 SECRETS = (("ONE", "abcabcd"), ("TWO", "abcabcdefgh"), ("THREE", "zzzzzzzz"))
 PIECES = st.sampled_from(
     ["abcabcd", "abcabcdefgh", "zzzzzzzz", "abcabc", "efgh", "zzz", "…", "...", " ", "x", "\n"]

@@ -2,13 +2,14 @@
 
 Any of that done at once holds the interpreter for 10 to 50 ms where there are forty of them. Between two steps other
 threads, the event loop's first of all, have their turn; what is no longer than a step is done at once. Otherwise pure.
-Above: the other files here, `chain/`, `output/`, `config/secrets.py`. Below: nothing of the project.
+Above: the other files here, `chain/`, `output/`, `config/secrets.py`, `embedding.py`. Below: nothing of the project.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import TypeVar
 
@@ -18,14 +19,34 @@ STEP = 1 << 20
 SPACES = 64
 """White space at either end of a text that is looked at first: there is hardly more."""
 GIVEN_SECONDS = 50e-6
+REST_SECONDS = 500e-6
+RESTS = 40
+"""Who is ahead for longer than so many rests is not waited for at this step."""
+
+_ahead: list[None] = []
+"""One entry for each; unlike a number it cannot be miscounted by two threads."""
 
 _Part = TypeVar("_Part", str, bytes)
 
 
 def give_way() -> None:
-    """Other threads have their turn. By itself Python makes each of them wait five milliseconds for it, and one that
-    works with arrays, as the search's encoder does, forty times in a row."""
+    """Other threads have their turn; somebody who is `ahead` has all of them."""
     time.sleep(GIVEN_SECONDS)
+    for _ in range(RESTS):
+        if not _ahead:
+            return
+        time.sleep(REST_SECONDS)
+
+
+@contextmanager
+def ahead() -> Iterator[None]:
+    """Whoever has work of a few milliseconds done on another thread, in many short steps: reading what is large rests
+    meanwhile. Each of these steps would wait for the interpreter by itself."""
+    _ahead.append(None)
+    try:
+        yield
+    finally:
+        _ahead.pop()
 
 
 def joined(parts: Iterable[str]) -> str:
