@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,43 @@ async def test_backends_that_need_the_same_prerequisite_start_it_once(bench: Ben
     for name in ("one", "two", "three"):
         await bench.manager.wait_ready(name, 20)
         assert bench.manager.status(name).restarts == 0
+
+
+def sleeping(folder: Path, **keys: Any) -> tuple[dict[str, Any], Callable[[], int]]:
+    """A prerequisite that runs until it is ended, and how many of it run now."""
+    code = f"import time; time.sleep(600)  # {folder}"
+    wanted = {"command": sys.executable, "args": ("-I", "-c", code), "startup_delay": "10ms", **keys}
+    return wanted, lambda: sum(code in (p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"]))
+
+
+async def test_a_prerequisite_of_several_backends_ends_with_the_last_of_them(
+    bench: Bench, tmp_path: Path
+) -> None:
+    wanted, running = sleeping(tmp_path, process_match=str(tmp_path))
+    await bench.odd("first", prerequisite=wanted)
+    await bench.odd("second", prerequisite=wanted)
+    await bench.manager.remove("first")
+    assert running() == 1
+    await bench.manager.remove("second")
+    assert running() == 0
+
+
+@pytest.mark.parametrize("managed", [True, False])
+async def test_all_instances_of_a_backend_have_one_prerequisite_whatever_becomes_of_one(
+    bench: Bench, tmp_path: Path, managed: bool
+) -> None:
+    wanted, running = sleeping(tmp_path, managed=managed)
+    await bench.odd(instance_mode="dedicated", pool={"min_idle": 0}, prerequisite=wanted)
+    first = int(await pid_for(bench, "a"))
+    await pid_for(bench, "b")
+    bench.manager.end_session("a")
+    await bench.until_true(lambda: not psutil.pid_exists(first))
+    assert running() == 1
+    await bench.manager.remove("odd")
+    assert running() == (0 if managed else 1)
+    for process in psutil.process_iter(["cmdline"]):
+        if wanted["args"][2] in (process.info["cmdline"] or []):
+            process.kill()
 
 
 async def test_a_prerequisite_that_fails_is_the_error_shown(bench: Bench) -> None:

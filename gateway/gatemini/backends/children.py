@@ -67,7 +67,6 @@ class Children:
     def __init__(self, record_dir: Path | None = None) -> None:
         self._groups: dict[int, _Group] = {}
         self._starts = anyio.Lock()
-        self._shared: dict[str, anyio.Lock] = {}
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._dir = record_dir
         self._record = record_dir / f"children-{os.getpid()}.json" if record_dir else None
@@ -77,15 +76,6 @@ class Children:
         """Around the start of one child: one at a time, so that others are served in between."""
         async with self._starts:
             await anyio.sleep(START_GAP_SECONDS)
-            yield
-
-    @contextlib.asynccontextmanager
-    async def one_at_a_time(self, what: str | None) -> AsyncIterator[None]:
-        """Around looking for a process and starting it if it is not there; None: it is nobody else's."""
-        if what is None:
-            yield
-            return
-        async with self._shared.setdefault(what, anyio.Lock()):
             yield
 
     def started(self, pid: int, mark: int) -> None:

@@ -43,7 +43,7 @@ from gatemini.backends.cli_adapter import open_cli
 from gatemini.backends.fallback import Call, able, fall_back
 from gatemini.backends.http import open_sse, open_streamable
 from gatemini.backends.pool import Pool
-from gatemini.backends.prerequisite import prerequisite_running
+from gatemini.backends.prerequisite import Prerequisites
 from gatemini.backends.python import open_python
 from gatemini.backends.stdio import open_stdio, stderr_text
 from gatemini.config.schema import BackendConfig, HealthConfig
@@ -91,6 +91,7 @@ class Manager:
         self.permitted: Permitted | None = None
         """Where registered backends may connect to; None: anywhere, as configured ones do."""
         self._children = Children(record_dir)
+        self._prerequisites = Prerequisites(self._children)
         self._backends: dict[str, Backend] = {}
         self._pools: dict[str, Pool] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -416,7 +417,7 @@ class Manager:
             return _open_when_replaced
         plain = self._plain_opener(config, permitted)
         if config.prerequisite is not None:
-            return partial(_open_with_prerequisite, config, self._children, plain)
+            return partial(_open_with_prerequisite, config, self._prerequisites, plain)
         return plain
 
     def _plain_opener(self, config: BackendConfig, permitted: Permitted | None) -> OpenLink:
@@ -463,9 +464,9 @@ async def _open_when_replaced(receiver: Receiver) -> AsyncIterator[Link]:
 
 @asynccontextmanager
 async def _open_with_prerequisite(
-    config: BackendConfig, children: Children, open_link: OpenLink, receiver: Receiver
+    config: BackendConfig, prerequisites: Prerequisites, open_link: OpenLink, receiver: Receiver
 ) -> AsyncIterator[Link]:
-    async with prerequisite_running(config, children), open_link(receiver) as link:
+    async with prerequisites.running(config), open_link(receiver) as link:
         yield link
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from subprocess import DEVNULL
 
 import anyio
@@ -31,45 +32,88 @@ LAST_WORDS_SECONDS = 1.0
 """How long the stderr of a process that has ended is read on: its end may come after the exit."""
 
 
-@asynccontextmanager
-async def prerequisite_running(config: BackendConfig, children: Children) -> AsyncIterator[None]:
-    """Hold the prerequisite for the length of the context; nothing to do without one.
+@dataclass(slots=True, eq=False)
+class _Held:
+    """A managed prerequisite that was started here, and how many backends need it now."""
 
-    Raises `BackendStopped` when it cannot be started or fails within its `startup_delay`.
+    child: ChildPipes
+    users: int = 1
+
+
+class Prerequisites:
+    """The prerequisites of one gateway: one that several backends need is started once and stopped with the last of them.
+
+    The same text in `process_match` makes it the same one; without it, it is that of one backend and all its instances.
     """
-    wanted = config.prerequisite
-    if wanted is None:
-        yield
-        return
-    async with AsyncExitStack() as held:
-        async with children.one_at_a_time(wanted.process_match):  # backends may need the same one
-            if not await _is_running(wanted):
-                await held.enter_async_context(_started(config, wanted, children))
-        yield
 
+    def __init__(self, children: Children) -> None:
+        self._children = children
+        self._turns: dict[str, anyio.Lock] = {}
+        self._held: dict[str, _Held] = {}
+        self._unmanaged: dict[str, anyio.abc.Process] = {}
 
-@asynccontextmanager
-async def _started(config: BackendConfig, wanted: Prerequisite, children: Children) -> AsyncIterator[None]:
-    """Started and settled; a managed one is stopped at the end."""
-    tail = _Tail()
-    if not wanted.managed:
-        await _settle(config.name, wanted, await _start_unmanaged(config.name, wanted), tail)
-        yield
-        return
-    child = ChildPipes(f"the prerequisite of {config.name}", tail.forget, tail.take)
-    with _explained(config.name):
-        program, environment, cwd = _command(wanted)
-        await child.start([program, *wanted.args], cwd=cwd, env=environment, stdin=False)
-    children.started(child.pid, child.mark)
-    try:
-        await _settle(config.name, wanted, child, tail)
-        yield
-    finally:
-        grace = config.shutdown_grace_period
-        with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
-            await children.stop(child.pid, child.name, grace=grace)
-            child.close()
-            await child.exited.wait()
+    @asynccontextmanager
+    async def running(self, config: BackendConfig) -> AsyncIterator[None]:
+        """Hold the prerequisite for the length of the context; nothing to do without one.
+
+        Raises `BackendStopped` when it cannot be started or fails within its `startup_delay`.
+        """
+        wanted = config.prerequisite
+        if wanted is None:
+            yield
+            return
+        which = wanted.process_match or f"of backend {config.name}"
+        turn = self._turns.setdefault(which, anyio.Lock())
+        async with turn:
+            held = await self._hold(which, config, wanted)
+        try:
+            yield
+        finally:
+            if held is not None:
+                with anyio.move_on_after(config.shutdown_grace_period + KILL_SHIELD_SECONDS, shield=True):
+                    async with turn:
+                        await self._let_go(which, held, config.shutdown_grace_period)
+
+    async def _hold(self, which: str, config: BackendConfig, wanted: Prerequisite) -> _Held | None:
+        """The prerequisite, started if it does not run; None where it is not ours to stop."""
+        held = self._held.get(which)
+        if held is not None and held.child.returncode is None:
+            held.users += 1
+            return held
+        if await _is_running(wanted):
+            return None
+        tail = _Tail()
+        if not wanted.managed:
+            before = self._unmanaged.get(which)
+            if before is None or before.returncode is not None:
+                started = self._unmanaged[which] = await _start_unmanaged(config.name, wanted)
+                await _settle(config.name, wanted, started, tail)
+            return None
+        child = ChildPipes(f"the prerequisite of {config.name}", tail.forget, tail.take)
+        with _explained(config.name):
+            program, environment, cwd = _command(wanted)
+            await child.start([program, *wanted.args], cwd=cwd, env=environment, stdin=False)
+        self._children.started(child.pid, child.mark)
+        held = _Held(child)
+        try:
+            await _settle(config.name, wanted, child, tail)
+        except BaseException:
+            with anyio.move_on_after(config.shutdown_grace_period + KILL_SHIELD_SECONDS, shield=True):
+                await self._let_go(which, held, config.shutdown_grace_period)
+            raise
+        self._held[which] = held
+        return held
+
+    async def _let_go(self, which: str, held: _Held, grace: float) -> None:
+        """One backend needs it no more: the last one stops it."""
+        held.users -= 1
+        if held.users > 0:
+            return
+        if self._held.get(which) is held:
+            del self._held[which]
+        await self._children.stop(held.child.pid, held.child.name, grace=grace)
+        held.child.close()
+        await held.child.exited.wait()
 
 
 async def _start_unmanaged(name: str, wanted: Prerequisite) -> anyio.abc.Process:
