@@ -10,8 +10,7 @@ import pytest
 
 from fixtures.backend_bench import Bench
 from gatemini.backends import share
-from gatemini.backends.pipes import STDERR, STDOUT
-from gatemini.backends.stdio import StdioLink
+from gatemini.backends.pipes import STDERR, STDOUT, ChildPipes
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendProtocol, BackendStopped, ResultTooLarge
 
@@ -49,13 +48,13 @@ async def test_a_child_that_writes_without_end_is_read_in_turns(
 ) -> None:
     """What nobody asked for costs a share of the loop's time and no more; an answer behind it still arrives."""
     rests: list[int] = []
-    rest = StdioLink._rest_a_while
+    rested = ChildPipes._rested
 
-    async def noted(link: StdioLink, fd: int, seconds: float) -> None:
+    def noted(child: ChildPipes, fd: int) -> None:
         rests.append(fd)
-        await rest(link, fd, seconds)
+        rested(child, fd)
 
-    monkeypatch.setattr(StdioLink, "_rest_a_while", noted)
+    monkeypatch.setattr(ChildPipes, "_rested", noted)
     monkeypatch.setattr(share, "IDLE_BURST_SECONDS", 0.0)
     monkeypatch.setattr(share, "MAX_REST_SECONDS", 0.01)
     await bench.odd()

@@ -20,7 +20,7 @@ import httpx2
 
 from gatemini.backends.addresses import CheckedTransport, Permitted, goes_by_proxy
 from gatemini.backends.base import Receiver
-from gatemini.backends.share import IdleShare
+from gatemini.backends.share import READ_SECONDS, IdleShare
 from gatemini.backends.sse import Event, EventReader
 from gatemini.backends.wire import Broken, Frame, Piece, request_id
 from gatemini.config.schema import BackendConfig
@@ -31,8 +31,6 @@ DRAIN_SECONDS = 2.0
 DRAIN_BYTES = 64 << 10
 """After the answer, how long and how much of a response is still read so that its connection can be used again."""
 
-CHUNK_SECONDS = 50e-6
-"""What a piece of a body has cost of the event loop's time before we see it."""
 BODY_BYTES_PER_SECOND = 20e6
 """How fast an answer that was asked for goes through the event loop, at least; one in tiny pieces costs more."""
 
@@ -158,7 +156,7 @@ class HttpLink:
             if body.tell() + len(part) > limit:
                 return None
             body.write(part)
-            await self._rest(CHUNK_SECONDS - len(part) / BODY_BYTES_PER_SECOND)
+            await self._rest(READ_SECONDS - len(part) / BODY_BYTES_PER_SECOND)
         return body.getvalue()
 
     async def _rest(self, seconds: float) -> None:
@@ -185,7 +183,7 @@ class HttpLink:
             begun, answered = time.perf_counter(), False
             for event in reader.feed(chunk):
                 answered = await take(event) or answered
-            spent = 0.0 if answered else spent + time.perf_counter() - begun + CHUNK_SECONDS
+            spent = 0.0 if answered else spent + time.perf_counter() - begun + READ_SECONDS
             if enough():
                 drained = 0
                 with anyio.move_on_after(DRAIN_SECONDS):
@@ -208,7 +206,7 @@ class HttpLink:
         with suppress(httpx2.HTTPError):
             async for part in response.aiter_bytes():
                 found += part
-                await self._rest(CHUNK_SECONDS)
+                await self._rest(READ_SECONDS)
                 if len(found) > ERROR_BODY_BYTES:
                     break
         return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from subprocess import DEVNULL, PIPE
@@ -16,6 +17,7 @@ from subprocess import DEVNULL, PIPE
 import anyio
 
 from gatemini.backends import mark
+from gatemini.backends.share import READ_SECONDS, IdleShare
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 
@@ -37,10 +39,14 @@ class _Straight(asyncio.Protocol):
 
 
 class ChildPipes(asyncio.SubprocessProtocol):
-    """One child: `on_output` and `on_errors` get its bytes on the event loop, as they come."""
+    """One child: `on_output` and `on_errors` get its bytes on the event loop, as they come.
+
+    They say whether somebody asked for them. What nobody asked for is read within a share of the loop's time: a child that
+    writes more of it waits, as its pipe is full.
+    """
 
     def __init__(
-        self, name: str, on_output: Callable[[bytes], None], on_errors: Callable[[bytes], None]
+        self, name: str, on_output: Callable[[bytes], bool], on_errors: Callable[[bytes], bool]
     ) -> None:
         self.output_over = anyio.Event()
         self.errors_over = anyio.Event()
@@ -53,6 +59,9 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._readers: dict[int, asyncio.ReadTransport] = {}
+        self._shares = {STDOUT: IdleShare(), STDERR: IdleShare()}
+        self._resting: set[int] = set()
+        self._held = False
         self._writing = anyio.Lock(fast_acquire=True)
         self._drained = anyio.Event()
         self._full = False
@@ -125,13 +134,33 @@ class ChildPipes(asyncio.SubprocessProtocol):
         if self._stdin is not None:
             self._stdin.close()
 
-    def pause(self, fd: int) -> None:
-        """Read no more of stdout or stderr until `resume`: the child waits once its pipe is full."""
-        if (reader := self._readers.get(fd)) is not None and not reader.is_closing():
-            reader.pause_reading()
+    def hold_output(self) -> None:
+        """Read no more of stdout until `release_output`."""
+        self._held = True
+        self._read_or_not(STDOUT)
 
-    def resume(self, fd: int) -> None:
-        if (reader := self._readers.get(fd)) is not None and not reader.is_closing():
+    def release_output(self) -> None:
+        self._held = False
+        self._read_or_not(STDOUT)
+
+    def _charge(self, fd: int, seconds: float) -> None:
+        rest = self._shares[fd].charge(seconds)
+        if rest > 0 and self.returncode is None and fd not in self._resting:
+            self._resting.add(fd)
+            self._read_or_not(fd)
+            asyncio.get_running_loop().call_later(rest, self._rested, fd)
+
+    def _rested(self, fd: int) -> None:
+        self._resting.discard(fd)
+        self._read_or_not(fd)
+
+    def _read_or_not(self, fd: int) -> None:
+        reader = self._readers.get(fd)
+        if reader is None or reader.is_closing():
+            return
+        if fd in self._resting or (self._held and fd == STDOUT):
+            reader.pause_reading()
+        else:
             reader.resume_reading()
 
     def close(self) -> None:
@@ -158,11 +187,15 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self._take(fd, data if isinstance(data, bytes) else data.encode())
 
     def _take(self, fd: int, data: bytes) -> None:
+        begun = time.perf_counter()
         try:
-            self._sinks[fd](data)
+            asked = self._sinks[fd](data)
         except Exception:  # a fault of ours must end this child and nothing else
             logger.exception("output of %s could not be taken", self.name)
             self.close()
+            return
+        if not asked:
+            self._charge(fd, time.perf_counter() - begun + READ_SECONDS)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         del exc
@@ -174,6 +207,8 @@ class ChildPipes(asyncio.SubprocessProtocol):
             self.errors_over.set()
 
     def process_exited(self) -> None:
+        for fd in tuple(self._resting):
+            self._rested(fd)  # what it wrote last is read now, however much came before
         self.exited.set()
 
     def pause_writing(self) -> None:

@@ -195,11 +195,14 @@ class _Tail:
     def __init__(self) -> None:
         self._end = b""
 
-    def take(self, data: bytes) -> None:
+    def take(self, data: bytes) -> bool:
         self._end = (self._end + data)[-SHOWN_STDERR_BYTES:]
+        return False
 
-    def forget(self, data: bytes) -> None:
+    def forget(self, data: bytes) -> bool:
         """For stdout, which nobody wants."""
+        del data
+        return False
 
     def text(self) -> str:
         return " ".join(self._end.decode("utf-8", "replace").split())

@@ -98,15 +98,17 @@ class _Collector:
         self._parts: list[bytes] = []
         self._size = 0
 
-    def take(self, part: bytes) -> None:
+    def take(self, part: bytes) -> bool:
+        """Whether it was asked for: all but the beginnings of what is kept only as an end."""
         if self.overflow.is_set():
-            return
+            return False
         self._parts.append(part)
         self._size += len(part)
         if self._size > self._limit and not self._keep_end:
             self.overflow.set()
         while self._keep_end and self._size - len(self._parts[0]) > self._limit:
             self._size -= len(self._parts.pop(0))
+        return not self._keep_end
 
     def data(self) -> bytes:
         return b"".join(self._parts)

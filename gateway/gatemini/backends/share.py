@@ -1,6 +1,6 @@
 """How much of the event loop's time one backend may take for what nobody asked of it: log lines, comments, notifications.
 
-Pure but for the clock: time that was spent goes in, how long not to read comes out. Above: `stdio.py`, `http_link.py`,
+Pure but for the clock: time that was spent goes in, how long not to read comes out. Above: `pipes.py`, `http_link.py`,
 which stop reading for so long: the pipe or the connection fills, the backend waits, others are served.
 """
 
@@ -12,6 +12,9 @@ IDLE_SHARE = 0.1
 IDLE_BURST_SECONDS = 0.25
 MAX_REST_SECONDS = 1.0
 """Of the loop's time a backend takes this share, after a burst, and is not left unread for longer than that at once."""
+
+READ_SECONDS = 50e-6
+"""What a piece of output has cost of the loop's time before it is seen here."""
 
 
 class IdleShare:

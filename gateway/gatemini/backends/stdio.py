@@ -8,7 +8,6 @@ through it). Below: `wire.py` for lines, `pipes.py`, `children.py` for the end o
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,9 +19,8 @@ import anyio.to_thread
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
-from gatemini.backends.pipes import STDERR, STDOUT, ChildPipes
+from gatemini.backends.pipes import ChildPipes
 from gatemini.backends.process import describe_exit
-from gatemini.backends.share import IdleShare
 from gatemini.backends.wire import Frame, LineReader, Piece, encode, request_id
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
@@ -67,8 +65,6 @@ class StdioLink:
         self._reader = LineReader(config.max_message_mb << 20, on_junk=self._junk, on_large=self._take_large)
         self._tasks: anyio.abc.TaskGroup | None = None
         self._decoding: anyio.Event | None = None
-        self._shares = {STDOUT: IdleShare(), STDERR: IdleShare()}
-        self._resting: set[int] = set()
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._rest = b""  # of stderr: the line that has not ended
 
@@ -130,38 +126,21 @@ class StdioLink:
     async def _wait_exit(self) -> None:
         await self.child.exited.wait()
         await self._decoded()
-        for fd in self._shares:
-            self.child.resume(fd)  # what it wrote last is read now, however much came before
         with anyio.move_on_after(EXIT_DRAIN_SECONDS):
             await self.child.output_over.wait()
         self.child.output_over.set()
 
-    def _take_output(self, data: bytes) -> None:
-        begun, answered = time.perf_counter(), False
+    def _take_output(self, data: bytes) -> bool:
+        answered = False
         for piece in self._reader.feed(data):
             answered = answered or self._answers(piece)
             self._receiver.receive(piece)
-        if not answered:
-            self._charge(STDOUT, time.perf_counter() - begun)
+        return answered
 
     def _answers(self, piece: Piece) -> bool:
         """Whether somebody waits for it."""
         ident = request_id(piece.message.get("id") if isinstance(piece, Frame) else piece.ident)
         return ident is not None and self._receiver.waiting(ident)
-
-    def _charge(self, fd: int, seconds: float) -> None:
-        """Time that went into what nobody asked for: a child that has more than its share is not read there for a while."""
-        rest = self._shares[fd].charge(seconds)
-        if rest > 0 and self._tasks is not None and fd not in self._resting and self.child.returncode is None:
-            self._resting.add(fd)
-            self.child.pause(fd)
-            self._tasks.start_soon(self._rest_a_while, fd, rest)
-
-    async def _rest_a_while(self, fd: int, seconds: float) -> None:
-        await anyio.sleep(seconds)
-        self._resting.discard(fd)
-        if fd == STDERR or self._decoding is None:
-            self.child.resume(fd)
 
     def _take_large(self, parts: list[bytes]) -> None:
         """Decode a large line on a thread; what the child writes meanwhile waits in its pipe."""
@@ -169,7 +148,7 @@ class StdioLink:
             for piece in self._reader.read(parts):
                 self._receiver.receive(piece)
             return
-        self.child.pause(STDOUT)
+        self.child.hold_output()
         self._tasks.start_soon(self._decode, parts, self._decoding, done := anyio.Event())
         self._decoding = done
 
@@ -183,8 +162,7 @@ class StdioLink:
             done.set()
             if self._decoding is done:
                 self._decoding = None
-                if STDOUT not in self._resting:
-                    self.child.resume(STDOUT)
+                self.child.release_output()
 
     async def _decoded(self) -> None:
         """Until what has come is decoded: the end of the connection must not overtake an answer."""
@@ -192,13 +170,12 @@ class StdioLink:
             while self._decoding is not None:
                 await self._decoding.wait()
 
-    def _take_errors(self, data: bytes) -> None:
-        begun = time.perf_counter()
+    def _take_errors(self, data: bytes) -> bool:
         *lines, rest = (self._rest + data).rsplit(b"\n", STDERR_LINES + 1)
         for line in lines[-STDERR_LINES:]:
             self._keep(line)
         self._rest = rest[-STDERR_LINE_CHARS * 4 :]
-        self._charge(STDERR, time.perf_counter() - begun)
+        return False
 
     def _keep(self, line: bytes) -> None:
         text = shorten(line.decode("utf-8", "replace").rstrip("\r"), STDERR_LINE_CHARS)
