@@ -43,6 +43,15 @@ def test_the_heaviest_field_goes_first_and_the_identity_last() -> None:
     assert made["note"] == f"fields left out: body, name; first {made['returned_rows']} of 20 rows"
 
 
+def test_where_no_field_is_an_identity_the_one_that_tells_rows_apart_goes_last() -> None:
+    rows = [
+        {"type": "message", "user": f"U{n % 3}", "ts": f"1700{n}", "blocks": [n], "text": f"{n} words"}
+        for n in range(90)
+    ]
+    made = compact(rows, budget_tokens=450)
+    assert made["rows"] == [{"ts": row["ts"]} for row in rows]
+
+
 @settings(deadline=None)
 @given(fields=st.permutations(["id", "name", "body"]), count=st.integers(1, 3), budget=st.integers(1, 900))
 def test_fields_asked_for_by_name_stay_and_rows_go(fields: list[str], count: int, budget: int) -> None:

@@ -283,6 +283,24 @@ def test_a_token_budget_cuts_fields_before_rows_and_says_what(store: ResultStore
     assert tight["rows"] == [{"id": n} for n in range(tight["returned_rows"])]
 
 
+@pytest.mark.parametrize("tokens", range(100, 900, 50))
+def test_sizes_and_counts_within_a_token_budget_are_those_of_the_whole(
+    store: ResultStore, tokens: int
+) -> None:
+    rows = [{"id": n, **{f"field_number_{f}": "x" * 20 for f in range(40)}} for n in range(100)]
+    answer = reduced({"took": 5, "hits": {"total": 100, "hits": rows}}, store, budget_tokens=tokens)
+    shown = json.loads(answer.text)
+    if "$reduced" in shown:  # no room for rows
+        assert "KB" in answer.text
+        assert any(float(size) > 50 for size in re.findall(r"([0-9.]+)KB", answer.text))
+        return
+    told = shown["hits"]["hits"]
+    assert told["total_rows"] == 100
+    if "dropped_fields" in told:
+        assert len(told["rows"]) == told["returned_rows"] > 0
+        assert set(told["dropped_fields"]) | set(told["rows"][0]) == set(rows[0])
+
+
 def test_what_fits_the_token_budget_is_left_alone_however_large(store: ResultStore) -> None:
     rows = [{"id": n, "body": "b" * 300} for n in range(100)]
     answer = reduced(rows, store, budget_tokens=20_000, table=False)

@@ -52,6 +52,9 @@ _CATEGORIES = {str, bool, type(None), int}
 class StandIn(dict[str, Any]):
     """An object of ours that stands for an array; whatever its keys, none of the document's is one."""
 
+    bytes = 0
+    """Of the array itself."""
+
 
 _NAMES[StandIn] = "array"
 _CONTAINERS = {dict, list, StandIn}

@@ -103,7 +103,9 @@ def _at(row: Any, keys: Sequence[str]) -> Any:
 def stand_in(bulk: Bulk, detail: Detail) -> StandIn:
     """The object that stands for a long array of a surveyed document: collapsed rows, else its stretches."""
     if bulk.summary.collapsible:
-        return collapsed_rows(bulk.summary, bulk.head, detail)
+        made = collapsed_rows(bulk.summary, bulk.head, detail)
+        made.bytes = bulk.bytes
+        return made
     step = -(-len(bulk.batches) // MAX_CHUNKS) or 1
     chunks: dict[str, str] = {}
     for at in range(0, len(bulk.batches), step):
@@ -114,7 +116,9 @@ def stand_in(bulk: Bulk, detail: Detail) -> StandIn:
     facts = varied_rows(bulk.summary, bulk.head, detail)
     shown = facts["shown_rows"]
     what = f"{bulk.summary.total} items, first {shown} shown, the others as key paths"
-    return StandIn({"$reduced": what, **facts, "chunks": chunks})
+    made = StandIn({"$reduced": what, **facts, "chunks": chunks})
+    made.bytes = bulk.bytes
+    return made
 
 
 def varied_rows(summary: Summary, head: Sequence[Any], detail: Detail) -> dict[str, Any]:
@@ -145,7 +149,7 @@ def collapse(value: Any, *, target: int, detail: Detail = DETAILS[0]) -> Collaps
 
 
 def _collapse(value: Any, path: tuple[str, ...], made: Collapse, detail: Detail) -> Any:
-    if not isinstance(value, dict | list) or len(path) > MAX_DEPTH or size(value) < MIN_BYTES:
+    if not isinstance(value, dict | list) or len(path) > MAX_DEPTH or (whole := size(value)) < MIN_BYTES:
         return value
     if isinstance(value, dict):
         if isinstance(value, StandIn):
@@ -156,8 +160,9 @@ def _collapse(value: Any, path: tuple[str, ...], made: Collapse, detail: Detail)
     if summary is None or not summary.collapsible:
         return [_collapse(item, (*path, f"[{i}]"), made, detail) for i, item in enumerate(value)]
     instead = collapsed_rows(summary, value[: detail.rows + IDENTITIES], detail)
-    if size(instead) >= size(value):
+    if size(instead) >= whole:
         return value
+    instead.bytes = whole
     made.arrays[path_text(path)] = (summary.total, instead["shown_rows"])
     return instead
 
@@ -173,7 +178,9 @@ def _inside_rows(value: Any, made: Collapse, detail: Detail) -> Any:
             _collapse(row, ("first_rows", f"[{i}]"), made, detail)
             for i, row in enumerate(value["first_rows"])
         ]
-        return StandIn({**value, "first_rows": rows})
+        made_anew = StandIn({**value, "first_rows": rows})
+        made_anew.bytes = value.bytes
+        return made_anew
     return {key: _inside_rows(item, made, detail) for key, item in value.items()}
 
 
@@ -246,10 +253,15 @@ def kilobytes(count: int) -> str:
     return f"{count / 1024:.1f}KB"
 
 
-def outline(value: Any, *, max_chunks: int = MAX_CHUNKS, shown_bytes: int = CHUNK_BYTES) -> Outline:
-    """Key-path chunks of about `CHUNK_BYTES`, larger where that would make more than `max_chunks`; of more the largest."""
+def outline(
+    value: Any, *, max_chunks: int = MAX_CHUNKS, shown_bytes: int = CHUNK_BYTES, collapsed: bool = False
+) -> Outline:
+    """Key-path chunks of about `CHUNK_BYTES`, larger where that would make more than `max_chunks`; of more the largest.
+
+    `collapsed`: something in it stands for arrays, which count in full wherever it is not shown.
+    """
     chunk_bytes = max(CHUNK_BYTES, _weight(value) // max_chunks)
-    walk = _Walk(chunk_bytes, shown_bytes)
+    walk = _Walk(chunk_bytes, shown_bytes, collapsed)
     shown = walk.level(value)
     order = sorted(range(len(walk.chunks)), key=lambda number: -walk.chunks[number].bytes)
     listed = [walk.chunks[number] for number in sorted(order[:max_chunks])]
@@ -273,8 +285,9 @@ class _Branch:
 class _Walk:
     """Breadth first, so that facts near the root get the room before deep ones do."""
 
-    def __init__(self, chunk_bytes: int, room: int) -> None:
+    def __init__(self, chunk_bytes: int, room: int, collapsed: bool) -> None:
         self.chunk_bytes = chunk_bytes
+        self.collapsed = collapsed
         self.room = room
         self.chunks: list[Chunk] = []
         self.texts: dict[str, str] = {}
@@ -358,6 +371,8 @@ class _Walk:
         else:
             label = f"{first} … {last} ({count} keys)" if count > 1 else str(first)
         weight = sum(w for _, _, w in run)
+        if self.collapsed:
+            weight += sum(_stood_for(child) for _, child, _ in run)
         self.chunks.append(Chunk(branch.path, label, weight, count, _what(run)))
         run.clear()
 
@@ -420,6 +435,14 @@ def _names(child: Any) -> tuple[str, ...]:
         return child.names
     name = identity(child)
     return () if name is None else (name,)
+
+
+def _stood_for(value: Any) -> int:
+    """Bytes of collapsed arrays in a value that are not in what stands for them."""
+    if isinstance(value, StandIn):
+        return max(0, value.bytes - size(value))
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return sum(map(_stood_for, inner))
 
 
 def _weight(value: Any) -> int:

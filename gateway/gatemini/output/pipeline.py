@@ -69,7 +69,11 @@ NAMED_ARRAYS = 5
 BRIEF_BELOW = 300
 """A smaller budget, in characters or bytes, has room for a dozen words of a cut text: there it is better said what the document is."""
 DISCLOSURE_CHARS = 400
-"""Kept free beside the rows in token-budget mode: counts and dropped fields."""
+"""Kept free beside the rows in token-budget mode, at first: counts and dropped fields."""
+DISCLOSURE_TRIES = 3
+"""How often more is kept free, where many fields are dropped."""
+DISCLOSURE_SLACK = 50
+"""Then one part in so many of the answer more than the last ones took, for still more dropped fields."""
 _HANDLE = "res_00000000"
 """Stands for a handle while lengths are compared; all handles are this long."""
 _OUTLINES = ((MAX_CHUNKS, CHUNK_BYTES), (20, 2048), (10, 1024), (4, 256), (2, 128))
@@ -339,18 +343,27 @@ def _write_table(draft: _Draft, options: OutputOptions) -> bool:
 
 
 def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
-    """Token-budget mode: the array that holds the bulk loses fields, then rows."""
+    """Token-budget mode: the array that holds the bulk loses fields, then rows; where none would be left it stays whole."""
     keys = bulk_path(draft.value)
     if keys is None:
         return
     rows = at_keys(draft.value, keys)
-    around = size(draft.value) - size(rows)
-    room = options.limit.beside(*draft.notes).less(around + DISCLOSURE_CHARS).plain
-    if room < BYTES_PER_TOKEN:
-        return
-    made = compact(rows, budget_tokens=room // BYTES_PER_TOKEN)
-    draft.value = placed(draft.value, keys, made)
-    draft.write(dump(draft.value), lossy=True)
+    room = options.limit.beside(*draft.notes).less(size(draft.value) - size(rows)).plain
+    disclosure = DISCLOSURE_CHARS
+    for _ in range(DISCLOSURE_TRIES):
+        if room - disclosure < BYTES_PER_TOKEN:
+            return
+        made = compact(rows, budget_tokens=(room - disclosure) // BYTES_PER_TOKEN)
+        del made["note"]  # says again what the counts say
+        if not made["rows"]:
+            return
+        value = placed(draft.value, keys, made)
+        text = dump(value)
+        if options.limit.holds(text, *draft.notes):
+            draft.value = value
+            draft.write(text, lossy=True)
+            return
+        disclosure = size(made) - size(made["rows"]) + len(encode(text)) // DISCLOSURE_SLACK
 
 
 def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
@@ -410,7 +423,7 @@ def _candidates(draft: _Draft, target: int) -> Iterator[tuple[str, str]]:
         if not isinstance(smaller, Branch) and size(smaller) <= target:
             yield dump(smaller), _collapsed_note(arrays)
             continue
-        outlined = outline(smaller)
+        outlined = outline(smaller, collapsed=True)
         told = {path: arrays[path] for path in collapsed_paths(outlined.shown) if path in arrays}
         line = _outlined_note(outlined)
         yield dump(outlined.value()), f"{_collapsed_note(told)} The rest by key path." if told else line
