@@ -91,6 +91,26 @@ async def test_a_session_too_many_that_waited_long_enough_is_told(bench: Bench) 
         await pid_for(bench, "b")
 
 
+async def test_a_new_configuration_lets_the_open_call_of_a_session_end_first(bench: Bench) -> None:
+    await bench.odd(instance_mode="dedicated", pool={"min_idle": 0})
+    answers: list[Any] = []
+
+    async def late() -> None:
+        caller = Caller(session="a")
+        outcome = await bench.manager.call_tool(
+            "odd", "late", {"seconds": 0.5}, timeout=TEST_SECONDS, caller=caller
+        )
+        answers.append(outcome.result["content"][0]["text"])
+
+    before = await pid_for(bench, "a")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(late)
+        await anyio.wait_all_tasks_blocked()
+        await bench.manager.apply({"odd": odd_config(instance_mode="dedicated", namespace="other")})
+    assert answers == ['{"seconds": 0.5}']
+    assert await pid_for(bench, "a") != before
+
+
 async def test_instances_are_started_ahead_and_all_of_them_end(tmp_path: Path) -> None:
     async with running_bench(tmp_path) as bench:
         await bench.odd(instance_mode="dedicated", pool={"min_idle": 2})

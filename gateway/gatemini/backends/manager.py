@@ -392,10 +392,10 @@ class Manager:
             self._tasks.start_soon(self._change, old, old_pool, fresh)
 
     async def _change(self, old: Backend, old_pool: Pool | None, fresh: list[Backend | Pool]) -> None:
-        await old.retire()
-        if old_pool is not None:
-            old_pool.stop()
-            await old_pool.finished.wait()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(old.retire)
+            if old_pool is not None:
+                tasks.start_soon(old_pool.retire)
         for runner in fresh:
             self._launch(runner)
 

@@ -101,6 +101,14 @@ class Pool:
         """End `run`; wait for `finished`."""
         self._scope.cancel()
 
+    async def retire(self) -> None:
+        """Let open calls end (bounded), then stop; another pool has taken its place."""
+        async with anyio.create_task_group() as tasks:
+            for backend in self.instances:
+                tasks.start_soon(backend.retire)
+        self.stop()
+        await self.finished.wait()
+
     async def instance(self, session: str, deadline: float) -> Backend:
         """The session's own instance, started if need be; raises `BackendBusy` when none gets free in time."""
         give_up = min(deadline, anyio.current_time() + self._config.pool.acquire_timeout)
