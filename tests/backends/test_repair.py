@@ -168,6 +168,12 @@ def test_type_names_in_capitals_are_the_types_that_are_meant() -> None:
     assert repairs == ["t: type names in capitals were read as the types of JSON Schema"]
 
 
+@pytest.mark.parametrize("said", [{"title": "Reads"}, {"annotations": {"title": "Reads"}, "description": ""}])
+def test_a_tool_that_has_only_a_title_is_described_by_it(said: dict[str, Any]) -> None:
+    (tool,), repairs = repair_tools([{"name": "t", "inputSchema": {"type": "object"}, **said}], backend="b")
+    assert (tool.title, tool.description, repairs) == ("Reads", "Reads", [])
+
+
 def test_odd_fields_of_a_tool_are_dropped_with_a_note_and_the_tool_stays() -> None:
     raw = {
         "name": "t",

@@ -90,16 +90,17 @@ class Listing:
 
     def _mended(self, name: str, item: Json, notes: list[str]) -> Tool:
         annotations = _object_or_none(item, "annotations", notes)
+        title = _text(item, "title", notes) or _text(annotations or {}, "title", notes)
         return Tool(
             backend=self._backend,
             name=name,
-            description=_text(item, "description", notes) or "",
+            description=_text(item, "description", notes) or title or "",  # all that some say of themselves
             input_schema=repair_input_schema(item.get("inputSchema"), notes),
             output_schema=_object_or_none(item, "outputSchema", notes),
             annotations=annotations or {},
             tags=self._tags,
             namespace=self._namespace,
-            title=_text(item, "title", notes) or _text(annotations or {}, "title", notes),
+            title=title,
             repairs=tuple(notes),
         )
 
