@@ -128,7 +128,7 @@ def test_secrets_written_in_clear_are_named_and_move_to_private_files(tmp_path: 
         "b": {"url": "https://h/", "headers": {"Authorization": f"Bearer {TOKEN}"}},
     }
     plan = planned(tmp_path, client_file(tmp_path / "c.json", servers))
-    assert [item.secrets for item in plan.items] == [
+    assert [[(s.place, s.name) for s in item.secrets] for item in plan.items] == [
         [("env", "API_KEY"), ("env", "OTHER")], [("headers", "Authorization")],
     ]  # fmt: skip
     assert TOKEN not in json.dumps([item.to_json() for item in plan.items])
@@ -146,6 +146,49 @@ def test_secrets_written_in_clear_are_named_and_move_to_private_files(tmp_path: 
     assert loaded.config.backends["b"].headers == {"Authorization": f"Bearer {TOKEN}"}
     again = planned(tmp_path, client_file(tmp_path / "c.json", servers))
     assert states(again) == {"a": "same", "b": "same"}
+
+
+@pytest.mark.parametrize(
+    ("server", "found", "written"),
+    [
+        ({"command": "x", "args": ["--api-key", TOKEN, "y"]}, "args.api-key", ["--api-key", "${input:a.api-key}", "y"]),
+        ({"command": "x", "args": [f"--api-key={TOKEN}"]}, "args.api-key", ["--api-key=${input:a.api-key}"]),
+        ({"command": "docker", "args": ["-e", "MY_TOKEN=s$3"]}, "args.MY_TOKEN", ["-e", "MY_TOKEN=${input:a.MY_TOKEN}"]),
+        (
+            {"command": "x", "args": ["--header", "Authorization: Bearer abc"]},
+            "args.Authorization",
+            ["--header", "Authorization: Bearer ${input:a.Authorization}"],
+        ),
+        ({"command": "x", "args": [TOKEN]}, "args.arg0", ["${input:a.arg0}"]),
+        ({"url": "https://h/mcp?v=1&api_key=a%26b"}, "url.api_key", "https://h/mcp?v=1&api_key=${input:a.api_key}"),
+        ({"url": "https://u:pa%40ss@h/"}, "url.password", "https://u:${input:a.password}@h/"),
+        ({"command": "x", "args": ["--mode", "fast", "https://h/?q=1", "--token", "${T}", "--token"]}, None, None),
+        ({"url": "https://h/?key=${T}"}, None, None),
+    ],
+)  # fmt: skip
+def test_secrets_in_arguments_and_addresses_are_found_and_move_and_mean_the_same(
+    tmp_path: Path, server: dict[str, Any], found: str | None, written: Any
+) -> None:
+    plan = planned(tmp_path, client_file(tmp_path / "c.json", {"a": server}))
+    (item,) = plan.items
+    assert item.to_json()["inline_secrets"] == ([] if found is None else [found])
+    if found is None:
+        return
+    place = found.partition(".")[0]
+    move_secrets(plan, SecretStore(tmp_path / STORE), write=True)
+    assert item.raw[place] == written
+    target = tmp_path / "config.yaml"
+    plan_text(plan, target).write()
+    loaded = load_config(target, environ={}, home=tmp_path, config_dir=tmp_path)
+    meant = getattr(loaded.config.backends["a"], place)
+    assert (list(meant) if place == "args" else meant) == server[place]
+
+
+def test_secrets_of_one_name_are_kept_apart(tmp_path: Path) -> None:
+    args = ["--token", "first-secret", "--token", "second-secret", "--token", "first-secret"]
+    plan = planned(tmp_path, client_file(tmp_path / "c.json", {"a": {"command": "x", "args": args}}))
+    assert move_secrets(plan, SecretStore(tmp_path / STORE), write=False) == ["a.token", "a.token-2"]
+    assert plan.items[0].raw["args"][1::2] == ["${input:a.token}", "${input:a.token-2}", "${input:a.token}"]
 
 
 def test_what_is_imported_means_what_it_meant_at_the_client(tmp_path: Path) -> None:

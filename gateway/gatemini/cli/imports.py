@@ -27,6 +27,7 @@ from gatemini.config.importing import (
     plan_import,
     plan_text,
 )
+from gatemini.config.inline_secrets import stored_name
 from gatemini.config.load import CONFIG_FILE, STORE, config_directory
 from gatemini.config.secrets import Redactor
 from gatemini.config.store import SecretStore
@@ -134,13 +135,13 @@ def _show(
 
 def _clear_secrets(item: ImportItem, moved: Sequence[str]) -> list[str]:
     """What to do about values written in clear: a server that our file has already is not written once more."""
-    keys = ", ".join(key for _, key in item.secrets)
+    keys = ", ".join(secret.name for secret in item.secrets)
     if not keys:
         return []
     if item.wanted:
         found = f"holds secrets in clear ({keys}): --move-secrets puts them into the secret store"
         return [] if moved else [found]
-    first = f"{item.name}.{item.secrets[0][1]}"
+    first = stored_name(item.name, item.secrets[0].name)
     return [
         f"our file holds its secrets in clear ({keys}): `gatemini secret set {first}` keeps one, "
         f"${{input:{first}}} goes in its place"

@@ -7,7 +7,6 @@ document, yaml_edit, store.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +18,9 @@ from gatemini.config.backend import BackendConfig
 from gatemini.config.clients import ClientContext, client_entries, is_client_document
 from gatemini.config.document import read_document
 from gatemini.config.entries import GUESSED_WORDS, Entry, guessed_word
+from gatemini.config.inline_secrets import InlineSecret, find_secrets, without_secrets
 from gatemini.config.interpolate import Reference, Segment, TemplateError, parse_template
 from gatemini.config.problems import dotted, explain
-from gatemini.config.secrets import looks_secret
 from gatemini.config.store import SecretStore
 from gatemini.config.yaml_edit import Edited, add_backends
 from gatemini.errors import ConfigError
@@ -53,12 +52,6 @@ _PLACES: tuple[tuple[str, str], ...] = (
 )
 """Where clients keep their servers: `~` is the home, `.` the working folder."""
 CLIENTS = tuple(dict.fromkeys(client for client, _ in _PLACES))
-_TOKEN_SHAPED = re.compile(
-    r"(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|glpat-\S{16,}|xox[abprs]-\S{10,}|"
-    r"AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.\S*"
-)
-_SCHEME = re.compile(r"((?:Bearer|Basic|Token)\s+)(\S.*)\Z", re.IGNORECASE | re.DOTALL)
-
 Status = Literal["new", "same", "renamed", "self", "unusable"]
 
 
@@ -81,7 +74,7 @@ class ImportItem:
     detail: str = ""
     raw: dict[str, Any] = field(default_factory=dict, repr=False)
     notes: list[str] = field(default_factory=list)
-    secrets: list[tuple[str, str]] = field(default_factory=list)
+    secrets: list[InlineSecret] = field(default_factory=list)
 
     @property
     def wanted(self) -> bool:
@@ -99,7 +92,7 @@ class ImportItem:
             "disabled": self.raw.get("disabled") is True,
             "kind": kind,
             "notes": self.notes,
-            "inline_secrets": [f"{place}.{key}" for place, key in self.secrets],
+            "inline_secrets": [f"{secret.place}.{secret.name}" for secret in self.secrets],
         }
 
 
@@ -181,7 +174,7 @@ def _item(entry: Entry, source: Source, known: dict[str, dict[str, Any]]) -> Imp
     if errors:
         item.status, item.detail = "unusable", "; ".join(dict.fromkeys(errors))
         return item
-    item.secrets = _inline_secrets(entry)
+    item.secrets = find_secrets(entry.raw)
     _name(item, source, known)
     return item
 
@@ -219,7 +212,7 @@ def _is_there(known: dict[str, Any], item: ImportItem, name: str) -> bool:
     """Equal as it stands, or as it was written once its secrets had been moved to the store: then it has none left."""
     if known == item.raw:
         return True
-    if known != _without_secrets(item, name)[0]:
+    if known != without_secrets(item.raw, item.secrets, name)[0]:
         return False
     item.secrets = []
     return True
@@ -275,26 +268,6 @@ def _written(segment: Segment, entry: Entry) -> str:
     return f"${{{prefix}{segment.name}{tail}}}"
 
 
-def _inline_secrets(entry: Entry) -> list[tuple[str, str]]:
-    """(place, key) of values written out in the file that look like secrets."""
-    found: list[tuple[str, str]] = []
-    for place in ("env", "headers"):
-        values = entry.raw.get(place)
-        for key, value in values.items() if isinstance(values, dict) else ():
-            if not isinstance(value, str) or not value or _has_reference(value):
-                continue
-            if looks_secret(key) or _TOKEN_SHAPED.search(value):
-                found.append((place, key))
-    return found
-
-
-def _has_reference(value: str) -> bool:
-    try:
-        return any(isinstance(segment, Reference) for segment in parse_template(value, dollars=False))
-    except TemplateError:
-        return False
-
-
 def plan_text(plan: ImportPlan, target: Path) -> Edited:
     """Our file before and after, not yet written."""
     return add_backends(target, {item.name: item.raw for item in plan.wanted})
@@ -304,32 +277,13 @@ def move_secrets(plan: ImportPlan, store: SecretStore, *, write: bool) -> list[s
     """Put values written in clear into the store; the items then say `${input:NAME}`. Returns the names."""
     names: list[str] = []
     for item in plan.wanted:
-        item.raw, values = _without_secrets(item, item.name)
+        item.raw, values = without_secrets(item.raw, item.secrets, item.name)
         names += values
         for name, value in values.items() if write else ():
             store.put(name, value)
     return names
 
 
-def _without_secrets(item: ImportItem, name: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The item's keys with `${input:…}` for its secrets, and what to store under which name."""
-    raw = dict(item.raw)
-    values: dict[str, str] = {}
-    for place, key in item.secrets:
-        value = str(raw[place][key]).replace("$$", "$")
-        scheme = _SCHEME.match(value) if place == "headers" else None
-        prefix, secret = (scheme[1], scheme[2]) if scheme else ("", value)
-        stored = f"{name}.{key}"
-        values[stored] = secret
-        raw[place] = {**raw[place], key: f"{prefix}${{input:{stored}}}"}
-    return raw, values
-
-
 def inline_values(plan: ImportPlan) -> list[tuple[str, str]]:
     """What a shown diff must hide."""
-    return [
-        (key, str(item.raw[place][key]))
-        for item in plan.items
-        for place, key in item.secrets
-        if place in item.raw
-    ]
+    return [(secret.name, secret.text) for item in plan.items for secret in item.secrets]
