@@ -398,3 +398,21 @@ def test_a_typed_array_is_kept_as_bytes_and_read_as_items() -> None:
     assert store.load(big) == [str(-(2**60))]
     with pytest.raises(InvalidRequest):
         store.save_array("Date", "")
+
+
+def test_a_page_of_text_has_as_many_lines_as_go_into_it() -> None:
+    store = ResultStore()
+    text = "".join(f"line {n} of a log\n" for n in range(5000))
+    handle = store.save(text)
+    lines: list[str] = []
+    offset: int | None = 0
+    pages = 0
+    while offset is not None:
+        _, page = store.read(handle, offset)
+        assert len(page) <= 20_000
+        told = json.loads(page)
+        lines += told["rows"]
+        offset, pages = told["next_offset"], pages + 1
+    assert lines == text.split("\n")[:-1]
+    assert pages < 10
+    assert len(store.rows(handle)["rows"]) == 40

@@ -46,6 +46,8 @@ DISK_BYTES = 2 << 30
 IDLE_SECONDS = 3600.0
 MAX_ROWS = 40
 """Rows per `rows` call and per page of `read`: what a model reads, not what code works on."""
+PAGE_LINES = 2000
+"""Lines of text per page of `read`: its characters are what a page is full of, forty lines were hundreds of pages."""
 CHUNK_ROWS = 1000
 REPLY_BYTES = 32 << 20
 """What code takes at a time, where the caller does not say."""
@@ -325,8 +327,8 @@ class ResultStore:
     ) -> tuple[str, str]:
         """(MIME type, text) for `gatemini://result/{handle}[/{offset}]`: a page of rows.
 
-        Without an offset the facts of `info` come first. A page is at most 40 rows, and all of it fits `PAGE` and `room`; a
-        longer row comes in pieces, cut after `shown` has taken secrets out. Binary data has pages only where an offset is
+        Without an offset the facts of `info` come first. A page is at most 40 rows, or as many lines of text as go into it,
+        and all of it fits `PAGE` and `room`; a longer row comes in pieces, cut after `shown` has taken secrets out. Binary data has pages only where an offset is
         given.
         """
         room = room.within(PAGE)
@@ -336,7 +338,11 @@ class ResultStore:
                 return "application/json", dump(info)
             # Without facts nothing stands there: two bytes for them would leave out a row that just fits, on each page.
             beside = weight(dump(info)) if info else 0
-            page = self._page(handle, offset or 0, MAX_ROWS, PageRoom.of_page(room.plain, beside), shown)
+            entry = self._get(handle)
+            if entry.kind == "json":
+                self._index(entry)  # finds out whether it really is JSON
+            limit = PAGE_LINES if entry.kind == "text" else MAX_ROWS
+            page = self._page(handle, offset or 0, limit, PageRoom.of_page(room.plain, beside), shown)
         text = dump({"handle": handle, **info, **page.fields()})
         if info and not room.holds(text):  # the piece of a row comes on a page without the facts
             text = dump({"handle": handle, **info, **Page([], 0, page.total, 0).fields()})
