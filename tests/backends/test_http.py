@@ -17,7 +17,7 @@ from anyio.streams.tls import TLSListener
 from fixtures.backend_bench import Bench, running_bench
 from fixtures.certificates import self_signed
 from fixtures.odd_http import Handler, OddHttp, Request, serving
-from gatemini.backends import share
+from gatemini.backends import http_link, share
 from gatemini.backends.base import State
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
@@ -386,6 +386,21 @@ async def test_a_call_answered_with_no_answer_says_that_it_may_have_run(
     assert "may have run" in (refused.value.hint or "")
 
 
+async def test_an_error_whose_body_never_ends_is_told_by_its_beginning(
+    bench: Bench, server: OddHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_link, "DRAIN_SECONDS", 0.2)
+
+    async def drips(request: Request) -> None:
+        await request.write(b"HTTP/1.1 500 X\r\ncontent-type: text/plain\r\n\r\nthe reason")
+        await anyio.sleep_forever()
+
+    await connect(bench, server)
+    server.handlers["echo"] = drips
+    with pytest.raises(BackendProtocol, match=r"HTTP 500 .*: the reason"):
+        await bench.call("echo", timeout=30)
+
+
 async def test_a_web_page_is_named_as_what_it_is(bench: Bench, server: OddHttp) -> None:
     await connect(bench, server)
     server.handlers["echo"] = answering(200, b"<html>Log in</html>", kind="text/html")
@@ -488,14 +503,25 @@ async def test_a_refused_sign_in_at_start_is_the_error_shown(bench: Bench, serve
     assert bench.manager.state("odd") is State.STOPPED
 
 
-async def test_old_servers_are_spoken_to_over_their_event_stream(bench: Bench, server: OddHttp) -> None:
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("/messages?session=1", "endpoint"),
+        ("/messages?session=1", None),
+        ('"/messages?session=1"', "endpoint"),
+        ("?session=1", "endpoint"),
+    ],
+)
+async def test_old_servers_are_spoken_to_over_their_event_stream(
+    bench: Bench, server: OddHttp, written: str, name: str | None
+) -> None:
     streams: list[Request] = []
     plain = server.handle
 
     async def opened(request: Request) -> None:
         streams.append(request)
         await request.begin_events()
-        await request.event("/messages?session=1", name="endpoint")
+        await request.event(written, name=name)
         await anyio.sleep_forever()
 
     async def posted(request: Request) -> None:

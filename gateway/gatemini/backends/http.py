@@ -53,6 +53,8 @@ MAX_STREAM_FAILURES = 5
 
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _ACCEPT = "application/json, text/event-stream"
+_MAY_BE_EVENTS = ("text/event-stream", "text/plain", "")
+"""Content types of the older pair's stream: what calls itself a page or JSON is no such stream."""
 
 logger = logging.getLogger(__name__)
 
@@ -352,7 +354,7 @@ class SseLink(HttpLink):
                 kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
                 if not response.is_success:
                     raise status_error(self._name, response, await self._start_of(response))
-                if kind != "text/event-stream":
+                if kind not in _MAY_BE_EVENTS:
                     raise content_error(self._name, response, await self._start_of(response), ran=False)
                 await self._take_events(response, reader, self._event)
         except (httpx2.HTTPError, httpx2.InvalidURL) as broken:
@@ -364,11 +366,14 @@ class SseLink(HttpLink):
 
     async def _event(self, event: Event) -> bool:
         """Take one event; whether it answers what somebody waits for."""
-        if event.name == "endpoint" and event.data is not None and self._endpoint is None:
+        if self._endpoint is None and event.data is not None and _names_endpoint(event.name, event.data):
             base = httpx2.URL(self._url)
-            target = base.join(event.data.decode("utf-8", "replace").strip())
+            target = base.join(event.data.decode("utf-8", "replace").strip(' \t"'))
             if origin(base) != origin(target):
-                raise BackendProtocol(f"{self._name} names an endpoint elsewhere: {shown_url(target)}")
+                raise BackendProtocol(
+                    f"{self._name} names an endpoint elsewhere: {shown_url(target)}",
+                    hint="if that is the right server, write `url` with its host and port",
+                )
             self._endpoint = str(target)
             self._endpoint_known.set()
             return True
@@ -377,6 +382,11 @@ class SseLink(HttpLink):
         for piece in pieces:
             self._receiver.receive(piece)
         return any(answers)
+
+
+def _names_endpoint(name: str, data: bytes) -> bool:
+    """Whether an event is the one that names the second URL; some leave its name out."""
+    return name == "endpoint" or (name == "message" and data.lstrip()[:1] not in (b"{", b"["))
 
 
 async def _read(body: bytes) -> list[Piece]:

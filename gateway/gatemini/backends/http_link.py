@@ -203,7 +203,7 @@ class HttpLink:
     async def _start_of(self, response: httpx2.Response) -> bytes:
         """As much of an error's body as is worth showing."""
         found = b""
-        with suppress(httpx2.HTTPError):
+        with suppress(httpx2.HTTPError), anyio.move_on_after(DRAIN_SECONDS):  # some never end it
             async for part in response.aiter_bytes():
                 found += part
                 await self._rest(READ_SECONDS)
