@@ -129,7 +129,8 @@ class Cache:
         try:
             found = orjson.loads(data)
             if not isinstance(found, dict) or found.get("version") != VERSION:
-                raise ValueError(f"is not of version {VERSION}")
+                self._start_cold(f"is not of version {VERSION}", set_aside=True)
+                return
             self._file = _File.model_validate(found)
         except ValidationError as error:
             first = error.errors()[0]

@@ -182,6 +182,7 @@ async def test_the_health_check_is_the_probe(tmp_path: Path, quick_health: Healt
         await bench.until(lambda: bench.manager.state("odd") is State.HEALTHY)
         flag.unlink()
         await bench.until(lambda: bench.manager.state("odd") is State.UNHEALTHY)
+        assert "run its health_check by hand" in (bench.manager.status("odd").remedy or "")
         flag.touch()
         await bench.until(lambda: bench.manager.state("odd") is State.HEALTHY)
 

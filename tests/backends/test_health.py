@@ -163,6 +163,7 @@ async def test_without_restarts_left_the_circuit_opens_and_calls_are_refused_at_
         await bench.call("stop_reading")
         await bench.until(lambda: bench.manager.state("odd") is State.UNHEALTHY)
         assert bench.manager.status("odd").circuit == "open"
+        assert "see what keeps it busy" in (bench.manager.status("odd").remedy or "")
         with pytest.raises(BackendUnhealthy, match="health probes"):
             await bench.call("echo")
 

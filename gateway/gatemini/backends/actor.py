@@ -342,6 +342,7 @@ class Backend:
         verdict = self._breaker.failure(now, may_restart=may_restart)
         if verdict is Verdict.WAIT:
             return
+        error.hint = error.hint or "it is asked again by itself; see what keeps it busy, or restart it"
         self._set(State.UNHEALTHY, error)
         if verdict is Verdict.RESTART:
             self.restart(f"{self._breaker.misses} health probes failed: {error.message}")

@@ -167,7 +167,10 @@ class CliLink:
         finished = await self._run("health_check", line, None, cwd=None, timeout=None)
         self._stderr = finished.stderr_lines if finished.code != 0 else []
         if finished.code != 0:
-            raise BackendUnreachable(f"{self._config.name}: health_check {describe_exit(finished.code)}")
+            raise BackendUnreachable(
+                f"{self._config.name}: health_check {describe_exit(finished.code)}",
+                hint="run its health_check by hand: it says what is not there",
+            )
 
 
 @asynccontextmanager

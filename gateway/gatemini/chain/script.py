@@ -344,15 +344,17 @@ class _Conversation:
             return outcome.with_text(text)
         return Outcome(False, _too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
 
-    def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, int] | None:
-        """The handle under which a result is kept that has more than `most` bytes, and its size."""
+    def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, str] | None:
+        """The handle under which a result is kept that has more than `most` bytes as JSON, and how many, in words."""
         data = encode(text)
-        if len(data) <= most:
+        size = len(data)
+        if size <= most:
             return None
         if string is not None:
             data = encode(string)
+        told = f"{len(data)} bytes" if len(data) > most else f"{len(data)} bytes ({size} as JSON)"
         kind: Literal["text"] | None = None if string is None else "text"
-        return self._results.save_bytes(data, kind, label=name), len(data)
+        return self._results.save_bytes(data, kind, label=name), told
 
     def _reply(self, call: Call, outcome: Outcome, text: str | None = None) -> Reply:
         """An outcome on its way to the guest, with what the answer will tell of it."""
@@ -393,10 +395,10 @@ def _rounded(program: Program) -> list[str]:
     )
 
 
-def _too_large(tool: str, backend: str, size: int, most: int, handle: str) -> Json:
+def _too_large(tool: str, backend: str, size: str, most: int, handle: str) -> Json:
     return {
         "name": "LimitError",
-        "message": f"the result of {tool} has {size} bytes and code takes {most} at a time "
+        "message": f"the result of {tool} has {size} and code takes {most} at a time "
         f"(limit.result: sandbox.max_result_bytes); all of it is kept as {handle}",
         "tool": tool,
         "backend": backend,
