@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import orjson
+import psutil
 
 if sys.platform.startswith("linux"):
     import resource
@@ -40,7 +41,10 @@ from gatemini_sandbox.wasi import MOST_READINGS
 START_SECONDS = 60.0
 """A worker's start: a second of compiling without a cache, on a loaded machine."""
 GRACE_SECONDS = 5.0
-"""What a step may take beyond the chain's CPU limit before its worker counts as wedged."""
+"""What a step may take beyond the chain's CPU limit before its worker counts as wedged, unless it still computes: on
+a loaded machine CPU time takes longer than its number."""
+IDLE_SECONDS = 0.5
+"""A worker over its time that has used no CPU time for this long is wedged, and no victim of a loaded machine."""
 PROBE_SECONDS = 0.4
 """How soon an idle worker must take up a chain; one that is stopped or stuck is replaced, and the chain is not lost."""
 KILLED_SECONDS = 5.0
@@ -138,9 +142,9 @@ class Process:
 
     def receive(self, seconds: float) -> tuple[int, list[bytes]]:
         """A frame back. Anything wrong kills the worker and raises WorkerLost."""
-        until = time.monotonic() + seconds
+        patience = _Patience(self.pid, seconds)
         try:
-            return frames.read(lambda size: self._receive(size, until))
+            return frames.read(lambda size: self._receive(size, patience))
         except (GuestFault, OSError, ValueError) as exc:
             self.kill()
             raise WorkerLost(f"the sandbox worker of this chain ended: {exc}") from None
@@ -148,10 +152,10 @@ class Process:
             self.kill()
             raise
 
-    def _receive(self, size: int, until: float) -> bytes:
+    def _receive(self, size: int, patience: _Patience) -> bytes:
         parts = []
         while size > 0:
-            _wait(self._output, select.POLLIN, until)
+            patience.wait(self._output)
             part = self._output.read(min(size, 1 << 20))
             if not part:
                 raise WorkerLost("the sandbox worker of this chain ended")
@@ -173,6 +177,41 @@ class Process:
         for pipe in (self._input, self._output):
             with contextlib.suppress(OSError, ValueError):
                 pipe.close()
+
+
+class _Patience:
+    """How long a process is waited for: `seconds`, and on while it computes, until it has used them up once more."""
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        self._pid = pid
+        self._until = time.monotonic() + seconds
+        self._left = seconds  # of CPU time, once the time is over
+        self._used: float | None = None
+
+    def wait(self, pipe: IO[bytes]) -> None:
+        """Until there is something to read."""
+        while True:
+            try:
+                return _wait(pipe, select.POLLIN, self._until)
+            except WorkerLost:
+                if not self._goes_on():
+                    raise
+                self._until = time.monotonic() + IDLE_SECONDS
+
+    def _goes_on(self) -> bool:
+        before, self._used = self._used, _cpu_seconds(self._pid)
+        if before is None:
+            return True
+        self._left -= self._used - before
+        return self._used > before and self._left > 0
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def take_own_limits(pid: int) -> None:

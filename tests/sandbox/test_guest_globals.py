@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gatemini_sandbox.steps import Reader
+
 pytestmark = pytest.mark.anyio
 
 
@@ -104,6 +106,19 @@ async def test_very_many_timers_keep_their_order_of_time_then_age_whatever_code_
         }
         return n"""
     assert await run.value(code) == 16000
+
+
+async def test_timers_that_call_nothing_leave_nothing_to_be_read(run, monkeypatch):
+    read = []
+    real = Reader.step
+    monkeypatch.setattr(Reader, "step", lambda self, raw: read.append(len(raw.outboxes)) or real(self, raw))
+    code = """let n = 0;
+        for (let i = 0; i < 300; i++) setTimeout(() => { n++; if (i % 100 === 50) demo.echo({ i }) }, 0);
+        await sleep(5);
+        return n"""
+    assert await run.value(code) == 300
+    assert len(run.calls) == 3
+    assert max(read) <= 4  # one for each call, and the last
 
 
 async def test_one_timer_too_many_is_an_error_that_names_the_limit(run):

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from fixtures.guest import Plain, Runner, start
-from gatemini_sandbox import Calls, Failed, Limits, Sandbox, WorkerLost, workers
+from gatemini_sandbox import Calls, Done, Failed, Limits, Sandbox, WorkerLost, workers
 
 pytestmark = [
     pytest.mark.anyio,
@@ -115,6 +115,32 @@ async def test_a_worker_that_misbehaves_costs_its_chain_and_is_replaced(
     assert started[0].returncode is not None, "the process is gone, and was waited for"
     monkeypatch.undo()
     assert await Runner(apart).value("return 2") == 2
+
+
+SLOW = """\
+taken()
+until = time.monotonic() + 4 * {seconds}
+while time.monotonic() < until:  # as on a machine that has little left for it
+    spun = time.process_time() + 0.02
+    while time.process_time() < spun:
+        pass
+    time.sleep(0.1)
+send(frames.RAW, pack_raw(Raw([], "done", b"7", b'{{"kind":"json","notes":[],"unawaited":[],"places":[],"refs":[]}}')))
+silent()
+"""
+
+
+async def test_a_worker_that_computes_slowly_is_waited_for(
+    apart: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "actor"
+    program.write_text(ACTOR.format(python=sys.executable, path=sys.path, play=SLOW.format(seconds=SECONDS)))
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(workers, "GRACE_SECONDS", SECONDS)
+    end = await apart.session(Plain("return 7"), start()).start()
+    assert isinstance(end, Done), end
+    assert end.text == "7"
 
 
 async def test_a_worker_stopped_between_two_steps_is_waited_for_no_longer_than_a_step_may_take(
