@@ -40,7 +40,9 @@ class Unlisted:
         if self.starting:
             parts.append(f"still starting, tools not listed yet: {_listed(self.starting)}")
         if self.down:
-            parts.append(f"not running, tools unknown: {_listed([*self.down])} (gatemini://health says why)")
+            parts.append(
+                f"not running, tools unknown: {_listed([*self.down])} (see gatemini://health or `gatemini doctor`)"
+            )
         return "; ".join(parts)
 
     def explain(self, error: ToolNotFound, name: str) -> None:

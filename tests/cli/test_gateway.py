@@ -42,6 +42,19 @@ def test_a_chain_as_json_has_value_and_calls(run: Run, tmp_path: Path) -> None:
     assert [call["tool"] for call in answer["chain"]["calls"]] == ["clock.now", "clock.now"]
 
 
+def test_a_large_value_is_given_whole_where_it_is_asked_for(run: Run) -> None:
+    words = ("call", "shop.list_orders", '{"limit": 3000}')
+    assert run(*words, "-q").json["orders"]["total_rows"] == 3000
+    assert len(run(*words, "--full").json["orders"]) == 3000
+    assert len(run(*words, "--full", "--json").json["value"]["orders"]) == 3000
+
+
+def test_a_duration_that_is_none_is_refused_with_those_that_are(run: Run) -> None:
+    refused = run("call", "clock.now", "--timeout", "soon")
+    assert refused.code == 2
+    assert "soon: 500ms to 10m" in refused.err
+
+
 def test_a_failing_chain_fails_with_its_error_text(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "chain.ts"
     file.write_text("const x = 1;\nthrow new Error('no good');")
@@ -225,6 +238,16 @@ def test_doctor_says_where_to_look_by_the_kind_of_backend(run: Run, tmp_path: Pa
     assert "install it" in mends["backend tools"]
     broken = BackendStatus("x", State.STOPPED, "cli-adapter", error="health_check failed")
     assert "tools' commands" in backend_finding(broken).mend
+
+
+def test_lines_of_stderr_that_an_error_quotes_are_not_said_twice() -> None:
+    lines = ("first", "  at second", "", "third")
+    quoted = BackendStatus(
+        "x", State.STOPPED, "stdio", error="x exited:\n  at second\n  third", stderr_tail=lines
+    )
+    assert backend_finding(quoted).seen == "x exited:\n  at second\n  third"
+    silent = BackendStatus("x", State.STOPPED, "stdio", error="x timed out", stderr_tail=lines)
+    assert backend_finding(silent).seen == "x timed out\nstderr:   at second\nthird"
 
 
 def test_doctor_does_not_say_that_all_is_well_beside_a_warning(run: Run, tmp_path: Path) -> None:

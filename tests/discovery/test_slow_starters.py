@@ -61,7 +61,7 @@ async def test_everybody_who_waits_hears_that_a_backend_has_failed(
                     group.start_soon(asks, app)
                 await anyio.wait_all_tasks_blocked()
                 go.touch()
-    told = "not running, tools unknown: gone (gatemini://health says why)"
+    told = "not running, tools unknown: gone (see gatemini://health or `gatemini doctor`)"
     assert answers == [{"tools": [], "next_cursor": None, "note": told}] * 3
 
 

@@ -151,7 +151,7 @@ async def test_backends_that_do_not_run_are_named_where_a_tool_is_looked_for(tmp
         for name in ("search_tools", "list_tools_meta"):
             told = await client.call_tool(name, {"task_description": "add"} if name == "search_tools" else {})
             assert (
-                "not running, tools unknown: off, gone (gatemini://health says why)"
+                "not running, tools unknown: off, gone (see gatemini://health or `gatemini doctor`)"
                 in json.loads(text_of(told))["note"]
             )
         assert "note" not in json.loads(

@@ -178,6 +178,10 @@ async def test_allowed_commands_and_hosts_narrow_what_may_be_registered(tmp_path
         "0xa9fea9fe",
         "169.254.43518",
         "[2002:a9fe:a9fe::1]",
+        "[64:ff9b::169.254.169.254]",
+        "[64:ff9b:1::169.254.169.254]",
+        "[::169.254.169.254]",
+        "[::ffff:0:169.254.169.254]",
     ],
 )
 async def test_metadata_addresses_are_never_registered(app: App, host: str) -> None:
@@ -186,7 +190,9 @@ async def test_metadata_addresses_are_never_registered(app: App, host: str) -> N
     assert "metadata" in text
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "192.168.1.1", "3232235777", "172.31.0.9", "[fd12::1]"])
+@pytest.mark.parametrize(
+    "host", ["10.0.0.1", "192.168.1.1", "3232235777", "172.31.0.9", "[fd12::1]", "[64:ff9b::10.0.0.1]"]
+)
 async def test_private_networks_are_only_open_where_the_owner_lists_them(app: App, host: str) -> None:
     failed, text = await register(app, {"name": "web", "url": f"http://{host}:9/mcp"})
     assert failed

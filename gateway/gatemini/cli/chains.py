@@ -19,6 +19,7 @@ from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.cli import shell
 from gatemini.cli.gateway import parsed, redactor, texts, with_app
 from gatemini.config.backend import parse_duration
+from gatemini.config.schema import OutputConfig
 from gatemini.errors import InvalidRequest
 from gatemini.types.wording import visible
 
@@ -29,8 +30,12 @@ def start(words: Sequence[str]) -> int:
     return shell.start(app, words)
 
 
-Timeout = Annotated[str | None, typer.Option("--timeout", help="At most so long: 500ms, 30s, 5m.")]
+Timeout = Annotated[str | None, typer.Option("--timeout", help="At most so long: 500ms to 10m.")]
+Full = Annotated[bool, typer.Option("--full", help="The whole value as JSON or text, not reduced.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the value and errors.")]
+
+_WHOLE = OutputConfig(auto_chunk_json=False, smart_truncation=False, table=False)
+"""No stage that reduces: a handle to the rest would be gone with the command."""
 
 
 @app.command()
@@ -40,6 +45,7 @@ def run(
         str | None, typer.Option(help="Keep only what is about this in a large result.")
     ] = None,
     timeout: Timeout = None,
+    full: Full = False,
     quiet: Quiet = False,
     config: shell.CONFIG = None,
     as_json: shell.JSON = False,
@@ -48,7 +54,7 @@ def run(
     arguments: dict[str, Any] = {"code": _source(file)}
     if intent is not None:
         arguments["intent"] = intent
-    _chain(config, arguments, timeout, as_json=as_json, quiet=quiet)
+    _chain(config, arguments, timeout, full=full, as_json=as_json, quiet=quiet)
 
 
 @app.command()
@@ -56,6 +62,7 @@ def call(
     tool: Annotated[str, typer.Argument(help="backend.tool")],
     arguments: Annotated[str, typer.Argument(help="JSON object; - reads stdin, @FILE a file.")] = "{}",
     timeout: Timeout = None,
+    full: Full = False,
     quiet: Quiet = False,
     config: shell.CONFIG = None,
     as_json: shell.JSON = False,
@@ -73,7 +80,7 @@ def call(
     if not isinstance(value, dict):
         raise typer.BadParameter("must be a JSON object", param_hint="ARGUMENTS")
     code = json.dumps({"tool": tool, "arguments": value})
-    _chain(config, {"code": code}, timeout, as_json=as_json, quiet=quiet)
+    _chain(config, {"code": code}, timeout, full=full, as_json=as_json, quiet=quiet)
 
 
 def _source(file: Path) -> str:
@@ -89,13 +96,19 @@ def _source(file: Path) -> str:
 
 
 def _chain(
-    config: Path | None, arguments: dict[str, Any], timeout: str | None, *, as_json: bool, quiet: bool
+    config: Path | None,
+    arguments: dict[str, Any],
+    timeout: str | None,
+    *,
+    full: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     if timeout is not None:
         try:
             seconds = parse_duration(timeout)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--timeout") from None
+        except ValueError:
+            raise typer.BadParameter(f"{timeout}: 500ms to 10m", param_hint="--timeout") from None
         arguments["timeout"] = round(float(str(seconds)) * 1000)
 
     async def action(gateway: App) -> tuple[dict[str, Any], list[str]]:
@@ -107,6 +120,8 @@ def _chain(
                 tail = "" if record.outcome == "ok" else f"  {record.outcome or ''}"
                 shell.note(visible(hide.redact(f"{mark} {record.tool}  {record.ms:.0f} ms{tail}")))
 
+        if full:
+            gateway.tools.config = gateway.tools.config.model_copy(update={"output": _WHOLE})
         session = gateway.new_session()
         client = ChainClient(on_call_done=done)
         answer = await gateway.surface(session).call_tool("call_tool_chain", arguments, client)

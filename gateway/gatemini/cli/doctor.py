@@ -139,10 +139,11 @@ def backend_finding(status: BackendStatus) -> Finding:
         if status.skipped_lines:
             seen += f"; {status.skipped_lines} lines on stdout that are no messages were skipped"
         return Finding(what, "ok" if status.tools else "warn", seen)
-    tail = "\n".join(status.stderr_tail[-_STDERR_LINES:])
     seen = status.error or f"is {status.state}"
-    if tail and tail not in seen:
-        seen += f"\nstderr: {tail}"
+    told = {line.strip() for line in seen.splitlines()} | {""}
+    tail = [line for line in status.stderr_tail[-_STDERR_LINES:] if line.strip() not in told]
+    if tail:
+        seen += "\nstderr: " + "\n".join(tail)
     mend = status.remedy or _MEND_BACKEND[status.transport]
     return Finding(what, "warn" if status.state == "starting" else "fail", seen, mend)
 

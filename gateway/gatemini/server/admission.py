@@ -42,6 +42,9 @@ PRIVATE_NETWORKS = tuple(
 )
 """RFC 1918, RFC 6598, RFC 4193. This machine itself is none of them: servers under development run there."""
 
+_WRAPPING_NETWORKS = tuple(map(ip_network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")))
+"""IPv6 whose last 32 bits are an IPv4 address: compatible (RFC 4291), translated (RFC 2765), NAT64 (RFC 6052, 8215)."""
+
 MASK = "«secret»"
 _OPTION = re.compile(r"--([A-Za-z][\w.-]*)(?:=(.+))?\Z", re.DOTALL)
 _QUESTION = {"type": "object", "properties": {}}
@@ -169,10 +172,12 @@ async def _addresses(host: str) -> list[Address]:
 
 
 def _unwrapped(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 one that stands for it (mapped, 6to4)."""
-    if isinstance(address, IPv6Address):
-        return address.ipv4_mapped or address.sixtofour or address
-    return address
+    """The IPv4 address inside an IPv6 one that stands for it (mapped, 6to4, NAT64 …)."""
+    if isinstance(address, IPv4Address):
+        return address
+    if any(address in network for network in _WRAPPING_NETWORKS):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
 
 
 def _is_never_a_backend(address: Address) -> bool:
