@@ -160,3 +160,15 @@ def test_what_is_filtered_where_it_lies_is_what_is_filtered_as_a_value(
     expected, told = filter_texts(value, "number 1321", 0)
     assert json.loads(made) == expected
     assert found == told
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("parts", [300, 8000])
+def test_the_texts_of_a_document_are_filtered_once_whatever_its_size(parts: int, named: bool) -> None:
+    content = "".join(f"# Part {n}\n\n{'some words of text here ' * 3}\n\n" for n in range(parts))
+    document = dump({"path": "a.md", "content": content} if named else {"content": content})
+    made = reduce_output(document, is_json=True, options=OutputOptions(intent="Part 77"), store=ResultStore())
+    told = [note for note in made.notes if note.startswith("[Filtered")]
+    branches = ["[Filtered by intent: 'Part 77' — 1/2 sections]"] if named else []
+    assert told == [*branches, f"[Filtered by intent: 'Part 77' — {parts}/{2 * parts} sections of content]"]
+    assert "some words" not in made.text

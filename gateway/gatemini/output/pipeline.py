@@ -132,6 +132,7 @@ class _Draft:
         """Of a large document, in place of its value."""
         self.notes: list[str] = []
         self.lossy = False
+        self.texts_filtered = False
 
     def write(self, text: str, *, lossy: bool) -> None:
         self.text = text
@@ -217,8 +218,9 @@ def _mostly_space(data: bytes, whole: int) -> bool:
 
 def _survey_json(draft: _Draft, data: bytes, options: OutputOptions) -> bool:
     """Reads a large document without holding it, and filters it on the way; False where it has to be parsed."""
-    wanted = Wanted(options.intent or "") if options.filters(len(data)) and not draft.lossy else None
-    if not options.auto_chunk_json and wanted is None:
+    narrows = options.filters(len(data)) and not draft.texts_filtered
+    wanted = Wanted(options.intent or "") if narrows and not draft.lossy else None
+    if not options.auto_chunk_json and not narrows:
         return True  # no stage would look into it: to be cut as text
     found: Survey | Tree
     try:
@@ -236,7 +238,7 @@ def _survey_json(draft: _Draft, data: bytes, options: OutputOptions) -> bool:
         draft.write(filtered.text, lossy=True)
         _note_intent(draft, options, filtered.kept, filtered.total)
         _read_json(draft, encode(filtered.text), UNPARSED, options)
-    elif wanted and (texts := _filter_written(draft, data, found, options)) is not None:
+    elif narrows and (texts := _filter_written(draft, data, found, options)) is not None:
         _read_json(draft, texts, UNPARSED, options)
     elif options.auto_chunk_json:
         draft.survey = found
@@ -288,13 +290,14 @@ def _filter_written(draft: _Draft, data: bytes, found: Survey | Tree, options: O
     if not filtered:
         return None
     draft.write(text, lossy=True)
+    draft.texts_filtered = True
     _note_texts(draft, options, filtered)
     return encode(text)
 
 
 def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
     """Within what is left, the paragraphs or lines of long texts."""
-    if draft.value is UNPARSED or not options.filters(draft.bytes):
+    if draft.value is UNPARSED or draft.texts_filtered or not options.filters(draft.bytes):
         return
     value, filtered = filter_texts(draft.value, options.intent or "", options.intent_threshold)
     if filtered:
