@@ -188,6 +188,14 @@ def test_any_text_that_python_can_escape_arrives_as_text_that_can_be_encoded(tex
     assert arrived == re.sub("[\ud800-\udfff]", "\ufffd", paired)
 
 
+@pytest.mark.parametrize("keys", [r'"\ud800":1,"\ud801":2', r'"x":{"y":[{"\ud800":1,"\ud801":2}]}'])
+def test_keys_with_half_surrogate_pairs_stay_apart_in_what_is_read_in_pieces_too(keys: str) -> None:
+    padding = json.dumps(["x" * 20] * 20_000)
+    (frame,) = decode(f'{{"jsonrpc":"2.0","id":1,"result":{{"pad":{padding},{keys}}}}}'.encode())
+    assert isinstance(frame, Frame)
+    assert '"\ufffd": 1, "\ufffd (2)": 2' in json.dumps(frame.message["result"], ensure_ascii=False)[-200:]
+
+
 def test_keys_of_invalid_utf8_stay_apart() -> None:
     frame = only(b'{"jsonrpc":"2.0","id":1,"result":{"\xff":1,"\xfe":{"n":2}}}')
     assert frame.message["result"] == {"\ufffd": 1, "\ufffd (2)": {"n": 2}}

@@ -9,6 +9,7 @@ and the standard `json` where orjson is too strict.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable
@@ -274,6 +275,10 @@ def _in_pieces(line: bytes) -> list[Piece] | None:
     mended: list[str] = []
     read: list[str] = []
 
+    @functools.cache
+    def keys_may_merge() -> bool:
+        return len(_REPLACED_KEY.findall(_mend_text(line)[0])) > 1
+
     def load(piece: bytes, guessed: bool) -> Any:
         long_integers = piece[:1] != b'"' and _has_long_integer(piece)
         if guessed or not long_integers:
@@ -285,6 +290,8 @@ def _in_pieces(line: bytes) -> list[Piece] | None:
                 if guessed:
                     raise
         piece, notes = _mend_text(piece)
+        if notes and keys_may_merge():
+            raise NotInPieces  # to keep them apart the objects they stand in are looked at as a whole
         value, more = _loads_tolerant(piece.decode())
         mended.extend(notes)
         read.extend(more)
