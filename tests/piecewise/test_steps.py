@@ -53,6 +53,7 @@ def test_a_word_is_found_wherever_it_begins(text: str, word: str, start: int) ->
 
 def test_reading_rests_while_somebody_is_ahead_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
+    monkeypatch.setattr(steps, "WORKED_SECONDS", 0)
     monkeypatch.setattr(steps.time, "sleep", rests.append)
     steps.give_way()
     assert len(rests) == 1, "nobody is ahead"

@@ -19,10 +19,14 @@ STEP = 1 << 20
 SPACES = 64
 """White space at either end of a text that is looked at first: there is hardly more."""
 GIVEN_SECONDS = 50e-6
+WORKED_SECONDS = 2e-3
+"""Between two turns of others: on a busy machine each costs as much, for the processor has to be waited for again."""
 REST_SECONDS = 500e-6
 RESTS = 40
 """Who is ahead for longer than so many rests is not waited for at this step."""
 
+_given = [0.0]
+"""When others last had their turn."""
 _ahead: list[None] = []
 """One entry for each; unlike a number it cannot be miscounted by two threads."""
 
@@ -30,12 +34,15 @@ _Part = TypeVar("_Part", str, bytes)
 
 
 def give_way() -> None:
-    """Other threads have their turn; somebody who is `ahead` has all of them."""
+    """Other threads have their turn, if they had none for a while; somebody who is `ahead` has all of them."""
+    if not _ahead and time.perf_counter() - _given[0] < WORKED_SECONDS:
+        return
     time.sleep(GIVEN_SECONDS)
     for _ in range(RESTS):
         if not _ahead:
-            return
+            break
         time.sleep(REST_SECONDS)
+    _given[0] = time.perf_counter()
 
 
 @contextmanager
