@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemini.output import passages
 from gatemini.output.intent import filter_text
-from gatemini.output.jsontext import dump, size
-from gatemini.output.passages import HELD_CHARS, filter_texts, filter_written, long_text, shown_pieces
+from gatemini.output.jsontext import dump, encode, size
+from gatemini.output.passages import (
+    HELD_CHARS,
+    filter_texts,
+    filter_written,
+    long_text,
+    may_hold_text,
+    shown_pieces,
+)
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 
@@ -158,8 +166,8 @@ def test_what_is_filtered_where_it_lies_is_what_is_filtered_as_a_value(
             places.append(((f"[{n}]",), begin, at))
     made, found = filter_written(data, places, "number 1321")
     expected, told = filter_texts(value, "number 1321", 0)
-    assert json.loads(made) == expected
     assert found == told
+    assert json.loads(made) == expected if found else expected == value
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -172,3 +180,23 @@ def test_the_texts_of_a_document_are_filtered_once_whatever_its_size(parts: int,
     branches = ["[Filtered by intent: 'Part 77' — 1/2 sections]"] if named else []
     assert told == [*branches, f"[Filtered by intent: 'Part 77' — {parts}/{2 * parts} sections of content]"]
     assert "some words" not in made.text
+
+
+@given(
+    st.lists(st.text(alphabet='ab"\\\n', max_size=300), max_size=30),
+    st.text(alphabet='ab"\\\n', min_size=80, max_size=200),
+    st.integers(0, 30),
+)
+def test_a_document_with_a_long_text_in_it_is_never_taken_for_one_without(
+    others: list[str], long: str, place: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passages, "LEAST_STRETCH", 4)
+        data = encode(dump([*others[:place], long, *others[place:]]))
+        assert may_hold_text(data, len(encode(dump(long))) - 3)
+
+
+def test_a_document_of_short_texts_is_told_from_one_with_a_long_text() -> None:
+    rows = [{"name": f"row {n}", "said": 'a "word" of it'} for n in range(9_000)]
+    assert not may_hold_text(encode(dump(rows)), 5000)
+    assert may_hold_text(encode(dump([*rows, 'a "line"\n' * 700])), 5000)

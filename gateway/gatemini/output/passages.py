@@ -8,7 +8,7 @@ Below: `intent.py`, `truncate.py`, `pieces.py`, `room.py`, `jsontext.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ MOST_SHOWN = 8
 _TRIES = 4
 """Times a piece is cut shorter: escapes make it longer as JSON than as text."""
 
+LEAST_STRETCH = 512
+"""Looking for shorter stretches takes longer than reading the document."""
 _SPARED = 16
 """… and a part more is left out: a cut moves to the end of a line."""
 
@@ -114,13 +116,23 @@ Place = tuple[tuple[str, ...], int, int]
 """(path, start, end): the text lies there in a document that is not held, alone or with other members of its object."""
 
 
+def may_hold_text(data: bytes, least: int) -> bool:
+    """Whether there can be a text of more than `least` bytes in a document: a stretch without its closing quote."""
+    step = least // 2
+    if step < LEAST_STRETCH:
+        return True
+    # Of so long a text one such stretch is the inside, whose quotes have a backslash before them.
+    return any(
+        data.find(b'"', at, at + step) < 0
+        or data.count(b'"', at, at + step) == data.count(b'\\"', at - 1, at + step)
+        for at in range(step, len(data) - step, step)
+    )
+
+
 def filter_written(data: bytes, places: Sequence[Place], intent: str) -> tuple[str, list[FilteredText]]:
-    """The document's text with the texts at `places`, in their order, filtered."""
+    """The document's text with the texts at `places`, in their order, filtered; of no use where none was."""
     found: list[FilteredText] = []
-    return "".join(_spliced(data, places, intent, found)), found
-
-
-def _spliced(data: bytes, places: Sequence[Place], intent: str, found: list[FilteredText]) -> Iterator[str]:
+    parts: list[str] = []
     done = 0
     for path, start, end in places:
         begin, stop = _text_at(data, path[-1], start, end)
@@ -128,10 +140,11 @@ def _spliced(data: bytes, places: Sequence[Place], intent: str, found: list[Filt
         if made is None:
             continue
         found.append(FilteredText(path, made.kept, made.total))
-        yield decode(data[done:begin])
-        yield dump(made.text)
+        parts += decode(data[done:begin]), dump(made.text)
         done = stop
-    yield decode(data[done:])
+    if found:
+        parts.append(decode(data[done:]))
+    return "".join(parts), found
 
 
 def _text_at(data: bytes, name: str, start: int, end: int) -> tuple[int, int]:

@@ -31,7 +31,7 @@ from gatemini.output.json_reduce import (
     stand_in,
 )
 from gatemini.output.jsontext import SPACE, Parsed, dump, encode, looks_like_json, size
-from gatemini.output.passages import FilteredText, filter_texts, filter_written
+from gatemini.output.passages import FilteredText, filter_texts, filter_written, may_hold_text
 from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import UNPARSED, Kind, ResultStore
 from gatemini.output.room import BOUNDLESS, Room, weight
@@ -278,7 +278,7 @@ def _filter_written(draft: _Draft, data: bytes, found: Survey | Tree, options: O
     """The document with its long texts filtered; None where the intent tells nothing of them apart."""
     if isinstance(found, Survey):
         rows = sum(bulk.summary.total for bulk in found.bulks)
-        if len(data) <= options.intent_threshold * rows:
+        if len(data) <= options.intent_threshold * rows or not may_hold_text(data, options.intent_threshold):
             return None  # records, not pages
         try:
             found = read_tree(data)
