@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import compress, islice
+from operator import not_
 from typing import Any, Protocol
 
 import orjson
 
 from gatemini.output.deep import parse_shown
+from gatemini.output.digest import IDENTITY_KEYS
 from gatemini.output.jsontext import parse, parse_carefully, size
 from gatemini.output.naming import KEYS, described, identity, kind
 from gatemini.output.passages import LongText, Place, long_text
@@ -41,6 +43,7 @@ NAMES = 6
 """Members of a stretch that are named: one more than shown, to tell whether there are more."""
 GIANT = 3
 """A batch of more batches than this holds one giant text; nothing of it is shown but the beginning."""
+_NAMING = frozenset(IDENTITY_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +350,9 @@ class _Array:
 
 def _stretch(first: str | int, last: str | int, values: Sequence[Any], weight: int) -> Stretch:
     names: list[str] = []
-    for value in values if dict in set(map(type, values)) else ():  # only objects have a name
+    objects = [value for value in values if isinstance(value, dict)]
+    # Of a million without a name none is looked at one by one.
+    for value in compress(objects, map(not_, map(_NAMING.isdisjoint, objects))):
         name = identity(value)
         if name is not None:
             names.append(name)
@@ -361,7 +366,8 @@ def _stretches(members: dict[str, Any], start: int, end: int, weight: int) -> It
     """Members of an object from a batch between `start` and `end`: a text that is most of it stands alone."""
     keys = list(members)
     values = list(members.values())
-    at = next((n for n, value in enumerate(values) if _dominates(value, end - start)), None)
+    long = (n for n, value in enumerate(values) if _dominates(value, end - start))
+    at = next(long, None) if str in set(map(type, values)) else None
     if at is None:
         yield keys[0], _stretch(keys[0], keys[-1], values, weight)
         return

@@ -297,9 +297,12 @@ def _filter_written(draft: _Draft, data: bytes, found: Survey | Tree, options: O
 
 def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
     """Within what is left, the paragraphs or lines of long texts."""
+    least = options.intent_threshold
     if draft.value is UNPARSED or draft.texts_filtered or not options.filters(draft.bytes):
         return
-    value, filtered = filter_texts(draft.value, options.intent or "", options.intent_threshold)
+    if not may_hold_text(encode(draft.text), least):
+        return
+    value, filtered = filter_texts(draft.value, options.intent or "", least)
     if filtered:
         draft.value = value
         draft.write(dump(value), lossy=True)

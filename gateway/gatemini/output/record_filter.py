@@ -83,7 +83,7 @@ class RecordFilter:
 
     def _written(self, items: Any, piece: bytes, lowered: str) -> tuple[list[int], Callable[[int], str]]:
         """(which match, the text of one) of any members, each written by itself."""
-        texts = _each(items)
+        texts = _each(items, plain=b"\\" not in piece)
         whole = encode(",".join(texts))
         if whole != piece[1:-1]:
             if not same_but_space(whole, piece[1:-1]):
@@ -116,14 +116,18 @@ class RecordFilter:
         self._large.clear()
 
 
-def _each(items: Any) -> list[str]:
-    """The members as compact JSON; those of an object with their keys."""
-    if isinstance(items, dict):
-        return [f"{dump(key)}:{dump(item)}" for key, item in items.items()]
+def _each(items: Any, *, plain: bool = False) -> list[str]:
+    """The members as compact JSON; those of an object with their keys, which are `plain` where none has an escape."""
+    values = items.values() if isinstance(items, dict) else items
     try:
-        return list(map(bytes.decode, map(orjson.dumps, items)))
+        texts = list(map(bytes.decode, map(orjson.dumps, values)))
     except TypeError:  # what orjson does not write
-        return list(map(dump, items))
+        texts = list(map(dump, values))
+    if not isinstance(items, dict):
+        return texts
+    keys = items if plain else map(dump, items)
+    sign = '"' if plain else ""
+    return [f"{sign}{key}{sign}:{text}" for key, text in zip(keys, texts, strict=True)]
 
 
 def _edges(items: Any, text: str) -> tuple[str, str, str] | None:

@@ -179,6 +179,8 @@ def _next_long_array(data: bytes, position: int, stack: list[_Frame], most: int)
 
     `stack` is brought up to that array, whose parents are all objects. Looks for it no further than `most` bytes.
     """
+    if not stack and not 0 <= data.find(b"[") <= most + 3 * WINDOW_BYTES:
+        raise NotSurveyed  # no array, or none that is looked for
     key = b'""'
     window = position + WINDOW_BYTES
     for token in _STRINGS_AND_BRACKET.finditer(data, position):
