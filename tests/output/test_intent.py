@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from gatemini.output.intent import Wanted, filter_json, filter_text, terms
 from gatemini.output.jsontext import dump
 from gatemini.output.pipeline import OutputOptions, reduce_output
@@ -25,6 +27,35 @@ def test_a_part_stays_when_more_than_three_tenths_of_the_terms_occur_as_whole_wo
     assert not cat.matches("2cat, écat")
     assert cat.matches("cat_2")
     assert cat.matches("concat cat")
+
+
+@pytest.mark.parametrize(
+    ("intent", "kept"),
+    [
+        ("日本語", "これは日本語のテキストです。"),
+        ("支払いのタイムアウトエラー", "支払いがタイムアウトしました。"),
+        ("退款 订单", "退款订单已创建。"),
+        ("API", "api接口返回错误"),
+        ("接口 错误", "api接口返回错误"),
+        ("결제 실패", "결제가 실패했습니다"),
+        ("การชำระเงิน", "การชำระเงินล้มเหลว"),
+    ],
+)
+def test_words_are_found_in_scripts_that_are_written_without_spaces(intent: str, kept: str) -> None:
+    parts = [
+        "これは日本語のテキストです。",
+        "支払いがタイムアウトしました。",
+        "何もない。",
+        "退款订单已创建。",
+        "api接口返回错误",
+    ]
+    parts += ["결제가 실패했습니다", "การชำระเงินล้มเหลว", "an apiary"]
+    found = filter_text("\n\n".join(parts), intent)
+    assert found is not None
+    assert found.text == kept
+    rows = filter_json([{"text": part} for part in parts], intent)
+    assert rows is not None
+    assert rows.value == [{"text": kept}]
 
 
 def test_text_is_split_into_paragraphs_when_there_are_three() -> None:

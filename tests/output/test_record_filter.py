@@ -19,7 +19,7 @@ from gatemini.output.survey import NotSurveyed, at_keys, bulk_path, survey
 
 relaxed = settings(deadline=None, max_examples=60)
 words = st.sampled_from(
-    ["red", "RED", "Éclair", "éclair", "İstanbul", "x red", "red\nline", "redder", '"},{"id":', "a\\b", "\u001bred", "", "7", 'red",']
+    ["red", "RED", "赤い花", "花red", "Éclair", "éclair", "İstanbul", "x red", "red\nline", "redder", '"},{"id":', "a\\b", "\u001bred", "", "7", 'red",']
 )  # fmt: skip
 scalars = st.one_of(words, st.integers(0, 99), st.booleans(), st.none())
 inner = st.recursive(
@@ -41,7 +41,7 @@ rows = st.one_of(
     st.lists(inner, min_size=30, max_size=60),
 )
 intents = st.sampled_from(
-    ["red", "id", "7", "Éclair", "istanbul", "red 7 id tags", "true null 7 8 9", "line"]
+    ["red", "id", "赤い", "7", "Éclair", "istanbul", "red 7 id tags", "true null 7 8 9", "line"]
 )
 
 

@@ -1,6 +1,6 @@
 """Keeps the parts of an answer that speak of what the caller said it wants.
 
-A part stays when more than 30 % of the intent's terms occur in it as whole tokens. Text is split into
+A part stays when more than 30 % of the intent's terms occur in it as whole tokens (of scripts without spaces, pairs of letters). Text is split into
 paragraphs or groups of ten lines, JSON into array records or top-level branches. Above: `pipeline.py`,
 `record_filter.py` (large JSON). Below: `survey.py`, `jsontext.py`.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from gatemini.output.jsontext import dump, lines
 from gatemini.output.survey import at_keys, bulk_path, placed
-from gatemini.search.words import plain_tokens
+from gatemini.search.words import UNSPACED, is_unspaced, pairs, plain_tokens
 
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3
@@ -77,14 +77,23 @@ class Wanted:
 
 
 def _whole_word(word: str) -> Callable[[str], object]:
-    """Finds `word` where no letter or digit is beside it. Begins with the word: that is searched for fastest."""
+    """Finds `word` where no letter or digit is beside it, but of a script without spaces, in which it may lie anywhere.
+
+    Begins with the word: that is searched for fastest.
+    """
     literal = re.escape(word)
-    return re.compile(rf"{literal}(?<![^\W_]{literal})(?![^\W_])").search
+    if is_unspaced(word):
+        return re.compile(literal).search
+    beside = rf"[^\W_{UNSPACED}]"
+    return re.compile(rf"{literal}(?<!{beside}{literal})(?!{beside})").search
 
 
 def terms(intent: str) -> list[str]:
-    """The intent's distinct tokens, as the search splits a query."""
-    return list(dict.fromkeys(plain_tokens(intent)))
+    """The intent's distinct tokens, as the search splits a query: of scripts without spaces, pairs of letters."""
+    tokens = plain_tokens(intent)
+    return list(
+        dict.fromkeys(word for token in tokens for word in (pairs(token) if is_unspaced(token) else (token,)))
+    )
 
 
 def filter_text(text: str, intent: str) -> Filtered | None:

@@ -20,7 +20,8 @@ _BORDER = re.compile(
     r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})(?=\d)|(?<=\d)(?=[A-Za-z]{3})"
 )
 # Scripts written without spaces: their runs are indexed as overlapping pairs.
-_UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+_UNSPACED = re.compile(f"[{UNSPACED}]+")
 _NOT_ALNUM = re.compile(r"[\W_]+")
 
 STOP_WORDS = frozenset(
