@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends.repair import exact_integers, repair_input_schema, repair_result, repair_tools
+from gatemini.backends.repair import (
+    exact_integers,
+    repair_contents,
+    repair_input_schema,
+    repair_result,
+    repair_tools,
+)
 
 RECURSIVE = {
     "type": "object",
@@ -321,3 +327,31 @@ def test_a_root_reference_is_followed_in_every_spelling(reference: str) -> None:
     target = {"$anchor": "there", "type": "object", "properties": {"a": {"type": "integer"}}}
     fixed = repair_input_schema({"$ref": reference, "$defs": {"X Y": target}}, [])
     assert fixed["properties"] == {"a": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    ("result", "contents"),
+    [
+        ({"contents": [{"uri": "a:", "text": "x"}]}, [{"uri": "a:", "text": "x"}]),
+        ({"contents": {"uri": "a:", "text": "x"}}, [{"uri": "a:", "text": "x"}]),
+        ({"contents": "x"}, [{"text": "x"}]),
+        ({"contents": ["x", None, 5]}, [{"text": "x"}, {"text": "5"}]),
+        (
+            {"content": [{"type": "resource", "resource": {"uri": "a:", "blob": "AA=="}}]},
+            [{"uri": "a:", "blob": "AA=="}],
+        ),
+        ({"content": [{"type": "text", "text": "x"}]}, [{"type": "text", "text": "x"}]),
+        ({"contents": [{"uri": "a:", "mime_type": "b"}]}, [{"uri": "a:", "mimeType": "b"}]),
+        ({"text": "x", "_meta": {}}, [{"text": "x"}]),
+        ([{"uri": "a:", "text": "x"}], [{"uri": "a:", "text": "x"}]),
+        ("x", [{"text": "x"}]),
+        (None, []),
+        ({}, []),
+        ({"contents": None, "_meta": {}}, []),
+        ({"contents": []}, []),
+    ],
+)
+def test_contents_of_a_resource_are_a_list_of_objects_in_whatever_shape_they_come(
+    result: Any, contents: list[Any]
+) -> None:
+    assert repair_contents(result) == contents

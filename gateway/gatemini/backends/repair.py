@@ -261,6 +261,25 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
     return fixed, notes
 
 
+def repair_contents(result: Any) -> list[Json]:
+    """The contents of a resource as a list of objects with `text` or `blob`, in whatever shape they came."""
+    if isinstance(result, dict):
+        found = result.get("contents", result.get("content"))
+        if found is None:
+            found = {key: value for key, value in result.items() if key not in _NOT_VALUES | {"contents"}}
+    else:
+        found = result
+    contents: list[Json] = []
+    for item in found if isinstance(found, list) else [found]:
+        if isinstance(item, dict):
+            block = _renamed(item, _OF_BLOCKS, [])
+            inner = block.get("resource")
+            contents.append(inner if isinstance(inner, dict) else block)
+        elif item is not None:
+            contents.append({"text": _as_text(item)})
+    return [content for content in contents if content]
+
+
 def exact_integers(value: Any, notes: list[str]) -> Any:
     """`value` with integers beyond 2^53 as text, so that JavaScript keeps their digits.
 

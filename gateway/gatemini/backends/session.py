@@ -28,7 +28,7 @@ from gatemini.backends.base import (
     ServerFacts,
 )
 from gatemini.backends.peer import ASK_SECONDS, LISTEN, MOST_QUESTIONS, Peer, Reply
-from gatemini.backends.repair import Listing, repair_result
+from gatemini.backends.repair import Listing, repair_contents, repair_result
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendStopped, BackendTimeout
 from gatemini.model import CallOutcome, Json, Tool
@@ -353,12 +353,7 @@ class McpSession:
         reply = await self.request("resources/read", {"uri": uri}, timeout=timeout, caller=caller)
         if _asks(reply.result):
             raise BackendProtocol(f"{self._config.name} asks for input to read a resource", sent=True)
-        result = dict(_object(reply.result))
-        contents = result.get("contents")
-        result["contents"] = (
-            [c for c in contents if isinstance(c, dict)] if isinstance(contents, list) else []
-        )
-        return result
+        return {**_object(reply.result), "contents": repair_contents(reply.result)}
 
     async def ping(self, *, timeout: float) -> None:
         """The cheapest sign of life: `ping`, or a list call where the revision has no ping.

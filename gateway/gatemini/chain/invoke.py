@@ -32,6 +32,7 @@ from gatemini.chain.trace import Entry, Trace
 from gatemini.chain.values import Value, to_value, tool_error
 from gatemini.config.schema import SandboxConfig
 from gatemini.errors import (
+    ArgumentsInvalid,
     BackendError,
     BackendProtocol,
     ChainTimeout,
@@ -45,12 +46,15 @@ from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.room import weight
 from gatemini.piecewise.reading import Written
-from gatemini.types.identifiers import COMPOSITE_BACKEND
+from gatemini.types.identifiers import COMPOSITE_BACKEND, backend_identifier, spoken
 from gatemini.types.typescript import signature
 from gatemini.types.wording import shorten
 
 URL_NEEDED = -32042
 """The error of a backend that wants a person to visit an address first."""
+
+READ_RESOURCE = "readResource"
+"""The member of a backend that reads a resource, where no tool is called so."""
 
 CANCELLED = "cancelled"
 """The outcome of a call that was on its way when the chain ended, by its time or otherwise."""
@@ -125,7 +129,7 @@ class Invoker:
     async def read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
         """`backend.readResource(uri)`: the first content as a value, all of them when there are several."""
         return await self._recorded(
-            entry, backend, "readResource", lambda record: self._read_resource(record, entry, backend, uri)
+            entry, backend, READ_RESOURCE, lambda record: self._read_resource(record, entry, backend, uri)
         )
 
     def replayed(self, entry: Entry, backend: str) -> Outcome:
@@ -183,7 +187,17 @@ class Invoker:
         raw: bool,
         digits: str,
     ) -> Outcome:
-        tool = await self._find(backend, spelled)
+        if spelled == READ_RESOURCE and (uri := _address(arguments)) is not None:
+            return await self._read_resource(record, entry, backend, uri)
+        try:
+            tool = await self._find(backend, spelled)
+        except ToolNotFound:
+            if spelled != READ_RESOURCE:
+                raise
+            uri = _address(arguments.get("uri")) if isinstance(arguments, dict) else None
+            if uri is None:
+                raise _no_address(backend) from None
+            return await self._read_resource(record, entry, backend, uri)
         record.tool = tool.qualified
         checked, notes = check(tool, arguments, signature, digits)
         if tool.backend == COMPOSITE_BACKEND:
@@ -228,7 +242,7 @@ class Invoker:
         return Outcome(True, value.value, (*notes, *value.notes), value.text, written=value.written)
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
-        tool = Tool(backend, "readResource")
+        tool = Tool(backend, READ_RESOURCE)
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
@@ -399,6 +413,20 @@ def _brief(error: Any) -> str:
     if first.endswith(":"):  # a heading says nothing without what stands below it
         first = " ".join(text.split())
     return first if len(first) <= 120 else first[:117] + "..."
+
+
+def _address(given: Any) -> str | None:
+    """The address of a resource, where one stands in the place of a tool's arguments."""
+    given = given[0] if isinstance(given, list) and len(given) == 1 else given
+    return given if isinstance(given, str) and given and not given.lstrip().startswith("{") else None
+
+
+def _no_address(backend: str) -> ArgumentsInvalid:
+    spelled = f"{backend_identifier(backend)}.{READ_RESOURCE}"
+    return ArgumentsInvalid(
+        f"{spoken(f'{backend}.{READ_RESOURCE}')} takes the address of a resource",
+        hint=f'write {spelled}("scheme://…"), as a resource link names it in `uri`',
+    )
 
 
 def _resource_value(content: Json, tool: Tool, results: ResultStore) -> Value:

@@ -1,0 +1,37 @@
+"""`backend.readResource(uri)` in the forms that code really has it (spec 2.2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.running import answer, running_app
+
+pytestmark = pytest.mark.anyio
+
+FORMS = [
+    'demo.readResource("demo://greeting")',
+    'demo.readResource({ uri: "demo://greeting" })',
+    '__backends["demo"].call("readResource", "demo://greeting")',
+    '__backends["demo"].call("readResource", { uri: "demo://greeting" })',
+]
+WRONG = ["demo.readResource()", "demo.readResource(5)", 'demo.readResource({ url: "demo://greeting" })']
+
+
+async def test_a_resource_is_read_however_its_address_is_given(tmp_path: Path) -> None:
+    async with running_app(tmp_path) as app:
+        expected = await answer(app, f"return await {FORMS[0]};")
+        assert not expected[1]
+        for form in FORMS:
+            for code in (f"return await {form};", f"const r = await {form}; return r;"):
+                assert (await answer(app, code))[:2] == expected[:2], code
+
+
+async def test_what_is_no_address_is_told_how_one_is_given(tmp_path: Path) -> None:
+    async with running_app(tmp_path) as app:
+        for form in WRONG:
+            text, failed, _ = await answer(app, f"return await {form};")
+            assert failed
+            assert "takes the address of a resource" in text
+            assert 'HINT: write demo.readResource("scheme://…")' in text
