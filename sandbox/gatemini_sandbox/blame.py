@@ -14,19 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from tree_sitter import Node, Parser
 
 from gatemini_sandbox.known import Values
-from gatemini_sandbox.names import binding_nodes
+from gatemini_sandbox.names import FUNCTIONS, binding_nodes
 from gatemini_sandbox.parse import LANGUAGE, descendants
 
-_FUNCTIONS = frozenset(
-    {
-        "function_expression",
-        "function_declaration",
-        "arrow_function",
-        "method_definition",
-        "generator_function",
-        "generator_function_declaration",
-    }
-)
 # What is taken apart is evaluated before the pattern that takes it.
 _VALUE_FIRST = frozenset({"variable_declarator", "assignment_expression", "for_in_statement"})
 _PATTERNS = frozenset({"object_pattern", "array_pattern"})
@@ -34,6 +24,7 @@ _PROPERTY = re.compile(r"cannot (?:read|set) property '(.*)' of (?:null|undefine
 _NAME = re.compile(r"(.+) is not (?:defined|initialized)$")
 _READ_ONLY = re.compile(r"'(.+)' is read-only$")
 _MODULE = re.compile(r"^could not load module '(.*)'$", re.DOTALL)
+_LACKING = re.compile(r"([\w.]+) does not exist in this sandbox")
 _TO_OBJECT = "cannot convert undefined or null to object"
 _ITERATOR = "Symbol.iterator"
 _NOT_ITERABLE = "value is not iterable"
@@ -177,7 +168,7 @@ def _never_settles(promise: Node) -> bool:
     """Whether the function given to it does not use what it is given."""
     arguments = promise.child_by_field_name("arguments")
     function = arguments.named_children[0] if arguments is not None and arguments.named_children else None
-    if function is None or function.type not in _FUNCTIONS:
+    if function is None or function.type not in FUNCTIONS:
         return False
     names = {_text(name) for child in _parameters(function) for name in binding_nodes(child)}
     body = function.child_by_field_name("body")
@@ -255,7 +246,7 @@ def _called(at: Node | None, place: tuple[int, int], values: Values) -> Node | N
     node, first = at, None
     while node is not None and node.parent is not None:
         parent = node.parent
-        if node.type in _FUNCTIONS and node.start_point != place:
+        if node.type in FUNCTIONS and node.start_point != place:
             break
         call = parent if parent.type == "call_expression" else parent.parent
         callee = None if call is None else call.child_by_field_name("function")
@@ -279,7 +270,7 @@ def _tool_called(at: Node | None, tool: str) -> Node | None:
     """The tool's name in the call at this place: the place is that name, what it is a member of, or something in the
     call's arguments. Of calls in one another the one that is spelled like the tool."""
     node, first = at, None
-    while node is not None and node.parent is not None and node.type not in _FUNCTIONS:
+    while node is not None and node.parent is not None and node.type not in FUNCTIONS:
         callee = node.parent.child_by_field_name("function")
         if node.parent.type == "call_expression" and callee is not None:
             name = _callee_name(callee)
@@ -299,7 +290,7 @@ def _is_silent(call: Node) -> bool:
     arguments = call.child_by_field_name("arguments")
     named = arguments.named_children if arguments is not None else []
     return not named or named[0].type not in (
-        *_FUNCTIONS,
+        *FUNCTIONS,
         "identifier",
         "class",
         "call_expression",
@@ -319,7 +310,7 @@ def _made_at(at: Node | None, classes: set[str], message: str, *, certain: bool)
     Not `certain`: the message is one of the engine's own, and a `new` is just the last place it noted before it."""
     found: Node | None = None
     node = at
-    while node is not None and node.type not in _FUNCTIONS:
+    while node is not None and node.type not in FUNCTIONS:
         if node.type in ("new_expression", "call_expression"):
             made = node.child_by_field_name("constructor") or node.child_by_field_name("function")
             of_class = made is not None and _text(made) in classes
@@ -358,7 +349,7 @@ def _places(root: Node, at: Node | None, frames: Sequence[Frame]) -> Iterator[tu
     named = None if begun is None else begun.child_by_field_name("name")
     if begun is not None and named is not None and _text(named) == name:
         yield begun, start
-    while at is not None and (at.type not in _FUNCTIONS or at.start_point == start):
+    while at is not None and (at.type not in FUNCTIONS or at.start_point == start):
         at = at.parent
     yield (at or root), start
     if begun is not None and named is None:
@@ -368,10 +359,10 @@ def _places(root: Node, at: Node | None, frames: Sequence[Frame]) -> Iterator[tu
 def _given_to_call(at: Node | None) -> list[Node]:
     """The functions among the arguments of the call at this place."""
     node = at
-    while node is not None and node.type not in _FUNCTIONS:
+    while node is not None and node.type not in FUNCTIONS:
         if node.type in ("call_expression", "new_expression"):
             arguments = node.child_by_field_name("arguments")
-            return [] if arguments is None else [n for n in arguments.named_children if n.type in _FUNCTIONS]
+            return [] if arguments is None else [n for n in arguments.named_children if n.type in FUNCTIONS]
         node = node.parent
     return []
 
@@ -380,7 +371,7 @@ def _functions(node: Node) -> Iterator[Node]:
     stack = [node]
     while stack:
         node = stack.pop()
-        if node.type in _FUNCTIONS:
+        if node.type in FUNCTIONS:
             yield node
         stack.extend(reversed(node.named_children))
 
@@ -391,7 +382,7 @@ def _inside(function: Node) -> Iterator[Node]:
     while stack:
         node = stack.pop()
         yield node
-        if node is function or node.type not in _FUNCTIONS:
+        if node is function or node.type not in FUNCTIONS:
             children = node.named_children
             if node.type in _VALUE_FIRST:
                 children = sorted(children, key=lambda child: child.type in _PATTERNS)
@@ -423,6 +414,9 @@ def _wanted(name: str, message: str) -> Fits | None:
     match = _READ_ONLY.match(message)
     if match:
         return _assigned(match.group(1))
+    match = _LACKING.match(message)
+    if match:
+        return _member(match.group(1))
     if message == _NOT_ITERABLE:
         return _looped
     return _taken_apart if message.lower() == _TO_OBJECT else None
@@ -464,6 +458,14 @@ def _property(wanted: str) -> Fits:
 def _identifier(wanted: str) -> Fits:
     kinds = ("identifier", "shorthand_property_identifier")
     return lambda node: node if node.type in kinds and _text(node) == wanted else None
+
+
+def _member(wanted: str) -> Fits:
+    return lambda node: (
+        node.child_by_field_name("property")
+        if node.type == "member_expression" and _text(node) == wanted
+        else None
+    )
 
 
 def _assigned(wanted: str) -> Fits:

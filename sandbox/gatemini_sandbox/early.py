@@ -13,19 +13,9 @@ from typing import Final
 
 from tree_sitter import Node, Parser
 
-from gatemini_sandbox.names import binding_nodes
+from gatemini_sandbox.names import FUNCTIONS, binding_nodes
 from gatemini_sandbox.parse import LANGUAGE, descendants, text
 
-_FUNCTIONS: Final = frozenset(
-    {
-        "function_expression",
-        "function_declaration",
-        "arrow_function",
-        "method_definition",
-        "generator_function",
-        "generator_function_declaration",
-    }
-)
 _GENERATORS: Final = ("generator_function", "generator_function_declaration")
 _LOOPS: Final = ("for_statement", "for_in_statement", "while_statement", "do_statement")
 _SINGLE: Final = (*_LOOPS, "if_statement", "else_clause", "labeled_statement", "with_statement")
@@ -78,7 +68,7 @@ def _around(node: Node, *, through_arrows: bool = False) -> Iterator[Node]:
     up = node.parent
     while up is not None:
         yield up
-        if up.type in _FUNCTIONS and not (through_arrows and up.type == "arrow_function"):
+        if up.type in FUNCTIONS and not (through_arrows and up.type == "arrow_function"):
             return
         up = up.parent
 
@@ -144,7 +134,7 @@ def _octal_escape(node: Node) -> Node | None:
 def _yielded(node: Node) -> Node | None:
     if text(node) != "yield" or node.child_count:
         return None
-    function = next((up for up in _around(node) if up.type in _FUNCTIONS), None)
+    function = next((up for up in _around(node) if up.type in FUNCTIONS), None)
     if function is not None and (
         function.type in _GENERATORS or any(c.type == "*" for c in function.children)
     ):
@@ -201,7 +191,7 @@ def _label_twice(node: Node) -> Node | None:
 
 def _parameter_twice(node: Node) -> Node | None:
     seen: set[str] = set()
-    for name in _parameters(node) if node.type in _FUNCTIONS else []:
+    for name in _parameters(node) if node.type in FUNCTIONS else []:
         if text(name) in seen:
             return name
         seen.add(text(name))
@@ -301,7 +291,7 @@ def _declared_twice(root: Node) -> Node | None:
 def _declarations(node: Node) -> list[tuple[Node, list[int], bool]]:
     """What a node declares, in which scopes, and whether nothing else there may have the name."""
     body = node.child_by_field_name("body")
-    if body is not None and (node.type in _FUNCTIONS or node.type == "catch_clause"):
+    if body is not None and (node.type in FUNCTIONS or node.type == "catch_clause"):
         caught = node.child_by_field_name("parameter") if node.type == "catch_clause" else None
         taken = _parameters(node) if caught is None else binding_nodes(caught)
         inside = [(name, [body.id], False) for name in taken]
@@ -322,7 +312,7 @@ def _named(node: Node) -> list[tuple[Node, list[int], bool]]:
     """The name of a class or function. In a function's own body functions may share theirs, also with a `var`."""
     name, block = node.child_by_field_name("name"), node.parent
     shares = node.type != "class_declaration" and (
-        block is None or block.parent is None or block.parent.type in _FUNCTIONS
+        block is None or block.parent is None or block.parent.type in FUNCTIONS
     )
     return [] if name is None else [(name, _scopes(node)[:1], not shares)]
 

@@ -10,6 +10,16 @@ from tree_sitter import Node, Query, QueryCursor
 from gatemini_sandbox.parse import FUNCTION_DECLARATIONS, LANGUAGE, text
 
 CLASSES = ("class_declaration", "abstract_class_declaration")
+FUNCTIONS = frozenset(
+    {
+        "function_expression",
+        "function_declaration",
+        "arrow_function",
+        "method_definition",
+        "generator_function",
+        "generator_function_declaration",
+    }
+)
 NAMESPACES = ("internal_module", "module")
 
 

@@ -133,8 +133,10 @@ class Eraser:
         constant = (
             inner is not None and inner.type == "enum_declaration" and inner.children[0].type == "const"
         )
-        if inner is not None and constant and self._emitter.hoisted_enum(inner, node):
-            self._gone_until = node.end_byte
+        above = node.parent
+        whole = above if above is not None and above.type == "export_statement" else node
+        if inner is not None and constant and self._emitter.hoisted_enum(inner, whole):
+            self._gone_until = whole.end_byte
         else:
             self._remove(node)
 

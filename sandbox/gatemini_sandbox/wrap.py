@@ -7,6 +7,7 @@ Above: session.py and the gateway's chain. Below, in reading order: parse.py (on
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
@@ -22,7 +23,7 @@ from gatemini_sandbox.diagnose import (
 )
 from gatemini_sandbox.errors import SecondParserCold
 from gatemini_sandbox.facts import Facts, gather
-from gatemini_sandbox.parse import Parsed, parse
+from gatemini_sandbox.parse import TEXTUAL, Parsed, parse
 from gatemini_sandbox.positions import Patch, Patched, SourceText
 from gatemini_sandbox.returned import Given, returned
 from gatemini_sandbox.shape import Kind, Shape, Shaper
@@ -31,6 +32,7 @@ from gatemini_sandbox.typescript import Eraser
 
 _HEAD = "(async function(){'use strict';"
 _TAIL = "\n})"
+_DECLARED_ENUM = re.compile(rb"\bdeclare(?=\s+const\s+enum\b)")
 
 # Programs kept, and the largest text worth keeping: together at most some 20 MB.
 CACHED_PROGRAMS = 128
@@ -155,7 +157,7 @@ def _prepare(source: str, backends: frozenset[str], watched: frozenset[str], com
         if not compiling and not oxc.is_ready():
             raise SecondParserCold("the second parser has still to be compiled")
         try:
-            printed = oxc.transform(submitted.text)
+            printed = oxc.transform(_with_constants(parsed))
         except oxc.Refused as refusal:
             if parsed.root.has_error:
                 raise syntax_error(str(refusal), submitted, parsed) from None
@@ -164,6 +166,16 @@ def _prepare(source: str, backends: frozenset[str], watched: frozenset[str], com
     patched, shape = _erased(parsed, submitted, backends)
     facts = gather(parsed, submitted, backends, watched)
     return _program(source, patched, shape, facts, _Positions(submitted, patched), exact=True)
+
+
+def _with_constants(parsed: Parsed) -> str:
+    """The text with `declare const enum` as `const enum`: TypeScript writes its members where they are used, OXC drops it."""
+    data = bytearray(parsed.data)
+    for match in _DECLARED_ENUM.finditer(parsed.data):
+        node = parsed.root.descendant_for_byte_range(match.start(), match.end())
+        if node is None or node.type not in (*TEXTUAL, "comment"):
+            data[match.start() : match.end()] = b" " * len(match[0])
+    return data.decode("utf-8", "replace")
 
 
 def _erased(parsed: Parsed, text: SourceText, backends: frozenset[str]) -> tuple[Patched, Shape]:

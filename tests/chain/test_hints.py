@@ -495,3 +495,22 @@ def test_a_module_is_told_what_stands_for_it(module, part):
 def test_a_module_nobody_knows_is_not_guessed_at():
     assert "search_tools" not in said("ReferenceError", "require is not defined", "require('some-lib')")
     assert said("SyntaxError", 'cannot import "some-lib": there is none', given="nothing.") == "nothing."
+
+
+def test_a_callback_of_then_is_not_taken_for_a_member_of_the_promise():
+    line = "return await demo.echo({}).then(r => r.nope.x).then(x => x);"
+    told = said("TypeError", "cannot read property 'x' of undefined", line)
+    assert "reaches only" not in told
+    assert "r.nope" in told
+
+
+def test_a_name_is_not_proposed_in_its_own_place():
+    assert "did you mean" not in said(
+        "ReferenceError", "Foo is not defined", "declare class Foo {}; new Foo()"
+    )
+
+
+def test_a_frozen_object_is_not_told_to_be_declared_with_let():
+    line = "o.a = 2;"
+    assert "frozen" in said("TypeError", "'a' is read-only", line)
+    assert "let instead of const" in said("TypeError", "'o' is read-only", "o = 2;")

@@ -211,3 +211,14 @@ def test_code_sent_as_one_string_is_told(source, told):
     assert (
         any("one string" in note for note in slips(ProgramFacts(source=source), "x", left_open=False)) is told
     )
+
+
+def test_a_method_of_numbers_on_text_and_a_member_that_is_null_are_told_as_such():
+    assert said("not a function", TEXT + "return r.toFixed(2);", "toFixed").endswith(
+        ", not a number: write Number(r).toFixed(…)"
+    )
+    spread = LIST + "return [...r[0].user];"
+    assert (
+        said("cannot read property 'Symbol.iterator' of null", spread, "r[0].user")
+        == "r[0].user is null in this result: write (r[0].user ?? [])"
+    )

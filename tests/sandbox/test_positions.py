@@ -54,6 +54,7 @@ MARKED = [
     "let a;\nconst b = { id: 2 };\nconsole.log(b.id, a.«id);",
     "const r = await demo.echo({ v: null });\nreturn [Math.x, 'a'.x, r.v.«x];",
     "return 1n + «1",
+    "const x = 1;\n  const h = crypto.«subtle.digest('SHA-256', new Uint8Array(1));",
     "x: for (;;) { const y = undefined;\n y.«z; }",
     "const a = [1];\nreturn a.«mpa(x => x);",
     "const a = [1], f = x => x;\nreturn f(a.«mpa(f(1)), 1);",

@@ -175,7 +175,7 @@ def _forgotten_await(error: ErrorFacts, context: HintContext) -> str | None:
     if found := re.search(rf"\bawait\s+({call})\s*(?:\.|\[|\))", text):
         shown = shortened(found[1], 60)
         after = text[found.end(1) :].strip().rstrip(";")
-        if after[:1] in (".", "["):
+        if after[:1] in (".", "[") and not re.match(r"\.\s*(?:then|catch|finally)\b", after):
             return f"`await` reaches only to the end of the expression: write `(await {shown}){shortened(after, 30)}`"
     if found := re.search(rf"(?<!await )(?<![\w$.])({call})\s*(?:\.(?!then\b|catch\b|finally\b)|\[)", text):
         return f"{shortened(found[1], 60)} gives a promise: write `(await {shortened(found[1], 60)})`"
@@ -232,6 +232,9 @@ _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 def _engine_wording(error: ErrorFacts, context: HintContext) -> str | None:
     if error.name not in ("TypeError", "SyntaxError", "RangeError"):
         return None
+    member = re.fullmatch(r"'(.+)' is read-only", error.message)
+    if member and not error.source_line[(error.column or 1) - 1 :].startswith(member[1]):
+        return f"the object is frozen: change a copy, `{{ ...object, {member[1]}: … }}`"
     return next((said for pattern, said in _WORDINGS if pattern.search(error.message)), None)
 
 

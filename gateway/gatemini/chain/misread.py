@@ -38,6 +38,7 @@ _WITH_FUNCTION: Final = (
     "sort",
 )
 _LIST_METHODS: Final = (*_WITH_FUNCTION, "slice", "join", "push", "concat", "includes")
+_NUMBER_METHODS: Final = ("toFixed", "toPrecision", "toExponential")
 _TEXT_METHODS: Final = (
     *("split", "replace", "replaceAll", "trim", "padStart", "padEnd", "startsWith", "endsWith", "substring", "toLowerCase"),
     *("toUpperCase", "match", "matchAll", "repeat", "charAt"),
@@ -155,6 +156,8 @@ def of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
     if member == "Symbol.iterator":
         found, path = _looped(error, context)
         if found is not None and found.rest:
+            if isinstance(found.value, dict) and found.rest[0] in found.value:
+                return f"{path} is null in this result: write ({path} ?? [])"
             return f"{path} is {nothing}: {found.said}{_instead(found)}"
         return f"what is taken apart here is {nothing}: look at the value first (return it)"
     whole = _before(error, member)
@@ -260,6 +263,8 @@ def _not_that(found: Found, method: str) -> str | None:
         return f"{found.said}, not an array{_as_list(found)}"
     if method in _TEXT_METHODS and not isinstance(value, str):
         return f"{found.said}, not text"
+    if method in _NUMBER_METHODS and isinstance(value, str):
+        return f"{found.said}, not a number: write Number({found.path}).{method}(…)"
     return None
 
 

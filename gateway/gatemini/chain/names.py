@@ -93,7 +93,7 @@ def unknown_name(error: ErrorFacts, context: HintContext) -> str | None:
     if member in context.backends or member in context.backends.values():
         spelled = next(known for known, name in context.backends.items() if member in (known, name))
         return f"backends are globals: write `await {spelled}.tool({{…}})`, without {name} in front"
-    close = close_to(name, [*_declared(error.source), *context.backends])
+    close = close_to(name, {*_declared(error.source), *context.backends} - {name})
     owners = context.owners(member) if member else ()
     if owners and not any(owner.startswith(f"{context.backends.get(c)}.") for owner in owners for c in close):
         called = [_spelled(owner, context) for owner in owners[:CLOSEST]]
