@@ -204,7 +204,7 @@ async def test_discovery_answers_are_compact_json_without_a_second_copy(client: 
     [
         ("await fetch('http://127.0.0.1/')", "search_tools('fetch url')"),
         ("require('fs')", "search_tools('read file')"),
-        ("await import('fs')", "search_tools('read file')"),
+        ("await import('fs')", "no require/module system here"),
         ("process.env.HOME", "secrets belong in the backend's config"),
         ("new Intl.NumberFormat()", "format numbers and dates by hand"),
     ],

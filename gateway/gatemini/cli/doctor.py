@@ -26,6 +26,7 @@ from gatemini.config.load import Loaded
 from gatemini.config.named import calls_of_tools
 from gatemini.errors import GateminiError
 from gatemini.types.identifiers import backend_identifier
+from gatemini.types.wording import counted
 from gatemini_sandbox import GuestFault, GuestMissing, GuestTampered, SandboxError
 
 app = shell.application("Check everything.")
@@ -133,7 +134,7 @@ def backend_finding(status: BackendStatus) -> Finding:
     if status.state == "healthy":
         server = status.server_info or {}
         about = f"{server.get('name', status.transport)} {server.get('version', '')}".strip()
-        seen = f"{status.tools} tools, {about}, {status.protocol_version or status.transport}"
+        seen = f"{counted(status.tools, 'tool')}, {about}, {status.protocol_version or status.transport}"
         if status.repairs:
             seen += f"; repaired: {'; '.join(status.repairs)}"
         if status.skipped_lines:
