@@ -36,8 +36,8 @@ def test_a_backend_is_told_what_the_client_announced_and_no_more() -> None:
         ("elicitation/create", URL, {"elicitation": {}}, -32602, "no elicitation by URL"),
         ("elicitation/create", {}, {"elicitation": {"url": {}}}, -32602, "only by URL"),
         ("sampling/createMessage", {**SAMPLE, "tools": []}, ALL, -32602, "no tools"),
-        ("sampling/createMessage", {"messages": 5}, ALL, -32602, "cannot be read"),
-        ("elicitation/create", {"message": 5}, ALL, -32602, "cannot be read"),
+        ("sampling/createMessage", {"messages": 5}, ALL, -32602, "cannot be read: params.messages: Input"),
+        ("elicitation/create", {"message": 5}, ALL, -32602, "cannot be read: params"),
     ],
 )
 def test_what_a_client_cannot_answer_is_refused_with_the_reason(
@@ -46,6 +46,7 @@ def test_what_a_client_cannot_answer_is_refused_with_the_reason(
     with pytest.raises(RpcError, match=said) as refused:
         question(method, params, can, version)
     assert refused.value.code == code
+    assert "\n" not in refused.value.message
 
 
 def test_a_url_has_the_identity_that_its_revision_wants() -> None:

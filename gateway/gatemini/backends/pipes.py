@@ -143,7 +143,8 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self._held = False
         self._read_or_not(STDOUT)
 
-    def _charge(self, fd: int, seconds: float) -> None:
+    def charge(self, fd: int, seconds: float) -> None:
+        """Time that went into what nobody asked for: a child that has more than its share is not read for a while."""
         rest = self._shares[fd].charge(seconds)
         if rest > 0 and self.returncode is None and fd not in self._resting:
             self._resting.add(fd)
@@ -195,7 +196,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
             self.close()
             return
         if not asked:
-            self._charge(fd, time.perf_counter() - begun + READ_SECONDS)
+            self.charge(fd, time.perf_counter() - begun + READ_SECONDS)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         del exc

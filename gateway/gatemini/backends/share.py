@@ -10,8 +10,10 @@ import time
 
 IDLE_SHARE = 0.1
 IDLE_BURST_SECONDS = 0.25
+MIN_REST_SECONDS = 0.05
 MAX_REST_SECONDS = 1.0
-"""Of the loop's time a backend takes this share, after a burst, and is not left unread for longer than that at once."""
+"""Of the loop's time a backend takes this share, after a burst, and is left unread for so long at once: less would let it
+into one of twenty calls of others, more would keep its own answers back."""
 
 READ_SECONDS = 50e-6
 """What a piece of output has cost of the loop's time before it is seen here."""
@@ -30,4 +32,4 @@ class IdleShare:
         paid = (now - seconds - self._charged) * IDLE_SHARE
         self._charged, self._debt = now, max(0.0, self._debt - paid) + seconds
         excess = self._debt - IDLE_BURST_SECONDS
-        return min(excess / IDLE_SHARE, MAX_REST_SECONDS) if excess > 0 else 0.0
+        return min(max(excess / IDLE_SHARE, MIN_REST_SECONDS), MAX_REST_SECONDS) if excess > 0 else 0.0

@@ -8,6 +8,7 @@ through it). Below: `wire.py` for lines, `pipes.py`, `children.py` for the end o
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -19,7 +20,7 @@ import anyio.to_thread
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.children import Children
 from gatemini.backends.environment import child_environment, find_program, working_directory
-from gatemini.backends.pipes import ChildPipes
+from gatemini.backends.pipes import STDOUT, ChildPipes
 from gatemini.backends.process import describe_exit
 from gatemini.backends.wire import Frame, LineReader, Piece, encode, request_id
 from gatemini.config.schema import BackendConfig
@@ -155,9 +156,13 @@ class StdioLink:
     async def _decode(self, parts: list[bytes], before: anyio.Event | None, done: anyio.Event) -> None:
         if before is not None:
             await before.wait()
+        begun, answered = time.perf_counter(), False
         try:
             for piece in await anyio.to_thread.run_sync(self._reader.read, parts, abandon_on_cancel=True):
+                answered = answered or self._answers(piece)
                 self._receiver.receive(piece)
+            if not answered:
+                self.child.charge(STDOUT, time.perf_counter() - begun)
         finally:
             done.set()
             if self._decoding is done:

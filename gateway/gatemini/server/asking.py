@@ -25,7 +25,7 @@ from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.model import Json
 from gatemini.server.definitions import CALL_TOOL_CHAIN, REGISTER_MANUAL
 from gatemini.server.parking import PARKED_SECONDS, Parking, Question, Stay
-from gatemini.server.questions import answer, answer_type, as_json, can_be_asked, question
+from gatemini.server.questions import answer, answer_type, as_json, can_be_asked, first_fault, question
 from gatemini.server.relay import Relay
 from gatemini.server.surface import Surface
 
@@ -143,7 +143,7 @@ def asks_now(
             except MCPError as exc:
                 raise RpcError(exc.error.code, exc.error.message) from exc
             except ValidationError as exc:
-                raise RpcError(INVALID_PARAMS, f"the client's answer is none: {exc}") from exc
+                raise RpcError(INVALID_PARAMS, f"the client's answer is none: {first_fault(exc)}") from exc
         if wait.cancelled_caught:
             raise RpcError(INTERNAL_ERROR, f"nobody answered within {PARKED_SECONDS:.0f} s")
         return answer(request, given.model_dump(by_alias=True, mode="json", exclude_none=True))

@@ -63,12 +63,13 @@ def question(method: str, params: Json, can: Json, version: str) -> Request:
         _require("tools" in can[capability], "the client's sampling takes no tools")
     request: dict[str, Any] = {"method": method, "params": params} if params else {"method": method}
     try:
+        read: Request = _REQUESTS[method].model_validate(request)  # type: ignore[assignment]
         if modern:
             asked = {"resultType": "input_required", "inputRequests": {"q": request}}
             methods.serialize_server_result("tools/call", version, asked)
-        return _REQUESTS[method].model_validate(request)  # type: ignore[return-value]
     except ValidationError as exc:
-        raise RpcError(INVALID_PARAMS, f"the question cannot be read: {exc}") from exc
+        raise RpcError(INVALID_PARAMS, f"the question cannot be read: {first_fault(exc)}") from exc
+    return read
 
 
 def as_json(request: Request) -> Json:
@@ -82,9 +83,15 @@ def answer(request: Request, given: Any) -> Json:
     try:
         read = answer_type(request).model_validate(given)
     except ValidationError as exc:
-        raise RpcError(INVALID_PARAMS, f"the client's answer is none: {exc}") from exc
+        raise RpcError(INVALID_PARAMS, f"the client's answer is none: {first_fault(exc)}") from exc
     told = read.model_dump(by_alias=True, mode="json", exclude_none=True)
     return {key: value for key, value in told.items() if key not in ("_meta", "resultType")}
+
+
+def first_fault(exc: ValidationError) -> str:
+    """What is wrong, on one line and without what was said: the rest follows from it."""
+    fault = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
 
 
 def answer_type(request: Request) -> type[BaseModel]:
