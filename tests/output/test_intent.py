@@ -12,8 +12,21 @@ from gatemini.output.results import ResultStore
 
 def test_terms_are_the_distinct_lower_case_words_of_the_intent() -> None:
     assert terms("Failed orders of FAILED-order №7, naïve_user") == [
-        "failed", "orders", "of", "order", "7", "naïve", "user",
+        "failed", "orders", "order", "7", "naïve", "user",
     ]  # fmt: skip
+    assert terms("what is it for") == ["what", "is", "it", "for"]
+    assert terms("Größe der Bestellung") == ["größe", "bestellung"]
+
+
+def test_words_that_say_nothing_neither_keep_a_part_nor_cost_it_its_place() -> None:
+    rows = [{"id": n, "state": "failed" if n % 10 == 0 else "done"} for n in range(50)]
+    found = filter_json(rows, "show me all of the orders that failed")
+    assert found is not None
+    assert found.value == rows[::10]
+    text = "the weather is for all of us\n\npayment failed\n\nwhat do you do with it"
+    picked = filter_text(text, "show me all of the payments that failed with it")
+    assert picked is not None
+    assert picked.text == "payment failed"
 
 
 def test_a_part_stays_when_more_than_three_tenths_of_the_terms_occur_as_whole_words() -> None:

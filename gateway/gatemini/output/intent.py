@@ -15,7 +15,8 @@ from typing import Any
 
 from gatemini.output.jsontext import dump, lines
 from gatemini.output.survey import at_keys, bulk_path, placed
-from gatemini.search.words import UNSPACED, is_unspaced, pairs, plain_tokens
+from gatemini.search.lexicon import FOREIGN_STOP_WORDS
+from gatemini.search.words import STOP_WORDS, UNSPACED, is_unspaced, pairs, plain_tokens
 
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3
@@ -89,11 +90,16 @@ def _whole_word(word: str) -> Callable[[str], object]:
 
 
 def terms(intent: str) -> list[str]:
-    """The intent's distinct tokens, as the search splits a query: of scripts without spaces, pairs of letters."""
+    """The intent's distinct tokens, as the search splits a query: of scripts without spaces, pairs of letters.
+
+    Words that say nothing are left out where others are left: `the` is in every paragraph, and in no record.
+    """
     tokens = plain_tokens(intent)
-    return list(
-        dict.fromkeys(word for token in tokens for word in (pairs(token) if is_unspaced(token) else (token,)))
+    found = dict.fromkeys(
+        word for token in tokens for word in (pairs(token) if is_unspaced(token) else (token,))
     )
+    said = [word for word in found if word not in STOP_WORDS and word not in FOREIGN_STOP_WORDS]
+    return said or list(found)
 
 
 def filter_text(text: str, intent: str) -> Filtered | None:
