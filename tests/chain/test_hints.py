@@ -130,6 +130,21 @@ def test_a_member_of_the_wrong_thing_is_led_to_the_right_one(source, part):
     assert part in (hint(error, ctx) or "")
 
 
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        ("return await default.run({});", "the backend default is called default_ in code"),
+        ("return await import['run']({});", "write `await import_.run({…})`"),
+        ("return await sleep.run({);", None),
+    ],
+)
+def test_a_backend_called_like_a_reserved_word_is_led_to_its_name_in_code(source, part):
+    names = {"default_": "default", "import_": "import", "sleep_": "sleep"}
+    error = ErrorFacts("SyntaxError", "unexpected token", 1, 14, source)
+    told = hint(error, replace(context(), backends=names)) or ""
+    assert part in told if part else "in code" not in told
+
+
 def test_a_value_without_the_function_called_on_it_is_named():
     error = ErrorFacts("TypeError", "not a function", 1, 13, "return x.id.toFixed(2);")
     assert hint(error, context()) == "x.id has no function toFixed: return x.id to see what it is"

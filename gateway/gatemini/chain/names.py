@@ -12,7 +12,7 @@ from typing import Final
 from gatemini.chain.absent import HOST, MEMBERS, MODULES, OF_PROCESS, SEARCHED, SUBSTITUTES
 from gatemini.chain.facts import CLOSEST, ErrorFacts, HintContext, close_to, listed, shortened
 from gatemini.chain.places import place
-from gatemini.types.identifiers import UNREACHABLE_MEMBERS, is_plain_name
+from gatemini.types.identifiers import JS_WORDS, UNREACHABLE_MEMBERS, is_plain_name
 from gatemini.types.wording import js_string
 
 _NOT_DEFINED = re.compile(r"^'?([\w$]+)'? is not defined$")
@@ -164,11 +164,16 @@ _MEMBER_CALL = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]*)\s*(?:\.\s*([\w$]+)|\[\
 
 def wrong_owner(error: ErrorFacts, context: HintContext) -> str | None:
     """A member of something else than the code's author thought: `sleep.x()` for the backend `sleep_`, `demo.then()`."""
-    if error.name != "TypeError" or not re.search(r"not a function|cannot read property", error.message):
+    unread = error.name == "SyntaxError"  # as `default.x()` is: only reserved words can be meant
+    if not unread and not (
+        error.name == "TypeError" and re.search(r"not a function|cannot read property", error.message)
+    ):
         return None
     for found in _MEMBER_CALL.finditer(error.source_line):
         owner, member = found[1], found[2] or found[3]
         taken = next((name for known, name in context.backends.items() if known == f"{owner}_"), None)
+        if unread and owner not in JS_WORDS:
+            continue
         if taken is not None:
             spelled = _spelled(f"{taken}.{member}", context, taken)
             return f"{owner} is a name of JavaScript or of the sandbox; the backend {taken} is called {owner}_ in code: write `await {spelled}({{…}})`"
