@@ -15,7 +15,7 @@ from typing import Any
 
 from gatemini.output.branches import Branch, Stretch
 from gatemini.output.digest import StandIn, Summary
-from gatemini.output.jsontext import size
+from gatemini.output.jsontext import dump, size
 from gatemini.output.naming import IDENTITY_CHARS, ITEMS, described, identity, keys_told, kind, short
 from gatemini.output.passages import MOST_SHOWN, LongText, long_text, shown_pieces
 from gatemini.output.survey import Bulk
@@ -441,8 +441,9 @@ def _stood_for(value: Any) -> int:
     """Bytes of collapsed arrays in a value that are not in what stands for them."""
     if isinstance(value, StandIn):
         return max(0, value.bytes - size(value))
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return sum(map(_stood_for, inner))
+    if not isinstance(value, dict | list) or '"$reduced":' not in dump(value):
+        return 0  # writing it costs less than walking through it
+    return sum(map(_stood_for, value.values() if isinstance(value, dict) else value))
 
 
 def _weight(value: Any) -> int:
