@@ -418,7 +418,9 @@ def _calls(view: View, limit: int) -> str:
     kept = fit_names(calls, view.room.plain - NOTE_BYTES)
     told: Json = {"recent": kept}
     if len(kept) < len(calls):
-        told["note"] = f"the last {len(kept)} of {len(calls)} calls: `gatemini recent` in a terminal has all"
+        told["note"] = (
+            f"the last {len(kept)} of {len(calls)} calls: `gatemini recent --limit {len(calls)}` in a terminal has all"
+        )
     return _json(told)
 
 
