@@ -269,6 +269,7 @@ def test_a_promise_kept_in_a_variable_is_found_by_the_parse():
         ("TypeError", "'n' is read-only", "n = 1", "let instead of const"),
         ("TypeError", "value is not iterable", "for (const x of r) {}", "Object.entries"),
         ("TypeError", "cannot convert BigInt to number", "1n + 1", "Number(x)"),
+        ("RangeError", "BigInt is too large to allocate", "9n ** 9999999n", "out of range"),
         ("TypeError", "circular reference", "JSON.stringify(a)", "[Circular]"),
         ("DeadlockError", "nothing left to run", "await p", "needs its resolve called"),
     ],

@@ -125,6 +125,27 @@ async def test_an_endless_wait_lasts_as_long_as_the_chain(tmp_path: Path, isolat
 
 
 @pytest.mark.slow
+@ISOLATION
+@pytest.mark.parametrize(
+    ("code", "computing"),
+    [
+        ("await demo.echo({});\nfor (;;) {}", True),
+        ("for (;;) await null;", True),
+        ("await sleep(60000);", False),
+        ("await demo.sleep({ ms: 60000 });", False),
+    ],
+)
+async def test_the_end_of_the_time_tells_whether_the_code_computed_or_waited(
+    tmp_path: Path, isolation: str, code: str, computing: bool
+) -> None:
+    async with running_app(tmp_path, sandbox={"isolation": isolation}) as app:
+        assert (await answer(app, "return [1];"))[0] == "[1]"  # a worker is there
+        text, failed, _ = await answer(app, code, timeout=700)
+    assert failed
+    assert text.startswith("ChainTimeout: the chain did not end within its timeout of 700 ms (limit.time)")
+    assert ("the code was computing, not waiting" in text) is computing
+
+
 async def test_a_call_that_the_end_of_the_chains_time_cuts_off_is_listed_in_one_form(tmp_path: Path) -> None:
     codes = (
         "await demo.sleep({ ms: 60000 }); return 1;",

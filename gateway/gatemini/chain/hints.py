@@ -61,6 +61,8 @@ _LIMITS: Final = {
 
 
 def _limit(error: ErrorFacts, context: HintContext) -> str | None:
+    if error.limit == "limit.time" and error.given:
+        return error.given
     return _LIMITS.get(error.limit or "")
 
 
@@ -217,6 +219,7 @@ _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"is read-only|Assignment to constant"), "declare it with let instead of const"),
     (re.compile(r"Cannot convert undefined or null to object"), "the value is undefined or null: look at it first (return it)"),
     (re.compile(r"circular reference"), "return the value itself, without JSON.stringify: cycles are written as \"[Circular]\""),
+    (re.compile(r"BigInt is too large"), "the number is out of range: compute with less"),
     (re.compile(r"BigInt"), "convert with Number(x) or String(x): BigInt mixes with nothing"),
     (re.compile(r"^missing initializer"), "give it a value here, or declare it with let"),
     (re.compile(r"^function name expected"), "give the function a name, or put it in parentheses: `(function () { … })()`"),

@@ -59,6 +59,13 @@ STARTED_AT_ONCE = 8
 """Calls that begin in one turn of the event loop: a chain may issue thousands together, and others want a turn too."""
 
 
+COMPUTING = (
+    "the code was computing, not waiting: look for an endless loop, do less in one chain, "
+    "or raise `timeout` (ms, at most 600000)"
+)
+"""The hint where the time was over in the midst of a step, and no call or timer was waited for."""
+
+
 WAIT_TOLD_SECONDS = 1.0
 """From here on a note tells how long the answer waited for calls that the code did not wait for."""
 
@@ -131,9 +138,12 @@ async def run_script(
     )
     try:
         with refusals(), invoker.time.bound(GRACE_SECONDS):
-            await _Conversation(guest, run, services, invoker, results).hold()
+            conversation = _Conversation(guest, run, services, invoker, results)
+            await conversation.hold()
             if isinstance(run.end, Failed) and run.end.error.limit == "limit.time":
                 run.end.error = _out_of_time(invoker, guest)  # the guest knows only what was left of it
+                if run.end.error.limit == "limit.time" and not conversation.cut:
+                    run.end.error.hint = COMPUTING
             return run
         run.end = Failed(_out_of_time(invoker, guest))
     finally:
@@ -169,6 +179,7 @@ class _Conversation:
         self._results = results
         self._trace = invoker.trace
         self._exchange = _Exchange()
+        self.cut = False  # whether the time was over while the guest was idle
         self._open = 0  # calls that run in tasks of their own
         self._in_time: set[int] | None = None  # calls that had their answer when the code came to its end
         self._settled = 0.0  # when that was
@@ -285,6 +296,7 @@ class _Conversation:
     async def _cut_off(self, *, settled: bool) -> Step:
         """The end of a chain whose time is over: its value if the code had come to it, else the error with all
         that can be told (console, notes)."""
+        self.cut = True
         end = await self._guest.outcome()
         if settled or not isinstance(end, Done):
             return end
