@@ -747,6 +747,44 @@ async def test_what_a_server_said_it_was_counts_no_more_when_it_has_become_anoth
         assert bench.manager.status("odd").era == "legacy"
 
 
+async def test_a_stateless_server_that_asks_for_a_session_is_asked_what_it_is_now(
+    tmp_path: Path, server: OddHttp, quick_health: HealthConfig
+) -> None:
+    """It was replaced by an older one; the call that met it first is not sent again."""
+
+    async def discovered(request: Request) -> None:
+        about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 60_000}
+        await request.result(about)
+
+    plain, old = server.handle, list[bool]()
+
+    async def older(request: Request) -> None:
+        method = request.message.get("method", "")
+        sessionless = "mcp-session-id" not in request.headers and method not in (
+            "initialize",
+            "server/discover",
+        )
+        if old and sessionless and "id" in request.message:
+            server.seen.append(request)
+            await request.answer(400, b"Bad Request: no valid session id")
+        else:
+            await plain(request)
+
+    server.handlers["server/discover"] = discovered
+    server.handle = older  # type: ignore[method-assign]
+    async with running_bench(tmp_path, health=quick_health) as bench:
+        await connect(bench, server)
+        assert bench.manager.status("odd").era == "modern"
+        old.append(True)
+        del server.handlers["server/discover"]
+        with pytest.raises(BackendCrashed, match="no valid session id") as met:
+            await bench.call("echo", {"n": 1})
+        assert met.value.sent
+        assert server.calls("echo") == 1
+        assert await bench.value("echo", {"n": 2}) == {"n": 2}
+        assert bench.manager.status("odd").era == "legacy"
+
+
 async def test_a_call_given_up_in_the_stateless_revision_just_closes_its_response(
     bench: Bench, server: OddHttp
 ) -> None:

@@ -140,7 +140,7 @@ class StreamableLink(HttpLink):
                 if response.is_success:
                     await self._read_success(response, message, ident)
                 else:
-                    await self._read_failure(response, ident, had_session=had_session)
+                    await self._read_failure(response, message, ident, had_session=had_session)
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             if ident is None or self._receiver.waiting(ident):
                 raise transport_error(self._name, self._url, error) from error
@@ -201,13 +201,19 @@ class StreamableLink(HttpLink):
             whole = [piece for piece in await _read(event.data or b"") if isinstance(piece, Frame)]
             self._deliver(whole, ident)
 
-    async def _read_failure(self, response: httpx2.Response, ident: int | None, *, had_session: bool) -> None:
+    async def _read_failure(
+        self, response: httpx2.Response, message: Json, ident: int | None, *, had_session: bool
+    ) -> None:
         body = await self._start_of(response)
         pieces = decode(body)
         about_us = [p for p in pieces if isinstance(p, Frame) and p.message.get("id") not in (None, "")]
         # Some say it with an id, the call's or one of their own: only a result shows that the call ran.
         ran = any("result" in p.message for p in about_us)
-        lost = session_ended(self._name, response, body) if had_session and not ran else None
+        # One that wants a session, where there is none in the stateless revision, has become another server.
+        another = self._modern and message.get("method") == "tools/call" and b"session" in body.lower()
+        lost = session_ended(self._name, response, body) if (had_session or another) and not ran else None
+        if lost is not None and not had_session:
+            lost.sent = True  # its words are all there is: they may be the tool's
         if lost is not None:
             if ident is not None:
                 self._receiver.fail_one(ident, lost)  # before the rest, which may have been sent

@@ -451,6 +451,7 @@ class Peer:
         shown = error_text(told)
         return BackendProtocol(
             shown if method == "tools/call" else f"{self._name} answered {method} with: {shown}",
+            hint="it is up and refuses this: its own log or manual says why" if method in HANDSHAKE else None,
             rpc_code=error_code(told.get("code")),
             rpc_data=told.get("data"),
             sent=True,
