@@ -77,7 +77,9 @@ def test_a_named_file_that_is_not_there_is_told_with_the_command_that_writes_it(
         assert told.code == 1
         assert f"ConfigError: {path}: there is no such file" in told.err
         assert f"`gatemini init -c '{path}'` writes one" in told.err
-    assert run("init", "-c", str(path)).code == 0
+    written = run("init", "-c", str(path))
+    assert written.code == 0
+    assert f"`gatemini -c '{path}' config check`" in written.err
     assert run("-c", str(path), "config", "check").code == 0
     assert "gatemini init" not in run("-c", str(home / "mcp.json"), "config", "check").err
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
 
 from fixtures.command_line import Run
 from gatemini.cli.main import COMMANDS
-from gatemini.cli.shell import JSON, application, start
+from gatemini.cli.shell import JSON, application, start, table
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 HEAVY = ("mcp", "pydantic", "typer", "rich", "wasmtime", "numpy", "yaml", "anyio")
@@ -34,6 +35,16 @@ def test_checking_a_configuration_loads_no_gateway() -> None:
     # The sandbox's parser is loaded: the syntax of composite tools is checked as well.
     code = "import gatemini.cli.configuration, sys; print([m for m in ('mcp', 'numpy', 'gatemini.app') if m in sys.modules])"
     assert python(code).strip() == "[]"
+
+
+def test_a_name_too_long_for_a_narrow_terminal_is_shown_whole() -> None:
+    rows = table("tool", "description")
+    rows.add_row("files." + "a" * 60 + "_end", "What it does.")
+    console = Console(width=30)
+    with console.capture() as shown:
+        console.print(rows)
+    assert "…" not in shown.get()
+    assert "_end" in shown.get()
 
 
 def test_the_plain_command_says_that_the_daemon_comes_later_and_names_direct(run: Run) -> None:

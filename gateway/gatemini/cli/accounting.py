@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from gatemini.accounts import Account, read_accounts
@@ -78,7 +77,7 @@ def recent(
     if not rows:
         shell.note("no gateway with this configuration has called a backend yet")
         return
-    table = Table("when", "tool", "ms", "", "KB", box=None, pad_edge=False)
+    table = shell.table("when", "tool", "ms", "", "KB")
     for column in (table.columns[2], table.columns[4]):
         column.justify = "right"
     for row in rows:
@@ -150,7 +149,7 @@ def _show_staircase(console: Console, answers: Sequence[dict[str, Any]], limit: 
         return
     ours = [row for row in answers if row["session"] == answers[-1]["session"]]
     shown = ours[-limit:]
-    table = Table("", "answer of", "KB", "context", box=None, pad_edge=False)
+    table = shell.table("", "answer of", "KB", "context")
     for column in (table.columns[0], table.columns[2], table.columns[3]):
         column.justify = "right"
     table.add_column("")
@@ -176,7 +175,7 @@ def bar(before: int, added: int, full: int) -> str:
 
 
 def _show_catalog(answer: dict[str, Any]) -> None:
-    table = Table("backend", "tools", "full schemas", box=None, pad_edge=False)
+    table = shell.table("backend", "tools", "full schemas")
     for row in answer["backends"]:
         table.add_row(visible(row["name"]), str(row["tools"]), f"{_kilobytes(row['catalog_bytes'])} KB")
     shell.stdout_console().print(table)

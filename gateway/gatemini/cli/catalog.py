@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from gatemini.app import App
 from gatemini.cli import shell
@@ -76,7 +75,7 @@ def search(
 
 
 def _show_hits(answer: dict[str, Any], explain: bool) -> None:
-    table = Table("tool", "score", "description", box=None, pad_edge=False)
+    table = shell.table("tool", "score", "description")
     for row in answer["results"]:
         text = visible(str(row["description"]))[:_DESCRIPTION]
         if explain:
@@ -121,7 +120,7 @@ def tools(
     if as_json:
         shell.emit(answer)
         return
-    table = Table("tool", "description", box=None, pad_edge=False)
+    table = shell.table("tool", "description")
     for row in answer["tools"]:
         table.add_row(visible(row["name"]), visible(row["description"])[:_DESCRIPTION])
     shell.stdout_console().print(table)

@@ -30,7 +30,7 @@ def start(words: Sequence[str]) -> int:
 
 @config_app.command()
 def check(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
-    """Validate everything without starting anything; all findings at once."""
+    """Show all findings at once, without starting anything."""
     loaded = load_config(config, environ=os.environ)
     if as_json:
         shell.emit(

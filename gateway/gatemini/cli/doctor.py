@@ -15,7 +15,6 @@ from typing import Any, Literal
 import anyio
 import anyio.to_thread
 import typer
-from rich.table import Table
 
 from gatemini.app import App
 from gatemini.backends.base import BackendStatus
@@ -84,7 +83,7 @@ def doctor(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
     if as_json:
         shell.emit({"ok": not failed, "findings": [finding.to_json() for finding in findings]})
     else:
-        table = Table("", "", "", box=None, pad_edge=False, show_header=False)
+        table = shell.table("", "", "", show_header=False)
         for finding in findings:
             mend = f"\n→ {finding.mend}" if finding.mend else ""
             table.add_row(_MARKS[finding.verdict], finding.what, f"{finding.seen}{mend}")

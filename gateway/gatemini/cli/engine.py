@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
-from rich.table import Table
 
 from gatemini.cli import shell
 from gatemini.errors import SandboxFault
@@ -52,7 +51,7 @@ def _show(facts: dict[str, Any]) -> None:
         f"engine  {engine['name']} {engine['version']}, interrupted every {facts['tick_seconds']:g} s to check limits"
     )
     shell.say(f"host functions: {facts['host_functions']}")
-    table = Table("import", "bound to", box=None, pad_edge=False)
+    table = shell.table("import", "bound to")
     for entry in facts["imports"]:
         table.add_row(f"{entry['module']}.{entry['name']}", entry["bound_to"])
     shell.stdout_console().print(table)

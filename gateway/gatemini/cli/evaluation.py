@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from gatemini.app import App
 from gatemini.cli import shell
@@ -115,7 +114,7 @@ def tell_unknown(queries: Sequence[Query], known: set[str]) -> None:
 
 def show(report: Report) -> None:
     """The scores as a table, then the queries whose tools were not among the first five."""
-    table = Table("kind", "queries", "R@1", "R@5", "R@10", "MRR", box=None, pad_edge=False)
+    table = shell.table("kind", "queries", "R@1", "R@5", "R@10", "MRR")
     rows: dict[str, Scores] = {**report.categories, "all": report.all}
     for name, scores in rows.items():
         recall = [f"{scores.recall.get(k, 0.0):.3f}" for k in (1, 5, 10)]

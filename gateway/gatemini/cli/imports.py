@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from gatemini.cli import shell
 from gatemini.config.clients import ClientContext
@@ -104,7 +103,7 @@ def _show(
     if not plan.items and not plan.unreadable:
         shell.say("no servers found" + (f" in {', '.join(map(str, plan.read))}" if plan.read else ""))
         return
-    table = Table("server", "from", "what becomes of it", box=None, pad_edge=False)
+    table = shell.table("server", "from", "what becomes of it")
     for item in plan.items:
         state = item.status + (" (disabled)" if item.raw.get("disabled") else "")
         lines = [f"{state}: {item.detail}" if item.detail else state, *item.notes]

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Column, Table
 
 from gatemini.errors import GateminiError, InternalError, InvalidRequest
 
@@ -89,6 +90,12 @@ def say(text: str) -> None:
 def note(text: str) -> None:
     """A line beside the result: progress, hints, what was assumed."""
     sys.stderr.write(text + "\n")
+
+
+def table(*headers: str, show_header: bool = True) -> Table:
+    """A table without lines. In a narrow terminal names and paths go on in the next line: cut, nobody could use them."""
+    columns = [Column(header, overflow="fold") for header in headers]
+    return Table(*columns, box=None, pad_edge=False, show_header=show_header)
 
 
 def stdout_console() -> Console:

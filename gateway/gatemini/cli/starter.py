@@ -6,6 +6,7 @@ An existing file is never overwritten. Above: main. Below: config.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 
 from gatemini.cli import shell
@@ -74,4 +75,5 @@ def init(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
         shell.emit({"ok": True, "path": str(path), "backends": list(loaded.config.backends)})
     else:
         shell.say(f"wrote {path}")
-        shell.note("next: edit it, then `gatemini config check` and `gatemini doctor`")
+        here = f" -c {shlex.quote(str(path))}" if config else ""
+        shell.note(f"next: edit it, then `gatemini{here} config check` and `gatemini{here} doctor`")
