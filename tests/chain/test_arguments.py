@@ -552,3 +552,10 @@ def test_required_properties_are_asked_of_a_schema_that_declares_none():
     schema = {"type": "object", "properties": {}, "required": ["name"]}
     assert not _Prepared(schema).plainly_fits({})
     assert faults(schema, {})
+
+
+@pytest.mark.parametrize("more", [[{"timeout": 1000}], [0, [{"a": 1, "b": 2}]], [None]])
+def test_of_an_object_with_something_behind_it_the_object_is_what_is_meant(more):
+    hint = refusal(ADD, [{"a": 1, "b": 2}, *more]).hint or ""
+    assert "leave out what stands behind the object" in hint
+    assert "`(x) => demo.add(x)`" in hint

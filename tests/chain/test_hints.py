@@ -530,3 +530,14 @@ def test_a_frozen_object_is_not_told_to_be_declared_with_let():
     line = "o.a = 2;"
     assert "frozen" in said("TypeError", "'a' is read-only", line)
     assert "let instead of const" in said("TypeError", "'o' is read-only", "o = 2;")
+
+
+def test_a_backend_is_not_made_with_new():
+    told = hint(ErrorFacts("TypeError", "not a constructor", 1, 11, "const c = new exa();"), context()) or ""
+    assert "exa is a backend and there already" in told
+
+
+@pytest.mark.parametrize("list_", ["[1, 2]", "rows", "page.rows"])
+def test_an_array_of_promises_is_awaited_with_promise_all(list_):
+    line = f"const xs = await {list_}.map((n) => exa.search({{ n }}));"
+    assert "Promise.all" in said("TypeError", "exa.search(…) is a promise here and was read as .sum", line)

@@ -167,11 +167,16 @@ _PROMISE_MISUSED = re.compile(
 )
 
 
+_ARRAY_AWAITED = re.compile(r"\bawait\s+(?:\[[^\[\]]*\]|[\w$.]+)\.map\(")
+
+
 def _forgotten_await(error: ErrorFacts, context: HintContext) -> str | None:
     """A promise used as if it were its value."""
     if error.name != "TypeError" or not _PROMISE_MISUSED.search(error.message):
         return None
     text = error.source_line
+    if _ARRAY_AWAITED.search(text):
+        return "`await` waits for a promise, not for an array of them: write `await Promise.all(xs.map(…))`"
     names = "|".join(map(re.escape, context.backends)) or "(?!)"
     call = rf"(?:{names})(?:\.[\w$]+|\[[^\]]+\])\((?:[^()]|\([^()]*\))*\)"
     if found := re.search(rf"\bawait\s+({call})\s*(?:\.|\[|\))", text):
@@ -235,6 +240,9 @@ _WORDINGS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 def _engine_wording(error: ErrorFacts, context: HintContext) -> str | None:
     if error.name not in ("TypeError", "SyntaxError", "RangeError"):
         return None
+    made = re.match(r"new\s+([\w$]+)", error.source_line[(error.column or 1) - 1 :])
+    if error.message == "not a constructor" and made and made[1] in context.backends:
+        return f"{made[1]} is a backend and there already: call its tools, `await {made[1]}.tool({{…}})`"
     member = re.fullmatch(r"'(.+)' is read-only", error.message)
     if member and not error.source_line[(error.column or 1) - 1 :].startswith(member[1]):
         return f"the object is frozen: change a copy, `{{ ...object, {member[1]}: … }}`"
