@@ -495,6 +495,22 @@ async def test_a_certificate_nobody_vouches_for_is_named_with_the_remedy(
     assert server.seen == []
 
 
+async def test_a_server_that_is_gone_is_not_shown_as_healthy_until_a_call_gets_through(bench: Bench) -> None:
+    keys = {"retry": {"max_retries": 0}}
+    async with serving(OddHttp()) as first:
+        await connect(bench, first, **keys)
+        port = first.port
+    with pytest.raises(BackendUnreachable):
+        await bench.call("echo")
+    status = bench.manager.status("odd")
+    assert status.state is State.UNHEALTHY
+    assert "cannot be reached" in (status.error or "")
+    assert status.remedy
+    async with serving(OddHttp(port=port)):
+        assert await bench.value("echo", {"n": 1}) == {"n": 1}
+        assert bench.manager.state("odd") is State.HEALTHY
+
+
 async def test_a_refused_sign_in_at_start_is_the_error_shown(bench: Bench, server: OddHttp) -> None:
     server.handlers["POST"] = answering(401, b"who are you?")
     bench.manager.add(BackendConfig(name="odd", url=server.url))

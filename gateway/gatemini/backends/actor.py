@@ -407,7 +407,8 @@ class Backend:
         while True:
             changed = self._changed
             if self._session is not None and not self._session.peer.gone:
-                self._refuse_if_open()
+                if self._breaker.circuit != "closed":
+                    raise circuit_open(self.config.name, self._breaker.next_probe(anyio.current_time()))
                 return self._session
             if self.finished.is_set() or self._scope.cancel_called:
                 raise BackendStopped(f"{self.config.name} was stopped")
@@ -436,7 +437,14 @@ class Backend:
         await self._limits.enter(begin_by)
         left = max(0.001, deadline - anyio.current_time())
         try:
-            return await session.call_tool(params, timeout=left, on_progress=on_progress, caller=caller)
+            outcome = await session.call_tool(params, timeout=left, on_progress=on_progress, caller=caller)
+            if self._state is State.UNHEALTHY:
+                self._set(State.HEALTHY, None)
+            return outcome
+        except BackendUnreachable as down:
+            if self._state is State.HEALTHY and not down.sent:
+                self._set(State.UNHEALTHY, down)  # until a call or a probe gets through
+            raise
         except BackendTimeout as slow:
             if anyio.current_time() < deadline:
                 raise  # a limit of its own, which its message names
@@ -459,11 +467,6 @@ class Backend:
         changed = self._changed
         with anyio.move_on_after(seconds):
             await changed.wait()
-
-    def _refuse_if_open(self) -> None:
-        if self._breaker.circuit == "closed":
-            return
-        raise circuit_open(self.config.name, self._breaker.next_probe(anyio.current_time()))
 
     # -- what others see ---------------------------------------------------------------------------
 

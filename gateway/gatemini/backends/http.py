@@ -26,6 +26,7 @@ from mcp.shared.inbound import (
 from gatemini.backends.addresses import Permitted
 from gatemini.backends.base import Link, Receiver
 from gatemini.backends.http_errors import (
+    another_server,
     content_error,
     session_ended,
     shown_url,
@@ -209,11 +210,11 @@ class StreamableLink(HttpLink):
         about_us = [p for p in pieces if isinstance(p, Frame) and p.message.get("id") not in (None, "")]
         # Some say it with an id, the call's or one of their own: only a result shows that the call ran.
         ran = any("result" in p.message for p in about_us)
-        # One that wants a session, where there is none in the stateless revision, has become another server.
-        another = self._modern and message.get("method") == "tools/call" and b"session" in body.lower()
-        lost = session_ended(self._name, response, body) if (had_session or another) and not ran else None
-        if lost is not None and not had_session:
-            lost.sent = True  # its words are all there is: they may be the tool's
+        lost: BackendCrashed | None = None
+        if had_session and not ran:
+            lost = session_ended(self._name, response, body)
+        elif self._modern and message.get("method") == "tools/call" and not ran:
+            lost = another_server(self._name, response, body)
         if lost is not None:
             if ident is not None:
                 self._receiver.fail_one(ident, lost)  # before the rest, which may have been sent

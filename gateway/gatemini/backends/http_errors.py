@@ -118,6 +118,17 @@ def session_ended(name: str, response: httpx2.Response, body: bytes) -> BackendC
     )
 
 
+def another_server(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
+    """The failure that means that a stateless server was replaced by one that wants a session; its words are all there is."""
+    if response.status_code not in (400, 404) or b"session" not in body.lower():
+        return None
+    return BackendCrashed(
+        f"{name} wants a session, as it did not before (HTTP {response.status_code}){said(response, body)}",
+        sent=True,
+        hint="it is asked what it is at the next call; look first whether this one took effect",
+    )
+
+
 def content_error(name: str, response: httpx2.Response, body: bytes, *, ran: bool) -> BackendProtocol:
     """A success whose body is no JSON-RPC; `ran`: the request was a call, which may have had its effect."""
     kind = response.headers.get("content-type", "no content type").split(";")[0]
