@@ -50,64 +50,7 @@ Context = ServerRequestContext[Any, Any]
 def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
     """An SDK server for one client session. `surface` answers; this only translates, and teaches the `shortcut`."""
     feed = Feed(surface)
-
-    async def list_tools(context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        return types.ListToolsResult.model_validate({"tools": surface.tool_definitions()})
-
-    async def list_resources(context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        return types.ListResourcesResult.model_validate({"resources": surface.list_resources()})
-
-    async def list_templates(context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        return types.ListResourceTemplatesResult.model_validate(
-            {"resourceTemplates": surface.list_resource_templates()}
-        )
-
-    async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> Any:
-        try:
-            mime, text = await surface.read_resource(str(params.uri))
-        except GateminiError as exc:
-            raise _invalid(surface, exc) from exc
-        contents = [{"uri": str(params.uri), "mimeType": mime, "text": text}]
-        return types.ReadResourceResult.model_validate({"contents": contents})
-
-    async def list_prompts(context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        return types.ListPromptsResult.model_validate({"prompts": surface.list_prompts()})
-
-    async def get_prompt(context: Context, params: types.GetPromptRequestParams) -> Any:
-        await surface.listed()
-        answer = _or_invalid(surface, lambda: surface.get_prompt(params.name, dict(params.arguments or {})))
-        return types.GetPromptResult.model_validate(answer)
-
-    async def complete(context: Context, params: types.CompleteRequestParams) -> Any:
-        await surface.listed()
-        values, total = surface.complete(params.argument.name, params.argument.value)
-        completion = {"values": values, "total": total, "hasMore": total > len(values)}
-        return types.CompleteResult.model_validate({"completion": completion})
-
-    async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
-        shortcut.learn(context, server.server_info_stamp)
-        return await call_and_ask(surface, context, params, lambda run: _with_relay(surface, context, run))
-
-    async def set_log_level(context: Context, params: types.SetLevelRequestParams) -> Any:
-        surface.set_log_level(params.level)
-        return types.EmptyResult()
-
-    async def roots_changed(context: Context, _: types.NotificationParams | None) -> None:
-        surface.roots_changed()
-
-    async def subscribe(context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        _or_invalid(surface, lambda: feed.subscribe(str(params.uri)))
-        return types.EmptyResult()
-
-    async def unsubscribe(context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        feed.unsubscribe(str(params.uri))
-        return types.EmptyResult()
-
-    async def listen(context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        try:
-            return await feed.listen(context, params)
-        except GateminiError as exc:
-            raise _invalid(surface, exc) from exc
+    handlers = _Handlers(surface, feed)
 
     @asynccontextmanager
     async def telling(_: Server[Any]) -> AsyncIterator[None]:
@@ -116,26 +59,107 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
             yield
             group.cancel_scope.cancel()
 
+    async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
+        shortcut.learn(context, server.server_info_stamp)
+        return await call_and_ask(surface, context, params, lambda run: _with_relay(surface, context, run))
+
     server: Server[Any] = _Server(
         "gatemini",
         version=__version__,
         title="Gatemini",
         instructions=surface.instructions(),
         lifespan=telling,
-        on_list_tools=list_tools,
+        on_list_tools=handlers.list_tools,
         on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
-        on_list_prompts=list_prompts,
-        on_get_prompt=get_prompt,
-        on_completion=complete,
-        on_subscribe_resource=subscribe,
-        on_unsubscribe_resource=unsubscribe,
-        on_subscriptions_listen=listen,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        on_completion=handlers.complete,
+        on_subscribe_resource=handlers.subscribe,
+        on_unsubscribe_resource=handlers.unsubscribe,
+        on_subscriptions_listen=handlers.listen,
     )
+    # Not as arguments, for which the SDK would warn that newer revisions lack them: older clients use them.
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, handlers.set_log_level)
+    server.add_notification_handler(
+        "notifications/roots/list_changed", types.NotificationParams, handlers.roots_changed
+    )
+    server.middleware.clear()  # the SDK's own traces for OpenTelemetry, of which there is no exporter here
+    server.middleware.append(AnswerCount(surface, server.instructions or ""))
+    server.middleware.append(Acquaintance(surface, feed.greet))
+    server.middleware.append(state_boundary(surface.parking, surface.session.id))
+    server.middleware.append(handlers.lenient_arguments)
+    return server
 
-    async def lenient_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
+
+class _Handlers:
+    """What the SDK calls, but for `tools/call`; each answers with the SDK's model of the surface's answer."""
+
+    def __init__(self, surface: Surface, feed: Feed) -> None:
+        self._surface = surface
+        self._feed = feed
+
+    async def list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
+        return types.ListToolsResult.model_validate({"tools": self._surface.tool_definitions()})
+
+    async def list_resources(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
+        return types.ListResourcesResult.model_validate({"resources": self._surface.list_resources()})
+
+    async def list_templates(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
+        return types.ListResourceTemplatesResult.model_validate(
+            {"resourceTemplates": self._surface.list_resource_templates()}
+        )
+
+    async def read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
+        try:
+            mime, text = await self._surface.read_resource(str(params.uri))
+        except GateminiError as exc:
+            raise _invalid(self._surface, exc) from exc
+        contents = [{"uri": str(params.uri), "mimeType": mime, "text": text}]
+        return types.ReadResourceResult.model_validate({"contents": contents})
+
+    async def list_prompts(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
+        return types.ListPromptsResult.model_validate({"prompts": self._surface.list_prompts()})
+
+    async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> Any:
+        await self._surface.listed()
+        answer = _or_invalid(
+            self._surface, lambda: self._surface.get_prompt(params.name, dict(params.arguments or {}))
+        )
+        return types.GetPromptResult.model_validate(answer)
+
+    async def complete(self, context: Context, params: types.CompleteRequestParams) -> Any:
+        await self._surface.listed()
+        values, total = self._surface.complete(params.argument.name, params.argument.value)
+        completion = {"values": values, "total": total, "hasMore": total > len(values)}
+        return types.CompleteResult.model_validate({"completion": completion})
+
+    async def set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> Any:
+        self._surface.set_log_level(params.level)
+        return types.EmptyResult()
+
+    async def roots_changed(self, context: Context, _: types.NotificationParams | None) -> None:
+        self._surface.roots_changed()
+
+    async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        _or_invalid(self._surface, lambda: self._feed.subscribe(str(params.uri)))
+        return types.EmptyResult()
+
+    async def unsubscribe(
+        self, context: Context, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
+        self._feed.unsubscribe(str(params.uri))
+        return types.EmptyResult()
+
+    async def listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+        try:
+            return await self._feed.listen(context, params)
+        except GateminiError as exc:
+            raise _invalid(self._surface, exc) from exc
+
+    async def lenient_arguments(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """`tools/call` with arguments that are no object: taken if their text is one, else a tool error the model sees."""
         params = ctx.params
         if ctx.method == "tools/call" and isinstance(params, dict):
@@ -144,24 +168,12 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
                 read = parsed_json(arguments) if isinstance(arguments, str) else None
                 if isinstance(read, dict):
                     return await call_next(replace(ctx, params={**params, "arguments": read}))
-                result = await surface.call_tool(params["name"], arguments)
+                result = await self._surface.call_tool(params["name"], arguments)
                 modern = (
                     {"resultType": "complete"} if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else {}
                 )
                 return {**result, **modern}
         return await call_next(ctx)
-
-    # Not as arguments, for which the SDK would warn that newer revisions lack them: older clients use them.
-    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
-    server.add_notification_handler(
-        "notifications/roots/list_changed", types.NotificationParams, roots_changed
-    )
-    server.middleware.clear()  # the SDK's own traces for OpenTelemetry, of which there is no exporter here
-    server.middleware.append(AnswerCount(surface, server.instructions or ""))
-    server.middleware.append(Acquaintance(surface, feed.greet))
-    server.middleware.append(state_boundary(surface.parking, surface.session.id))
-    server.middleware.append(lenient_arguments)
-    return server
 
 
 class _Server(Server[Any]):
