@@ -208,7 +208,7 @@ async def test_a_backend_that_always_fails_to_start_is_tried_a_few_times_only(
 
 
 async def test_a_backend_over_its_memory_is_drained_and_restarted(
-    tmp_path: Path, quick_health: HealthConfig
+    tmp_path: Path, quick_health: HealthConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_bench(tmp_path, health=quick_health) as bench:
         await bench.odd(max_memory_mb=60)
@@ -227,6 +227,8 @@ async def test_a_backend_over_its_memory_is_drained_and_restarted(
         assert status.pid != first
         assert (status.peak_rss or 0) > 80 << 20
         assert answers == [{"seconds": 0.4}], "the call that was open ended first"
+        told = [m for m in caplog.messages if m.startswith("odd") and "max_memory_mb is 60" in m]
+        assert "is restarted" in told[-1], "nobody is warned of a process that is being let go"
 
 
 @pytest.mark.parametrize("why", ["a restart", "a new configuration"])

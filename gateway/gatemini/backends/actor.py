@@ -489,7 +489,7 @@ class Backend:
     def sampled(self, rss: int, now: float) -> None:
         """Resident bytes of its processes, as the manager measured them."""
         verdict = self.memory.sample(rss, now)
-        if verdict == "ok":
+        if verdict == "ok" or self._restart_reason is not None:  # it is let go already
             return
         text = f"it uses {rss >> 20} MB, max_memory_mb is {self.config.max_memory_mb}"
         if verdict == "restart":
