@@ -68,12 +68,12 @@ def _highest_of(slot: int) -> int:
 
 @dataclass(slots=True)
 class _Totals:
-    calls: int = 0
+    answers: int = 0
     processed: int = 0
     returned: int = 0
 
     def add(self, processed: int, returned: int) -> None:
-        self.calls += 1
+        self.answers += 1
         self.processed += processed
         self.returned += returned
 
@@ -82,6 +82,8 @@ class _Totals:
 class _Session:
     started: str
     totals: _Totals = field(default_factory=_Totals)
+    calls: int = 0
+    """Of these answers, those to calls of tools."""
     per_tool: dict[str, _Totals] = field(default_factory=dict)
 
 
@@ -138,20 +140,23 @@ class Tracker:
         self._on_call(backend)
 
     def record_answer(
-        self, meta_tool: str, bytes_processed: int, bytes_returned: int, session: str = ""
+        self, name: str, bytes_processed: int, bytes_returned: int, session: str = "", *, called: bool = True
     ) -> None:
-        """One answer to a client, discovery too: what it took in and what the model is given."""
+        """One answer to a client, discovery too: what it took in and what the model is given.
+
+        `called`: whether it answers the call of a tool, and not a list, a resource, a prompt or the handshake."""
         own = self._sessions.get(session)
         if own is None:
             own = self._sessions[session] = _Session(_stamp(self._now()))
         for counted in (self._all, own):
             counted.totals.add(bytes_processed, bytes_returned)
-            counted.per_tool.setdefault(meta_tool, _Totals()).add(bytes_processed, bytes_returned)
+            counted.calls += called
+            counted.per_tool.setdefault(name, _Totals()).add(bytes_processed, bytes_returned)
         self._order += 1
         self._answers.append(
             {
                 "n": self._order,
-                "tool": meta_tool,
+                "tool": name,
                 "session": session,
                 "when": self._now(),  # written out only when somebody asks
                 "processed": bytes_processed,
@@ -188,7 +193,8 @@ class Tracker:
         return {
             "started": counted.started,
             "uptime_seconds": round(self._clock() - self._born, 1),
-            "total_calls": totals.calls,
+            "total_calls": counted.calls,
+            "total_answers": totals.answers,
             "total_bytes_returned": totals.returned,
             "total_bytes_processed": totals.processed,
             "savings_ratio": round(totals.processed / totals.returned, 2) if totals.returned else 0.0,
@@ -201,7 +207,7 @@ class Tracker:
             },
             "sessions": len(self._sessions),
             "per_tool": [
-                {"tool": name, "calls": t.calls, "processed": t.processed, "returned": t.returned}
+                {"tool": name, "calls": t.answers, "processed": t.processed, "returned": t.returned}
                 for name, t in sorted(counted.per_tool.items())
             ],
             "per_call": answers,

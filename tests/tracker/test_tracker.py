@@ -54,6 +54,15 @@ def test_per_call_shows_the_staircase_of_each_sessions_context() -> None:
     assert counts.stats("a")["total_calls"] == 3
 
 
+def test_what_no_tool_answered_counts_as_an_answer_but_not_as_a_call() -> None:
+    counts = tracker()
+    counts.record_answer("tools/list", 40, 40, "a", called=False)
+    counts.record_answer("search_tools", 2, 2, "a")
+    for stats in (counts.stats(), counts.stats("a")):
+        assert (stats["total_calls"], stats["total_answers"], stats["total_bytes_returned"]) == (1, 2, 42)
+        assert [call["tool"] for call in stats["per_call"]] == ["tools/list", "search_tools"]
+
+
 def test_only_the_last_two_hundred_answers_and_five_hundred_calls_are_listed() -> None:
     counts = tracker()
     for n in range(600):

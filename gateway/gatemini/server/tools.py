@@ -80,12 +80,13 @@ class MetaTools:
         returned = sum(
             len((block.get("text") or block.get("data") or "").encode()) for block in result["content"]
         )
-        self.count_answer(name if name in META_TOOLS else UNKNOWN_TOOL, returned, session, processed)
+        asked = name if name in META_TOOLS else UNKNOWN_TOOL
+        self.tracker.record_answer(asked, max(processed, returned), returned, session.id)
         return result
 
-    def count_answer(self, name: str, returned: int, session: Session, processed: int = 0) -> None:
-        """Bytes the model is given, and what they were made of, if more."""
-        self.tracker.record_answer(name, max(processed, returned), returned, session.id)
+    def count_answer(self, name: str, returned: int, session: Session) -> None:
+        """Bytes the model is given by something else than a tool."""
+        self.tracker.record_answer(name, returned, returned, session.id, called=False)
 
     def _without_secrets(self, result: Json) -> Json:
         content = [
