@@ -421,7 +421,8 @@
     refs = encoded.refs;
     if (encoded.text === undefined) {
       outcome = "null";
-      outcomeKind = "undefined";
+      // A symbol, or a function that gives a function, was returned and dropped: a note has said so.
+      outcomeKind = value === undefined ? "undefined" : "json";
     } else if (typeof value === "string") {
       if (value.length > limits.value_bytes) throw limitError(LIMIT.value, "the returned value is larger than " + limits.value_bytes + " bytes");
       outcome = own.isWellFormed(value) ? value : own.toWellFormed(value);

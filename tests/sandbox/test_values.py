@@ -76,7 +76,7 @@ async def test_values_json_cannot_hold_are_converted_and_named_in_one_note(run):
         ("return [1, , 3]", "json", "[1,null,3]"),
         ("return () => 5", "json", "5"),
         ("return async () => ({ a: 1 })", "json", '{"a":1}'),
-        ("return Symbol('x')", "undefined", "null"),
+        ("return Symbol('x')", "json", "null"),
         ("return 'half \\ud800'", "string", "half \ufffd"),
         ("return ['half \\ud800']", "json", '["half \ufffd"]'),
         ("return { '\\ud800': 1 }", "json", '{"\ufffd":1}'),

@@ -126,7 +126,7 @@ class BestRanker:
             signals["meaning"] = meaning
         scores = np.where(matched, scores, 0.0).astype(np.float32)
         share = MATCH_SHARE if meaning is not None else MATCH_SHARE**0.5
-        scores[scores < share * scores.max(initial=0.0)] = 0.0
+        scores[scores < share * np.max(scores, initial=0.0)] = 0.0
         tier = "best" if matched.any() else "none"
         mended = " ".join(query.mended.get(w, w) for w in raw_words(text)) if query.mended else None
         return Ranked(scores, tier, mended if matched.any() else None, signals, tuple(query.terms))
