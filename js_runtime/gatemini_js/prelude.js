@@ -422,7 +422,7 @@
     if (encoded.text === undefined) {
       outcome = "null";
       // A symbol, or a function that gives a function, was returned and dropped: a note has said so.
-      outcomeKind = value === undefined ? "undefined" : "json";
+      outcomeKind = typeof value === "symbol" || typeof value === "function" ? "json" : "undefined";
     } else if (typeof value === "string") {
       if (value.length > limits.value_bytes) throw limitError(LIMIT.value, "the returned value is larger than " + limits.value_bytes + " bytes");
       outcome = own.isWellFormed(value) ? value : own.toWellFormed(value);
