@@ -210,6 +210,7 @@ def test_embedded_resources_are_objects_and_their_bytes_stay_outside():
         (PNG.rstrip("="), 68),
         (PNG.replace("+", "-").replace("/", "_"), 68),
         ("data:image/png;base64," + PNG, 68),
+        ("DATA:image/png;BASE64," + PNG, 68),
     ],
 )
 def test_base64_in_other_dress_is_taken_as_meant(data, size):
@@ -281,6 +282,52 @@ def test_a_block_of_an_unknown_form_keeps_all_it_holds_but_for_base64_which_has_
     assert found.value == value
     assert len(found.notes) == 1
     assert [data for data, _ in blobs.kept.values()] == ([PNG] if "ref" in value else [])
+
+
+IN_PLACE = {"mimeType": "image/png", "bytes": 68}
+URL = "data:image/png;base64," + PNG
+
+
+@pytest.mark.parametrize(
+    ("block", "value"),
+    [
+        ({"type": "x", "annotations": URL}, {"type": "x"}),
+        ({"type": URL}, {"type": URL}),
+        (
+            {"type": "x", "_meta": {"data": PNG, "mimeType": "image/png"}, "text": "t"},
+            {"type": "x", "text": "t"},
+        ),
+        (
+            {
+                "type": "v",
+                "data": PNG,
+                "mimeType": "v/x",
+                "thumb": {"data": PNG, "mimeType": "image/png", "w": 3},
+            },
+            {"type": "v", "mimeType": "v/x", "bytes": 68, "ref": "res_00000000"}
+            | {"thumb": {"type": "thumb", "w": 3, "ref": "res_00000001"} | IN_PLACE},
+        ),
+        (
+            {"type": "v", "first": URL, "second": URL},
+            {"type": "v", "second": {"type": "second", "ref": "res_00000000"} | IN_PLACE}
+            | IN_PLACE
+            | {"ref": "res_00000001"},
+        ),
+        (
+            {"type": "v", "one": {"url": URL, "blob": URL}},
+            {"type": "v"}
+            | {
+                "one": {"type": "one", "blob": {"type": "blob", "ref": "res_00000000"} | IN_PLACE}
+                | IN_PLACE
+                | {"ref": "res_00000001"}
+            },
+        ),
+    ],
+)
+def test_every_binary_member_of_an_unknown_block_has_its_handle_and_what_is_left_out_has_none(block, value):
+    blobs = Blobs()
+    assert value_of({"content": [block]}, blobs=blobs).value == value
+    assert len(blobs.kept) == str(value).count("'ref'")
 
 
 def test_empty_structured_content_beside_an_image_gives_the_image():

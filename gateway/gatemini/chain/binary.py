@@ -20,7 +20,8 @@ PICTURES: Final = {
 
 _WEBP: Final = b"WEBP"
 _HEAD_CHARS: Final = 24
-_DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,", re.ASCII | re.IGNORECASE)
+_URL_HEAD_CHARS: Final = 200
+_DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
 
 
 def canonical_base64(data: str) -> tuple[str | None, int]:
@@ -32,7 +33,8 @@ def canonical_base64(data: str) -> tuple[str | None, int]:
         return data, len(binascii.a2b_base64(data, strict_mode=True)) if data else 0
     except (binascii.Error, ValueError):
         pass
-    body = data.partition(",")[2] if data[:5] == "data:" else data
+    head = _DATA_URL.match(data[:_URL_HEAD_CHARS])
+    body = data if head is None else data[head.end() :]
     body = "".join(body.split()).replace("-", "+").replace("_", "/").rstrip("=")
     try:
         raw = binascii.a2b_base64(body + "=" * (-len(body) % 4), strict_mode=True)
@@ -54,5 +56,5 @@ def picture_kind(encoded: str | None) -> str | None:
 
 def data_url_type(text: str) -> str | None:
     """The MIME type in the head of a base64 data URL, which may be empty; None where it is none."""
-    found = _DATA_URL.match(text[:200])
+    found = _DATA_URL.match(text[:_URL_HEAD_CHARS])
     return None if found is None else found[1] or ""

@@ -227,17 +227,30 @@ class _Reader:
             what = f"{'an' if kind[0] in 'ai' else 'a'} {kind} block of an unknown form"
         self.note(f"{short_name(self.tool.qualified)} sent {what}")
         head: Json = {k: v for k, v in block.items() if k not in ("_meta", "annotations")} | {"type": kind}
-        for holder in (block, *(part for part in block.values() if isinstance(part, dict))):
-            mime = holder.get("mimeType") or holder.get("media_type")
-            for key, data in holder.items():
-                if not _is_binary(key, data, mime) or canonical_base64(data)[0] is None:
-                    continue
-                if holder is block:
-                    del head[key]
-                else:
-                    head = {k: v for k, v in head.items() if v is not holder}
-                return self._media(head, data, mime or data_url_type(data))
+        own = _binary_in(head)
+        inner = {
+            name: found
+            for name, part in head.items()
+            if isinstance(part, dict) and (found := _binary_in(part))
+        }
+        if not own and len(inner) == 1:
+            [(name, found)] = inner.items()
+            if len(found) == 1:  # all there is of it: the block is the descriptor
+                del head[name]
+                return self._media(head, *found[0][1:])
+        self._described(head, own)
+        for name, found in inner.items():
+            head[name] = self._described({"type": name} | head[name], found)
         return head
+
+    def _described(self, holder: Json, found: list[tuple[str, str, Any]]) -> Json:
+        """The holder as the descriptor of the first binary member found in it; others have one in their place."""
+        for key, data, mime in found[1:]:
+            holder[key] = self._media({"type": key}, data, mime)
+        for key, data, mime in found[:1]:
+            del holder[key]
+            self._media(holder, data, mime)
+        return holder
 
     def _safe_integers(self, value: Any) -> Any:
         """A copy in which integers beyond 2^53 are strings. Iterative: values nest as deep as they like."""
@@ -287,6 +300,16 @@ def _is_wrapper(structured: Any, tool: Tool, result: Json) -> bool:
         and only.get("title") == "Result"
         and schema.get("title") == f"{tool.name}Output"
     )
+
+
+def _binary_in(holder: Json) -> list[tuple[str, str, Any]]:
+    """The binary members of an object, as (key, data, MIME type told)."""
+    mime = holder.get("mimeType") or holder.get("media_type")
+    return [
+        (key, data, data_url_type(data) or mime)
+        for key, data in holder.items()
+        if key != "type" and _is_binary(key, data, mime) and canonical_base64(data)[0] is not None
+    ]
 
 
 def _is_binary(key: str, value: Any, mime: Any) -> bool:
