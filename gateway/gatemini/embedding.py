@@ -67,14 +67,16 @@ class Embedding:
 
     async def query_vector(self, text: str) -> Floats | None:
         """The vector of a query, made in a worker thread; None while there is no model."""
-        if self._embedder is None:
+        if (embedder := self._embedder) is None:
             return None
-        with ahead():
-            vectors = await anyio.to_thread.run_sync(
-                self._embedder.encode, [text[:MEANING_CHARS]], abandon_on_cancel=True
-            )
-        vector: Floats = vectors[0]
-        return vector
+
+        def encode() -> Floats:
+            # Ahead while this thread works, not until the event loop comes to hear of it.
+            with ahead():
+                vector: Floats = embedder.encode([text[:MEANING_CHARS]])[0]
+            return vector
+
+        return await anyio.to_thread.run_sync(encode, abandon_on_cancel=True)
 
     async def run(self) -> None:
         """Until cancelled; returns at once where no model is to be had."""

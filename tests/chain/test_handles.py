@@ -106,6 +106,8 @@ async def test_a_wrong_argument_is_told_and_never_passed_over(app: App, call: st
         "rows(h, undefined)",
         "rows({ handle: h }, { offset: undefined })",
         "rows({ ref: h }, {}, undefined)",
+        "rows(`gatemini://result/${h}`)",
+        "rows(`gatemini://result/${h}/1`)",
     ],
 )
 async def test_what_is_left_out_may_be_written_as_null_or_undefined(app: App, call: str) -> None:

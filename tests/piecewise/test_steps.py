@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.config.secrets import Redactor
-from gatemini.piecewise import steps
+from gatemini.output.room import weight
+from gatemini.piecewise import keys, steps
 
 TEXTS = st.text(alphabet="ab\n …é😀\ud800", max_size=60)
 
@@ -72,6 +74,33 @@ def test_reading_rests_while_somebody_is_ahead_but_not_for_ever(monkeypatch: pyt
     block.__enter__()
     steps.give_way()
     assert len(rests) == 4, "it goes on as soon as nobody is ahead any more"
+
+
+def test_nothing_sleeps_on_an_event_loop_but_threads_of_its_own_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(steps, "WORKED_SECONDS", 0)
+    monkeypatch.setattr(steps.time, "sleep", rests.append)
+
+    async def measured() -> int:
+        with steps.ahead():
+            size = weight("é" * 50)
+            assert rests == [], "all that waits on this loop would sleep too"
+            return size + await anyio.to_thread.run_sync(weight, "é" * 50)
+
+    assert anyio.run(measured) == 200
+    assert rests
+
+
+def test_the_keys_of_a_large_object_are_compared_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[None] = []
+    monkeypatch.setattr(keys, "SHARE", 10)
+    monkeypatch.setattr(keys, "give_way", lambda: turns.append(None))
+    passed = keys.Keys()
+    passed.add(map(str, range(100)))
+    assert not passed.repeat()
+    assert len(turns) >= 20
+    passed.add(["7"])
+    assert passed.repeat()
 
 
 SECRETS = (("ONE", "abcabcd"), ("TWO", "abcabcdefgh"), ("THREE", "zzzzzzzz"))

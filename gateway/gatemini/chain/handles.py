@@ -141,7 +141,8 @@ def _handle(method: str, given: list[Any]) -> str:
     if not isinstance(handle, str) or not handle:
         was = f", not {told(first)}" if given else ""
         raise InvalidRequest(f"{spoken_method(method)} takes a handle first{was}", hint=_usage(method))
-    return handle.strip().removeprefix(ADDRESS)
+    name = handle.strip().removeprefix(ADDRESS)
+    return name if name == handle.strip() else name.partition("/")[0]  # an address may be that of a page
 
 
 def _options(method: str, given: list[Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Above: the other files here, `chain/`, `output/`, `config/secrets.py`, `embeddin
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -34,8 +35,11 @@ _Part = TypeVar("_Part", str, bytes)
 
 
 def give_way() -> None:
-    """Other threads have their turn, if they had none for a while; somebody who is `ahead` has all of them."""
+    """Other threads have their turn, if they had none for a while; somebody who is `ahead` has all of them. Nothing on
+    the thread of an event loop: all that waits there would sleep too."""
     if not _ahead and time.perf_counter() - _given[0] < WORKED_SECONDS:
+        return
+    if asyncio._get_running_loop() is not None:
         return
     time.sleep(GIVEN_SECONDS)
     for _ in range(RESTS):
