@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from gatemini.chain.jsvalue import dumps, is_index, loads_exact, quoted
+from gatemini.chain.jsvalue import NotJson, dumps, is_index, loads_deep, loads_exact, quoted
 from gatemini.chain.large import release, write
 from gatemini.piecewise.cutting import MEMBER, Cutter, skip_space
 from gatemini.piecewise.keys import Keys
@@ -72,8 +72,13 @@ class Written:
 
 
 def _load_own(data: bytes, guessed: bool) -> Any:
-    del guessed
-    return loads_exact(data.decode("utf-8", "surrogatepass"))
+    text = data.decode("utf-8", "surrogatepass")
+    try:
+        return loads_exact(text)
+    except NotJson:
+        if guessed:
+            raise
+        return loads_deep(text)  # it was read once, so it can be read again
 
 
 def read_document(text: str, load: Load) -> Written:
