@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,26 @@ def test_secrets_are_had_by_id_by_key_and_by_project_with_one_login(bitwarden: A
     assert account.logins == 1
 
 
-def test_a_login_that_has_ended_is_renewed(bitwarden: Ask, account: Account) -> None:
+def test_a_login_that_has_ended_is_renewed(
+    bitwarden: Ask, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     account.lasts = 30
-    assert bitwarden().resolve("secretref:bws:NPM")[0].startswith("zwei")
-    assert account.logins > 1
+    secrets, now = bitwarden(), time.monotonic()
+    monkeypatch.setattr("gatemini.config.bitwarden.time.monotonic", lambda: now)
+    assert secrets.resolve(f"secretref:bws:{account.ids[0]}")[0] == "value-one"
+    assert secrets.resolve(f"secretref:bws:{account.ids[1]}")[0] == "value-two"
+    assert account.logins == 1
+    now += 16  # half of its time is over
+    assert secrets.resolve("secretref:bws:NPM")[0].startswith("zwei")
+    assert account.logins == 2
+
+
+def test_many_secrets_take_one_list(bitwarden: Ask, account: Account) -> None:
+    secrets = bitwarden()
+    for path in ("ops/GH", "web/GH", "ops/NPM", "NPM"):
+        secrets.resolve(f"secretref:bws:{path}")
+    lists = [path for path in account.asked if "/organizations/" in path]
+    assert len(lists) == len(set(lists)) == 2
 
 
 @pytest.mark.parametrize(
@@ -127,9 +144,12 @@ def test_odd_rows_are_left_out_and_odd_texts_are_errors(bitwarden: Ask, account:
     account.replies[place] = 200, json.dumps({"secrets": rows}).encode()
     assert bitwarden().resolve("secretref:bws:NPM")[0].startswith("zwei")
     for text, says in (("7.abc", "type 7"), (None, "type none"), ("2.a|b|c", "cannot be decrypted")):
-        account.replies[place] = 200, json.dumps({"secrets": [{**row, "key": text}]}).encode()
+        account.replies[place] = 200, json.dumps({"secrets": [{**row, "key": text}, row]}).encode()
+        assert bitwarden().resolve("secretref:bws:NPM")[0].startswith("zwei")
+        account.replies[f"/api/secrets/{account.ids[2]}"] = 200, json.dumps({"value": text}).encode()
         with pytest.raises(SecretUnavailable, match=says):
             bitwarden().resolve("secretref:bws:NPM")
+        del account.replies[f"/api/secrets/{account.ids[2]}"]
     account.replies[place] = 403, b"{}"
     with pytest.raises(SecretUnavailable, match="HTTP 403 to the list of secrets"):
         bitwarden().resolve("secretref:bws:NPM")

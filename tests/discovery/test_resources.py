@@ -250,6 +250,17 @@ def test_no_resource_is_longer_than_its_client_takes_and_what_is_cut_says_how_to
         assert way.get(path.split("/")[0], "`gatemini doctor`") in text
 
 
+def test_many_problems_of_the_configuration_leave_room_for_the_backends() -> None:
+    problems = [f"backends.b{n}: {'long ' * 60}" for n in range(100)]
+    view = replace(view_of(large_catalog(2, 10)), problems=problems, room=Room(bytes=8_191))
+    _, text = read_resource(view, "gatemini://health")
+    health = json.loads(text)
+    assert len(text.encode()) <= 8_191
+    shown = len(health["config_problems"])
+    assert 5 < shown < 100
+    assert health["note"] == f"{shown} of 100 config_problems: `gatemini config check` tells all"
+
+
 def test_a_cut_of_the_catalog_counts_truly_what_it_left_out() -> None:
     view = replace(view_of(large_catalog(2, 1_200)), catalog_bytes=10_000_000, room=Room(bytes=20_000))
     total = len(view.registry)

@@ -4,7 +4,7 @@ A machine account's access token is `0.CLIENT_ID.CLIENT_SECRET:SEED`. The first 
 from the seed comes the key of the answer, in which lies the key of the organization; with that one all names and values
 are encrypted (AES-256-CBC, then HMAC-SHA256). The scheme is that of Bitwarden's SDK (github.com/bitwarden/sdk-sm), whose
 licence does not allow to pass programs on that hold it; a test lets the SDK and this file read the same server.
-Above: secrets. Below: bounded_http.py, providers, cryptography (optional extra).
+Above: secrets. Below: bounded.py, providers, cryptography (optional extra).
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import hmac
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
 import orjson
 
-from gatemini.config.bounded_http import Server
+from gatemini.config.bounded import Server
 from gatemini.config.providers import secret_text
 from gatemini.config.schema import BwsConfig
 from gatemini.config.unavailable import SecretUnavailable
@@ -34,7 +35,7 @@ DERIVATION, PURPOSE = b"bitwarden-accesstoken", b"sm-access-token"
 ENCRYPTED = "2"
 """The one form of encrypted text in use: `2.IV|TEXT|MAC`, each in base64."""
 EARLY_SECONDS = 60.0
-"""A login is renewed this long before it ends."""
+"""A login is renewed this long before it ends, or after half its time."""
 MOST_ALIKE = 20
 """Secrets with the same key that are looked at for the one of a project."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
@@ -50,6 +51,8 @@ class _Login:
     organization: str
     decrypt: Decrypt
     until: float
+    lists: dict[str, Any] = field(default_factory=dict)
+    """What was listed with it: for twenty secrets one list is enough."""
 
 
 @dataclass(slots=True)
@@ -77,15 +80,13 @@ class Bitwarden:
     def _with_key(self, key: str) -> list[str]:
         """The ids of the secrets with this key."""
         login = self._logged_in()
-        listed = self._get(f"organizations/{login.organization}/secrets", "list of secrets")
-        return [row["id"] for row in _rows(listed, "secrets") if login.decrypt(row.get("key")) == key]
+        return [ident for ident, name in self._names(login, "secrets", "secrets", "key") if name == key]
 
     def _of_project(self, idents: list[str], project: str) -> list[str]:
         """Those of them that stand in the project, which is named by its name or id."""
         login = self._logged_in()
         if not _UUID.match(project):
-            listed = self._get(f"organizations/{login.organization}/projects", "list of projects")
-            named = [row["id"] for row in _rows(listed, "data") if login.decrypt(row.get("name")) == project]
+            named = [i for i, name in self._names(login, "projects", "data", "name") if name == project]
             if len(named) != 1:
                 raise SecretUnavailable(
                     f"Bitwarden has {len(named) or 'no'} projects with the name {project} that this machine account may read",
@@ -98,6 +99,18 @@ class Bitwarden:
             for ident, secret in zip(idents, details, strict=False)
             if any(row["id"].lower() == project.lower() for row in _rows(secret, "projects"))
         ]
+
+    def _names(self, login: _Login, what: str, under: str, key: str) -> list[tuple[str, str]]:
+        """The id and the name of all secrets or projects; those that cannot be read are none that was meant."""
+        if what not in login.lists:
+            listed = self._get(f"organizations/{login.organization}/{what}", f"list of {what}")
+            names: list[tuple[str, str]] = []
+            for row in _rows(listed, under):
+                with suppress(SecretUnavailable):
+                    names.append((row["id"], login.decrypt(row.get(key))))
+            login.lists[what] = names
+        found: list[tuple[str, str]] = login.lists[what]
+        return found
 
     def _value(self, secret: Any, key: str) -> str:
         value = self._logged_in().decrypt(secret.get("value") if isinstance(secret, dict) else None)
@@ -156,7 +169,8 @@ class Bitwarden:
         if organization is None:
             raise SecretUnavailable("Bitwarden's answer to the login is not one", "Is this Bitwarden?")
         lasts = told.get("expires_in")
-        until = time.monotonic() + (lasts if isinstance(lasts, int | float) else 0) - EARLY_SECONDS
+        seconds = lasts if isinstance(lasts, int | float) and lasts > 0 else 2 * EARLY_SECONDS
+        until = time.monotonic() + max(seconds - EARLY_SECONDS, seconds / 2)
         headers = {"Authorization": f"Bearer {bearer}", "Accept": "application/json"}
         return _Login(headers, organization, _decrypter(_organization_key(_decrypter(key)(payload))), until)
 

@@ -2,13 +2,12 @@
 
 Each answers one path with one value within a bounded time, or raises `SecretUnavailable` with the remedy; none
 of its messages holds a value. They block: the configuration is loaded in a worker thread. Above: secrets, store.
-Below: keyring (optional extra), bounded_http.py.
+Below: keyring (optional extra), bounded.py.
 """
 
 from __future__ import annotations
 
 import ssl
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import orjson
 
-from gatemini.config.bounded_http import Server
+from gatemini.config.bounded import Server, within
 from gatemini.config.schema import KeyringConfig, VaultConfig
 from gatemini.config.unavailable import SecretSilent, SecretUnavailable
 
@@ -77,27 +76,16 @@ def read_keychain(settings: KeyringConfig, path: str) -> str:
 def in_keychain(ask: Callable[[Any], Any]) -> Any:
     """One question to the keychain, within `KEYRING_SECONDS`, all of its errors turned into ours."""
     library = keyring_module()
-    answers: list[Any] = []
-    faults: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            answers.append(ask(library))
-        except Exception as error:  # noqa: BLE001 - backends of the library raise what they like
-            faults.append(error)
-
-    thread = threading.Thread(target=work, name="gatemini-keyring", daemon=True)
-    thread.start()
-    thread.join(KEYRING_SECONDS)
-    if thread.is_alive():
+    try:
+        return within(KEYRING_SECONDS, lambda: ask(library), "gatemini-keyring")
+    except TimeoutError:
         raise SecretSilent(
             f"the keychain gave no answer within {KEYRING_SECONDS:g} s", "Unlock it, then try again"
-        )
-    if faults:
-        kind = type(faults[0]).__name__
+        ) from None
+    except Exception as error:  # noqa: BLE001 - backends of the library raise what they like
+        kind = type(error).__name__
         what = "there is no keychain here" if kind == "NoKeyringError" else f"the keychain failed ({kind})"
-        raise SecretUnavailable(what, "`python -m keyring diagnose` shows which one is used")
-    return answers[0]
+        raise SecretUnavailable(what, "`python -m keyring diagnose` shows which one is used") from None
 
 
 # -- HashiCorp Vault, KV version 2 ---------------------------------------------------------------------

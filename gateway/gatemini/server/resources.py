@@ -318,14 +318,19 @@ def _health(view: View) -> str:
     """Everything; where that is more than the client takes, less of what backends said, then only backends in trouble."""
     room = view.room.plain
     problems = [visible(problem, lines=True) for problem in view.problems]
+    first = fit_names(problems, room // 2)
+    some = f"{len(first)} of {len(problems)} config_problems: `gatemini config check` tells all"
     told: Json = {}
     for lines in _LINES_TOLD:
         rows = {visible(status.name): _health_row(status, lines) for status in view.statuses}
-        told = {"backends": rows, "config_problems": problems}
+        told = {"backends": rows, "config_problems": first}
+        notes = [some] if len(first) < len(problems) else []
         if lines is not None:
-            told["note"] = (
+            notes.append(
                 f"stderr and repairs: the last {lines} of each backend; `gatemini doctor` tells more"
             )
+        if notes:
+            told["note"] = "; ".join(notes)
         if size_of(told) <= room:
             return _json(told)
     ranked = sorted(rows.items(), key=lambda pair: pair[1]["state"] == "healthy")

@@ -1,15 +1,15 @@
-"""One question to a server that keeps secrets: bounded in time and size as a whole, with errors that hold no value.
+"""Questions to those that keep secrets: bounded in time and size as a whole, with errors that hold no value.
 
-Above: providers (Vault), bitwarden. Below: httpx2.
+Above: providers (keychain, Vault), bitwarden. Below: httpx2.
 """
 
 from __future__ import annotations
 
 import ssl
-import time
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import orjson
@@ -18,6 +18,32 @@ from gatemini.config.unavailable import SecretSilent, SecretUnavailable
 
 MAX_REPLY_BYTES = 4 << 20
 """What such a server may say; a list of all secrets is larger than one of them."""
+
+
+T = TypeVar("T")
+
+
+def within(seconds: float, work: Callable[[], T], name: str) -> T:
+    """What `work` gives or raises; TimeoutError after so many seconds, whatever it waits for.
+
+    What is late goes on on its own thread, which keeps nobody from ending, and its answer is dropped."""
+    answers: list[T] = []
+    faults: list[BaseException] = []
+
+    def done() -> None:
+        try:
+            answers.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            faults.append(error)
+
+    thread = threading.Thread(target=done, name=name, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if faults:
+        raise faults[0]
+    if not answers:
+        raise TimeoutError
+    return answers[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +65,7 @@ class Server:
     ) -> tuple[int, bytes]:
         """HTTP status and body. Raises SecretSilent when it is not reached or not done in time."""
         try:
-            return self._ask(method, url, headers, form)
+            return within(self.timeout, lambda: self._ask(method, url, headers, form), "gatemini-secret")
         except (httpx2.HTTPError, TimeoutError, OSError) as error:
             late = isinstance(error, TimeoutError | httpx2.TimeoutException)
             said = f"gave no answer within {self.timeout:g} s" if late else "cannot be reached"
@@ -51,8 +77,6 @@ class Server:
     def _ask(
         self, method: str, url: httpx2.URL, headers: Mapping[str, str], form: Mapping[str, str] | None
     ) -> tuple[int, bytes]:
-        # A server that drips ends like one that is silent.
-        deadline = time.monotonic() + self.timeout
         body = b""
         with (
             httpx2.Client(verify=self.trusted, timeout=self.timeout, follow_redirects=False) as client,
@@ -60,8 +84,6 @@ class Server:
         ):
             for piece in reply.iter_bytes():
                 body += piece
-                if time.monotonic() > deadline:
-                    raise TimeoutError
                 if len(body) > MAX_REPLY_BYTES:
                     raise SecretUnavailable(
                         f"{self.name} said more than {MAX_REPLY_BYTES >> 20} MiB", f"Is this {self.name}?"
