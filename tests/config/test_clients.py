@@ -38,7 +38,36 @@ def test_servers_as_opencode_writes_them_are_understood(load: Load) -> None:
     assert not loaded.problems
 
 
-@pytest.mark.parametrize("value", [{}, {"port": 1}, {"a": {"command": "x"}, "theme": "dark"}, ["a"]])
+def test_opencodes_variables_are_read_wherever_they_stand_and_in_no_other_clients_file(load: Load) -> None:
+    local = {"command": ["{env:T}/bin", "--at={env:T}"], "environment": {"A": "a-{env:T}"}}
+    remote = {"url": "https://{env:T}/mcp?v={env:T}", "headers": {"B": "{env:T}"}}
+    backends = servers(load, {"a": local, "b": remote}, key="mcp", T="t").config.backends
+    assert (backends["a"].command, backends["a"].args) == ("t/bin", ("--at=t",))
+    assert (backends["a"].env, backends["b"].headers) == ({"A": "a-t"}, {"B": "t"})
+    assert backends["b"].url == "https://t/mcp?v=t"
+    other = servers(load, {"a": {"command": "x", "args": ["{env:T}"], "env": {"A": "{env:T}"}}}, T="t")
+    backend = other.config.backends["a"]
+    assert (backend.args, backend.env) == (("{env:T}",), {"A": "{env:T}"})
+
+
+def test_a_server_that_is_only_switched_off_does_not_hide_the_others(load: Load) -> None:
+    loaded = servers(load, {"a": {"command": ["x"]}, "b": {"enabled": False}}, key="mcp")
+    assert set(loaded.config.backends) == {"a"}
+    assert set(loaded.disabled) == {"b"}
+    assert not loaded.problems
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"port": 1},
+        {"a": {"command": "x"}, "theme": "dark"},
+        {"a": {"command": "x"}, "b": {}},
+        {"a": {"enabled": False}},
+        ["a"],
+    ],
+)
 def test_a_word_as_general_as_mcp_is_a_section_only_if_servers_stand_there(load: Load, value: Any) -> None:
     loaded = load(json.dumps({"mcp": value}), name="settings.json")
     assert not loaded.config.backends

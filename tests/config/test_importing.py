@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_plus
 
 import pytest
 import yaml
@@ -184,6 +185,83 @@ def test_secrets_in_arguments_and_addresses_are_found_and_move_and_mean_the_same
     assert (list(meant) if place == "args" else meant) == server[place]
 
 
+@pytest.mark.parametrize(
+    ("server", "written"),
+    [
+        ({"url": "https://u:api@api.example.com/api"}, "https://u:${input:a.password}@api.example.com/api"),
+        (
+            {"url": "https://h/mcp?key=abc&token=abcdef"},
+            "https://h/mcp?key=${input:a.key}&token=${input:a.token}",
+        ),
+        ({"url": "https://h/?api_key=abc123&v=abc1234"}, "https://h/?api_key=${input:a.api_key}&v=abc1234"),
+        ({"url": "https://u:p$w@p$w/?q=p$w&key=p$w"}, "https://u:${input:a.password}@p$$w/?q=p$$w&key=${input:a.key}"),
+        ({"url": "https://u:a%2Bb@h/?password=a+b"}, "https://u:${input:a.password}@h/?password=${input:a.password-2}"),
+        ({"url": "https://${env:H}/?v=${NO:-{a&key=b}&key=b"}, "https://${H}/?v=${NO:-{a&key=b}&key=${input:a.key}"),
+        (
+            {"command": "x", "args": ["mcp-remote", "https://h/mcp?api_key=a%26b&v=a%26b"]},
+            ["mcp-remote", "https://h/mcp?api_key=${input:a.api_key}&v=a%26b"],
+        ),
+        (
+            {"command": "x", "args": ["server-postgres", "postgresql://u:db@db/db"]},
+            ["server-postgres", "postgresql://u:${input:a.password}@db/db"],
+        ),
+        (
+            {"command": "x", "args": [f"--url=https://u:{TOKEN}@h/{TOKEN}?to={TOKEN}"]},
+            ["--url=https://u:${input:a.password}@h/${input:a.arg0}?to=${input:a.to}"],
+        ),
+        (
+            {"command": "x", "args": ["--header=Authorization: Bearer abcdef", "-e=MY_TOKEN=e"]},
+            ["--header=Authorization: Bearer ${input:a.Authorization}", "-e=MY_TOKEN=${input:a.MY_TOKEN}"],
+        ),
+        (
+            {"command": "x", "args": ["https://${env:H}/?key=abc"]},
+            ["https://${H}/?key=${input:a.key}"],
+        ),
+        (
+            {"command": "x", "env": {"DATABASE": "pg://u:db@db/db", "PASSWORD_FILE": "/run/x"}},
+            {"DATABASE": "pg://u:${input:a.password}@db/db", "PASSWORD_FILE": "/run/x"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_secret_is_put_out_of_where_it_was_found_and_nowhere_else(
+    tmp_path: Path, server: dict[str, Any], written: Any
+) -> None:
+    source = client_file(tmp_path / "c.json", {"a": server})
+    direct = load_config(source.path, environ={"H": "h"}, home=tmp_path, config_dir=tmp_path)
+    plan = planned(tmp_path, source)
+    move_secrets(plan, SecretStore(tmp_path / STORE), write=True)
+    place = "url" if "url" in server else "env" if "env" in server else "args"
+    assert plan.items[0].raw[place] == written
+    target = tmp_path / "config.yaml"
+    plan_text(plan, target).write()
+    loaded = load_config(target, environ={"H": "h"}, home=tmp_path, config_dir=tmp_path)
+    meant, before = (getattr(one.config.backends["a"], place) for one in (loaded, direct))
+    assert (unquote_plus(meant) if place == "url" else meant) == (
+        unquote_plus(before) if place == "url" else before
+    )
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--token-limit", "100"],
+        ["--password-file", "/run/x", "--tokenPath=/run/y"],
+        ["--key-column", "id"],
+        ["--auth", "none", "--auth=oauth2"],
+        ["-e", "TOKEN_URL=https://h/token"],
+        ["https://h/?token_type=jwt&user=u", "https://u@h/", "https://h/a:b@c"],
+    ],
+)
+def test_what_only_tells_something_about_a_secret_is_none(tmp_path: Path, args: list[str]) -> None:
+    plan = planned(tmp_path, client_file(tmp_path / "c.json", {"a": {"command": "x", "args": args}}))
+    assert plan.items[0].secrets == []
+
+
+def test_a_listed_secret_with_a_dollar_is_hidden_as_the_diff_writes_it(tmp_path: Path) -> None:
+    source = client_file(tmp_path / "c.json", {"a": {"command": "x", "args": ["--token", "pa$$w0rd"]}})
+    assert inline_values(planned(tmp_path, source)) == [("token", "pa$$$$w0rd")]
+
+
 def test_secrets_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     args = ["--token", "first-secret", "--token", "second-secret", "--token", "first-secret"]
     plan = planned(tmp_path, client_file(tmp_path / "c.json", {"a": {"command": "x", "args": args}}))
@@ -285,6 +363,27 @@ def test_an_unreadable_file_is_told_and_the_others_are_read(tmp_path: Path) -> N
     plan = planned(tmp_path, Source("x", tmp_path / "bad.json"), good)
     assert states(plan) == {"a": "new"}
     assert "bad.json:1" in plan.unreadable[0]
+
+
+@pytest.mark.parametrize(
+    ("client", "place"),
+    [
+        ("opencode", "home/.config/opencode/opencode.json"),
+        ("opencode", "home/.config/opencode/opencode.jsonc"),
+        ("opencode", "work/opencode.json"),
+        ("opencode", "work/opencode.jsonc"),
+        ("crush", "home/.config/crush/crush.json"),
+        ("crush", "work/crush.json"),
+        ("crush", "work/.crush.json"),
+    ],
+)
+def test_the_files_of_opencode_and_crush_are_found_and_read(tmp_path: Path, client: str, place: str) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_text('{"mcp": {"a": {"command": "x"}, /* as in the other file */ "b": {"enabled": false}}}')
+    sources = find_sources(tmp_path / "home", tmp_path / "work", {})
+    assert sources == [Source(client, path)]
+    assert states(planned(tmp_path, *sources)) == {"a": "new", "b": "unusable"}
 
 
 def test_the_usual_places_are_looked_at(tmp_path: Path) -> None:

@@ -127,14 +127,16 @@ def _sections(document: Document) -> list[KeyPath]:
 
 
 def _are_servers(value: Any) -> bool:
-    """Whether a mapping holds servers and nothing else, by what stands in them."""
-    return (
-        isinstance(value, dict)
-        and bool(value)
-        and all(
-            isinstance(one, dict) and not one.keys().isdisjoint(("command", "url")) for one in value.values()
-        )
-    )
+    """Whether a mapping holds servers, and beside them nothing but switches for servers of other files."""
+    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+        return False
+    named = [one for one in value.values() if not one.keys().isdisjoint(("command", "url"))]
+    return bool(named) and all(one in named or _is_switch(one) for one in value.values())
+
+
+def _is_switch(value: Any) -> bool:
+    """OpenCode and Crush put several files together: one may only switch a server on or off that another has."""
+    return isinstance(value, dict) and bool(value) and value.keys() <= {"enabled", "disabled"}
 
 
 def _project_sections(projects: Any) -> list[KeyPath]:
@@ -280,11 +282,11 @@ class _Translation:
         for place in ("env", "headers"):
             values = self.raw.get(place)
             if isinstance(values, dict):
-                self.raw[place] = {
-                    name: _BRACED.sub(r"${\1}", value) if isinstance(value, str) else value
-                    for name, value in values.items()
-                    if value is not None
-                }
+                self.raw[place] = {name: value for name, value in values.items() if value is not None}
+        if self.entry.prefix[:-1] == _BARE:
+            for place in _SAME:
+                if place in self.raw:
+                    self.raw[place] = _unbraced(self.raw[place])
 
     def command(self) -> None:
         """`command` may be a list (its rest are arguments) or Zed's `{path, args, env}`."""
@@ -455,6 +457,15 @@ class _Translation:
             near = closest(key, [*_SAME, *_HANDLED]) if len(key) > _SHORT else None
             hint = f", did you mean {near}?" if near and near not in self.value else ""
             self.note(key, f"unknown field {key}{hint}; it was ignored")
+
+
+def _unbraced(value: Any) -> Any:
+    """OpenCode's `{env:NAME}` as our reference, wherever it stands in a value."""
+    if isinstance(value, dict):
+        return {key: _unbraced(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_unbraced(inner) for inner in value]
+    return _BRACED.sub(r"${\1}", value) if isinstance(value, str) else value
 
 
 def _mapping(value: Any) -> dict[str, Any]:

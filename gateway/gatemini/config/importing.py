@@ -47,7 +47,13 @@ _PLACES: tuple[tuple[str, str], ...] = (
     ("lmstudio", "~/.lmstudio/mcp.json"),
     ("amazonq", "~/.aws/amazonq/mcp.json"),
     ("opencode", "~/.config/opencode/opencode.json"),
+    ("opencode", "~/.config/opencode/opencode.jsonc"),
     ("opencode", "./opencode.json"),
+    ("opencode", "./opencode.jsonc"),
+    ("crush", "~/.config/crush/crush.json"),
+    ("crush", "$LOCALAPPDATA/crush/crush.json"),
+    ("crush", "./crush.json"),
+    ("crush", "./.crush.json"),
     ("amp", "~/.config/amp/settings.json"),
 )
 """Where clients keep their servers: `~` is the home, `.` the working folder."""
@@ -174,7 +180,7 @@ def _item(entry: Entry, source: Source, known: dict[str, dict[str, Any]]) -> Imp
     if errors:
         item.status, item.detail = "unusable", "; ".join(dict.fromkeys(errors))
         return item
-    item.secrets = find_secrets(entry.raw)
+    item.secrets = find_secrets(item.raw)
     _name(item, source, known)
     return item
 

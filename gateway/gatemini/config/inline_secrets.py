@@ -1,6 +1,6 @@
 """Secrets that a client's file holds in clear: found in env, headers, arguments and URLs, and put out of there.
 
-Pure. Above: importing. Below: interpolate, secrets.
+All in our file's syntax: `$$` is a dollar and `${…}` a reference. Pure. Above: importing. Below: secrets.
 """
 
 from __future__ import annotations
@@ -9,50 +9,70 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote, unquote_plus, urlsplit
+from urllib.parse import unquote, unquote_plus
 
-from gatemini.config.interpolate import Reference, TemplateError, parse_template
 from gatemini.config.secrets import looks_secret
 
 _TOKEN_SHAPED = re.compile(
-    r"(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|glpat-\S{16,}|xox[abprs]-\S{10,}|"
-    r"AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.\S*"
+    r"(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|glpat-[\w.-]{16,}|"
+    r"xox[abprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
 )
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+(\S.*)\Z", re.IGNORECASE | re.DOTALL)
 _OPTION = re.compile(r"--?([A-Za-z][\w.-]*)\Z")
 _NAMED = re.compile(r"(?:--?)?([A-Za-z][\w.-]*)(?:=|:\s*(?:(?:Bearer|Basic|Token)\s+)?)(\S.*)\Z", re.DOTALL)
 """`--api-key=…`, `TOKEN=…` as after `docker run -e`, `Authorization: Bearer …` as after `--header`."""
+_URL = re.compile(r"\b[A-Za-z][\w+.-]*://([^/?#\s\"<>]*)[^?#\s\"<>]*(?:\?([^#\s\"<>]*))?")
+"""A URL anywhere in a text: who and where, and what is asked."""
+_PARAMETER = re.compile(r"([^=&]*)=([^&]+)")
+_ABOUT = re.compile(
+    r"(?:[_.-]|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
+    r"(?:file|path|dir|url|uri|endpoint|limit|size|length|count|column|field|name|type|mode|method|"
+    r"ttl|timeout|expiry|provider)\Z",
+    re.IGNORECASE,
+)
+"""The last word of a name that tells something about a secret: `--password-file`, `--token-limit`."""
+_MODE = re.compile(
+    r"(?:none|null|true|false|yes|no|on|off|auto|basic|bearer|digest|oauth2?|env)\Z", re.IGNORECASE
+)
+"""What stands beside `--auth` and the like instead of a secret."""
+_INNERMOST = re.compile(r"\$\{[^}$]*\}")
+_REFERRED = "\0"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
 class InlineSecret:
-    """One of them: where it stands, what it is called there, its text there, and the value that this means."""
+    """One of them: where it stands and from which character on, its name and text there, and the value meant."""
 
     place: str
     key: str | int | None
     name: str
+    start: int
     text: str = field(repr=False)
     value: str = field(repr=False)
 
 
+_Span = tuple[str, int, int]
+"""What it is called, and where it begins and ends in a text."""
+
+
 def find_secrets(raw: Mapping[str, Any]) -> list[InlineSecret]:
-    """What in a server's keys, in our words, is written out and looks like a secret."""
+    """What in a server's keys, in our words and syntax, is written out and looks like a secret."""
     found: list[InlineSecret] = []
     for place in ("env", "headers"):
         values = raw.get(place)
         for key, value in values.items() if isinstance(values, dict) else ():
-            if not isinstance(value, str) or not value or _has_reference(value):
-                continue
-            if looks_secret(key) or _TOKEN_SHAPED.search(value):
-                scheme = _SCHEME.match(value) if place == "headers" else None
-                text = scheme[1] if scheme else value
-                found.append(InlineSecret(place, key, key, text, text))
+            for name, start, end in _of_variable(place, key, value) if isinstance(value, str) else ():
+                found.append(_secret(place, key, name, start, value[start:end]))
     args, url = raw.get("args"), raw.get("url")
     found += _in_words(args) if isinstance(args, list) else []
-    found += _in_url(url) if isinstance(url, str) else []
+    found += _in_address(url) if isinstance(url, str) else []
     return found
+
+
+def _secret(place: str, key: str | int, name: str, start: int, text: str) -> InlineSecret:
+    return InlineSecret(place, key, name, start, text, text.replace("$$", "$"))
 
 
 def stored_name(backend: str, name: str) -> str:
@@ -65,16 +85,20 @@ def without_secrets(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The keys, in our file's syntax, with `${input:…}` for the secrets, and what to store under which name."""
     made, values = dict(raw), dict[str, str]()
+    places: list[tuple[InlineSecret, str]] = []
     for secret in secrets:
         name = stored = stored_name(backend, secret.name)
         count = 2
         while values.get(stored, secret.value) != secret.value:
             stored, count = f"{name[: _LONGEST_NAME - 4]}-{count}", count + 1
         values[stored] = secret.value
+        places.append((secret, stored))
+    # From right to left: what is put in moves only what stands after it.
+    for secret, stored in sorted(places, key=lambda place: place[0].start, reverse=True):
         whole = made[secret.place]
-        written = whole if secret.key is None else whole[secret.key]
-        before, _, after = str(written).rpartition(secret.text.replace("$", "$$"))
-        text = f"{before}${{input:{stored}}}{after}"
+        written: str = whole if secret.key is None else whole[secret.key]
+        end = secret.start + len(secret.text)
+        text = f"{written[: secret.start]}${{input:{stored}}}{written[end:]}"
         if secret.key is None:
             made[secret.place] = text
         elif isinstance(whole, list):
@@ -84,42 +108,78 @@ def without_secrets(
     return made, values
 
 
+def _of_variable(place: str, key: str, value: str) -> Iterator[_Span]:
+    """The value of a variable or header whose name says so, or the secrets of a URL in it, or what has the shape."""
+    masked = _masked(value)
+    if _REFERRED not in masked and (_is_secret(key, value) or _TOKEN_SHAPED.search(value)):
+        scheme = _SCHEME.match(value) if place == "headers" else None
+        yield key, scheme.start(1) if scheme else 0, len(value)
+    else:
+        yield from _of_urls(masked)
+
+
+def _in_address(url: str) -> Iterator[InlineSecret]:
+    """What is put into a URL is encoded for its place: what is kept is what the text there means."""
+    for name, start, end in _of_urls(_masked(url)):
+        plain = url[start:end].replace("$$", "$")
+        value = unquote_plus(plain) if "?" in url[:start] else unquote(plain)
+        yield InlineSecret("url", None, name, start, url[start:end], value)
+
+
 def _in_words(words: list[Any]) -> Iterator[InlineSecret]:
-    """`--token x`, `--token=x`, `TOKEN=x`, `Authorization: Bearer x`, and whatever has the shape of a token."""
+    """The secrets of a command line, word by word."""
     awaited = ""
     for at, word in enumerate(words):
         option, awaited = awaited, ""
-        if not isinstance(word, str) or _has_reference(word):
+        if not isinstance(word, str):
             continue
         if (asks := _OPTION.match(word)) is not None:
-            awaited = asks[1] if looks_secret(asks[1]) else ""
-        elif option:
-            yield InlineSecret("args", at, option, word, word)
-        elif (named := _NAMED.match(word)) is not None and looks_secret(named[1]):
-            yield InlineSecret("args", at, named[1], named[2], named[2])
-        elif (shaped := _TOKEN_SHAPED.search(word)) is not None:
-            yield InlineSecret("args", at, f"arg{at}", shaped[0], shaped[0])
+            awaited = asks[1]
+        for name, start, end in _of_word(option, word, f"arg{at}"):
+            yield _secret("args", at, name, start, word[start:end])
 
 
-def _in_url(url: str) -> Iterator[InlineSecret]:
-    """The password, and the parameters that are called or look like secrets."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return
-    _, colon, password = parts.netloc.rpartition("@")[0].partition(":")
-    if colon and password and not _has_reference(password):
-        yield InlineSecret("url", None, "password", password, unquote(password))
-    for pair in parts.query.split("&"):
-        name, _, text = pair.partition("=")
-        if not text or _has_reference(text):
-            continue
-        if looks_secret(unquote_plus(name)) or _TOKEN_SHAPED.search(text):
-            yield InlineSecret("url", None, unquote_plus(name), text, unquote_plus(text))
+def _of_word(option: str, word: str, unnamed: str) -> Iterator[_Span]:
+    """`--token x`, `--token=x`, `TOKEN=x`, `--header=Authorization: Bearer x`; else secrets in URLs and by shape."""
+    masked = _masked(word)
+    if _REFERRED not in masked and _OPTION.match(word) is None:
+        if _is_secret(option, word):
+            yield option, 0, len(word)
+            return
+        named = _NAMED.match(word)
+        while named is not None:
+            if _is_secret(named[1], named[2]):
+                yield named[1], named.start(2), len(word)
+                return
+            named = _NAMED.match(word, named.start(2))
+    urls = list(_of_urls(masked))
+    yield from urls
+    for shaped in _TOKEN_SHAPED.finditer(masked):
+        if not any(start < shaped.end() and shaped.start() < end for _, start, end in urls):
+            yield unnamed, *shaped.span()
 
 
-def _has_reference(value: str) -> bool:
-    try:
-        return any(isinstance(segment, Reference) for segment in parse_template(value, dollars=False))
-    except TemplateError:
-        return False
+def _of_urls(masked: str) -> Iterator[_Span]:
+    """The passwords of the URLs in a text, and the parameters that are called or look like secrets."""
+    for url in _URL.finditer(masked):
+        user, colon, password = url[1].rpartition("@")[0].partition(":")
+        if colon and password and _REFERRED not in password:
+            start = url.start(1) + len(user) + 1
+            yield "password", start, start + len(password)
+        for pair in _PARAMETER.finditer(masked, *url.span(2)) if url[2] else ():
+            name = unquote_plus(pair[1])
+            if _REFERRED not in pair[2] and (_is_secret(name, pair[2]) or _TOKEN_SHAPED.search(pair[2])):
+                yield name, *pair.span(2)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether what is called so is a secret, and not a fact about one or how one logs in."""
+    return bool(value) and looks_secret(name) and not _ABOUT.search(name) and not _MODE.match(value)
+
+
+def _masked(text: str) -> str:
+    """The text, as long as it is, with its references blotted out: what stands inside them is no text of its own."""
+    plain = text.replace("$$", "\1\1")
+    while (masked := _INNERMOST.sub(lambda found: _REFERRED * len(found[0]), plain)) != plain:
+        plain = masked
+    return plain
