@@ -66,6 +66,26 @@ async def test_a_mismatch_is_a_note_and_the_value_arrives(
         assert said is None or said in text
 
 
+READER = {"name": "echo", "inputSchema": {"type": "object", "required": ["query"]}}
+
+
+async def test_what_a_backend_lists_itself_counts_and_not_what_its_fallback_does(tmp_path: Path) -> None:
+    reader = odd(options={"tools": [{**READER, "annotations": {"readOnlyHint": True}}]})
+    writer = odd(lazy=True, fallback_chain=["reader"])
+    dead = odd(options={"exit_code": 1}, lazy=True, fallback_chain=["reader"])
+    async with running_app(tmp_path, {"reader": reader, "writer": writer, "dead": dead}) as app:
+        held = "// @dry-run\nreturn await {}.echo({{ query: 1 }});"
+        assert (await answer(app, held.format("reader")))[0].startswith('{"query":1}')
+        for name in ("writer", "dead"):  # who may come up again is not known to read only
+            assert f"would call {name}.echo" in (await answer(app, held.format(name)))[0]
+        assert await answer_of(app, "writer") == '{"a":1}'
+        assert '"query" is missing' in await answer_of(app, "dead")
+
+
+async def answer_of(app: App, backend: str) -> str:
+    return (await answer(app, f"return await {backend}.echo({{ a: 1 }});"))[0]
+
+
 async def test_the_backend_that_answered_instead_is_named_in_meta(app: App) -> None:
     for code in (
         '{"tool": "dead.echo", "arguments": {"a": 1}}',

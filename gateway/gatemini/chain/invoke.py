@@ -265,8 +265,7 @@ class Invoker:
         except GateminiError:
             if self.services.backends.state(backend) not in ("starting", "stopped"):
                 raise
-            if (fallback := self._of_fallbacks(backend, spelled)) is not None:
-                return fallback  # the call waits for its backend, and leaves the fallback its time
+            # A fallback may list it otherwise: what the backend itself lists counts, if it comes in its part of the time.
             most = self._time_left(backend) / (1 + len(self.services.backends.fallbacks(backend)))
             try:
                 await self.services.backends.wait_ready(backend, most)
@@ -277,10 +276,13 @@ class Invoker:
             return self.services.registry.find(backend, spelled)
 
     def _of_fallbacks(self, backend: str, spelled: str) -> Tool | None:
-        """The tool as a fallback of that backend lists it, for one that never listed anything itself."""
+        """The tool as a fallback of that backend lists it, for one that never listed anything itself.
+
+        Whether it only reads is not taken from there: the backend may yet come up and take the call itself."""
         for name in self.services.backends.fallbacks(backend):
             with suppress(GateminiError):
-                return replace(self.services.registry.find(name, spelled), backend=backend, namespace=None)
+                tool = self.services.registry.find(name, spelled)
+                return replace(tool, backend=backend, namespace=None, annotations={})
         return None
 
     def _time_left(self, backend: str) -> float:
