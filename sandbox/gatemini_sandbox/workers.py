@@ -105,9 +105,9 @@ class Process:
         self.confinement = [str(wall) for wall in told]
         self.cache_problem = parts[1].decode("utf-8", "replace")
 
-    def take_up(self, parts: list[bytes], seconds: float) -> None:
+    def take_up(self, parts: list[bytes], seconds: float, *, longer: bool = True) -> None:
         """Gives it a chain and waits for it to say so, not for the chain. Raises WorkerLost."""
-        operation, _ = self.exchange(frames.START, parts, seconds)
+        operation, _ = self.exchange(frames.START, parts, seconds, longer=longer)
         if operation != frames.TAKEN:
             self.kill()
             raise WorkerLost("a sandbox worker did not take up its chain")
@@ -130,7 +130,9 @@ class Process:
         except (OSError, ValueError):
             raise WorkerLost("the sandbox worker of this chain is gone") from None
 
-    def exchange(self, operation: int, parts: list[bytes], seconds: float) -> tuple[int, list[bytes]]:
+    def exchange(
+        self, operation: int, parts: list[bytes], seconds: float, *, longer: bool = True
+    ) -> tuple[int, list[bytes]]:
         """A frame there, a frame back. Anything wrong kills the worker and raises WorkerLost."""
         until = time.monotonic() + seconds
         try:
@@ -138,11 +140,11 @@ class Process:
         except WorkerLost:
             self.kill()
             raise
-        return self.receive(until - time.monotonic())
+        return self.receive(until - time.monotonic(), longer=longer)
 
-    def receive(self, seconds: float) -> tuple[int, list[bytes]]:
-        """A frame back. Anything wrong kills the worker and raises WorkerLost."""
-        patience = _Patience(self.pid, seconds)
+    def receive(self, seconds: float, *, longer: bool = True) -> tuple[int, list[bytes]]:
+        """A frame back; `longer` waits on while it computes. Anything wrong kills the worker and raises WorkerLost."""
+        patience = _Patience(self.pid, seconds, longer)
         try:
             return frames.read(lambda size: self._receive(size, patience))
         except (GuestFault, OSError, ValueError) as exc:
@@ -180,10 +182,12 @@ class Process:
 
 
 class _Patience:
-    """How long a process is waited for: `seconds`, and on while it computes, until it has used them up once more."""
+    """How long a process is waited for: `seconds`, and if `longer` on while it computes, until it has used them up
+    once more."""
 
-    def __init__(self, pid: int, seconds: float) -> None:
+    def __init__(self, pid: int, seconds: float, longer: bool) -> None:
         self._pid = pid
+        self._longer = longer
         self._until = time.monotonic() + seconds
         self._left = seconds  # of CPU time, once the time is over
         self._used: float | None = None
@@ -194,7 +198,7 @@ class _Patience:
             try:
                 return _wait(pipe, select.POLLIN, self._until)
             except WorkerLost:
-                if not self._goes_on():
+                if not (self._longer and self._goes_on()):
                     raise
                 self._until = time.monotonic() + IDLE_SECONDS
 
@@ -265,7 +269,7 @@ class Workers:
         """A worker that has taken up the chain of this START frame: one that does not is replaced."""
         while (process := self._spare()) is not None:
             with contextlib.suppress(WorkerLost):
-                process.take_up(parts, PROBE_SECONDS)
+                process.take_up(parts, PROBE_SECONDS, longer=False)
                 return process
         process = self._new()
         process.take_up(parts, GRACE_SECONDS)

@@ -109,13 +109,16 @@ async def test_a_wedged_worker_is_killed_and_replaced(apart, monkeypatch, size):
     assert await Runner(apart).value("return 2") == 2
 
 
-async def test_an_idle_worker_that_is_stopped_is_replaced_and_costs_no_chain(apart):
+async def test_an_idle_worker_that_is_stopped_is_replaced_at_once_and_costs_no_chain(apart, monkeypatch):
+    asked: list[int] = []
+    monkeypatch.setattr(workers, "_cpu_seconds", lambda pid: asked.append(pid) or 0.0)
     idle = list(apart._workers._idle)
     assert idle
     for process in idle:
         os.kill(process.pid, signal.SIGSTOP)
     assert await Runner(apart).value("return [await demo.echo({ n: 1 })]") == [{"n": 1}]
     assert not any(process.alive() for process in idle)
+    assert not set(asked) & {process.pid for process in idle}, "a spare one gets no longer than its probe"
 
 
 async def test_a_worker_is_reached_through_descriptors_beyond_those_select_takes(module_cache, sandbox):
