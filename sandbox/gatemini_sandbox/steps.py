@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from gatemini_sandbox import limits as codes
-from gatemini_sandbox.blame import find_unplaced, refine
+from gatemini_sandbox.blame import Frame, find_unplaced, refine
 from gatemini_sandbox.early import find_early
-from gatemini_sandbox.errors import GuestFault
+from gatemini_sandbox.errors import GuestFault, ReadingTooLong
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import (
     DONE,
@@ -34,8 +35,11 @@ from gatemini_sandbox.messages import (
     decode_summary,
     encode_replies,
 )
+from gatemini_sandbox.patience import patience
 
 MOST_FRAMES = 20
+PLACING_SECONDS = 1.0
+"""How long the place of an error may be looked for: the chain has ended, and its answer waits."""
 UNAWAITED = "(…) is a promise here and was "
 """In the error of a call nobody awaited, which stands where the call was made."""
 OUT_OF_MEMORY_NULL = "null (thrown as null"
@@ -158,21 +162,8 @@ class Reader:
             (name, int(line), int(column) + (line == "1"))
             for name, line, column in _FRAME.findall(stack)[:MOST_FRAMES]
         ]
-        early = error.name == "SyntaxError" and len(frames) == 1 and not frames[0][0]
-        if early:  # the program itself was not taken: a frame of running code has a name
-            frames = [("", *find_early(self._program.js, error.message, *frames[0][1:]))]
-        elif frames and error.limit is None:
-            index, line, column = refine(
-                self._program.js,
-                error.name,
-                error.message,
-                frames,
-                tool=error.tool
-                or (error.message.partition(UNAWAITED)[0] if UNAWAITED in error.message else None),
-            )
-            frames = [(frames[index][0], line, column), *frames[index + 1 :]]
-        elif not frames and (place := find_unplaced(self._program.js, error.name, error.message)):
-            frames = [("", *place)]
+        with suppress(ReadingTooLong), patience(PLACING_SECONDS):  # else the engine's own places have to do
+            frames = self._exact(error, frames)
         error.stack = [(name, *self._program.position(line, column)) for name, line, column in frames]
         if error.stack:
             _, error.line, error.column = error.stack[0]
@@ -181,6 +172,19 @@ class Reader:
         if error.limit == codes.MEMORY:
             error.name, error.message = "MemoryError", self._memory_text(error.message)
         return error
+
+    def _exact(self, error: ErrorInfo, frames: list[Frame]) -> list[Frame]:
+        """The frames with the place of what failed, which the engine only comes near to."""
+        js = self._program.js
+        if error.name == "SyntaxError" and len(frames) == 1 and not frames[0][0]:
+            # The program itself was not taken: a frame of running code has a name.
+            return [("", *find_early(js, error.message, *frames[0][1:]))]
+        if frames and error.limit is None:
+            unawaited = error.message.partition(UNAWAITED)[0] if UNAWAITED in error.message else None
+            index, line, column = refine(js, error.name, error.message, frames, tool=error.tool or unawaited)
+            return [(frames[index][0], line, column), *frames[index + 1 :]]
+        place = None if frames else find_unplaced(js, error.name, error.message)
+        return [("", *place)] if place else frames
 
     def _memory_text(self, cause: str) -> str:
         return f"{cause}: the code may use {self._limits.memory_mb} MiB ({codes.MEMORY})"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Failed, Sandbox
+from gatemini_sandbox import Failed, Sandbox, early, steps
+from gatemini_sandbox.early import find_early
+from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.patience import patience
 from gatemini_sandbox.wrap import prepare
 
 # « stands in front of what has to be pointed at.
@@ -47,6 +53,7 @@ BROKEN = [
     "try { } catch (e) { var e; let «e = 1; }",
     "switch (o) { case 1: let q = 1; break; case 2: let «q = 2 }",
     "{ function k() {} function «k() {} }",
+    "let t = 1; class Q { static { var t; } } function g() { var t; { var u; } let «u; }",
     "try { o } finally { } «try { o }",
     "«function (x) { return x }",
     "class Q { constructor() {} «constructor(a) {} }",
@@ -97,3 +104,65 @@ async def test_code_that_the_code_makes_is_placed_where_it_is_made(sandbox: Sand
     end = await Runner(sandbox).program(prepare(code))
     assert isinstance(end, Failed)
     assert (end.error.name, end.error.line, end.error.column) == ("SyntaxError", 2, 8)
+
+
+def _steps(js: str, message: str) -> int:
+    """The lines of early.py that run to find what breaks the rule, in the last line of `js`."""
+    counted = 0
+
+    def line(_frame: Any, event: str, _arg: Any) -> Any:
+        nonlocal counted
+        counted += event == "line"
+        return line
+
+    def call(frame: Any, _event: str, _arg: Any) -> Any:
+        return line if frame.f_code.co_filename == early.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        row, _column = find_early(js, message, js.count("\n") + 1, 9)
+    finally:
+        sys.settrace(before)
+    assert row == js.count("\n") + 1
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("message", "last"),
+    [
+        ("'super' is only valid in a method", "() => super.x;"),
+        ("super() is only valid", "() => super();"),
+        ("unexpected 'yield' keyword", "yield;"),
+        ("break must be inside loop or switch", "break;"),
+        ("invalid redefinition of lexical identifier", "let q = 1, q = 2;"),
+        ("a rule that is not known", "let q = 1;"),
+    ],
+)
+@pytest.mark.parametrize("above", ["a + ", "a;\n"], ids=["deep", "long"])
+def test_the_way_to_a_broken_rule_grows_with_the_code_and_not_with_its_square(
+    message: str, last: str, above: str
+):
+    short, long = (_steps(above * size + f"a;\n{last}", message) for size in (200, 1600))
+    assert long < 12 * short
+
+
+@pytest.mark.parametrize("message", ["'super' is only valid", "invalid redefinition", "a rule not known"])
+def test_the_way_to_a_broken_rule_ends_with_the_patience(message: str):
+    with patience(0.0), pytest.raises(ReadingTooLong):
+        find_early("a + " * 800 + "a;\nlet q;", message, 2, 5)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [("const a = 1;\nreturn super.x\n;", "'super' is only valid"), ("const a = 1;\nnull.x;", "cannot read")],
+)
+async def test_an_error_whose_place_takes_too_long_to_find_keeps_the_one_of_the_engine(
+    sandbox: Sandbox, code: str, message: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(steps, "PLACING_SECONDS", 0.0)
+    end = await Runner(sandbox).program(prepare(code))
+    assert isinstance(end, Failed)
+    assert end.error.message.startswith(message)
+    assert end.error.line == 2
