@@ -16,10 +16,20 @@ from hypothesis import strategies as st
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
 from gatemini.backends.actor import Backend
 from gatemini.backends.base import Caller
-from gatemini.backends.fallback import FALLBACK_META
+from gatemini.backends.fallback import FALLBACK_META, able
 from gatemini.backends.pool import Seats
+from gatemini.backends.retry import sent
+from gatemini.config.backend import RetryConfig
 from gatemini.config.schema import BackendConfig, PoolConfig
-from gatemini.errors import BackendBusy, BackendCrashed, BackendProtocol, BackendStopped
+from gatemini.errors import (
+    BackendBusy,
+    BackendCrashed,
+    BackendError,
+    BackendProtocol,
+    BackendStarting,
+    BackendStopped,
+    BackendUnhealthy,
+)
 from gatemini.model import CallOutcome
 
 pytestmark = pytest.mark.anyio
@@ -224,6 +234,53 @@ async def test_a_repeatable_call_may_fall_back_after_a_crash(bench: Bench, tmp_p
     with pytest.raises((BackendCrashed, BackendStopped)):
         await bench.call("read_die", name="first")
     assert journal.read_text().split()[0] == "read_die"
+
+
+@pytest.mark.slow
+async def test_a_repeatable_call_is_made_again_after_a_crash_also_beside_a_fallback(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """The crash comes when the first try could no longer have begun: half of the time is the fallback's."""
+    bench.manager.add(odd_config("never", options={"asleep": 600}, lazy=True))
+    mark = {"mark_of_death": str(tmp_path / "died")}
+    await bench.odd("first", options=mark, fallback_chain=("never",))
+    arguments = {"after": 3.2, "once": True}
+    assert await bench.value("read_die", arguments, name="first", timeout=6) == arguments
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        (BackendStarting("still starting"), "it crashed"),
+        (BackendBusy("no place got free"), "it crashed"),
+        (BackendUnhealthy("no probe was answered"), "it crashed"),
+        (BackendBusy("HTTP 429", details={"remote": True}), "HTTP 429"),
+        (BackendProtocol("no such city", sent=True), "no such city"),
+    ],
+)
+async def test_a_repeat_that_only_waited_does_not_hide_the_crash(second: BackendError, told: str) -> None:
+    errors = [BackendCrashed("it crashed", sent=True), second]
+
+    async def send() -> None:
+        raise errors.pop(0)
+
+    async def pause(_seconds: float) -> None:
+        pass
+
+    retry = RetryConfig(max_retries=1)
+    with pytest.raises(BackendError, match=told):
+        await sent(send, retry, anyio.current_time() + TEST_SECONDS, repeatable=True, pause=pause)
+
+
+async def test_only_a_fallback_that_may_have_the_tool_has_a_part_of_the_time(bench: Bench) -> None:
+    await bench.odd("none", options={"tools": []})
+    await bench.odd("other", options={"tools": [{"name": "other", "inputSchema": {"type": "object"}}]})
+    await bench.odd("same")
+    bench.manager.add(odd_config("unknown", lazy=True))
+    chain = ("absent", "none", "unknown", "other", "same")
+    await bench.odd("first", fallback_chain=chain)
+    backends = {name: bench.manager._find(name) for name in ("first", *chain[1:])}
+    assert able("echo", backends["first"], backends) == ["same", "unknown"]
 
 
 async def test_a_prerequisite_runs_before_the_backend_and_ends_with_it(bench: Bench, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -166,6 +167,30 @@ async def test_without_restarts_left_the_circuit_opens_and_calls_are_refused_at_
         assert "see what keeps it busy" in (bench.manager.status("odd").remedy or "")
         with pytest.raises(BackendUnhealthy, match="health probes"):
             await bench.call("echo")
+
+
+@pytest.mark.parametrize("what", ["a call", "a resource"])
+async def test_an_answer_closes_the_circuit_that_a_probe_opened_meanwhile(
+    tmp_path: Path, quick_health: HealthConfig, what: str
+) -> None:
+    """Both are out at once; the probe is given up, the answer comes: what is shown healthy takes the next call."""
+    told = tmp_path / "told"
+    once = {"failure_threshold": 1, "max_restarts": 0, "recovery_multiplier": 1000.0, "timeout": 1.0}
+    async with running_bench(tmp_path, health=quick_health.model_copy(update=once)) as bench:
+        await bench.odd(
+            options={"silent_ping": True, "told": str(told), "late_resource": str(tmp_path / "go")}
+        )
+        await bench.until_true(lambda: told.exists() and "ping" in told.read_text())
+        async with anyio.create_task_group() as tasks:
+            if what == "a call":
+                tasks.start_soon(bench.value, "late_until", {"exists": str(tmp_path / "go")})
+            else:
+                tasks.start_soon(partial(bench.manager.read_resource, "odd", "odd://late", timeout=20))
+            await bench.until(lambda: bench.manager.state("odd") is State.UNHEALTHY)
+            assert bench.manager.status("odd").circuit == "open"
+            (tmp_path / "go").touch()
+        assert bench.manager.state("odd") is State.HEALTHY
+        assert await bench.value("echo", {"n": 1}) == {"n": 1}
 
 
 async def test_a_long_call_is_not_taken_for_an_illness(tmp_path: Path, quick_health: HealthConfig) -> None:

@@ -8,7 +8,6 @@ open or close anything. Above: `manager.py`. Below: `session.py`, a transport, `
 from __future__ import annotations
 
 import logging
-import math
 import time
 from contextlib import suppress
 from functools import partial
@@ -180,9 +179,8 @@ class Backend:
         if self.facts is None:
             self._restarts.start_failed(anyio.current_time())
         if error is not None:
-            again = error.message == self._last_logged
             said = error.message.removeprefix(f"{self.config.name} ")
-            level = logging.DEBUG if again else logging.WARNING
+            level = logging.DEBUG if error.message == self._last_logged else logging.WARNING
             logger.log(level, "backend %s: %s", self.config.name, said)
             self._last_logged = error.message
         if self._restart_reason is None and self._state is not State.STOPPED:
@@ -330,9 +328,13 @@ class Backend:
             except BackendError as error:
                 self._probe_failed(error)
             else:
-                self._breaker.success()
-                if self.state is State.UNHEALTHY:
-                    self._set(State.HEALTHY, None)
+                self._answered()
+
+    def _answered(self) -> None:
+        """It is well, whatever its probes say: a call that is answered shows as much as a probe."""
+        self._breaker.success()
+        if self.state is State.UNHEALTHY:
+            self._set(State.HEALTHY, None)
 
     def _probe_failed(self, error: BackendError) -> None:
         now = anyio.current_time()
@@ -360,18 +362,18 @@ class Backend:
         arguments: Json,
         *,
         timeout: float,
-        begin_by: float = math.inf,
+        share: float = 1.0,
         on_progress: ProgressFn | None = None,
         caller: Caller = NOBODY,
     ) -> CallOutcome:
-        """Call a tool within `timeout` seconds, start and waiting included; it is to be under way at `begin_by`.
+        """Call a tool within `timeout` seconds, start and waiting included; these may take a `share` of what is left.
 
         Sent again only if it certainly was not sent, or if the tool is marked as repeatable.
         """
         deadline = anyio.current_time() + timeout
         params: Json = {"name": name, "arguments": arguments}
         return await sent(
-            partial(self._call_once, params, timeout, deadline, begin_by, on_progress, caller),
+            partial(self._call_once, params, timeout, deadline, share, on_progress, caller),
             self.config.retry,
             deadline,
             repeatable=self.repeatable(name),
@@ -428,39 +430,37 @@ class Backend:
         params: Json,
         timeout: float,
         deadline: float,
-        begin_by: float,
+        share: float,
         on_progress: ProgressFn | None,
         caller: Caller,
     ) -> CallOutcome:
-        begin_by = min(begin_by, deadline)
+        now = anyio.current_time()
+        begin_by = now + (deadline - now) * share  # anew for each try
         session = await self.ready(begin_by)
-        await self._limits.enter(begin_by)
-        left = max(0.001, deadline - anyio.current_time())
-        try:
-            outcome = await session.call_tool(params, timeout=left, on_progress=on_progress, caller=caller)
-            if self._state is State.UNHEALTHY:
-                self._set(State.HEALTHY, None)
-            return outcome
-        except BackendUnreachable as down:
-            if self._state is State.HEALTHY and not down.sent:
-                self._set(State.UNHEALTHY, down)  # until a call or a probe gets through
-            raise
-        except BackendTimeout as slow:
-            if anyio.current_time() < deadline:
-                raise  # a limit of its own, which its message names
-            own = self.config.timeout if timeout >= self.config.timeout else None
-            raise not_answered(self.config.name, params["name"], own, slow, self.stderr_tail()) from slow
-        finally:
-            self._limits.leave()
+        async with self._limits.place(begin_by):
+            left = max(0.001, deadline - anyio.current_time())
+            try:
+                answer = await session.call_tool(params, timeout=left, on_progress=on_progress, caller=caller)
+                self._answered()
+                return answer
+            except BackendUnreachable as down:
+                if self._state is State.HEALTHY and not down.sent:
+                    self._set(State.UNHEALTHY, down)  # until a call or a probe gets through
+                raise
+            except BackendTimeout as slow:
+                if anyio.current_time() < deadline:
+                    raise  # a limit of its own, which its message names
+                own = self.config.timeout if timeout >= self.config.timeout else None
+                told = not_answered(self.config.name, params["name"], own, slow, self.stderr_tail())
+                raise told from slow
 
     async def _read_once(self, uri: str, deadline: float, caller: Caller) -> Json:
         session = await self.ready(deadline)
-        await self._limits.enter(deadline)
-        try:
+        async with self._limits.place(deadline):
             left = max(0.001, deadline - anyio.current_time())
-            return await session.read_resource(uri, timeout=left, caller=caller)
-        finally:
-            self._limits.leave()
+            contents = await session.read_resource(uri, timeout=left, caller=caller)
+            self._answered()
+            return contents
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until the backend's state changes."""

@@ -42,6 +42,12 @@ def send_again_after(error: BackendError, delay: float, *, repeatable: bool) -> 
     return delay
 
 
+def only_waited(error: BackendError) -> bool:
+    """Whether a call got no further than our own door: it waited for a start or a place, or was refused there."""
+    waited = isinstance(error, BackendStarting | BackendBusy | BackendUnhealthy)
+    return waited and not error.sent and not error.details.get("remote")
+
+
 def only_backend_error(fault: Exception) -> BackendError | None:
     """The first backend error of a group that holds nothing else: task groups wrap what a transport raises."""
     if not isinstance(fault, ExceptionGroup):

@@ -60,7 +60,7 @@ async def fall_back(
             await seat.ready(share)
             if call.tool not in seat.tools:
                 continue
-            outcome = await _answer(call, seat, share)
+            outcome = await _answer(call, seat, 1 / (len(names) - place))
         except BackendError as another:
             logger.info("fallback %s of %s failed too: %s", name, first.config.name, another.message)
             if another.sent and not backend.repeatable(call.tool):
@@ -70,13 +70,13 @@ async def fall_back(
     return None
 
 
-async def _answer(call: Call, seat: Backend, begin_by: float) -> CallOutcome:
+async def _answer(call: Call, seat: Backend, share: float) -> CallOutcome:
     left = max(SHORTEST_CALL_SECONDS, call.deadline - anyio.current_time())
     return await seat.call_tool(
         call.tool,
         call.arguments,
         timeout=left,
-        begin_by=begin_by,
+        share=share,
         on_progress=call.on_progress,
         caller=call.caller,
     )
@@ -90,9 +90,9 @@ def _may_have_run(tool: str, first: Backend, error: BackendError) -> bool:
 
 
 def able(tool: str, first: Backend, backends: Mapping[str, Backend]) -> list[str]:
-    """Who may answer instead, those that run before those to be waited for."""
+    """Who may answer instead, those that run before those to be waited for; one that has not listed yet may have the tool."""
     known = [(n, backends[n]) for n in first.config.fallback_chain if n in backends]
-    fit = [(n, b) for n, b in known if tool in b.tools or not b.tools]
+    fit = [(n, b) for n, b in known if tool in b.tools or not (b.tools or b.facts)]
     return [n for n, b in sorted(fit, key=lambda one: one[1].state is not State.HEALTHY)]
 
 

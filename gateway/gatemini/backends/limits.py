@@ -7,6 +7,8 @@ fails as busy, with nothing sent. Above: `actor.py`. Below: nothing but the cloc
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import anyio
 
@@ -35,7 +37,7 @@ class RateWindow:
 
 
 class CallLimits:
-    """The two limits of one backend: `enter` before each call, `leave` after it."""
+    """The two limits of one backend: each call runs within a `place`."""
 
     def __init__(self, config: BackendConfig) -> None:
         most = config.max_concurrent_calls
@@ -50,19 +52,20 @@ class CallLimits:
         self.open = 0
         """Calls that run now."""
 
-    async def enter(self, deadline: float) -> None:
-        """Take a place for one call; raises `BackendBusy` when none gets free before `deadline`."""
+    @asynccontextmanager
+    async def place(self, deadline: float) -> AsyncIterator[None]:
+        """Hold a place for one call; raises `BackendBusy` when none gets free before `deadline`."""
         if self._running is not None or self._rate is not None:
-            await self._place(deadline)
+            await self._take(deadline)
         self.open += 1
-
-    def leave(self) -> None:
-        """Give the place back."""
-        if self._running is not None:
-            self._running.release()
-        self.open -= 1
-        if self.open == 0:
-            self._idle.set()
+        try:
+            yield
+        finally:
+            if self._running is not None:
+                self._running.release()
+            self.open -= 1
+            if self.open == 0:
+                self._idle.set()
 
     async def idle(self) -> None:
         """Wait until no call runs."""
@@ -70,7 +73,7 @@ class CallLimits:
             self._idle = anyio.Event()
             await self._idle.wait()
 
-    async def _place(self, deadline: float) -> None:
+    async def _take(self, deadline: float) -> None:
         give_up = min(deadline, anyio.current_time() + self._patience)
         if self._running is None:
             await self._rated(give_up)

@@ -217,11 +217,11 @@ class Manager:
         begun = anyio.current_time()
         deadline = begun + timeout
         first = self._find(backend)
-        share = begun + timeout / (1 + len(able(tool, first, self._backends)))
+        share = 1 / (1 + len(able(tool, first, self._backends)))
         try:
-            seat = await self._seat(first, caller, share)
+            seat = await self._seat(first, caller, begun + timeout * share)
             return await seat.call_tool(
-                tool, arguments, timeout=timeout, begin_by=share, on_progress=on_progress, caller=caller
+                tool, arguments, timeout=timeout, share=share, on_progress=on_progress, caller=caller
             )
         except BackendError as error:
             left = deadline - anyio.current_time()

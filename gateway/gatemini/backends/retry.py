@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import anyio
 
-from gatemini.backends.endings import SESSION_ENDED, send_again_after
+from gatemini.backends.endings import SESSION_ENDED, only_waited, send_again_after
 from gatemini.config.backend import RetryConfig
 from gatemini.errors import BackendError
 
@@ -25,13 +25,20 @@ async def sent(
     repeatable: bool,
     pause: Callable[[float], Awaitable[None]],
 ) -> _T:
-    """What `send` brings; `pause` waits between two tries, within `deadline`."""
+    """What `send` brings; `pause` waits between two tries, within `deadline`.
+
+    A repeat that came to nothing but waiting is no news: what is told is the failure that it was to mend.
+    """
     delay = retry.initial_delay
     renewed = False
+    before: BackendError | None = None
     for attempt in range(retry.max_retries + 1):
         try:
             return await send()
         except BackendError as error:
+            if before is not None and only_waited(error):
+                raise before from error
+            before = error
             wait = send_again_after(error, delay, repeatable=repeatable)
             if wait is None or attempt == retry.max_retries or anyio.current_time() + wait >= deadline:
                 raise
