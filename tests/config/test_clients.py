@@ -50,6 +50,22 @@ def test_opencodes_variables_are_read_wherever_they_stand_and_in_no_other_client
     assert (backend.args, backend.env) == (("{env:T}",), {"A": "{env:T}"})
 
 
+@pytest.mark.parametrize("name", ["crush.json", ".crush.json"])
+def test_crushs_variables_are_read_and_a_command_in_a_value_is_refused(load: Load, name: str) -> None:
+    entries = {
+        "a": {"command": "x", "args": ["$T/$T", "${T}", "$5"], "env": {"A": "${NO:-$$}"}},
+        "b": {"url": "https://h/", "headers": {"A": "Bearer $T"}},
+        "c": {"url": "https://h/", "headers": {"A": "$(echo Bearer $T)"}},
+    }
+    loaded = servers(load, entries, name=name, key="mcp", T="t")
+    assert loaded.config.backends["a"].args == ("t/t", "t", "$5")
+    assert loaded.config.backends["b"].headers == {"A": "Bearer t"}
+    assert "c" not in loaded.config.backends
+    assert "holds $(…), a command that Crush runs" in loaded.disabled["c"]
+    elsewhere = servers(load, {"a": {"command": "x", "args": ["$T"]}}, name="opencode.json", key="mcp", T="t")
+    assert elsewhere.config.backends["a"].args == ("$T",)
+
+
 def test_a_server_that_is_only_switched_off_does_not_hide_the_others(load: Load) -> None:
     loaded = servers(load, {"a": {"command": ["x"]}, "b": {"enabled": False}}, key="mcp")
     assert set(loaded.config.backends) == {"a"}

@@ -67,6 +67,8 @@ _MILLISECONDS_FROM = 1000
 """Clients write timeouts in seconds or milliseconds without saying so: from here on it is the latter."""
 _GEMINI_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)\Z")
 _BRACED = re.compile(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHELL_VARIABLE = re.compile(r"(?<![\\$])\$([A-Za-z_][A-Za-z0-9_]*)")
+_CRUSH_FILES = frozenset(("crush.json", ".crush.json"))
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -276,7 +278,7 @@ class _Translation:
         return ".gemini" in self.entry.document.path.parts
 
     def environment(self) -> None:
-        """OpenCode's word for it and its `{env:NAME}`; a variable that is null is not set (VS Code)."""
+        """OpenCode's word for it and its `{env:NAME}`, Crush's `$NAME`; a variable that is null is not set (VS Code)."""
         if "environment" in self.value and "env" not in self.raw:
             self.take("env", "environment", self.value["environment"])
         for place in ("env", "headers"):
@@ -284,9 +286,12 @@ class _Translation:
             if isinstance(values, dict):
                 self.raw[place] = {name: value for name, value in values.items() if value is not None}
         if self.entry.prefix[:-1] == _BARE:
-            for place in _SAME:
-                if place in self.raw:
-                    self.raw[place] = _unbraced(self.raw[place])
+            crush = self.entry.document.path.name in _CRUSH_FILES
+            for place in (place for place in _SAME if place in self.raw):
+                self.raw[place] = _referring(self.raw[place], _SHELL_VARIABLE if crush else _BRACED)
+                if crush and "$(" in str(self.raw[place]):
+                    found = "holds $(…), a command that Crush runs and the gateway does not"
+                    self.note(place, found, error=True, remedy="Write ${NAME}, or keep the value as a secret")
 
     def command(self) -> None:
         """`command` may be a list (its rest are arguments) or Zed's `{path, args, env}`."""
@@ -459,13 +464,13 @@ class _Translation:
             self.note(key, f"unknown field {key}{hint}; it was ignored")
 
 
-def _unbraced(value: Any) -> Any:
-    """OpenCode's `{env:NAME}` as our reference, wherever it stands in a value."""
+def _referring(value: Any, variable: re.Pattern[str]) -> Any:
+    """A client's own form of a variable as our reference, wherever it stands in a value."""
     if isinstance(value, dict):
-        return {key: _unbraced(inner) for key, inner in value.items()}
+        return {key: _referring(inner, variable) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_unbraced(inner) for inner in value]
-    return _BRACED.sub(r"${\1}", value) if isinstance(value, str) else value
+        return [_referring(inner, variable) for inner in value]
+    return variable.sub(r"${\1}", value) if isinstance(value, str) else value
 
 
 def _mapping(value: Any) -> dict[str, Any]:
