@@ -249,7 +249,12 @@ def test_a_secret_is_put_out_of_where_it_was_found_and_nowhere_else(
         ["--key-column", "id"],
         ["--auth", "none", "--auth=oauth2"],
         ["-e", "TOKEN_URL=https://h/token"],
-        ["https://h/?token_type=jwt&user=u", "https://u@h/", "https://h/a:b@c"],
+        [
+            "https://h/?token_type=jwt&user=u",
+            "mongodb://h/?authSource=admin",
+            "https://u@h/",
+            "https://h/a:b@c",
+        ],
     ],
 )
 def test_what_only_tells_something_about_a_secret_is_none(tmp_path: Path, args: list[str]) -> None:

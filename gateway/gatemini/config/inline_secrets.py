@@ -21,12 +21,13 @@ _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+(\S.*)\Z", re.IGNORECASE | re.DO
 _OPTION = re.compile(r"--?([A-Za-z][\w.-]*)\Z")
 _NAMED = re.compile(r"(?:--?)?([A-Za-z][\w.-]*)(?:=|:\s*(?:(?:Bearer|Basic|Token)\s+)?)(\S.*)\Z", re.DOTALL)
 """`--api-key=…`, `TOKEN=…` as after `docker run -e`, `Authorization: Bearer …` as after `--header`."""
-_URL = re.compile(r"\b[A-Za-z][\w+.-]*://([^/?#\s\"<>]*)[^?#\s\"<>]*(?:\?([^#\s\"<>]*))?")
+_URL = re.compile(r"\b[A-Za-z][\w+.-]{0,30}://([^/?#\s\"<>]*)[^?#\s\"<>]*(?:\?([^#\s\"<>]*))?")
 """A URL anywhere in a text: who and where, and what is asked."""
-_PARAMETER = re.compile(r"([^=&]*)=([^&]+)")
+_PARAMETER = re.compile(r"(?<![^?&])([^=&]*)=([^&]+)")
 _ABOUT = re.compile(
     r"(?:[_.-]|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
     r"(?:file|path|dir|url|uri|endpoint|limit|size|length|count|column|field|name|type|mode|method|"
+    r"source|mechanism|"
     r"ttl|timeout|expiry|provider)\Z",
     re.IGNORECASE,
 )
