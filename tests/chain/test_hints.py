@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemini.chain import places
+from gatemini.chain.foreign import syntax_hint
 from gatemini.chain.hints import (
     BackendState,
     ErrorFacts,
@@ -518,6 +521,45 @@ def test_a_callback_of_then_is_not_taken_for_a_member_of_the_promise():
     told = said("TypeError", "cannot read property 'x' of undefined", line)
     assert "reaches only" not in told
     assert "r.nope" in told
+
+
+def test_what_stands_in_texts_and_comments_is_no_odd_character():
+    held = "let t = `a\n“b` + '“', /* “\n “ */ u = “x”; // “"
+    assert "line 3, column 11" in (syntax_hint(held, 3, 1) or "")
+    assert "“" not in (syntax_hint(held, 2, 1) or "")
+
+
+def test_the_texts_before_an_odd_character_are_not_counted_through_for_each_of_them():
+    def steps(lines: int) -> int:
+        counted = 0
+
+        def line(_frame, event, _arg):
+            nonlocal counted
+            counted += event == "line"
+            return line
+
+        def call(frame, _event, _arg):
+            return line if frame.f_code.co_filename == places.__file__ else None
+
+        before = sys.gettrace()
+        sys.settrace(call)
+        try:
+            syntax_hint('f("a", "b");\n' * lines + "const é = [1 2];", lines + 1, 14)
+        finally:
+            sys.settrace(before)
+        return counted
+
+    assert steps(400) < 8 * steps(100)
+
+
+def test_a_tool_called_map_is_no_array_that_is_awaited():
+    assert "(await demo.map({q: 1})).rows" in said(
+        "TypeError",
+        "cannot read property 'x' of undefined",
+        "const r = await demo.map({q: 1}).rows.x;",
+    )
+    told = said("TypeError", "not a function", "const r = (await rows.all.map(f)).filter(g);")
+    assert "await Promise.all(" in told
 
 
 def test_a_name_is_not_proposed_in_its_own_place():

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import Final
 
-from gatemini.chain.places import line_at, place
+from gatemini.chain.places import line_at, line_start, place
 
 _LOOKALIKES: Final = {
     "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\uff02": '"',
@@ -115,13 +115,13 @@ def _held(source: str, line: int | None) -> list[tuple[int, int]]:
     """What of the line stands in comments and texts, where any character may: from and up to which index."""
     if len(source) > LOOKED_AT or line is None:
         return []
-    found = []
-    for token in _TOKENS.finditer(source):
-        if len(token[0]) > 1:
-            (first, start), (last, end) = place(source, token.start()), place(source, token.end())
-            if first <= line <= last:
-                found.append((start - 1 if first == line else 0, end - 1 if last == line else LOOKED_AT))
-    return found
+    first = line_start(source, line) or 0
+    last = first + len(line_at(source, line) or "")
+    return [
+        (max(token.start() - first, 0), token.end() - first)
+        for token in _TOKENS.finditer(source)
+        if len(token[0]) > 1 and token.start() <= last and token.end() >= first
+    ]
 
 
 def _other_language(source: str) -> str | None:

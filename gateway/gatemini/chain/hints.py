@@ -167,7 +167,7 @@ _PROMISE_MISUSED = re.compile(
 )
 
 
-_ARRAY_AWAITED = re.compile(r"\bawait\s+(?:\[[^\[\]]*\]|[\w$.]+)\.map\(")
+_ARRAY_AWAITED = re.compile(r"\bawait\s+(?:\[[^\[\]]*\]|([\w$]+)(?:\.[\w$]+)*)\.map\(")
 
 
 def _forgotten_await(error: ErrorFacts, context: HintContext) -> str | None:
@@ -175,7 +175,7 @@ def _forgotten_await(error: ErrorFacts, context: HintContext) -> str | None:
     if error.name != "TypeError" or not _PROMISE_MISUSED.search(error.message):
         return None
     text = error.source_line
-    if _ARRAY_AWAITED.search(text):
+    if (mapped := _ARRAY_AWAITED.search(text)) and mapped[1] not in context.backends:
         return "`await` waits for a promise, not for an array of them: write `await Promise.all(xs.map(…))`"
     names = "|".join(map(re.escape, context.backends)) or "(?!)"
     call = rf"(?:{names})(?:\.[\w$]+|\[[^\]]+\])\((?:[^()]|\([^()]*\))*\)"

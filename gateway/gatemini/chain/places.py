@@ -21,14 +21,22 @@ def place(text: str, offset: int) -> tuple[int, int]:
 
 def line_at(text: str, line: int) -> str | None:
     """The text of a line by its 1-based number, or None when there is no such line."""
+    start = line_start(text, line)
+    if start is None:
+        return None
+    end = LINE_END.search(text, start)
+    return text[start : end.start() if end else len(text)]
+
+
+def line_start(text: str, line: int) -> int | None:
+    """The offset at which a line begins, or None when there is no such line."""
     start = 0
     for _ in range(line - 1):
         end = LINE_END.search(text, start)
         if end is None:
             return None
         start = end.end()
-    end = LINE_END.search(text, start)
-    return text[start : end.start() if end else len(text)] if line >= 1 else None
+    return start if line >= 1 else None
 
 
 def blank(text: str) -> str:
