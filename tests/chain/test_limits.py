@@ -133,6 +133,8 @@ async def test_an_endless_wait_lasts_as_long_as_the_chain(tmp_path: Path, isolat
         ("for (;;) await null;", True),
         ("await sleep(60000);", False),
         ("await demo.sleep({ ms: 60000 });", False),
+        ("await demo.sleep({ ms: 600 });\nfor (;;) {}", False),
+        ("await sleep(600);\nfor (;;) {}", False),
     ],
 )
 async def test_the_end_of_the_time_tells_whether_the_code_computed_or_waited(
@@ -146,6 +148,7 @@ async def test_the_end_of_the_time_tells_whether_the_code_computed_or_waited(
     assert ("the code was computing, not waiting" in text) is computing
 
 
+@pytest.mark.slow
 async def test_a_call_that_the_end_of_the_chains_time_cuts_off_is_listed_in_one_form(tmp_path: Path) -> None:
     codes = (
         "await demo.sleep({ ms: 60000 }); return 1;",

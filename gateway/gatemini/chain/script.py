@@ -63,7 +63,11 @@ COMPUTING = (
     "the code was computing, not waiting: look for an endless loop, do less in one chain, "
     "or raise `timeout` (ms, at most 600000)"
 )
-"""The hint where the time was over in the midst of a step, and no call or timer was waited for."""
+"""The hint where the time was over in the midst of a step that took a share of it."""
+
+
+COMPUTING_SHARE = 0.25
+"""How much of the chain's time the last step took at least, for that to be what the time went on."""
 
 
 WAIT_TOLD_SECONDS = 1.0
@@ -142,7 +146,7 @@ async def run_script(
             await conversation.hold()
             if isinstance(run.end, Failed) and run.end.error.limit == "limit.time":
                 run.end.error = _out_of_time(invoker, guest)  # the guest knows only what was left of it
-                if run.end.error.limit == "limit.time" and not conversation.cut:
+                if run.end.error.limit == "limit.time" and conversation.computed:
                     run.end.error.hint = COMPUTING
             return run
         run.end = Failed(_out_of_time(invoker, guest))
@@ -179,10 +183,16 @@ class _Conversation:
         self._results = results
         self._trace = invoker.trace
         self._exchange = _Exchange()
-        self.cut = False  # whether the time was over while the guest was idle
+        self._cut = False  # whether the time was over while the guest was idle
+        self._left = invoker.time.left()  # when the last step began
         self._open = 0  # calls that run in tasks of their own
         self._in_time: set[int] | None = None  # calls that had their answer when the code came to its end
         self._settled = 0.0  # when that was
+
+    @property
+    def computed(self) -> bool:
+        """Of a chain whose time is over: whether the code's last step took it, not what the code waited for."""
+        return not self._cut and self._left >= COMPUTING_SHARE * self._invoker.time.seconds
 
     async def hold(self) -> None:
         step, held = await self._repeat(await self._guest.start())
@@ -252,6 +262,7 @@ class _Conversation:
         """The guest's next step, with what has been answered by then."""
         in_time = await _next_batch(self._exchange, step.wake_ms, self._invoker.time, more=self._open > 0)
         batch = self._exchange.take()
+        self._left = self._invoker.time.left()
         if batch or in_time:
             self._trace.deliver([reply.id for reply in batch], len(self._guest.readings))
             after = await self._guest.resume(batch)
@@ -291,12 +302,13 @@ class _Conversation:
         if left <= 0:
             return await self._cut_off(settled=False)
         await anyio.sleep(min(left, wake_ms / 1000))
+        self._left = self._invoker.time.left()
         return await self._guest.resume([])
 
     async def _cut_off(self, *, settled: bool) -> Step:
         """The end of a chain whose time is over: its value if the code had come to it, else the error with all
         that can be told (console, notes)."""
-        self.cut = True
+        self._cut = True
         end = await self._guest.outcome()
         if settled or not isinstance(end, Done):
             return end
