@@ -176,6 +176,12 @@ async def test_a_refused_call_names_status_and_remedy_and_is_sent_once(
         (400, b"Bad Request: No valid session ID provided", "has ended our session", 2),
         (404, b"", "has ended our session", 2),
         (
+            400,
+            b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"session_id is required"}}',
+            "session_id is required",
+            1,
+        ),
+        (
             404,
             b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no such tool"}}',
             "no such tool",
@@ -799,6 +805,36 @@ async def test_a_stateless_server_that_asks_for_a_session_is_asked_what_it_is_no
         assert server.calls("echo") == 1
         assert await bench.value("echo", {"n": 2}) == {"n": 2}
         assert bench.manager.status("odd").era == "legacy"
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"session_id is required"}}', False),
+        (b'{"jsonrpc":"2.0","id":"ID","error":{"code":-32601,"message":"no tool session"}}', False),
+        (b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no valid session id"}}', True),
+        (b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32600,"message":"missing session id"}}', True),
+        (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no session"}}', True),
+        (b'{"jsonrpc":"2.0","error":{"code":-32602,"message":"no session"}}', True),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 404])
+async def test_an_error_of_the_call_itself_that_speaks_of_a_session_leaves_the_connection(
+    bench: Bench, server: OddHttp, status: int, body: bytes, wanted: bool
+) -> None:
+    async def discovered(request: Request) -> None:
+        await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+
+    async def refusing(request: Request) -> None:
+        await request.answer(status, body.replace(b"ID", str(request.message["id"]).encode()))
+
+    server.handlers["server/discover"] = discovered
+    server.handlers["echo"] = refusing
+    await connect(bench, server)
+    with pytest.raises(BackendError, match="session") as met:
+        await bench.call("echo", {"n": 1})
+    assert isinstance(met.value, BackendCrashed) is wanted
+    assert server.calls("echo") == 1
 
 
 async def test_a_call_given_up_in_the_stateless_revision_just_closes_its_response(

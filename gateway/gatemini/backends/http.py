@@ -28,6 +28,7 @@ from gatemini.backends.base import Link, Receiver
 from gatemini.backends.http_errors import (
     another_server,
     content_error,
+    refuses_call,
     session_ended,
     shown_url,
     status_error,
@@ -208,12 +209,14 @@ class StreamableLink(HttpLink):
         body = await self._start_of(response)
         pieces = decode(body)
         about_us = [p for p in pieces if isinstance(p, Frame) and p.message.get("id") not in (None, "")]
-        # Some say it with an id, the call's or one of their own: only a result shows that the call ran.
+        # Some say it with an id, the call's or one of their own: only a result shows that the call ran, and only
+        # an error of another kind that it is about the call, whose own words may be of a session.
         ran = any("result" in p.message for p in about_us)
+        refused = any(request_id(p.message["id"]) == ident and refuses_call(p.message) for p in about_us)
         lost: BackendCrashed | None = None
-        if had_session and not ran:
+        if had_session and not ran and (response.status_code == 404 or not refused):
             lost = session_ended(self._name, response, body)
-        elif self._modern and message.get("method") == "tools/call" and not ran:
+        elif self._modern and message.get("method") == "tools/call" and not (ran or refused):
             lost = another_server(self._name, response, body)
         if lost is not None:
             if ident is not None:

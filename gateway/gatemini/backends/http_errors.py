@@ -15,6 +15,7 @@ import httpx2
 
 from gatemini.backends.endings import SESSION_ENDED
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
+from gatemini.model import Json
 from gatemini.types.wording import shorten
 
 SHOWN_BODY_CHARS = 300
@@ -22,6 +23,9 @@ DEFAULT_RETRY_AFTER = 1.0
 """Seconds, where a server says "too many" without saying how long."""
 
 MAX_RETRY_AFTER = 3600.0
+
+SESSION_CODES = (-32000, -32001, -32600)
+"""JSON-RPC error codes by which servers say that a session is missing or not known."""
 
 
 def shown_url(url: httpx2.URL | str) -> str:
@@ -127,6 +131,13 @@ def another_server(name: str, response: httpx2.Response, body: bytes) -> Backend
         sent=True,
         hint="it is asked what it is at the next call; look first whether this one took effect",
     )
+
+
+def refuses_call(message: Json) -> bool:
+    """Whether a JSON-RPC error is of a kind that no server uses to ask for a session."""
+    error = message.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return isinstance(code, int) and code not in SESSION_CODES
 
 
 def content_error(name: str, response: httpx2.Response, body: bytes, *, ran: bool) -> BackendProtocol:
