@@ -53,6 +53,26 @@
     seen.count++;
   }
 
+  const PLACES_ROOM = 1 << 18; // characters of all places together: a BigInt beyond them stays text
+
+  function rememberBigInt(state, frame, key) {
+    // The host makes an integer of it where one is wanted, so it has to know each place: a JSON array of keys and indexes.
+    remember(state, "bigint", frame, key);
+    const seen = state.converted.bigint;
+    if (seen.places === undefined) {
+      seen.places = list();
+      seen.room = PLACES_ROOM;
+    }
+    if (seen.room <= 0) return;
+    let text = "", at = key;
+    for (let f = frame; f !== null; f = f.up) {
+      text = (typeof at === "number" ? "" + at : quote(own.String(at))) + (text === "" ? "" : "," + text);
+      at = f.at;
+    }
+    seen.places[seen.places.length] = "[" + text + "]";
+    seen.room -= text.length + 3;
+  }
+
   function pathOf(frame, key) {
     const parts = list();
     let n = 0;
@@ -278,7 +298,7 @@
         return asText("null");
       case "boolean": return asText(value ? "true" : "false");
       case "bigint":
-        remember(state, "bigint", frame, key);
+        rememberBigInt(state, frame, key);
         return asText('"' + own.bigToString(value) + '"');
       case "object": return value === null ? asText("null") : openObject(state, frame, value, key);
       case "undefined": return asText(undefined);
@@ -455,5 +475,5 @@
     return result;
   }
 
-  return own.freeze({ __proto__: null, encode, conversionNote, whereOf });
+  return own.freeze({ __proto__: null, encode, conversionNote });
 })

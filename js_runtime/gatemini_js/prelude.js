@@ -8,7 +8,7 @@
 (function (values, encoding, backends, terminal, shims, locale, timers, protocol) {
   "use strict";
   const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
-  const { encode, conversionNote, whereOf } = encoding;
+  const { encode, conversionNote } = encoding;
   const { define, apply } = own;
   const LIMIT = protocol.limits;
 
@@ -224,7 +224,7 @@
     const bigints = own.slice(head, 0, TOOL.length) === TOOL ? encoded.converted?.bigint : undefined;
     if (bigints !== undefined) delete encoded.converted.bigint;
     noteConversions(encoded, "arguments of " + name + ": ");
-    outbox[outbox.length] = "[" + id + head + (encoded.text ?? "null") + "," + quote(bigints === undefined ? "" : whereOf(bigints)) + "]";
+    outbox[outbox.length] = "[" + id + head + (encoded.text ?? "null") + "," + (bigints === undefined ? "[]" : "[" + own.join(bigints.places, ",") + "]") + "]";
   }
 
   async function sendLater(id, head, value, encoded, name) {
@@ -261,7 +261,7 @@
     });
     entry.id = claim("results", "the returned value");
     own.mapSet(pending, entry.id, entry);
-    outbox[outbox.length] = "[" + entry.id + KEEP + "[" + quote(type) + "," + quote(data) + "],\"\"]";
+    outbox[outbox.length] = "[" + entry.id + KEEP + "[" + quote(type) + "," + quote(data) + "],[]]";
     return promise;
   }
 

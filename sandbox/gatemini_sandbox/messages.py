@@ -52,8 +52,8 @@ class Start:
 
 @dataclass(slots=True)
 class Call:
-    """One message of the guest. `arguments` is the object, or the raw list when it was not exactly one; `digits` tells
-    where in it the digits of a BigInt stand as text."""
+    """One message of the guest. `arguments` is the object, or the raw list when it was not exactly one; `digits` are
+    the paths in it at which the digits of a BigInt stand as text."""
 
     id: int
     kind: Kind
@@ -61,7 +61,7 @@ class Call:
     tool: str
     arguments: Any
     raw: bool
-    digits: str = ""
+    digits: Sequence[Sequence[str | int]] = ()
 
 
 @dataclass(slots=True)
@@ -298,8 +298,10 @@ def _decode_call(entry: Any) -> Call:
     call_id, kind, backend, tool, raw, arguments, digits = entry
     if not _whole(call_id) or kind not in KINDS or not isinstance(raw, bool):
         raise GuestFault("a call of the guest has the wrong fields")
-    if not _name(backend) or not _name(tool) or not _name(digits):
+    if not _name(backend) or not _name(tool):
         raise GuestFault("a call of the guest has no names")
+    if not isinstance(digits, list) or not all(map(_is_path, digits)):
+        raise GuestFault("a call of the guest tells no places of its BigInts")
     return Call(call_id, kind, backend, tool, arguments, raw, digits)
 
 
@@ -375,6 +377,10 @@ def decode_console(raw: bytes) -> Console:
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(step, str) or _whole(step) for step in value)
 
 
 def _name(value: Any) -> bool:

@@ -167,7 +167,8 @@ class Reader:
         error.stack = [(name, *self._program.position(line, column)) for name, line, column in frames]
         if error.stack:
             _, error.line, error.column = error.stack[0]
-        if error.limit is None and full and error.message.startswith(OUT_OF_MEMORY_NULL):
+        no_room = error.name == "InternalError" and not error.message  # not even for the message
+        if error.limit is None and full and (no_room or error.message.startswith(OUT_OF_MEMORY_NULL)):
             error.limit, error.message = codes.MEMORY, "out of memory"
         if error.limit == codes.MEMORY:
             error.name, error.message = "MemoryError", self._memory_text(error.message)

@@ -72,13 +72,23 @@ def test_other_text_where_a_number_is_wanted_is_refused(digits):
 
 def test_the_digits_of_a_bigint_leave_as_the_integer_where_only_a_number_is_taken():
     given_ = {"id": "1", "maybe": "-7", "list": ["0"], "text": "5", "either": "6", "more": "8"}
-    arguments, notes = check(tool(IDS), given_, str, "id and 5 more")
+    paths = [["id"], ["maybe"], ["list", 0], ["text"], ["either"], ["more"]]
+    arguments, notes = check(tool(IDS), given_, str, paths)
     assert arguments == {**given_, "id": 1, "maybe": -7, "list": [0]}
-    assert notes == ("demo.add: sent as the integer its digits are: id, maybe, list[0]",)
+    assert notes == (
+        "demo.add: sent as the integer its digits are: id, maybe, list[0]",
+        "arguments of demo.add: BigInt became a decimal string (text and 2 more)",
+    )
+    assert check(tool(IDS), [given_], str, [[0, *path] for path in paths]) == (arguments, notes)
+
+
+def test_a_bigint_beside_it_makes_no_integer_of_other_text():
+    with pytest.raises(ArgumentsInvalid, match='"maybe" must be'):
+        check(tool(IDS), {"id": "5", "maybe": "12"}, str, [["id"]])
 
 
 def test_the_digits_of_a_bigint_stay_where_text_is_taken_and_that_is_told():
-    arguments, notes = check(tool(IDS), {"text": "5"}, str, "text")
+    arguments, notes = check(tool(IDS), {"text": "5"}, str, [["text"]])
     assert arguments == {"text": "5"}
     assert notes == ("arguments of demo.add: BigInt became a decimal string (text)",)
 

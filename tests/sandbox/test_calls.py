@@ -30,15 +30,24 @@ async def test_parallel_calls_leave_in_one_batch(sandbox):
 
 async def test_a_call_tells_where_its_arguments_hold_the_digits_of_a_bigint(sandbox):
     session = sandbox.session(
-        Plain("demo.a({ x: [1n], y: 2n }); demo.b({ x: '1' }); await demo.c({ n: Promise.resolve(3n) })"),
+        Plain(
+            "demo.a({ x: [1n], y: 2n }); demo.b({ x: '1' }); demo.d([{ 'a-b': Object(4n) }], 5n);"
+            "demo.e({ m: new Map([['k', [6n]]]), t: new BigInt64Array(1) }); demo.f({ x: Array(2e5).fill(7n) });"
+            "await demo.c({ n: Promise.resolve(3n) })"
+        ),
         start(),
     )
     step = await session.start()
     assert isinstance(step, Calls)
+    many = step.calls.pop(4)
+    assert many.digits[:2] == [["x", 0], ["x", 1]]
+    assert len(many.digits) < 100_000, "what has no room is not told"
     assert [(c.arguments, c.digits) for c in step.calls] == [
-        ({"x": ["1"], "y": "2"}, "x.0 and 1 more"),
-        ({"x": "1"}, ""),
-        ({"n": "3"}, "n"),
+        ({"x": ["1"], "y": "2"}, [["x", 0], ["y"]]),
+        ({"x": "1"}, []),
+        ([[{"a-b": "4"}], "5"], [[0, 0, "a-b"], [1]]),
+        ({"m": {"k": ["6"]}, "t": ["0"]}, [["m", "k", 0], ["t", 0]]),
+        ({"n": "3"}, [["n"]]),
     ]
     session.close()
 

@@ -24,7 +24,7 @@ from gatemini_sandbox.messages import (
 )
 
 LIMITS = Limits()
-GOOD = [1, "tool", "demo", "echo", False, {"a": 1}, ""]
+GOOD = [1, "tool", "demo", "echo", False, {"a": 1}, []]
 
 
 def outbox(**changes: object) -> bytes:
@@ -60,8 +60,11 @@ def test_a_good_outbox_is_taken():
         outbox(calls=[["1", *GOOD[1:]]]),
         outbox(calls=[[1, "shell", *GOOD[2:]]]),
         outbox(calls=[[1, "tool", 5, *GOOD[3:]]]),
-        outbox(calls=[[1, "tool", "demo", "x" * 200_000, False, {}, ""]]),
-        outbox(calls=[[1, "tool", "demo", "echo", 1, {}, ""]]),
+        outbox(calls=[[1, "tool", "demo", "x" * 200_000, False, {}, []]]),
+        outbox(calls=[[1, "tool", "demo", "echo", 1, {}, []]]),
+        outbox(calls=[[1, "tool", "demo", "echo", False, {}, ""]]),
+        outbox(calls=[[1, "tool", "demo", "echo", False, {}, ["a"]]]),
+        outbox(calls=[[1, "tool", "demo", "echo", False, {}, [[1.5]]]]),
         outbox(calls=[[*GOOD[:-1], 5]]),
         outbox(calls=[[*GOOD[:-1], "x" * 200_000]]),
         outbox(calls=[GOOD, GOOD]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Final
 
 import orjson
@@ -31,6 +31,8 @@ SHOWN_VALUE: Final = 60
 
 SHOWN_SIGNATURE: Final = 1_000
 """Characters of the signature shown in an error."""
+
+Paths = Sequence[Sequence[str | int]]
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?$")
@@ -53,20 +55,28 @@ _TYPES: Final = {
 
 
 def check(
-    tool: Tool, arguments: Any, signature: Callable[[Tool], str], digits: str = ""
+    tool: Tool, arguments: Any, signature: Callable[[Tool], str], digits: Paths = ()
 ) -> tuple[Json, tuple[str, ...]]:
     """The arguments as the object to send, with notes on what was made of them.
 
     `arguments` is one object, or what the code passed instead: None, a JSON string of an object, or the
-    list of positional arguments; `digits` tells where in it a BigInt stands as text. Raises ArgumentsInvalid naming field, required ones and the signature.
+    list of positional arguments; `digits` are the places in it at which a BigInt stands as text. Raises ArgumentsInvalid naming field, required ones and the signature.
     """
     named, notes = _as_object(tool, arguments, signature)
     named = _well_formed(named, notes)
     problems = _problems(tool, named)
-    if problems and (exact := _with_exact_integers(tool, named, notes, digits)) is not None:
-        named, problems = exact, _problems(tool, exact)
-    elif digits:
-        notes.append(f"arguments of {spoken(tool.qualified)}: BigInt became a decimal string ({digits})")
+    bigints = dict.fromkeys(tuple(path[1:] if isinstance(arguments, list) else path) for path in digits)
+    if problems and (places := _of_exact_integers(tool, named, bigints)):
+        named = _with_integers(named, places)
+        problems = _problems(tool, named)
+        shown = ", ".join(map(_path, places[:SHOWN_FAULTS]))
+        notes.append(f"{spoken(tool.qualified)}: sent as the integer its digits are: {shown}")
+        for place in places:
+            bigints.pop(place, None)
+    if bigints:
+        first, more = _path(next(iter(bigints))), len(bigints) - 1
+        where = f"{first} and {more} more" if more else first
+        notes.append(f"arguments of {spoken(tool.qualified)}: BigInt became a decimal string ({where})")
     if problems:
         raise _invalid(tool, problems, named, signature)
     return named, tuple(notes)
@@ -152,25 +162,24 @@ def _well_formed(arguments: Json, notes: list[str]) -> Json:
     return arguments
 
 
-def _with_exact_integers(tool: Tool, arguments: Json, notes: list[str], digits: str) -> Json | None:
-    """The arguments with integers for digits that code has as text, where only a number is taken; None where there are
-    none. Beyond 2^53 such an id came from a tool as text; a BigInt of any size is text here (`digits`)."""
-    least = -1 if digits else 2**53
-    places = [
-        list(place.absolute_path)
+def _of_exact_integers(tool: Tool, arguments: Json, bigints: Container[Any]) -> list[tuple[str | int, ...]]:
+    """The places of digits that code has as text, where only a number is taken. Beyond 2^53 such an id came from a
+    tool as text; a BigInt of any size is text here."""
+    return [
+        path
         for fault in faults(tool.input_schema, arguments)
-        if _takes_number(place := _deepest(fault)) and _is_integer(place.instance, least)
+        if _takes_number(place := _deepest(fault))
+        and _is_integer(place.instance, -1 if (path := tuple(place.absolute_path)) in bigints else 2**53)
     ]
-    if not places:
-        return None
+
+
+def _with_integers(arguments: Json, places: Sequence[tuple[str | int, ...]]) -> Json:
     exact = copy.deepcopy(arguments)
     for *above, last in places:
         inside: Any = exact
         for step in above:
             inside = inside[step]
         inside[last] = int(inside[last])
-    named = ", ".join(_path(place) for place in places[:SHOWN_FAULTS])
-    notes.append(f"{spoken(tool.qualified)}: sent as the integer its digits are: {named}")
     return exact
 
 

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from gatemini.backends.base import LOGGED, Caller
-from gatemini.chain.arguments import check
+from gatemini.chain.arguments import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.dry_run import DryRun
@@ -114,11 +114,18 @@ class Invoker:
         return inner
 
     async def call(
-        self, entry: Entry, backend: str, spelled: str, arguments: Any, *, raw: bool = False, digits: str = ""
+        self,
+        entry: Entry,
+        backend: str,
+        spelled: str,
+        arguments: Any,
+        *,
+        raw: bool = False,
+        digits: Paths = (),
     ) -> Outcome:
         """One tool call; every failure comes back as an `Outcome`, only cancellation and ResumeRefused are raised.
 
-        `digits` tells where in the arguments a BigInt stands as text."""
+        `digits` are the places in the arguments at which a BigInt stands as text."""
         return await self._recorded(
             entry,
             backend,
@@ -185,7 +192,7 @@ class Invoker:
         spelled: str,
         arguments: Any,
         raw: bool,
-        digits: str,
+        digits: Paths,
     ) -> Outcome:
         if spelled == READ_RESOURCE and (uri := _address(arguments)) is not None:
             return await self._read_resource(record, entry, backend, uri)
