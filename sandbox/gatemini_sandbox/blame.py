@@ -16,6 +16,7 @@ from tree_sitter import Node, Parser
 from gatemini_sandbox.known import Values
 from gatemini_sandbox.names import FUNCTIONS, binding_nodes
 from gatemini_sandbox.parse import LANGUAGE, descendants
+from gatemini_sandbox.patience import check
 
 # What is taken apart is evaluated before the pattern that takes it.
 _VALUE_FIRST = frozenset({"variable_declarator", "assignment_expression", "for_in_statement"})
@@ -111,6 +112,7 @@ def _outside_its_class(js: str, field: str) -> tuple[int, int] | None:
             continue
         around = node.parent
         while around is not None and not (around.type == "class_body" and _declares_field(around, field)):
+            check()
             around = around.parent
         if around is None:
             return node.start_point[0] + 1, node.start_point[1] + 1
@@ -245,6 +247,7 @@ def _called(at: Node | None, place: tuple[int, int], values: Values) -> Node | N
     """
     node, first = at, None
     while node is not None and node.parent is not None:
+        check()
         parent = node.parent
         if node.type in FUNCTIONS and node.start_point != place:
             break
@@ -271,6 +274,7 @@ def _tool_called(at: Node | None, tool: str) -> Node | None:
     call's arguments. Of calls in one another the one that is spelled like the tool."""
     node, first = at, None
     while node is not None and node.parent is not None and node.type not in FUNCTIONS:
+        check()
         callee = node.parent.child_by_field_name("function")
         if node.parent.type == "call_expression" and callee is not None:
             name = _callee_name(callee)
@@ -311,6 +315,7 @@ def _made_at(at: Node | None, classes: set[str], message: str, *, certain: bool)
     found: Node | None = None
     node = at
     while node is not None and node.type not in FUNCTIONS:
+        check()
         if node.type in ("new_expression", "call_expression"):
             made = node.child_by_field_name("constructor") or node.child_by_field_name("function")
             of_class = made is not None and _text(made) in classes
@@ -350,6 +355,7 @@ def _places(root: Node, at: Node | None, frames: Sequence[Frame]) -> Iterator[tu
     if begun is not None and named is not None and _text(named) == name:
         yield begun, start
     while at is not None and (at.type not in FUNCTIONS or at.start_point == start):
+        check()
         at = at.parent
     yield (at or root), start
     if begun is not None and named is None:
@@ -360,6 +366,7 @@ def _given_to_call(at: Node | None) -> list[Node]:
     """The functions among the arguments of the call at this place."""
     node = at
     while node is not None and node.type not in FUNCTIONS:
+        check()
         if node.type in ("call_expression", "new_expression"):
             arguments = node.child_by_field_name("arguments")
             return [] if arguments is None else [n for n in arguments.named_children if n.type in FUNCTIONS]
@@ -370,6 +377,7 @@ def _given_to_call(at: Node | None) -> list[Node]:
 def _functions(node: Node) -> Iterator[Node]:
     stack = [node]
     while stack:
+        check()
         node = stack.pop()
         if node.type in FUNCTIONS:
             yield node
@@ -380,6 +388,7 @@ def _inside(function: Node) -> Iterator[Node]:
     """Nodes of a function in the order they are evaluated, without those of functions inside it."""
     stack = [function]
     while stack:
+        check()
         node = stack.pop()
         yield node
         if node is function or node.type not in FUNCTIONS:
@@ -393,6 +402,7 @@ def _argument_of_call_at(node: Node, place: tuple[int, int]) -> bool:
     """Arguments are evaluated before the call's position is recorded: what stands in them has not failed."""
     up = node.parent
     while up is not None and up.start_point >= (place[0], 0):
+        check()
         if up.type == "arguments" and up.parent is not None:
             callee = up.parent.child_by_field_name("function")
             name = None if callee is None else callee.child_by_field_name("property") or callee

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Failed, Sandbox, early, steps
+from gatemini_sandbox import Failed, Sandbox, blame, early, steps
+from gatemini_sandbox.blame import refine
 from gatemini_sandbox.early import find_early
 from gatemini_sandbox.errors import ReadingTooLong
 from gatemini_sandbox.patience import patience
@@ -153,16 +154,30 @@ def test_the_way_to_a_broken_rule_ends_with_the_patience(message: str):
         find_early("a + " * 800 + "a;\nlet q;", message, 2, 5)
 
 
+@pytest.mark.parametrize("message", ["not a function", "cannot read property 'w' of null"])
+def test_the_way_to_what_failed_asks_for_patience_at_every_step(
+    message: str, monkeypatch: pytest.MonkeyPatch
+):
+    asked = list[None]()
+    monkeypatch.setattr(blame, "check", lambda: asked.append(None))
+    js = f"function f() {{\nconst x = q.y() + {' + '.join(['a'] * 300)};\nnull.w }}"
+    refine(js, "TypeError", message, [("f", 2, 12)])
+    assert len(asked) > 600
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("code", "message"),
-    [("const a = 1;\nreturn super.x\n;", "'super' is only valid"), ("const a = 1;\nnull.x;", "cannot read")],
+    ("code", "message", "line"),
+    [
+        ("const a = 1;\nreturn super.x\n;", "'super' is only valid", 2),
+        ("const a = 1;\nnull.x;", "cannot read", 1),
+    ],
 )
 async def test_an_error_whose_place_takes_too_long_to_find_keeps_the_one_of_the_engine(
-    sandbox: Sandbox, code: str, message: str, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, code: str, message: str, line: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(steps, "PLACING_SECONDS", 0.0)
     end = await Runner(sandbox).program(prepare(code))
     assert isinstance(end, Failed)
     assert end.error.message.startswith(message)
-    assert end.error.line == 2
+    assert end.error.line == line
