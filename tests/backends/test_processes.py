@@ -213,6 +213,8 @@ async def test_a_gateway_that_is_killed_leaves_nothing_that_was_stopped_not_even
         assert len(family) == 3, "child, grandchild and the watchdog"
         for member in family:
             member.suspend()
+        # The signal takes effect some time after it was sent.
+        await Bench.until_true(lambda: all(m.status() == psutil.STATUS_STOPPED for m in family))
         process.kill()
         await process.wait()
         await Bench.until_true(lambda: not any(alive(member.pid) for member in family))

@@ -258,6 +258,8 @@ def test_a_worker_ends_with_a_gateway_that_is_killed_whatever_it_does(
     before = worker.cpu_times().user
     if what == "is stopped":
         worker.suspend()
+        while worker.status() != psutil.STATUS_STOPPED:  # the signal takes effect some time after it was sent
+            assert gateway.poll() is None
     if what == "computes without end":
         while worker.cpu_times().user - before < 0.1:  # it is in the loop
             assert gateway.poll() is None
