@@ -14,7 +14,7 @@ import anyio.abc
 import pytest
 from anyio.streams.tls import TLSListener
 
-from fixtures.backend_bench import Bench, running_bench
+from fixtures.backend_bench import TEST_SECONDS, Bench, running_bench
 from fixtures.certificates import self_signed
 from fixtures.odd_http import Handler, OddHttp, Request, serving
 from gatemini.backends import http_link, share
@@ -625,6 +625,42 @@ async def test_connections_are_used_again_after_an_answer_that_came_as_events(
     for _ in range(5):
         assert await bench.value("echo") == "fine"
     assert server.connections - before <= 1
+
+
+@pytest.mark.parametrize(
+    ("first", "data"),
+    [
+        (b"", b"re\n: still he"),
+        (b"data: never ended\n", b": still here\n"),
+        (b"data: never ended\n", b"re\n: still he"),
+        (b"", b"ed\nevent: nam"),
+    ],
+)
+async def test_what_adds_nothing_to_a_message_is_read_in_turns_wherever_it_is_cut(
+    bench: Bench, server: OddHttp, monkeypatch: pytest.MonkeyPatch, first: bytes, data: bytes
+) -> None:
+    monkeypatch.setattr(share, "IDLE_BURST_SECONDS", 0.01)
+    rested = anyio.Event()
+    charge = share.IdleShare.charge
+
+    def noted(account: share.IdleShare, seconds: float) -> float:
+        if (rest := charge(account, seconds)) > 0:
+            rested.set()
+        return rest
+
+    monkeypatch.setattr(share.IdleShare, "charge", noted)
+
+    async def pouring(request: Request) -> None:
+        await request.begin_events()
+        await request.write(first)
+        while True:
+            await request.write(data * 1000)
+
+    server.handlers["GET"] = pouring
+    await connect(bench, server)
+    with anyio.fail_after(TEST_SECONDS):
+        await rested.wait()
+    assert await bench.value("echo", {"n": 1}) == {"n": 1}
 
 
 @pytest.mark.parametrize("data", [b": still here\n\n", b"\n", b'data: {"jsonrpc":"2.0","method":"x"}\n\n'])

@@ -43,7 +43,7 @@ def as_told(lines: list[bytes]) -> list[Event]:
     for line in [*lines, b""]:
         if not line:
             if data or large:
-                whole = None if large or sum(map(len, data)) > MOST else b"\n".join(data)
+                whole = None if large or len(b"\n".join(data)) > MOST else b"\n".join(data)
                 events.append(Event(name or "message", whole, ident))
             data, name, large = [], "", False
             continue

@@ -183,7 +183,8 @@ class HttpLink:
             begun, answered = time.perf_counter(), False
             for event in reader.feed(chunk):
                 answered = await take(event) or answered
-            spent = 0.0 if answered else spent + time.perf_counter() - begun + READ_SECONDS
+            cost = time.perf_counter() - begun + READ_SECONDS
+            spent = 0.0 if answered else spent + cost
             if enough():
                 drained = 0
                 with anyio.move_on_after(DRAIN_SECONDS):
@@ -193,6 +194,9 @@ class HttpLink:
             if not reader.within:
                 await self._rest(spent)
                 spent = 0.0
+            elif not reader.grew:  # comments within an event, which may never end
+                await self._rest(cost)
+                spent = max(0.0, spent - cost)
         return True
 
     def _answers(self, piece: Piece) -> bool:

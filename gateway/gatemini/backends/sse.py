@@ -39,13 +39,15 @@ class EventReader:
         self._skip_newline = False
         self._begins, self._head = True, b""
         self._ident: str | None = None
+        self.grew = False
+        """Whether the last chunk added to the data that is kept."""
         self.last_id: str | None = None
         self.retry_ms: int | None = None
 
     @property
     def within(self) -> bool:
         """Whether data of an event that is not complete has come, and is kept."""
-        return not self._too_large and (self._has_data or self._line_size > 0)
+        return not self._too_large and self._has_data
 
     def end(self) -> list[Event]:
         """The last event, where the stream ended without the empty line behind it; it may be cut off."""
@@ -56,6 +58,7 @@ class EventReader:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """All events that `chunk` completes."""
+        self.grew = False
         if self._begins:
             head = self._head + chunk
             if len(head) < len(BOM) and BOM.startswith(head):
@@ -107,7 +110,7 @@ class EventReader:
 
     def _start_data(self, value: bytes) -> None:
         if self._has_data:
-            self._data.write(b"\n")
+            self._add(b"\n")
         self._has_data = True
         self._add(value)
 
@@ -115,8 +118,9 @@ class EventReader:
         self._size += len(value)
         if self._size > self._max:
             self._too_large, self._data = True, BytesIO()
-        elif not self._too_large:
+        elif not self._too_large and value:
             self._data.write(value)
+            self.grew = True
 
     def _field(self, line: bytes) -> None:
         if line[:1] in (b"{", b"["):
