@@ -36,6 +36,15 @@ pytestmark = pytest.mark.anyio
 TEXT = {"content": [{"type": "text", "text": '"fine"'}]}
 
 
+def stateless(**more: Any) -> Handler:
+    """What a server of the stateless revision says it is, with whatever else."""
+
+    async def discovered(request: Request) -> None:
+        await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **more})
+
+    return discovered
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[OddHttp]:
     async with serving(OddHttp()) as server:
@@ -707,13 +716,10 @@ async def test_the_stateless_revision_mirrors_method_name_and_marked_arguments_i
 ) -> None:
     marked = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
 
-    async def discovered(request: Request) -> None:
-        await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
-
     async def listed(request: Request) -> None:
         await request.result({"tools": [{"name": "écho", "inputSchema": marked}]})
 
-    server.handlers.update({"server/discover": discovered, "tools/list": listed})
+    server.handlers.update({"server/discover": stateless(), "tools/list": listed})
     await connect(bench, server)
     await bench.call("écho", {"region": "eu"})
     headers = server.seen[-1].headers
@@ -751,11 +757,7 @@ async def reconnected(
 async def test_a_url_that_is_connected_to_again_is_asked_what_it_is_only_where_it_has_not_said_so_lately(
     tmp_path: Path, server: OddHttp, quick_health: HealthConfig, saved: dict[str, Any], asked: bool
 ) -> None:
-    async def discovered(request: Request) -> None:
-        about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "instructions": "Hello."}
-        await request.result({**about, **saved})
-
-    server.handlers["server/discover"] = discovered
+    server.handlers["server/discover"] = stateless(instructions="Hello.", **saved)
     async with running_bench(tmp_path, health=quick_health) as bench:
         await connect(bench, server)
         methods = await reconnected(bench, server)
@@ -777,10 +779,6 @@ async def test_a_server_of_the_handshake_era_is_not_asked_for_its_era_again(
 async def test_what_a_server_said_it_was_counts_no_more_when_it_has_become_another(
     tmp_path: Path, server: OddHttp, quick_health: HealthConfig
 ) -> None:
-    async def discovered(request: Request) -> None:
-        about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 60_000}
-        await request.result(about)
-
     plain, old, refused = server.handle, list[bool](), list[str]()
 
     async def older(request: Request) -> None:
@@ -795,7 +793,7 @@ async def test_what_a_server_said_it_was_counts_no_more_when_it_has_become_anoth
         old.append(True)
         del server.handlers["server/discover"]
 
-    server.handlers["server/discover"] = discovered
+    server.handlers["server/discover"] = stateless(ttlMs=60_000)
     server.handle = older  # type: ignore[method-assign]
     async with running_bench(tmp_path, health=quick_health) as bench:
         await connect(bench, server)
@@ -811,10 +809,6 @@ async def test_a_stateless_server_that_asks_for_a_session_is_asked_what_it_is_no
 ) -> None:
     """It was replaced by an older one; the call that met it first is not sent again."""
 
-    async def discovered(request: Request) -> None:
-        about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 60_000}
-        await request.result(about)
-
     plain, old = server.handle, list[bool]()
 
     async def older(request: Request) -> None:
@@ -829,7 +823,7 @@ async def test_a_stateless_server_that_asks_for_a_session_is_asked_what_it_is_no
         else:
             await plain(request)
 
-    server.handlers["server/discover"] = discovered
+    server.handlers["server/discover"] = stateless(ttlMs=60_000)
     server.handle = older  # type: ignore[method-assign]
     async with running_bench(tmp_path, health=quick_health) as bench:
         await connect(bench, server)
@@ -859,13 +853,10 @@ async def test_a_stateless_server_that_asks_for_a_session_is_asked_what_it_is_no
 async def test_an_error_of_the_call_itself_that_speaks_of_a_session_leaves_the_connection(
     bench: Bench, server: OddHttp, status: int, body: bytes, wanted: bool
 ) -> None:
-    async def discovered(request: Request) -> None:
-        await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
-
     async def refusing(request: Request) -> None:
         await request.answer(status, body.replace(b"ID", str(request.message["id"]).encode()))
 
-    server.handlers["server/discover"] = discovered
+    server.handlers["server/discover"] = stateless()
     server.handlers["echo"] = refusing
     await connect(bench, server)
     with pytest.raises(BackendError, match="session") as met:
@@ -879,16 +870,13 @@ async def test_a_call_given_up_in_the_stateless_revision_just_closes_its_respons
 ) -> None:
     closed = anyio.Event()
 
-    async def discovered(request: Request) -> None:
-        await request.result({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
-
     async def hanging(request: Request) -> None:
         try:
             await request.stream.receive()
         finally:
             closed.set()
 
-    server.handlers.update({"server/discover": discovered, "echo": hanging})
+    server.handlers.update({"server/discover": stateless(), "echo": hanging})
     await connect(bench, server)
     with pytest.raises(BackendTimeout):
         await bench.call("echo", timeout=0.2)

@@ -19,7 +19,7 @@ from gatemini.output.asked import GIVEN_CHARS, NULL_MAY_BE
 from gatemini.output.asked import given as told
 from gatemini.output.compact import compact
 from gatemini.output.jsontext import dump
-from gatemini.output.results import CHUNK_ROWS, MAX_ROWS, ResultStore
+from gatemini.output.results import ADDRESS, CHUNK_ROWS, MAX_ROWS, ResultStore
 
 KEEP = "keep"
 """What the guest says by itself, for a long typed array in the returned value: its type and its bytes in base64."""
@@ -40,9 +40,6 @@ TAKES: Mapping[str, tuple[str, ...]] = {
     "compact": ("rows", "fields", "budget_tokens"),
 }
 """What each method takes: its first argument, and what the second one, an object, may say."""
-
-ADDRESS = "gatemini://result/"
-"""What stands before a handle in the address of its resource, which may stand for it."""
 
 NOT_FINITE = "NaN or Infinity of a typed array became null"
 

@@ -54,8 +54,11 @@ REPLY_BYTES = 32 << 20
 LABEL_CHARS = 120
 HANDLE_CHARS = 60
 """Of what was given for a handle, what an error repeats."""
+ADDRESS = "gatemini://result/"
+"""What stands before a handle in the address of its resource, which may stand for the handle."""
 READ_ON = (
-    "read on with gatemini://result/{handle}/{{next_offset}}, or in a chain: results.rows(handle, {{offset, limit}}) "
+    f"read on with {ADDRESS}"
+    "{handle}/{{next_offset}}, or in a chain: results.rows(handle, {{offset, limit}}) "
     "for up to 40 rows, results.load(handle) to filter, join or aggregate all of it"
 )
 
