@@ -7,12 +7,12 @@ is bounded by a step budget, and a schema that cannot be used validates everythi
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
 import orjson
+from cachetools import LRUCache
 from jsonschema.exceptions import UnknownType, ValidationError
 from jsonschema.validators import (
     Draft3Validator,
@@ -80,7 +80,7 @@ class Validator(Protocol):
 
 def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) -> list[ValidationError]:
     """What is wrong with the instance by the schema, at most `MAX_ERRORS`; nothing if it cannot be told."""
-    prepared = _validators.get(schema)
+    prepared = _validator_of(schema)
     if prepared.plainly_fits(instance):
         return []
     _budget.left = steps
@@ -152,24 +152,15 @@ def _plain_types(rule: Any) -> tuple[type, ...]:
     return _PLAIN_TYPES.get(declared, ()) if isinstance(declared, str) else ()
 
 
-class _Validators:
-    """What was made ready, by identity of the schema object."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[int, _Prepared] = OrderedDict()
-
-    def get(self, schema: Mapping[str, Any]) -> _Prepared:
-        key = id(schema)
-        if (known := self._kept.get(key)) is not None:
-            self._kept.move_to_end(key)
-            return known
-        prepared = self._kept[key] = _Prepared(schema)
-        if len(self._kept) > KEPT_VALIDATORS:
-            self._kept.popitem(last=False)
-        return prepared
+_validators: LRUCache[int, _Prepared] = LRUCache(KEPT_VALIDATORS)
+"""By identity of the schema object, which the entry keeps alive."""
 
 
-_validators = _Validators()
+def _validator_of(schema: Mapping[str, Any]) -> _Prepared:
+    prepared = _validators.get(id(schema))
+    if prepared is None:
+        prepared = _validators[id(schema)] = _Prepared(schema)
+    return prepared
 
 
 def _prepare(schema: Mapping[str, Any]) -> Validator:

@@ -42,48 +42,8 @@ _CITIES = (
     ("Osaka", "Japan", "Asia/Tokyo"),
     ("Perth", "Australia", "Australia/Perth"),
 )
-_FIRST = [
-    "Ada",
-    "Ben",
-    "Chloe",
-    "Dai",
-    "Elif",
-    "Femi",
-    "Greta",
-    "Hugo",
-    "Ines",
-    "Jun",
-    "Kofi",
-    "Lena",
-    "Mira",
-    "Noor",
-    "Otto",
-    "Priya",
-    "Quinn",
-    "Rosa",
-    "Sven",
-    "Tara",
-]
-_LAST = [
-    "Abe",
-    "Brandt",
-    "Costa",
-    "Diaz",
-    "Endo",
-    "Fischer",
-    "Gupta",
-    "Hansen",
-    "Ito",
-    "Jones",
-    "Kamau",
-    "Lopez",
-    "Meyer",
-    "Novak",
-    "Okoye",
-    "Park",
-    "Reyes",
-    "Silva",
-]
+_FIRST = "Ada Ben Chloe Dai Elif Femi Greta Hugo Ines Jun Kofi Lena Mira Noor Otto Priya Quinn Rosa Sven Tara".split()  # noqa: SIM905
+_LAST = "Abe Brandt Costa Diaz Endo Fischer Gupta Hansen Ito Jones Kamau Lopez Meyer Novak Okoye Park Reyes Silva".split()  # noqa: SIM905
 _STYLES = ["Oak", "Steel", "Linen", "Walnut", "Copper", "Canvas", "Marble", "Cork", "Slate", "Birch"]
 _KINDS = {
     "lighting": ("Desk Lamp", "Floor Lamp", "Pendant", "Reading Light"),

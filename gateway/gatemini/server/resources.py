@@ -7,15 +7,17 @@ Below: registry, discovery, `guides.py`, `types/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, unquote
 
 import orjson
 
+from gatemini.backends.base import BackendStatus
 from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
 from gatemini.model import Json
+from gatemini.output.results import ResultStore
 from gatemini.output.room import Room
 from gatemini.registry import Registry
 from gatemini.server.budgets import UNKNOWN
@@ -23,6 +25,7 @@ from gatemini.server.discovery import call_of, tool_info
 from gatemini.server.fitting import fit_names, fit_rows, shown, size_of
 from gatemini.server.guides import CALL_TOOL_CHAIN, GUIDES, STEPS
 from gatemini.server.listing import SCHEME, declarations, guide_for_models, guide_with_schemas, tool_index
+from gatemini.tracker import Tracker
 from gatemini.types.identifiers import short_name
 from gatemini.types.wording import LINE_CHARS, counted, first_sentence, visible
 
@@ -44,68 +47,14 @@ _LINES_TOLD = (None, 5, 1, 0)
 """Of stderr and repairs in `gatemini://health`, ever fewer while the whole does not fit."""
 
 
-class Status(Protocol):
-    """What is shown of a backend; the manager's `BackendStatus` is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def transport(self) -> str: ...
-    @property
-    def tools(self) -> int: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def remedy(self) -> str | None: ...
-    @property
-    def pid(self) -> int | None: ...
-    @property
-    def rss(self) -> int | None: ...
-    @property
-    def peak_rss(self) -> int | None: ...
-    @property
-    def max_memory_mb(self) -> int | None: ...
-    @property
-    def repairs(self) -> list[str]: ...
-    @property
-    def stderr_tail(self) -> list[str]: ...
-    @property
-    def skipped_lines(self) -> int: ...
-    @property
-    def restarts(self) -> int: ...
-
-
-class Numbers(Protocol):
-    """What is shown of the tracker."""
-
-    def stats(self, session: str | None = None) -> Json: ...
-    def recent(self, limit: int = 50) -> list[Json]: ...
-    def latency(self, backend: str) -> Json: ...
-
-
-class Results(Protocol):
-    """What is read of a session's result store."""
-
-    def read(
-        self,
-        handle: str,
-        offset: int | str | None = None,
-        shown: Callable[[str], str] | None = None,
-        room: Room = ...,
-    ) -> tuple[str, str]: ...
-    def handles(self) -> Iterable[str]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """All that resources and prompts are made from; nothing here is changed by reading."""
 
     registry: Registry
-    statuses: Sequence[Status]
-    numbers: Numbers
-    results: Results
+    statuses: Sequence[BackendStatus]
+    numbers: Tracker
+    results: ResultStore
     problems: Sequence[str] = ()
     """Problems of the configuration, one sentence each."""
     catalog_bytes: int = 0
@@ -154,20 +103,11 @@ def list_resources(view: View) -> list[Json]:
     """The static resources, as `resources/list` wants them; what they hold now stands in the description."""
     counts = f"{counted(len(view.registry), 'tool')} of {counted(len(_backend_names(view)), 'backend')}"
     now = {"tools": f": {counts}", "overview": f": {counts}", "llms-full": f" ({counts})"}
-    return [
-        {
-            "uri": SCHEME + path,
-            "name": path,
-            "title": title,
-            "description": text + now.get(path, ""),
-            "mimeType": mime,
-        }
-        for path, (title, mime, text) in _STATIC.items()
-    ]
+    return [{"uri": SCHEME + path, **_described(path, entry, now)} for path, entry in _STATIC.items()]
 
 
 def list_templates(view: View) -> list[Json]:
-    """The templates, as `resources/templates/list` wants them, with what their argument may be now."""
+    """Return the templates for `resources/templates/list`; their descriptions name the present arguments."""
     backends = _backend_names(view)
     names = f": {_listed(backends)}" if backends else ""
     now = {
@@ -176,15 +116,13 @@ def list_templates(view: View) -> list[Json]:
         "types/{backend_name}": names,
     }
     return [
-        {
-            "uriTemplate": SCHEME + path,
-            "name": path,
-            "title": title,
-            "description": text + now.get(path, ""),
-            "mimeType": mime,
-        }
-        for path, (title, mime, text) in _TEMPLATES.items()
+        {"uriTemplate": SCHEME + path, **_described(path, entry, now)} for path, entry in _TEMPLATES.items()
     ]
+
+
+def _described(path: str, entry: tuple[str, str, str], now: Mapping[str, str]) -> Json:
+    title, mime, text = entry
+    return {"name": path, "title": title, "description": text + now.get(path, ""), "mimeType": mime}
 
 
 def read_resource(view: View, uri: str) -> tuple[str, str]:
@@ -287,7 +225,7 @@ def _backends(view: View) -> str:
     return _json(told)
 
 
-def _backend_row(view: View, name: str, status: Status | None) -> Json:
+def _backend_row(view: View, name: str, status: BackendStatus | None) -> Json:
     latency = view.numbers.latency(name)
     row: Json = {
         "name": visible(name),
@@ -306,7 +244,7 @@ def _backend_row(view: View, name: str, status: Status | None) -> Json:
     return row
 
 
-def _is_available(status: Status | None) -> bool:
+def _is_available(status: BackendStatus | None) -> bool:
     return status is not None and str(status.state) == "healthy"
 
 
@@ -343,13 +281,11 @@ def _health(view: View) -> str:
 
 
 def _last(lines: Sequence[str], count: int | None) -> list[str]:
-    return [
-        visible(line)
-        for line in (lines if count is None else lines[len(lines) - count :] if count < len(lines) else lines)
-    ]
+    start = 0 if count is None else max(0, len(lines) - count)
+    return [visible(line) for line in lines[start:]]
 
 
-def _health_row(status: Status, lines: int | None) -> Json:
+def _health_row(status: BackendStatus, lines: int | None) -> Json:
     return {
         "state": str(status.state),
         "error": visible(status.error, lines=True) if status.error else None,

@@ -6,12 +6,12 @@ Above: discovery, resources, CLI, argument errors. Below: `schema_types.py` (the
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import orjson
+from cachetools import LRUCache
 
 from gatemini.model import Json, Tool
 from gatemini.types.expressions import UNKNOWN, terse
@@ -223,29 +223,18 @@ def _prefix(tool: Tool) -> str:
     return f"_{made}" if made[0].isdecimal() or made in JS_WORDS else made
 
 
-_cache: OrderedDict[bytes, str] = OrderedDict()
+_cache: LRUCache[bytes, str] = LRUCache(_CACHED)
 
 
 def _cached(kind: str, tool: Tool, make: Callable[[], str]) -> str:
+    """Return the text made for a tool with this content before, else make it."""
+    parts = (tool.backend, tool.namespace, tool.name, tool.description, tool.input_schema, tool.output_schema)
     try:
-        content = orjson.dumps(
-            [
-                kind,
-                tool.backend,
-                tool.namespace,
-                tool.name,
-                tool.description,
-                tool.input_schema,
-                tool.output_schema,
-            ],
-            option=orjson.OPT_NON_STR_KEYS,
-        )
+        content = orjson.dumps([kind, *parts], option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError):
-        return make()  # huge integers and the like: rare, and right without the cache
+        return make()  # huge integers and the like are rare, and correct without the cache
     key = blake2b(content, digest_size=16).digest()
     text = _cache.get(key)
     if text is None:
         text = _cache[key] = make()
-        while len(_cache) > _CACHED:
-            _cache.popitem(last=False)
     return text
