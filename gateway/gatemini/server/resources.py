@@ -1,7 +1,6 @@
-"""The `gatemini://` resources, their templates and completion as pure functions of a `View` (spec 1.3).
+"""The `gatemini://` resources, their templates and completion as pure functions of a `View`.
 
-Every address answers (mime type, text) or raises ResourceNotFound saying what exists. Above: `surface.py`.
-Below: registry, discovery, `guides.py`, `types/`.
+Every address returns (MIME type, text) or raises ResourceNotFound, which says what exists.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ TYPESCRIPT = "text/typescript"
 RESULT = "result"
 HEALTH = "health"
 OF_TOOLS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
-"""Kinds that tell of tools: worth a moment's wait while backends have not listed theirs."""
+"""Kinds that depend on tools: worth a short wait while backends have not listed theirs."""
 RECENT = 50
 MAX_RECENT = 500
 MAX_COMPLETIONS = 100
-"""Most values a completion answers (protocol limit)."""
+"""Most values of one completion (the protocol's limit)."""
 _NAMES_SHOWN = 20
 NOTE_BYTES = 200
-"""Kept free for what is said of a cut."""
+"""Reserved for a note on what was cut."""
 _LINES_TOLD = (None, 5, 1, 0)
-"""Of stderr and repairs in `gatemini://health`, ever fewer while the whole does not fit."""
+"""Lines of stderr and repairs per backend in `gatemini://health`: the next number is tried while all does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that resources and prompts are made from; nothing here is changed by reading."""
+    """Everything that resources and prompts are made from; reading changes nothing."""
 
     registry: Registry
     statuses: Sequence[BackendStatus]
@@ -59,9 +58,9 @@ class View:
     """Problems of the configuration, one sentence each."""
     catalog_bytes: int = 0
     redact: Callable[[str], str] | None = None
-    """Takes secrets out of text before a part of it is shown: half a secret is one too."""
+    """Removes secrets from a text before a part of it is shown: half a secret is one too."""
     room: Room = UNKNOWN.result
-    """What the client takes of a result, and of any resource."""
+    """Size of a result that the client takes, and of any resource."""
 
 
 _STATIC: Mapping[str, tuple[str, str, str]] = {
@@ -100,7 +99,7 @@ _TEMPLATES: Mapping[str, tuple[str, str, str]] = {
 
 
 def list_resources(view: View) -> list[Json]:
-    """The static resources, as `resources/list` wants them; what they hold now stands in the description."""
+    """Return the static resources for `resources/list`; their descriptions hold the present counts."""
     counts = f"{counted(len(view.registry), 'tool')} of {counted(len(_backend_names(view)), 'backend')}"
     now = {"tools": f": {counts}", "overview": f": {counts}", "llms-full": f" ({counts})"}
     return [{"uri": SCHEME + path, **_described(path, entry, now)} for path, entry in _STATIC.items()]
@@ -126,7 +125,7 @@ def _described(path: str, entry: tuple[str, str, str], now: Mapping[str, str]) -
 
 
 def read_resource(view: View, uri: str) -> tuple[str, str]:
-    """(mime type, text) of an address. Raises ResourceNotFound, or ResultGone for a handle."""
+    """Return (MIME type, text) of an address. Raises ResourceNotFound, or ResultGone for a handle."""
     kind, rest = split_address(uri)
     if not rest:
         return _STATIC[kind][1], _READERS[kind](view)
@@ -134,7 +133,7 @@ def read_resource(view: View, uri: str) -> tuple[str, str]:
 
 
 def split_address(uri: str) -> tuple[str, str]:
-    """(kind, rest) of an address, the rest empty for a static one. Raises ResourceNotFound for any other."""
+    """Split an address into (kind, rest), the rest empty for a static one. Raises ResourceNotFound."""
     if not uri.lower().startswith(SCHEME):
         raise _missing(uri, "addresses here begin with gatemini://")
     path = uri[len(SCHEME) :].rstrip("/")
@@ -147,19 +146,19 @@ def split_address(uri: str) -> tuple[str, str]:
 
 
 def backend_of(registry: Registry, kind: str, rest: str) -> str | None:
-    """The backend that alone decides what a template's address answers; None where that is not one."""
+    """Return the backend that alone decides what a template's address returns; None where that is not one."""
     name = unquote(rest.removesuffix("/tools") if kind == "backend" else rest)
     if kind == "tool":
         try:
             return registry.resolve(name).backend
         except (ToolNotFound, AmbiguousTool):
             return None
-    # A name that is a namespace may cover several backends.
+    # A namespace may cover several backends.
     return name if kind in ("backend", "types") and name in registry.backends() else None
 
 
 def complete(view: View, argument: str, value: str) -> tuple[list[str], int]:
-    """(values an argument may take, those that begin with `value` first and at most 100; how many there are)."""
+    """Return (at most 100 values for an argument, those that begin with `value` first; how many there are)."""
     folded = value.lower()
     names = [name for name in _completions(view, argument) if folded in name.lower()]
     names.sort(key=lambda name: not name.lower().startswith(folded))
@@ -211,7 +210,7 @@ def _state_note(state: str | None) -> str:
 
 
 def backend_rows(view: View) -> list[Json]:
-    """One row per backend, by name: state, tools, latency, calls."""
+    """Return one row per backend, by name: state, tools, latency, calls."""
     statuses = {status.name: status for status in view.statuses}
     return [_backend_row(view, name, statuses.get(name)) for name in _backend_names(view)]
 
@@ -253,7 +252,7 @@ def _tools(view: View) -> str:
 
 
 def _health(view: View) -> str:
-    """Everything; where that is more than the client takes, less of what backends said, then only backends in trouble."""
+    """Return the health of all backends; where that is too long, fewer lines of stderr, then only backends in trouble."""
     room = view.room.plain
     problems = [visible(problem, lines=True) for problem in view.problems]
     first = fit_names(problems, room // 2)
@@ -354,7 +353,7 @@ def _recent(view: View, rest: str) -> tuple[str, str]:
 
 
 def _calls(view: View, limit: int) -> str:
-    """The last calls, as many as the client takes."""
+    """Return the last calls, as many as the client takes."""
     calls = shown(view.numbers.recent(limit))
     kept = fit_names(calls, view.room.plain - NOTE_BYTES)
     told: Json = {"recent": kept}
@@ -366,7 +365,7 @@ def _calls(view: View, limit: int) -> str:
 
 
 def _stats(view: View) -> str:
-    """All that was counted; of single answers the last ones, as many as the client takes."""
+    """Return all counters, and the last single answers, as many as the client takes."""
     stats = view.numbers.stats()
     answers = stats["per_call"]
     if size_of(stats) > view.room.plain:

@@ -1,7 +1,7 @@
-"""The client's side of stdio: lines on the claimed stdin and stdout, as streams the SDK serves.
+"""The client's side of stdio: lines on the claimed stdin and stdout, as streams for the SDK.
 
-Reading is linear in the message size; writing never blocks the event loop. Above: direct.py. Below:
-descriptors.py, shortcut.py (sees each line first) and the SDK's message types.
+The SDK's own transport is not used: it reads with one thread per line and writes blocking. Here reading is linear in
+the message size, writing never blocks the event loop, and the shortcut sees each line first.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ MAX_LINE_BYTES = 256 * 1024 * 1024
 """Bounds one message from the client; a longer line is dropped with a warning on stderr."""
 
 READ_CHUNK = 256 * 1024
-"""Bytes asked for in one read: a pipe holds 64 KiB, a socket may hold more."""
+"""Bytes of one read: a pipe holds 64 KiB, a socket may hold more."""
 
 REFUSED_LOOK = 64 * 1024
-"""Characters of a message that is none in which its id is looked for."""
+"""Characters of an invalid message that are searched for its id."""
 
 _ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,15}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
 
 BOM = "\ufeff"
-"""Some writers begin their stream, or each line, with one."""
+"""Some writers begin their stream, or each line, with a byte order mark."""
 NOTIFICATION = "notifications/"
-"""What the method of every notification begins with."""
+"""Prefix of the method of every notification."""
 
 PIPE_BUF = 4096
-"""What POSIX promises a writable pipe takes without blocking."""
+"""Bytes that POSIX promises a writable pipe takes without blocking."""
 
 ReadStream = MemoryObjectReceiveStream[SessionMessage | Exception]
 
 
 class LineWriter:
-    """Lines to the client, whole and in order; what a slow client cannot take at once is written by a thread."""
+    """Writes whole lines to the client in order; a thread writes what a slow client cannot take at once."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._turn = anyio.Lock(fast_acquire=True)
-        # Held by whichever thread writes: a cancelled caller leaves its thread to finish the line.
+        # Held by the thread that writes: when its caller is cancelled, it finishes the line.
         self._writing = threading.Lock()
         self.gone = False
-        """Whether the client no longer reads."""
+        """Whether the client has stopped reading."""
         self.lost = anyio.Event()
-        """The same for whoever waits for it."""
+        """Set when the client has stopped reading."""
 
     def send_now(self, line: bytes) -> bool:
-        """Write a line if that cannot block; whether it was written."""
+        """Write a line if that cannot block; return whether it was written."""
         if self._writing.locked() or self._turn.locked():
             return False
         return self._write_now(line)
@@ -107,7 +107,7 @@ class LineWriter:
 
 
 class SdkLines:
-    """A `LineWriter` as the stream the SDK writes its messages to."""
+    """A `LineWriter` as the stream that the SDK writes its messages to."""
 
     def __init__(self, lines: LineWriter) -> None:
         self._lines = lines
@@ -119,7 +119,7 @@ class SdkLines:
         await self._lines.send(line)
 
     async def aclose(self) -> None:
-        """The descriptor is the process's own and stays open."""
+        """Keep the descriptor open: it belongs to the process."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -135,7 +135,9 @@ class SdkLines:
 
 @asynccontextmanager
 async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[ReadStream, SdkLines]]:
-    """Streams of what the `shortcut` does not serve; the read stream ends when the client closes stdin or stdout."""
+    """Yield the streams of messages that the `shortcut` does not serve; reading ends when the client closes stdin or
+    stdout.
+    """
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     lines = LineWriter(wire.stdout)
     async with anyio.create_task_group() as group:
@@ -162,7 +164,7 @@ async def _read_until_lost(
 
 
 async def _watch(lines: LineWriter, reading: anyio.CancelScope) -> None:
-    """A client that no longer reads is gone, even where something else keeps our stdin open."""
+    """End reading when the client stops reading, even where another process keeps stdin open."""
     await lines.lost.wait()
     reading.cancel()
 
@@ -173,7 +175,7 @@ async def _read_lines(
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
     answers: LineWriter,
 ) -> None:
-    parts: list[bytes] = []  # pieces of the line being read, joined once: linear in its size
+    parts: list[bytes] = []  # of the line being read, joined once: linear in its size
     size = 0
     async with incoming:
         while True:
@@ -195,13 +197,13 @@ async def _read_lines(
                 if size <= MAX_LINE_BYTES:
                     parts.append(rest)
                 else:
-                    parts = []  # keep counting, keep nothing
+                    parts = []  # count the rest of the line, keep nothing
 
 
 async def _deliver(
     line: bytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
 ) -> None:
-    """Hand a message on; one that is none is answered where its id can be read, so that nobody waits for it."""
+    """Pass a message on; answer an invalid one where its id can be read, so that the client does not wait for it."""
     text = line.decode("utf-8", "replace").lstrip(f"{BOM} \t\r")
     if not text:
         return
@@ -225,7 +227,7 @@ async def _deliver(
 async def _deliver_batch(
     text: str, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
 ) -> None:
-    """An array of messages, which one revision (2025-03-26) has: each is taken, and answered, by itself."""
+    """Pass on each message of an array, which revision 2025-03-26 allows; each is answered by itself."""
     try:
         batch = json.loads(text)
     except (ValueError, RecursionError):
@@ -239,22 +241,22 @@ async def _deliver_batch(
 
 
 async def _refuse_id(text: str, answers: LineWriter) -> None:
-    """A request whose id is none, or neither text nor a whole number; the SDK would take it for a notification."""
+    """Refuse a request whose id is missing, null or fractional; the SDK would take it for a notification."""
     logger.warning("a request without a valid id: %.200r", text)
     await answers.send(_refusal(_number_as_id(text), "the id of a request is a string or an integer"))
 
 
 def _number_as_id(text: str) -> float | None:
-    """The id where it is a number that JSON can say again."""
+    """Return the id where it is a number that JSON can hold."""
     try:
         ident = json.loads(text).get("id")
-    except (ValueError, RecursionError):  # a whole number of thousands of digits somewhere in it
+    except (ValueError, RecursionError):  # an integer of thousands of digits somewhere in it
         return None
     return ident if isinstance(ident, float) and math.isfinite(ident) else None
 
 
 def _well_formed(text: str) -> str:
-    """The same JSON with half surrogates (of a character that was cut in two) replaced."""
+    """Return the same JSON with lone surrogates (of a character that was cut in two) replaced."""
     written = json.dumps(json.loads(text), ensure_ascii=False)
     return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -269,7 +271,7 @@ async def _refuse(
     if '"method"' in text:
         await answers.send(_refusal(ident, "not a valid JSON-RPC 2.0 request"))
     elif '"result"' in text or '"error"' in text:
-        # Whoever asked this client hears at once that no answer will come.
+        # Tell the sender of the request at once that no answer will come.
         error = ErrorData(
             code=INVALID_REQUEST, message="the client's answer is no valid JSON-RPC 2.0 response"
         )
@@ -277,7 +279,7 @@ async def _refuse(
 
 
 def _found_id(text: str) -> int | str | None:
-    """The id in what may be no JSON at all; None where there is none, or it is no JSON itself."""
+    """Find the id in text that may not be JSON; None where there is none, or where it is invalid itself."""
     found = _ID.search(text[:REFUSED_LOOK])
     try:
         ident: int | str | None = json.loads(found[1]) if found else None
@@ -292,11 +294,11 @@ def _refusal(ident: float | str | None, message: str) -> bytes:
 
 
 async def _read_some(fd: int) -> bytes:
-    """Up to READ_CHUNK bytes as soon as there are any; empty at the end."""
+    """Return up to READ_CHUNK bytes as soon as there are any; empty at the end."""
     try:
         await anyio.wait_readable(fd)
     except (OSError, NotImplementedError, ValueError):
-        # A regular file or a Windows handle cannot be waited for: let a thread block on it.
+        # A regular file or a Windows handle cannot be waited for: a thread blocks on it.
         return await anyio.to_thread.run_sync(os.read, fd, READ_CHUNK, abandon_on_cancel=True)
     try:
         return os.read(fd, READ_CHUNK)
@@ -310,6 +312,6 @@ async def _read_some(fd: int) -> bytes:
 def _writable_now(fd: int) -> bool:
     if sys.platform == "win32":
         return False
-    poll = select.poll()  # not select(): that one refuses descriptors above 1023
+    poll = select.poll()  # select() refuses descriptors above 1023
     poll.register(fd, select.POLLOUT)
     return any(events & select.POLLOUT for _, events in poll.poll(0))
