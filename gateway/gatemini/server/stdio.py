@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
-import re
 import select
 import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 import anyio.to_thread
@@ -35,11 +33,6 @@ MAX_LINE_BYTES = 256 * 1024 * 1024
 
 READ_CHUNK = 256 * 1024
 """Bytes of one read: a pipe holds 64 KiB, a socket may hold more."""
-
-REFUSED_LOOK = 64 * 1024
-"""Characters of an invalid message that are searched for its id."""
-
-_ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,15}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
 
 BOM = "\ufeff"
 """Some writers begin their stream, or each line, with a byte order mark."""
@@ -143,24 +136,13 @@ async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[Read
     async with anyio.create_task_group() as group:
         shortcut.attach(group, lines)
         reading = anyio.CancelScope()
-        group.start_soon(_read_until_lost, wire.stdin, shortcut, incoming, lines, reading)
+        group.start_soon(_read_lines, wire.stdin, shortcut, incoming, lines, reading)
         group.start_soon(_watch, lines, reading)
         try:
             yield read_stream, SdkLines(lines)
         finally:
             group.cancel_scope.cancel()
             read_stream.close()
-
-
-async def _read_until_lost(
-    fd: int,
-    shortcut: Shortcut,
-    incoming: MemoryObjectSendStream[SessionMessage | Exception],
-    answers: LineWriter,
-    reading: anyio.CancelScope,
-) -> None:
-    with reading:
-        await _read_lines(fd, shortcut, incoming, answers)
 
 
 async def _watch(lines: LineWriter, reading: anyio.CancelScope) -> None:
@@ -174,10 +156,11 @@ async def _read_lines(
     shortcut: Shortcut,
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
     answers: LineWriter,
+    reading: anyio.CancelScope,
 ) -> None:
     parts: list[bytes] = []  # of the line being read, joined once: linear in its size
     size = 0
-    async with incoming:
+    with reading, incoming:
         while True:
             chunk = await _read_some(fd)
             if not chunk:
@@ -203,92 +186,62 @@ async def _read_lines(
 async def _deliver(
     line: bytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
 ) -> None:
-    """Pass a message on; answer an invalid one where its id can be read, so that the client does not wait for it."""
+    """Pass a message on; refuse an invalid one where it has an id, so that the client does not wait for an answer."""
     text = line.decode("utf-8", "replace").lstrip(f"{BOM} \t\r")
     if not text:
-        return
-    if text.lstrip().startswith("["):
-        await _deliver_batch(text, incoming, answers)
         return
     try:
         message = jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValueError:  # pydantic's ValidationError is one
-        try:
-            message = jsonrpc_message_adapter.validate_json(_well_formed(text), by_name=False)
-        except (ValueError, RecursionError):
-            await _refuse(text, incoming, answers)
-            return
+        await _deliver_unusual(text, incoming, answers)
+        return
     if isinstance(message, JSONRPCNotification) and not message.method.startswith(NOTIFICATION):
-        await _refuse_id(text, answers)
+        # A request whose id is null or fractional, which the SDK takes for a notification.
+        logger.warning("a request without a valid id: %.200r", text)
+        await answers.send(_refusal(None, "the id of a request is a string or an integer"))
         return
     await incoming.send(SessionMessage(message))
 
 
-async def _deliver_batch(
+async def _deliver_unusual(
     text: str, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
 ) -> None:
-    """Pass on each message of an array, which revision 2025-03-26 allows; each is answered by itself."""
+    """Pass on arrays of messages (revision 2025-03-26) and text with lone surrogates; refuse anything else."""
     try:
-        batch = json.loads(text)
+        parsed = json.loads(text)
+        if isinstance(parsed, list):
+            for message in parsed:
+                await _deliver(json.dumps(message).encode(), incoming, answers)
+            return
+        written = json.dumps(parsed, ensure_ascii=False)
+        # Some clients cut a text inside a character: half of a surrogate pair is left.
+        whole = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     except (ValueError, RecursionError):
-        await _refuse(text, incoming, answers)
+        logger.warning("not JSON: %.200r", text)
         return
-    for message in batch:
-        if isinstance(message, dict):
-            await _deliver(json.dumps(message).encode(), incoming, answers)
-        else:
-            logger.warning("not a JSON-RPC message in a batch: %.200r", message)
-
-
-async def _refuse_id(text: str, answers: LineWriter) -> None:
-    """Refuse a request whose id is missing, null or fractional; the SDK would take it for a notification."""
-    logger.warning("a request without a valid id: %.200r", text)
-    await answers.send(_refusal(_number_as_id(text), "the id of a request is a string or an integer"))
-
-
-def _number_as_id(text: str) -> float | None:
-    """Return the id where it is a number that JSON can hold."""
     try:
-        ident = json.loads(text).get("id")
-    except (ValueError, RecursionError):  # an integer of thousands of digits somewhere in it
-        return None
-    return ident if isinstance(ident, float) and math.isfinite(ident) else None
-
-
-def _well_formed(text: str) -> str:
-    """Return the same JSON with lone surrogates (of a character that was cut in two) replaced."""
-    written = json.dumps(json.loads(text), ensure_ascii=False)
-    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        await incoming.send(SessionMessage(jsonrpc_message_adapter.validate_json(whole, by_name=False)))
+    except ValueError:
+        await _refuse(parsed, incoming, answers)
 
 
 async def _refuse(
-    text: str, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
+    parsed: Any, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
 ) -> None:
-    logger.warning("not a JSON-RPC message: %.200r", text)
-    ident = _found_id(text)
-    if ident is None:
+    logger.warning("not a JSON-RPC message: %.200r", parsed)
+    ident = parsed.get("id") if isinstance(parsed, dict) else None
+    if not isinstance(ident, str | int) or isinstance(ident, bool):
         return
-    if '"method"' in text:
+    if "method" in parsed:
         await answers.send(_refusal(ident, "not a valid JSON-RPC 2.0 request"))
-    elif '"result"' in text or '"error"' in text:
-        # Tell the sender of the request at once that no answer will come.
-        error = ErrorData(
-            code=INVALID_REQUEST, message="the client's answer is no valid JSON-RPC 2.0 response"
-        )
+    elif "result" in parsed or "error" in parsed:
+        # The sender of the request learns at once that no answer will come.
+        text = "the client's answer is no valid JSON-RPC 2.0 response"
+        error = ErrorData(code=INVALID_REQUEST, message=text)
         await incoming.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=ident, error=error)))
 
 
-def _found_id(text: str) -> int | str | None:
-    """Find the id in text that may not be JSON; None where there is none, or where it is invalid itself."""
-    found = _ID.search(text[:REFUSED_LOOK])
-    try:
-        ident: int | str | None = json.loads(found[1]) if found else None
-    except ValueError:
-        return None
-    return ident
-
-
-def _refusal(ident: float | str | None, message: str) -> bytes:
+def _refusal(ident: str | int | None, message: str) -> bytes:
     error = {"code": INVALID_REQUEST, "message": message}
     return json.dumps({"jsonrpc": "2.0", "id": ident, "error": error}).encode() + b"\n"
 
