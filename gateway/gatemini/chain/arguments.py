@@ -34,6 +34,8 @@ SHOWN_SIGNATURE: Final = 1_000
 Paths = Sequence[Sequence[str | int]]
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
+_LONE_SURROGATE = re.compile(r"(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}")
+"""As `dumps` escapes it; it writes whole pairs as they are."""
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?$")
 _BOUNDS: Final = {
     "minimum": "at least",
@@ -148,17 +150,13 @@ def _well_formed(arguments: Json, notes: list[str]) -> Json:
     """Return the arguments without lone surrogates, which no backend could decode."""
     try:
         orjson.dumps(arguments)
+        return arguments
     except (orjson.JSONEncodeError, RecursionError):
-        text = dumps(arguments)
-        mended = _without_lone_surrogates(text)
-        if mended != text:
-            notes.append("lone surrogates in the arguments were replaced by U+FFFD")
-            try:
-                value = loads_exact(mended)
-            except NotJson:
-                return arguments
-            return value if isinstance(value, dict) else arguments
-    return arguments
+        text, count = _LONE_SURROGATE.subn("\\1\ufffd", dumps(arguments))
+    if not count:
+        return arguments
+    notes.append("lone surrogates in the arguments were replaced by U+FFFD")
+    return _parsed_object(text) or arguments
 
 
 def _of_exact_integers(tool: Tool, arguments: Json, bigints: Container[Any]) -> list[tuple[str | int, ...]]:
@@ -200,18 +198,6 @@ def _numeric(wanted: Any) -> bool:
 def _is_integer(text: Any, least: int) -> bool:
     """Return whether a text holds the digits of an integer of more than `least`, and of no more than 64 bits."""
     return isinstance(text, str) and _INTEGER.fullmatch(text) is not None and least < abs(int(text)) < 2**63
-
-
-def _without_lone_surrogates(text: str) -> str:
-    """Replace the escapes of lone surrogates in JSON text of `dumps` by U+FFFD."""
-    pieces = text.split("\\ud")
-    out = [pieces[0]]
-    for piece in pieces[1:]:
-        before = out[-1]
-        is_escape = (len(before) - len(before.rstrip("\\"))) % 2 == 0
-        surrogate = is_escape and piece[:1] != "" and piece[0] in "89abcdef"
-        out.append("\ufffd" + piece[3:] if surrogate else "\\ud" + piece)
-    return "".join(out)
 
 
 def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:

@@ -174,9 +174,7 @@ def _completions(view: View, argument: str) -> list[str]:
         return list(GUIDES)
     if argument == "handle":
         return list(view.results.handles())
-    if argument == "limit":
-        return ["10", "50", "100", "500"]
-    return ["0"] if argument == "offset" else []
+    return []
 
 
 # ---- static resources --------------------------------------------------------------------------------
