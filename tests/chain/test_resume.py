@@ -1,4 +1,4 @@
-"""`// @resume`: what has finished is never made again, and whatever cannot be known is refused with its reason."""
+"""`// @resume`: finished calls are not made again, and an unknown outcome refuses the resumption with its reason."""
 
 import json
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ const seen = await gate.read({ tag: "go" });
 const b = await gate.write({ key: "b", value: seen.tag });
 return [a.n, b.n];"""
 NO_TIME = 2_500
-"""Milliseconds of a chain that is to run out of time: enough to get to the gate on a busy machine."""
+"""Milliseconds of a chain that times out: enough to reach the gate on a busy machine."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Run:
     session: Session
 
     async def __call__(self, code: str, session: Session | None = None, **more: Any) -> str:
-        """All text of the answer; it starts with what is the matter if the chain failed."""
+        """Return all text of the answer; it starts with the error if the chain failed."""
         arguments = {"code": code, **more}
         result = await self.app.call_meta_tool("call_tool_chain", arguments, session or self.session)
         return "\n".join(block["text"] for block in result["content"])
@@ -44,7 +44,7 @@ class Run:
         return json.loads((await self(code)).splitlines()[0])
 
     async def cancelled(self, code: str, *gates: str, session: Session | None = None) -> str:
-        """Run the code until calls wait at these gates, then cancel it; the chain's id."""
+        """Run the code until calls wait at these gates, then cancel it; return the chain's id."""
         owner = session or self.session
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self, code, owner)
@@ -217,13 +217,13 @@ return order;"""
 
 
 async def test_an_answer_the_code_never_got_to_see_is_not_asked_for_again(run: Run) -> None:
-    # Both calls are answered; what the code makes of them is interrupted before it gets there.
+    # Both calls are answered; the code is interrupted before it continues.
     code = """const [a, b] = await Promise.all([gate.write({ key: "a" }), gate.write({ key: "b" })]);
 await gate.read({ tag: "go" });
 return [a.n + b.n];"""
     ident = await run.cancelled(code, "go")
     trace = run.session.journals.kept[ident].trace
-    trace.steps.clear()  # as if the chain had been cut off with the answers still on their way
+    trace.steps.clear()  # as if the chain had been interrupted with the answers in flight
     for entry in trace.entries.values():
         entry.step = 0
     del trace.entries[3]
@@ -300,7 +300,7 @@ async def test_of_a_batch_only_what_has_no_answer_is_made(run: Run) -> None:
     assert STATE.calls == ["write", "read", "read"]
 
 
-async def test_calls_from_the_journal_are_told_as_such(run: Run) -> None:
+async def test_calls_from_the_journal_are_marked(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     STATE.open("go")
     result = await run.app.call_meta_tool(
@@ -359,7 +359,7 @@ async def test_what_a_composite_tool_sent_without_an_answer_is_not_repeated(run:
 
 
 async def refused(run: Run, ident: str, code: str, why: str, session: Session | None = None) -> None:
-    """Resuming is refused with this reason, and nothing reaches the backend."""
+    """Check that resuming is refused with this reason and makes no call."""
     before = len(STATE.calls)
     text = await run(f"// @resume {ident}\n{code}", session)
     assert text.startswith("ResumeRefused"), text
@@ -487,7 +487,7 @@ async def test_a_running_chain_cannot_be_resumed_beside_itself(run: Run) -> None
 # -- with a dry run ----------------------------------------------------------------------------------------
 
 
-async def test_resuming_as_a_dry_run_tells_what_is_left_and_does_nothing(run: Run) -> None:
+async def test_resuming_as_a_dry_run_lists_the_remaining_calls_and_makes_none(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     STATE.open("go")
     text = await run(f"// @resume {ident}\n// @dry-run\n{TWO_WRITES}")

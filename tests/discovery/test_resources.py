@@ -1,4 +1,4 @@
-"""Resources, templates, completion and prompts as functions of a view (spec 1.3, 1.4)."""
+"""Resources, templates, completion and prompts as functions of a view."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_a_cut_of_the_catalog_counts_truly_what_it_left_out() -> None:
     declared = read_resource(view, "gatemini://types/backend_1")[1]
     assert f"// {1200 - declared.count('(args')} of 1200 tools left out" in declared
     guide = read_resource(view, "gatemini://llms-full")[1]
-    assert "tool_1_of_many(" in guide.split("## backend_1")[0]  # what is small is whole
+    assert "tool_1_of_many(" in guide.split("## backend_1")[0]  # a small section is whole
     (more,) = re.findall(r" and (\d+) more", guide)
     assert guide.count("(args") + len(re.findall(r"tool_\d+_of_many[,\s]", guide)) + int(more) == total
 

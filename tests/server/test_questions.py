@@ -1,4 +1,4 @@
-"""Questions of backends as a client reads them, and its answers: what is passed on, and what is refused and how."""
+"""Requests of backends to a client, and its answers: what is passed on, and what is refused with which error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ URL = {"mode": "url", "message": "log in", "url": "https://x.test/"}
 eras = pytest.mark.parametrize("version", [OLD, NEW])
 
 
-def test_a_backend_is_told_what_the_client_announced_and_no_more() -> None:
+def test_a_backend_learns_what_the_client_announced_and_no_more() -> None:
     said = ClientCapabilities.model_validate({**ALL, "experimental": {"x": {}}, "tasks": {}})
     assert can_be_asked(said, OLD) == ALL
     assert can_be_asked(said, NEW) == {**ALL, "roots": {}}

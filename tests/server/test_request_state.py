@@ -1,4 +1,4 @@
-"""The state a client of 2026-07-28 brings along: good for its age, its session and its code, and for nothing else."""
+"""The request state of a 2026-07-28 client is valid for its age, its session and its code only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations and signatures are TypeScript that the real compiler takes under --strict, for any schema."""
+"""Declarations and signatures of any schema compile with the TypeScript compiler under --strict."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ NAMES += ["日本", "x" * 200, "y" * 10_000, "new", "get", "set", "call", "toStr
 
 
 def module_of(name: str, tool: Tool) -> dict[str, str]:
-    """Declaration and a function that makes the example call with variables of any type."""
+    """Return the declaration and a function that makes the example call with variables of any type."""
     required = required_parameters(tool.input_schema)
     names = {"args"} | {variable_name(n) for n in required}
     variables = "".join(f"const {v}: any = undefined as any; " for v in names)
@@ -126,13 +126,13 @@ def module_of(name: str, tool: Tool) -> dict[str, str]:
 
 
 def types_of(name: str, tool: Tool) -> dict[str, str]:
-    """The types that a search result shows, as declarations."""
+    """Return the types in a search result, as declarations."""
     told = {"Arguments": argument_types(tool), "Returned": result_type(tool)}
     return {"name": name, "text": "".join(f"type {n} = {t or 'unknown'};\n" for n, t in told.items())}
 
 
 def modules_of(tools: list[Tool], mark: str = "") -> list[dict[str, str]]:
-    """Everything that is shown of each tool, as modules to compile."""
+    """Return everything that is shown of each tool, as modules to compile."""
     modules = []
     for index, tool in enumerate(tools):
         modules += [module_of(f"d{mark}{index}", tool), types_of(f"a{mark}{index}", tool)]
