@@ -14,7 +14,7 @@ from gatemini.model import Tool
 from gatemini.search.embeddings import BUNDLED, load_embedder
 from gatemini.search.index import SearchIndex
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio]
 READY_SECONDS = 60
 """Bounds loading the model."""
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import tree_sitter_typescript
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tree_sitter import Language, Node, Parser
 
@@ -247,7 +247,6 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     schema=st.dictionaries(KEYWORDS, SCHEMAS, max_size=5),
     name=st.text(max_size=8),
