@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fixtures.guest import Runner
 from gatemini_sandbox import Done
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import Program, prepare
+from gatemini_sandbox.typescript.prepare import Program, prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 CASES = Path(__file__).parent / "cases"
 HEAD, TAIL = "(async function(){'use strict';", "\n})"

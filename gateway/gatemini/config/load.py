@@ -29,8 +29,8 @@ from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsC
 from gatemini.config.secrets import SecretAnswers, SecretResolver
 from gatemini.errors import ConfigError
 from gatemini.folders import config_folder, from_home, home_folder
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 CONFIG_FILE = "config.yaml"
 STORE = "secrets"

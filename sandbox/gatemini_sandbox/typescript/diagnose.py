@@ -11,10 +11,10 @@ from itertools import islice
 
 from tree_sitter import LogType, Node, Parser
 
-from gatemini_sandbox.parse import LANGUAGE, TEXTUAL, Parsed, descendants, text, with_functions
 from gatemini_sandbox.patience import check, over, parse_until
-from gatemini_sandbox.positions import SourceText
-from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.typescript.parse import LANGUAGE, TEXTUAL, Parsed, descendants, text, with_functions
+from gatemini_sandbox.typescript.positions import SourceText
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 # Above this many bytes the trace would take seconds; the tree's own idea of the place has to do.
 TRACE_LIMIT = 64 * 1024

@@ -13,9 +13,16 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from gatemini_sandbox.names import CLASSES, NAMESPACES, bound_inside, declared_names, unwrapped, value_names
-from gatemini_sandbox.parse import FUNCTION_DECLARATIONS, Parsed, code_end, descendants, text
-from gatemini_sandbox.positions import Patch
+from gatemini_sandbox.typescript.bindings import (
+    CLASSES,
+    NAMESPACES,
+    bound_inside,
+    declared_names,
+    unwrapped,
+    value_names,
+)
+from gatemini_sandbox.typescript.parse import FUNCTION_DECLARATIONS, Parsed, code_end, descendants, text
+from gatemini_sandbox.typescript.positions import Patch
 
 _TYPE_ONLY = frozenset(
     [

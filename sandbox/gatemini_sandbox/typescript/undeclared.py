@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from gatemini_sandbox.names import binding_names, identifiers
-from gatemini_sandbox.parse import parse, text
-from gatemini_sandbox.positions import SourceText
+from gatemini_sandbox.typescript.bindings import binding_names, identifiers
+from gatemini_sandbox.typescript.parse import parse, text
+from gatemini_sandbox.typescript.positions import SourceText
 
 _BINDERS = ("variable_declarator", "required_parameter", "optional_parameter", "rest_pattern")
 _NAMED = (

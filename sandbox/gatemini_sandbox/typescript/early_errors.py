@@ -13,9 +13,9 @@ from typing import Final
 
 from tree_sitter import Node
 
-from gatemini_sandbox.names import FUNCTIONS, binding_nodes
-from gatemini_sandbox.parse import parse_tree, text
 from gatemini_sandbox.patience import check
+from gatemini_sandbox.typescript.bindings import FUNCTIONS, binding_nodes
+from gatemini_sandbox.typescript.parse import parse_tree, text
 
 _GENERATORS: Final = ("generator_function", "generator_function_declaration")
 _LOOPS: Final = ("for_statement", "for_in_statement", "while_statement", "do_statement")

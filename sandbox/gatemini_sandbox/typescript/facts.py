@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from gatemini_sandbox.parse import Parsed, text
 from gatemini_sandbox.patience import check
-from gatemini_sandbox.positions import SourceText
+from gatemini_sandbox.typescript.parse import Parsed, text
+from gatemini_sandbox.typescript.positions import SourceText
 
 _ROOTS = ("__backends", "globalThis")
 _WORDS = ("__getToolInterface", "__interfaces", *_ROOTS)

@@ -14,21 +14,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from gatemini_sandbox import oxc
-from gatemini_sandbox.diagnose import (
+from gatemini_sandbox.errors import SecondParserCold
+from gatemini_sandbox.typescript import oxc
+from gatemini_sandbox.typescript.diagnose import (
     check_awaits,
     check_characters,
     check_flags,
     syntax_error,
 )
-from gatemini_sandbox.errors import SecondParserCold
-from gatemini_sandbox.facts import Facts, gather
-from gatemini_sandbox.parse import TEXTUAL, Parsed, parse
-from gatemini_sandbox.positions import Patch, Patched, SourceText
-from gatemini_sandbox.returned import Given, returned
-from gatemini_sandbox.shape import Kind, Shape, Shaper
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.typescript import Eraser
+from gatemini_sandbox.typescript.erase import Eraser
+from gatemini_sandbox.typescript.facts import Facts, gather
+from gatemini_sandbox.typescript.parse import TEXTUAL, Parsed, parse
+from gatemini_sandbox.typescript.positions import Patch, Patched, SourceText
+from gatemini_sandbox.typescript.returned import Given, returned
+from gatemini_sandbox.typescript.shape import Kind, Shape, Shaper
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 _HEAD = "(async function(){'use strict';"
 _TAIL = "\n})"

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
-from gatemini_sandbox.emit import Emitter
-from gatemini_sandbox.parse import Parsed, code_end, continues, text
 from gatemini_sandbox.patience import check
-from gatemini_sandbox.positions import Patch, SourceText
-from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.typescript.emit import Emitter
+from gatemini_sandbox.typescript.parse import Parsed, code_end, continues, text
+from gatemini_sandbox.typescript.positions import Patch, SourceText
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 NEAR_BYTES = 4096
 """How far in front of an annotation a parenthesis is looked for."""

@@ -10,8 +10,8 @@ from typing import Literal
 
 from tree_sitter import Node
 
-from gatemini_sandbox.names import binding_nodes, identifiers
-from gatemini_sandbox.parse import text
+from gatemini_sandbox.typescript.bindings import binding_nodes, identifiers
+from gatemini_sandbox.typescript.parse import text
 
 Known = Literal["something", "null", "undefined", "unknown"]
 

@@ -14,8 +14,8 @@ import tree_sitter_typescript
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.openings import check_openings
 from gatemini_sandbox.patience import check, over, parse_until
+from gatemini_sandbox.typescript.nesting import check_openings
 
 LANGUAGE = Language(tree_sitter_typescript.language_typescript())
 

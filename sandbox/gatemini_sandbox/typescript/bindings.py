@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tree_sitter import Node, Query, QueryCursor
 
-from gatemini_sandbox.parse import FUNCTION_DECLARATIONS, LANGUAGE, text
+from gatemini_sandbox.typescript.parse import FUNCTION_DECLARATIONS, LANGUAGE, text
 
 CLASSES = ("class_declaration", "abstract_class_declaration")
 FUNCTIONS = frozenset(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from gatemini_sandbox.known import Values
-from gatemini_sandbox.parse import parse, text
-from gatemini_sandbox.positions import SourceText
+from gatemini_sandbox.typescript.known_values import Values
+from gatemini_sandbox.typescript.parse import parse, text
+from gatemini_sandbox.typescript.positions import SourceText
 
 _FUNCTIONS = (
     "function_declaration",

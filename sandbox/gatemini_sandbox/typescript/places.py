@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tree_sitter import Node, Parser
 
-from gatemini_sandbox.known import Values
-from gatemini_sandbox.names import FUNCTIONS, binding_nodes
-from gatemini_sandbox.parse import LANGUAGE, descendants
 from gatemini_sandbox.patience import check
+from gatemini_sandbox.typescript.bindings import FUNCTIONS, binding_nodes
+from gatemini_sandbox.typescript.known_values import Values
+from gatemini_sandbox.typescript.parse import LANGUAGE, descendants
 
 # What is taken apart is evaluated before the pattern that takes it.
 _VALUE_FIRST = frozenset({"variable_declarator", "assignment_expression", "for_in_statement"})

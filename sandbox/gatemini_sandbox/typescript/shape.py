@@ -13,8 +13,8 @@ from typing import Literal
 
 from tree_sitter import Node
 
-from gatemini_sandbox.names import identifiers, value_names
-from gatemini_sandbox.parse import (
+from gatemini_sandbox.typescript.bindings import identifiers, value_names
+from gatemini_sandbox.typescript.parse import (
     ANY_FUNCTION,
     FUNCTION_DECLARATIONS,
     Parsed,
@@ -24,8 +24,8 @@ from gatemini_sandbox.parse import (
     text,
     with_functions,
 )
-from gatemini_sandbox.positions import Patch, SourceText
-from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.typescript.positions import Patch, SourceText
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 Kind = Literal["statements", "expression", "function", "main", "module", "commonjs", "empty"]
 """statements: value by `return`, or none; expression: the last one; function: a lone function, called; main: a declared
