@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
 from gatemini.backends.actor import Backend
-from gatemini.backends.base import Caller
-from gatemini.backends.fallback import FALLBACK_META, able
-from gatemini.backends.pool import Seats
-from gatemini.backends.retry import sent
+from gatemini.backends.callers import Caller
+from gatemini.backends.calls.fallback import FALLBACK_META, able
+from gatemini.backends.calls.retry import sent
+from gatemini.backends.instances import Seats
 from gatemini.config.backend import RetryConfig
 from gatemini.config.schema import BackendConfig, PoolConfig
 from gatemini.errors import (

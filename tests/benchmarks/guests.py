@@ -28,7 +28,7 @@ from tests.benchmarks.contestants import PYTHON_BACKEND, TESTS
 from tests.benchmarks.measure import Figure, Outcome, Ratio
 
 from gatemini.app import App
-from gatemini.backends.python import load_server
+from gatemini.backends.transports.python import load_server
 from gatemini.model import Tool
 from gatemini.server.session import Session as ClientSession
 from gatemini_sandbox import Calls, Done, Limits, Reply, Sandbox, Session, Start

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends import watchdog
 from gatemini.config import commands
 from gatemini.config.load import Loaded
 from gatemini.config.schema import SecretsConfig
@@ -31,6 +30,7 @@ from gatemini.config.secrets import (
 )
 from gatemini.config.store import SecretStore
 from gatemini.config.unavailable import SecretUnavailable
+from gatemini.processes import watchdog
 
 Load = Callable[..., Loaded]
 

@@ -17,7 +17,7 @@ import anyio.to_thread
 import typer
 
 from gatemini.app import App
-from gatemini.backends.base import BackendStatus
+from gatemini.backends.status import BackendStatus
 from gatemini.cli import shell
 from gatemini.cli.gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts, with_app
 from gatemini.config.build import SWITCHED_OFF

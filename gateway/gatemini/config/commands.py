@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from gatemini.backends.watching import start_watchdog
 from gatemini.config.unavailable import SecretSilent, SecretUnavailable
-from gatemini.liveness import start_time
+from gatemini.processes.liveness import start_time
+from gatemini.processes.watchdog_start import start_watchdog
 
 MAX_SAID_BYTES = 4 << 20
 """What a command may print; a list of all secrets is larger than one of them."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatemini.errors import ConfigError
-from gatemini.own_files import replace_own
+from gatemini.processes.own_files import replace_own
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
 

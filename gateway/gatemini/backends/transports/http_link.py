@@ -10,7 +10,7 @@ import functools
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from io import BytesIO
 
@@ -18,14 +18,13 @@ import anyio
 import anyio.abc
 import httpx2
 
-from gatemini.backends.addresses import CheckedTransport, Permitted, goes_by_proxy
-from gatemini.backends.base import Receiver
-from gatemini.backends.share import READ_SECONDS, IdleShare
-from gatemini.backends.sse import Event, EventReader
-from gatemini.backends.wire import Broken, Frame, Piece, request_id
+from gatemini.backends.transports.addresses import CheckedTransport, Permitted, goes_by_proxy
+from gatemini.backends.transports.event_stream import Event, EventReader
+from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.wire import Broken
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
-from gatemini.model import Json, Tool
+from gatemini.processes.throttle import READ_SECONDS, IdleShare
 
 DRAIN_SECONDS = 2.0
 DRAIN_BYTES = 64 << 10
@@ -47,13 +46,10 @@ ERROR_BODY_BYTES = 64 << 10
 logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs whole URLs, secrets in the query included
 
 
-class HttpLink:
+class HttpLink(Link):
     """What both HTTP transports share: a client, bounded bodies, errors with a cause."""
 
     all_or_nothing = False
-
-    pid = None
-    skipped = 0
 
     def __init__(
         self,
@@ -62,28 +58,15 @@ class HttpLink:
         client: httpx2.AsyncClient,
         tasks: anyio.abc.TaskGroup,
     ) -> None:
-        self.closed = anyio.Event()
-        self.failure: BackendError | None = None
-        self._name = config.name
+        super().__init__(config.name, receiver)
         self._url = config.url or ""
         self._max = config.max_message_mb << 20
-        self._receiver = receiver
         self._client = client
         self._tasks = tasks
         self._left = False
         self._share = IdleShare()
         self._requests: set[anyio.CancelScope] = set()
         self._request_over = anyio.Event()
-
-    def stderr_tail(self) -> list[str]:
-        return []
-
-    def post(self, message: Json, *, ident: int) -> bool:
-        del message, ident
-        return False
-
-    def learn(self, tools: Sequence[Tool]) -> None:
-        del tools
 
     def end(self, error: BackendError) -> None:
         """The connection is of no more use."""
@@ -198,11 +181,6 @@ class HttpLink:
                 await self._rest(cost)
                 spent = max(0.0, spent - cost)
         return True
-
-    def _answers(self, piece: Piece) -> bool:
-        """Whether somebody waits for it."""
-        ident = request_id(piece.message.get("id") if isinstance(piece, Frame) else piece.ident)
-        return ident is not None and self._receiver.waiting(ident)
 
     async def _start_of(self, response: httpx2.Response) -> bytes:
         """As much of an error's body as is worth showing."""

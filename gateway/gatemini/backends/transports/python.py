@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -20,12 +20,12 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from gatemini.backends.base import Link, Receiver
 from gatemini.backends.repair import exact_integers
+from gatemini.backends.transports.link import Link, Receiver
 from gatemini.backends.wire import Frame
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
-from gatemini.model import Json, Tool
+from gatemini.model import Json
 
 STOP_SECONDS = 2.0
 """How long an in-process server may take to end after its input ended; then it is cancelled."""
@@ -33,25 +33,12 @@ STOP_SECONDS = 2.0
 logger = logging.getLogger(__name__)
 
 
-class PythonLink:
+class PythonLink(Link):
     """The open connection to one in-process server."""
 
-    all_or_nothing = True
-    pid = None
-    skipped = 0
-
-    def __init__(self, name: str, outgoing: MemoryObjectSendStream[Any]) -> None:
-        self.closed = anyio.Event()
-        self.failure: BackendCrashed | None = None
-        self._name = name
+    def __init__(self, name: str, receiver: Receiver, outgoing: MemoryObjectSendStream[Any]) -> None:
+        super().__init__(name, receiver)
         self._outgoing = outgoing
-
-    def stderr_tail(self) -> list[str]:
-        return []
-
-    def post(self, message: Json, *, ident: int) -> bool:
-        del message, ident
-        return False
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         del ident
@@ -60,16 +47,9 @@ class PythonLink:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise BackendCrashed(f"{self._name} is gone", sent=False) from error
 
-    def abandon(self, ident: int) -> bool:
-        del ident
-        return False
-
-    def learn(self, tools: Sequence[Tool]) -> None:
-        del tools
-
-    def end(self, receiver: Receiver, reason: str) -> None:
+    def end(self, reason: str) -> None:
         self.failure = BackendCrashed(f"{self._name} {reason}", sent=True)
-        receiver.fail(self.failure)
+        self._receiver.fail(self.failure)
         self.closed.set()
 
 
@@ -78,7 +58,7 @@ async def open_python(config: BackendConfig, receiver: Receiver) -> AsyncIterato
     """Run the server for the length of the context."""
     server = await anyio.to_thread.run_sync(load_server, config.module or "")
     async with create_client_server_memory_streams() as ((incoming, outgoing), (server_read, server_write)):
-        link = PythonLink(config.name, cast("MemoryObjectSendStream[Any]", outgoing))
+        link = PythonLink(config.name, receiver, cast("MemoryObjectSendStream[Any]", outgoing))
 
         async def serve() -> None:
             reason = "ended"
@@ -88,7 +68,7 @@ async def open_python(config: BackendConfig, receiver: Receiver) -> AsyncIterato
                 logger.warning("in-process backend %s failed", config.name, exc_info=error)
                 reason = f"failed: {type(error).__name__}: {error}"
             finally:
-                link.end(receiver, reason)
+                link.end(reason)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(serve)

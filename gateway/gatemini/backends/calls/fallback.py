@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import anyio
 
 from gatemini.backends.actor import Backend
-from gatemini.backends.base import Caller, ProgressFn, State
+from gatemini.backends.callers import Caller, ProgressFn
+from gatemini.backends.status import State
 from gatemini.errors import BackendError, BackendProtocol, ResultTooLarge
 from gatemini.model import CallOutcome, Json
 

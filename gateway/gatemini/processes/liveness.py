@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import psutil
 
-from gatemini.backends.watchdog import same_start
+from gatemini.processes.watchdog import same_start
 
 
 def start_time(pid: int) -> float:

@@ -22,11 +22,11 @@ from pathlib import Path
 import anyio
 import orjson
 
-from gatemini.backends import watchdog
-from gatemini.backends.mark import MARK_FLOOR, spare
-from gatemini.backends.watching import start_watchdog
-from gatemini.liveness import same_process, start_time
-from gatemini.own_files import read_own, replace_own
+from gatemini.processes import watchdog
+from gatemini.processes.liveness import same_process, start_time
+from gatemini.processes.mark import MARK_FLOOR, spare
+from gatemini.processes.own_files import read_own, replace_own
+from gatemini.processes.watchdog_start import start_watchdog
 
 TERM_POLL_SECONDS = 0.02
 """Pause between two looks at whether a group that was told to end is gone."""

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 import httpx2
 
-from gatemini.backends.endings import SESSION_ENDED
+from gatemini.backends.calls.failures import SESSION_ENDED
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
 from gatemini.model import Json
 from gatemini.types.wording import shorten

@@ -16,13 +16,13 @@ import anyio
 import anyio.abc
 import psutil
 
-from gatemini.backends.children import Children
-from gatemini.backends.environment import child_environment, find_program, working_directory
-from gatemini.backends.mark import spare
-from gatemini.backends.pipes import ChildPipes
-from gatemini.backends.process import KILL_SHIELD_SECONDS, describe_exit
 from gatemini.config.schema import BackendConfig, Prerequisite
 from gatemini.errors import BackendStopped
+from gatemini.processes.child_environment import child_environment, find_program, working_directory
+from gatemini.processes.children import Children
+from gatemini.processes.command import KILL_SHIELD_SECONDS, describe_exit
+from gatemini.processes.mark import spare
+from gatemini.processes.pipes import ChildPipes
 
 SHOWN_STDERR_BYTES = 2000
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import shlex
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,34 +17,34 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from gatemini.backends.base import Link, Receiver
-from gatemini.backends.children import Children
-from gatemini.backends.cli_template import TemplateError, command_line, places, stdin_text, words_of
-from gatemini.backends.environment import child_environment, find_program, working_directory
-from gatemini.backends.process import Finished, OutputTooLarge, describe_exit, run_to_end
+from gatemini.backends.transports.cli_template import (
+    TemplateError,
+    command_line,
+    places,
+    stdin_text,
+    words_of,
+)
+from gatemini.backends.transports.link import Link, Receiver
 from gatemini.backends.wire import LARGE_BYTES, Frame
 from gatemini.config.schema import BackendConfig, CliTool
 from gatemini.errors import BackendError, BackendStopped, BackendTimeout, BackendUnreachable, ResultTooLarge
-from gatemini.model import Json, Tool
+from gatemini.model import Json
+from gatemini.processes.child_environment import child_environment, find_program, working_directory
+from gatemini.processes.children import Children
+from gatemini.processes.command import Finished, OutputTooLarge, describe_exit, run_to_end
 
 SHOWN_STDERR = 20
 """Lines of stderr in the answer to a command that failed."""
 
 
-class CliLink:
+class CliLink(Link):
     """The stand-in for a connection: as long as it is open, calls may start processes."""
-
-    all_or_nothing = True
-    pid = None
-    skipped = 0
-    failure: BackendError | None = None
 
     def __init__(
         self, config: BackendConfig, receiver: Receiver, children: Children, tasks: anyio.abc.TaskGroup
     ) -> None:
-        self.closed = anyio.Event()
+        super().__init__(config.name, receiver)
         self._config = config
-        self._receiver = receiver
         self._children = children
         self._tasks = tasks
         self._running: dict[int, anyio.CancelScope] = {}
@@ -54,19 +54,12 @@ class CliLink:
         """Of the last health check. A call's own stands in its answer: commands run side by side."""
         return self._stderr
 
-    def learn(self, tools: Sequence[Tool]) -> None:
-        del tools
-
     def abandon(self, ident: int) -> bool:
         """Ends the command of a call nobody waits for."""
         scope = self._running.pop(ident, None)
         if scope is not None:
             scope.cancel()
         return True
-
-    def post(self, message: Json, *, ident: int) -> bool:
-        del message, ident
-        return False
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Answer a request, at once or by a task of its own."""

@@ -16,8 +16,8 @@ from subprocess import DEVNULL, PIPE
 
 import anyio
 
-from gatemini.backends import mark
-from gatemini.backends.share import READ_SECONDS, IdleShare
+from gatemini.processes import mark
+from gatemini.processes.throttle import READ_SECONDS, IdleShare
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 

@@ -10,22 +10,22 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
 import anyio.abc
 import anyio.to_thread
 
-from gatemini.backends.base import Link, Receiver
-from gatemini.backends.children import Children
-from gatemini.backends.environment import child_environment, find_program, working_directory
-from gatemini.backends.pipes import STDOUT, ChildPipes
-from gatemini.backends.process import describe_exit
-from gatemini.backends.wire import Frame, LineReader, Piece, encode, request_id
+from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.wire import Frame, LineReader, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
-from gatemini.model import Json, Tool
+from gatemini.model import Json
+from gatemini.processes.child_environment import child_environment, find_program, working_directory
+from gatemini.processes.children import Children
+from gatemini.processes.command import describe_exit
+from gatemini.processes.pipes import STDOUT, ChildPipes
 from gatemini.types.wording import shorten
 
 STDERR_LINES = 200
@@ -52,17 +52,12 @@ KILL_SHIELD_SECONDS = 5.0
 logger = logging.getLogger(__name__)
 
 
-class StdioLink:
+class StdioLink(Link):
     """The open connection to one child process."""
 
-    all_or_nothing = True
-
     def __init__(self, config: BackendConfig, receiver: Receiver) -> None:
-        self.closed = anyio.Event()
-        self.failure: BackendCrashed | None = None
+        super().__init__(config.name, receiver)
         self.child = ChildPipes(config.name, self._take_output, self._take_errors)
-        self._name = config.name
-        self._receiver = receiver
         self._reader = LineReader(config.max_message_mb << 20, on_junk=self._junk, on_large=self._take_large)
         self._tasks: anyio.abc.TaskGroup | None = None
         self._decoding: anyio.Event | None = None
@@ -95,13 +90,6 @@ class StdioLink:
             await self.child.write(data)
         except anyio.BrokenResourceError as error:
             raise await self._write_failed() from error
-
-    def abandon(self, ident: int) -> bool:
-        del ident
-        return False
-
-    def learn(self, tools: Sequence[Tool]) -> None:
-        del tools
 
     async def watch(self, tasks: anyio.abc.TaskGroup) -> None:
         """Follow the process to its end; returns after `closed` is set."""
@@ -137,11 +125,6 @@ class StdioLink:
             answered = answered or self._answers(piece)
             self._receiver.receive(piece)
         return answered
-
-    def _answers(self, piece: Piece) -> bool:
-        """Whether somebody waits for it."""
-        ident = request_id(piece.message.get("id") if isinstance(piece, Frame) else piece.ident)
-        return ident is not None and self._receiver.waiting(ident)
 
     def _take_large(self, parts: list[bytes]) -> None:
         """Decode a large line on a thread; what the child writes meanwhile waits in its pipe."""

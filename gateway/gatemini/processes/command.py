@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import anyio
 import anyio.abc
 
-from gatemini.backends.children import Children
-from gatemini.backends.pipes import ChildPipes
+from gatemini.processes.children import Children
+from gatemini.processes.pipes import ChildPipes
 
 STDERR_BYTES = 64 << 10
 """The end of stderr that is kept."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import anyio
 
-from gatemini.backends.endings import SESSION_ENDED, only_waited, send_again_after
+from gatemini.backends.calls.failures import SESSION_ENDED, only_waited, send_again_after
 from gatemini.config.backend import RetryConfig
 from gatemini.errors import BackendError
 

@@ -5,7 +5,7 @@ Also what callers are told of it. Pure. Above: actor.py. Below: the error tree, 
 
 from __future__ import annotations
 
-from gatemini.backends.stdio import SHOWN_STDERR_LINES, stderr_text
+from gatemini.backends.transports.stdio import SHOWN_STDERR_LINES, stderr_text
 from gatemini.errors import (
     BackendBusy,
     BackendCrashed,

@@ -23,9 +23,9 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 
-from gatemini.backends.addresses import Permitted
-from gatemini.backends.base import Link, Receiver
-from gatemini.backends.http_errors import (
+from gatemini.backends.transports.addresses import Permitted
+from gatemini.backends.transports.event_stream import Event, EventReader
+from gatemini.backends.transports.http_errors import (
     another_server,
     content_error,
     refuses_call,
@@ -34,8 +34,8 @@ from gatemini.backends.http_errors import (
     status_error,
     transport_error,
 )
-from gatemini.backends.http_link import HttpLink, open_client, origin
-from gatemini.backends.sse import Event, EventReader
+from gatemini.backends.transports.http_link import HttpLink, open_client, origin
+from gatemini.backends.transports.link import Link, Receiver
 from gatemini.backends.wire import LARGE_BYTES, Frame, Piece, decode, encode, request_id
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
@@ -346,10 +346,6 @@ class SseLink(HttpLink):
     async def leave(self) -> None:
         self._endpoint_known.set()  # who waits for it is told that there is none
         await super().leave()
-
-    def abandon(self, ident: int) -> bool:
-        del ident
-        return False
 
     async def follow(self) -> None:
         """Read the stream to its end, which is the end of the connection."""

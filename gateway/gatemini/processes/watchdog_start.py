@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from gatemini.backends import watchdog
+from gatemini.processes import watchdog
 
 
 def start_watchdog() -> subprocess.Popen[bytes]:
