@@ -34,6 +34,7 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 	@touch $@
 
 lint: setup-dev
+	$(VENV)/bin/lint-imports --no-logo
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
