@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import anyio
+import anyio.from_thread
+import anyio.to_thread
 import typer
 
 from gatemini.app import App
@@ -56,13 +59,19 @@ def evaluation(
     async def action(gateway: App) -> Report:
         await settle_search(gateway)
 
+        async def find(text: str, limit: int) -> list[str]:
+            meaning = await gateway.embedding.meaning(text)
+            return [
+                hit.tool.qualified for hit in gateway.index.search(text, limit=limit, meaning=meaning).hits
+            ]
+
         def search(text: str, limit: int) -> list[str]:
-            return [hit.tool.qualified for hit in gateway.index.search(text, limit=limit).hits]
+            return anyio.from_thread.run(find, text, limit)
 
         asked = own_queries(gateway) if given is None else given
         if given is not None:
             tell_unknown(asked, {tool.qualified for tool in gateway.registry.tools()})
-        return evaluate(search, asked)
+        return await anyio.to_thread.run_sync(evaluate, search, asked)
 
     report = with_app(config, action)
     if as_json:
