@@ -75,7 +75,9 @@ Text = Annotated[str, BeforeValidator(as_text), WithJsonSchema({"type": ["string
 class Strict(BaseModel):
     """Unknown keys are errors: a key that nothing reads must not look like protection."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True
+    )
 
 
 class ToolFilter(Strict):

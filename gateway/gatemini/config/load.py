@@ -23,10 +23,9 @@ from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
 from gatemini.config.named import missing_backends, missing_targets
-from gatemini.config.pending import pending_in_section
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
+from gatemini.config.references import SecretAnswers, SecretResolver
 from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsConfig
-from gatemini.config.secrets import SecretAnswers, SecretResolver
 from gatemini.errors import ConfigError
 from gatemini.folders import config_folder, from_home, home_folder
 from gatemini_sandbox.typescript.prepare import prepare
@@ -37,8 +36,8 @@ STORE = "secrets"
 """Folder beside the configuration where `gatemini secret set` keeps values, one private file each."""
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: wrong ones stop the start, they are never replaced by defaults."""
-_TOKENS = frozenset((("secrets", "vault", "token"), ("secrets", "bws", "access_token")))
-"""Where a provider's own token stands: with a `secretref:` of a simpler provider, or a variable."""
+_PROGRAM_TOKENS = ("VAULT_TOKEN", "BWS_ACCESS_TOKEN", "OP_SERVICE_ACCOUNT_TOKEN")
+"""Variables that the preset programs log in with: hidden, since a program may print its token in an error."""
 SHOWN_LINE = 80
 """Characters shown of the line of a composite tool's code that is wrong."""
 
@@ -212,8 +211,6 @@ class _Loading:
                 self.add_entries(self.native_entries(document, value))
             elif key not in Config.model_fields:
                 self.unknown_section(document, key, value)
-            elif self.is_pending(document, key, value):
-                continue
             elif key in _PER_ENTRY:
                 self.per_entry(document, key, value)
             elif key == "include" and isinstance(value, list):
@@ -221,21 +218,6 @@ class _Loading:
                     self.section(document, key, [item], at)
             else:
                 self.section(document, key, value)
-
-    def is_pending(self, document: Document, key: str, value: Any) -> bool:
-        """Report what nothing reads yet; True when the whole section is of no use."""
-        whole = False
-        for path, pending in pending_in_section(key, value):
-            line = document.line(path)
-            problem = Problem(
-                str(document.path), line, dotted(path), pending.found, severity=pending.severity
-            )
-            if pending.severity == "error":
-                whole = True
-                self.report(problem, key)
-            else:
-                self.problems.append(problem)
-        return whole
 
     def faults(self, document: Document) -> None:
         """Duplicate keys and the like outside of single backends."""
@@ -355,10 +337,8 @@ class _Loading:
         if not isinstance(value, str):
             return value
         where = (str(document.path), document.line(path), dotted(path))
-        if "secretref:" in value and path not in _TOKENS:
-            self.report(
-                Problem(*where, "a secretref: is not resolved here", "backends and provider tokens"), section
-            )
+        if "secretref:" in value:
+            self.report(Problem(*where, "a secretref: is not resolved here", "values of backends"), section)
         if "$" not in value:
             return value
         try:
@@ -368,11 +348,7 @@ class _Loading:
             return value
         for reference in result.missing:
             remedy = f"Set {reference.name} in the environment or a .env file"
-            problem = Problem(*where, f"{reference.name} is not set", "", remedy, unresolved=True)
-            if path in _TOKENS:  # only the backends whose secrets lie there go without
-                self.problems.append(problem)
-                return None
-            self.report(problem, section)
+            self.report(Problem(*where, f"{reference.name} is not set", "", remedy, unresolved=True), section)
         return result.text
 
     def variable(self, reference: Reference) -> str | None:
@@ -480,18 +456,8 @@ class _Loading:
     def result(self, built: Mapping[str, Built], settings: SecretsConfig) -> Loaded:
         backends: dict[str, BackendConfig] = {n: b.config for n, b in built.items() if b.config is not None}
         secrets = [pair for one in built.values() for pair in one.secrets]
-        secrets += [(name, self.environ[name]) for name in settings.redact if self.environ.get(name)]
-        for name, written in (
-            ("VAULT_TOKEN", settings.vault.token),
-            ("BWS_ACCESS_TOKEN", settings.bws.access_token),
-        ):
-            plain = None if written and "secretref:" in written else written
-            token = (
-                (self.resolver.answers.tokens.get(name) if self.resolver else None)
-                or plain
-                or self.environ.get(name)
-            )
-            secrets += [(name, token)] if token else []
+        hidden = (*settings.redact, *_PROGRAM_TOKENS)
+        secrets += [(name, self.environ[name]) for name in hidden if self.environ.get(name)]
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),
