@@ -12,13 +12,14 @@ from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
-from fixtures.direct import DEMO_SERVER, chain_value, text_of
+from fixtures.backend_bench import ODD
+from fixtures.direct import chain_value, text_of
 from fixtures.running import DEMO as BACKENDS
 from fixtures.running import gateway_in_process
 
 pytestmark = pytest.mark.anyio
 
-EXTRA = {"name": "extra", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+EXTRA = {"name": "extra", "command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 
@@ -49,9 +50,9 @@ async def test_a_backend_that_the_user_accepts_is_registered_and_can_be_called(
         assert await chain_value(client, "return 1;") == 1
         told = json.loads(text_of(await register(client, EXTRA)))
         assert told["backend"] == "extra"
-        assert (await chain_value(client, "return (await extra.add({ a: 2, b: 3 })).sum;")) == 5
+        assert (await chain_value(client, "return (await extra.echo({ a: 5 })).a;")) == 5
         assert len(user.asked) == 1
-        assert f"{sys.executable} -P {DEMO_SERVER}" in user.asked[0]
+        assert f"{sys.executable} -I -S {ODD}" in user.asked[0]
         assert "starts programs on this machine" in user.asked[0]
 
 
@@ -86,8 +87,8 @@ async def test_registration_through_a_client_without_elicitation_is_refused_and_
 
 async def test_the_second_call_with_the_answer_starts_the_backend_once(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
-    code = f"open({str(starts)!r}, 'a').write('x'); import runpy; runpy.run_path({str(DEMO_SERVER)!r}, run_name='__main__')"
-    arguments = {"manual_call_template": {**EXTRA, "args": ["-P", "-c", code]}}
+    code = f"open({str(starts)!r}, 'a').write('x'); import runpy; runpy.run_path({str(ODD)!r}, run_name='__main__')"
+    arguments = {"manual_call_template": {**EXTRA, "args": ["-I", "-S", "-c", code, "{}"]}}
     async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
         first = await client.session.call_tool("register_manual", arguments, allow_input_required=True)
         assert isinstance(first, InputRequiredResult)
