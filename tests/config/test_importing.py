@@ -12,18 +12,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemini.config.clients import ClientContext
-from gatemini.config.importing import (
-    ImportPlan,
-    Source,
-    find_sources,
-    inline_values,
-    move_secrets,
-    plan_import,
-    plan_text,
-)
-from gatemini.config.load import STORE, load_config
-from gatemini.config.store import SecretStore
+from gatemini.config.clients.read import ClientContext
+from gatemini.config.clients.table import Source, find_sources
+from gatemini.config.importing import ImportPlan, inline_values, move_secrets, plan_import, plan_text
+from gatemini.config.load import load_config
+from gatemini.config.store import STORE, SecretStore
 from gatemini.config.yaml_edit import add_backends
 from gatemini.errors import ConfigError
 

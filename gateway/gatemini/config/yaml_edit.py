@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from gatemini.config.document import read_text
+from gatemini.config.files import read_text
 from gatemini.config.store import write_private
 from gatemini.errors import ConfigError
 
