@@ -24,7 +24,6 @@ from gatemini.config.backend import (
     Strict,
     Text,
     ToolFilter,
-    parse_duration,
 )
 from gatemini.folders import from_home
 
@@ -48,7 +47,6 @@ __all__ = [
     "SemanticConfig",
     "Strict",
     "ToolFilter",
-    "parse_duration",
 ]
 
 MAX_CHAIN_SECONDS = 600.0
