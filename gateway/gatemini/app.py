@@ -20,9 +20,9 @@ import anyio
 from gatemini import demo
 from gatemini.accounts import AccountBook
 from gatemini.awaited import Awaited
-from gatemini.backends.base import Era, State
-from gatemini.backends.composite import composite_tools
 from gatemini.backends.manager import Manager
+from gatemini.backends.status import Era, State
+from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache, config_hash, default_path
 from gatemini.chain.journal import JournalBook
 from gatemini.chain.services import ChainServices

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.folders import cache_folder
 from gatemini.model import Json, Tool
-from gatemini.own_files import NotOurs, read_own, replace_own
+from gatemini.processes.own_files import NotOurs, read_own, replace_own
 
 VERSION = 2
 SAVE_EVERY_SECONDS = 5.0

@@ -189,7 +189,7 @@ def test_an_odd_value_anywhere_costs_at_most_the_content(tmp_path: Path) -> None
             assert cache.save(), (at, odd)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_a_damaged_file_never_raises(tmp_path: Path, noise: bytes, at: int) -> None:
     path = tmp_path / "cache.json"

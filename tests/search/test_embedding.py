@@ -16,7 +16,7 @@ from gatemini.indexing import Indexing
 from gatemini.model import Tool
 from gatemini.search.index import SearchIndex
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio]
 READY_SECONDS = 60
 """Bounds loading the model."""
 needs_model = pytest.mark.skipif(

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from math import log
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.model import Tool
@@ -227,7 +227,6 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("ranking", RANKINGS)
-@settings(deadline=None, max_examples=60)
 @given(steps=STEPS, query=DESCRIPTIONS | NAMES)
 def test_changes_in_place_end_where_building_anew_would(
     ranking: Ranking, steps: list[tuple[str, dict[str, str] | None]], query: str
@@ -247,7 +246,6 @@ def test_changes_in_place_end_where_building_anew_would(
 
 
 @pytest.mark.parametrize("ranking", RANKINGS)
-@settings(deadline=None, max_examples=60)
 @given(steps=STEPS, worked=st.lists(st.integers(0, 3), max_size=8), query=DESCRIPTIONS | NAMES)
 def test_changes_made_in_steps_end_where_building_anew_would_whatever_comes_in_between(
     ranking: Ranking, steps: list[tuple[str, dict[str, str] | None]], worked: list[int], query: str

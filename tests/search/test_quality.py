@@ -107,14 +107,14 @@ def benchmark(ranking: Ranking, model: Embedder | None) -> Report:
     return evaluate(searching(entries, ranking, model), parse_queries(queries))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_benchmark_without_a_model() -> None:
     report = benchmark("best", None)
     assert report.macro.recall[5] >= 0.70
     assert report.macro.mrr >= 0.66
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_benchmark_with_the_bundled_model(embedder: Embedder) -> None:
     report = benchmark("best", embedder)
     assert report.macro.recall[5] >= 0.80

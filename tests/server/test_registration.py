@@ -9,14 +9,14 @@ from typing import Any
 import anyio
 import pytest
 
-from fixtures.direct import DEMO_SERVER
+from fixtures.backend_bench import ODD
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
 from gatemini.config.schema import RegistrationConfig
 
 pytestmark = pytest.mark.anyio
 
-STDIO = {"name": "extra", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+STDIO = {"name": "extra", "command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}
 
 
 async def call(app: App, name: str, arguments: Any) -> tuple[bool, Any]:
@@ -39,13 +39,13 @@ async def test_a_registered_process_is_found_called_and_gone_after_deregistratio
     failed, told = await register(app, STDIO)
     assert not failed
     assert told["backend"] == "extra"
-    assert told["tools"] == len(told["names"]) > 5
-    assert (await answer(app, "return (await extra.add({ a: 2, b: 3 })).sum;"))[0] == "5"
+    assert told["tools"] > len(told["names"]) == 20  # the first ones
+    assert (await answer(app, "return (await extra.echo({ a: 5 })).a;"))[0] == "5"
     assert await call(app, "deregister_manual", {"manual_name": "extra"}) == (
         False,
         {"backend": "extra", "removed": told["tools"]},
     )
-    text, failed, _ = await answer(app, "return await extra.add({ a: 2, b: 3 });")
+    text, failed, _ = await answer(app, "return await extra.echo({});")
     assert failed, text
     failed, text = await call(app, "deregister_manual", {"manual_name": "extra"})
     assert failed
@@ -197,8 +197,7 @@ async def test_private_networks_are_only_open_where_the_owner_lists_them(app: Ap
 async def test_names_of_a_registered_backend_are_shown_escaped_and_short(app: App) -> None:
     names = ["a\u200bb", "n" * 10_000, "plain"]
     tools = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
-    odd = str(DEMO_SERVER.parent / "odd_server.py")
-    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", odd, json.dumps(tools)]}
+    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(tools)]}
     failed, told = await register(app, server)
     assert not failed, told
     assert told["names"][0] == "a\\u200bb"
@@ -212,8 +211,7 @@ async def test_names_of_a_registered_backend_are_shown_escaped_and_short(app: Ap
 async def test_what_hides_in_a_name_is_escaped_in_failures_notes_and_resources(app: App) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
     tools = {"tools": [{"name": "ev\u200bil", "description": "x\u202ey", "inputSchema": schema}]}
-    odd = str(DEMO_SERVER.parent / "odd_server.py")
-    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", odd, json.dumps(tools)]}
+    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(tools)]}
     assert not (await register(app, server))[0]
     for code in ('odd["ev\\u200bil"]({ b: 1 })', "odd.evi()", 'odd["ev\\u200bil"]({ a: 1 })'):
         for way in ("", "// @dry-run\n"):

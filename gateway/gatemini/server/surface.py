@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from gatemini.backends.base import AskFn
+from gatemini.backends.callers import AskFn
 from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.changes import Changes
