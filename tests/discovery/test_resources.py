@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fixtures.catalog import catalog
-from gatemini.backends.base import BackendStatus, State
+from gatemini.backends.status import BackendStatus, State
 from gatemini.errors import ResourceNotFound, ResultGone
 from gatemini.model import Tool
 from gatemini.output.room import Room

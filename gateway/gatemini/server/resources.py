@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from gatemini.backends.base import BackendStatus
+from gatemini.backends.status import BackendStatus
 from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
