@@ -83,7 +83,7 @@ _TEMPLATES: Mapping[str, tuple[str, str, str]] = {
     "backend/{backend_name}": (
         "Backend",
         JSON_TYPE,
-        "State of one backend, its tools' names, and what was mended",
+        "State of one backend, its tools' names, and repairs made to their list",
     ),
     "backend/{backend_name}/tools": (
         "Tools of a backend",
