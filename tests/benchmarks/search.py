@@ -147,17 +147,13 @@ def without(signal: str) -> Iterator[None]:
             one.stop()
 
 
-def _linear(slots: Any, words: Any, letters: Any, meaning: Any) -> Any:
+def _linear(words: Any, letters: Any, meaning: Any, allowed: Any) -> Any:
     """`best.fuse` without the square of the lexical score."""
-    more = meaning or {}
-    return {
-        slot: words.get(slot, 0.0)
-        + best.LETTERS * letters.get(slot, 0.0) ** 2
-        + best.MEANING * more.get(slot, 0.0)
-        for slot in slots
-    }
+    roots = words if meaning is None else {slot: score**0.5 for slot, score in words.items()}
+    return FUSE(roots, letters, meaning, allowed)
 
 
+FUSE = best.fuse
 SIGNALS = (
     "letters", "meaning", "the name's own vector", "repair", "synonyms", "joined words", "other languages",
     "short forms", "parameters", "the backend's name", "stemming", "squared words",
