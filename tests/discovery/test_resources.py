@@ -182,12 +182,20 @@ def large_catalog(backends: int, tools: int) -> Registry:
     return registry
 
 
-TOLD_OF_TOOLS = ["tools", "llms", "llms-full"]
-TOLD_OF_TOOLS += ["types/backend_1", "backend/backend_1", "backend/backend_1/tools"]
+LISTINGS_OF_TOOLS = [
+    "tools",
+    "llms",
+    "llms-full",
+    "types/backend_1",
+    "backend/backend_1",
+    "backend/backend_1/tools",
+]
 
 
 @pytest.mark.parametrize(("backends", "tools"), [(2, 1_200), (100, 100)])
-@pytest.mark.parametrize("path", [*TOLD_OF_TOOLS, "overview", "backends", "health", "stats", "recent/500"])
+@pytest.mark.parametrize(
+    "path", [*LISTINGS_OF_TOOLS, "overview", "backends", "health", "stats", "recent/500"]
+)
 def test_no_resource_is_longer_than_its_client_takes_and_what_is_cut_says_how_to_read_on(
     path: str, backends: int, tools: int
 ) -> None:
@@ -204,7 +212,7 @@ def test_no_resource_is_longer_than_its_client_takes_and_what_is_cut_says_how_to
         assert len(text.encode()) <= room
         if mime == "application/json":
             json.loads(text)
-        if path in TOLD_OF_TOOLS and whole.count("tool_") > text.count("tool_"):
+        if path in LISTINGS_OF_TOOLS and whole.count("tool_") > text.count("tool_"):
             assert any(
                 way in text
                 for way in ("list_tools_meta", "gatemini://types/", "tool_info", "gatemini://backends")
