@@ -1,6 +1,6 @@
 """How a serving process shares the one interpreter among its threads.
 
-Above: `server/direct.py`. Below: nothing.
+Above: `server/direct_mode.py`. Below: nothing.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.chain.journal import KEPT_SECONDS, JournalBook
 from gatemini.config.schema import CompositeTool
-from gatemini.server.session import Session
+from gatemini.server.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

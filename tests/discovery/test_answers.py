@@ -18,7 +18,6 @@ from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.model import Tool
 from gatemini.registry import Registry
 from gatemini.search.index import SearchIndex
-from gatemini.server.catalog import Catalog
 from gatemini.server.discovery import (
     definition_bytes,
     get_required_keys_for_tool,
@@ -27,6 +26,7 @@ from gatemini.server.discovery import (
     search_tools,
     tool_info,
 )
+from gatemini.server.discovery_tools import Catalog
 from gatemini.tracker import Tracker
 
 

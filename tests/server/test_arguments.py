@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.running import answer, running_app
 from gatemini.errors import InvalidRequest
-from gatemini.server.arguments import read_arguments
+from gatemini.server.tool_arguments import read_arguments
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 from fixtures.direct import DEMO_SERVER
 from fixtures.running import running_app
 from gatemini.app import App
-from gatemini.server.gateway import build_server
+from gatemini.server.mcp_server import build_server
 from gatemini.server.shortcut import Shortcut
 
 SECRET = "s3cr3t-Token-value"

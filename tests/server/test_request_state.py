@@ -16,9 +16,9 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRe
 
 from fixtures.running import running_app
 from gatemini.app import App
-from gatemini.server.gateway import build_server
+from gatemini.server.client_session import Session
+from gatemini.server.mcp_server import build_server
 from gatemini.server.parking import PARKED_SECONDS
-from gatemini.server.session import Session
 from gatemini.server.shortcut import Shortcut
 
 pytestmark = pytest.mark.anyio

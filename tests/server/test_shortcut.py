@@ -15,9 +15,9 @@ import pytest
 from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.server.descriptors import Wire
-from gatemini.server.gateway import build_server
+from gatemini.server.mcp_server import build_server
 from gatemini.server.shortcut import Shortcut
-from gatemini.server.stdio import serve_wire
+from gatemini.server.stdio_streams import serve_wire
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 from fixtures.running import running_app
 from gatemini.server.descriptors import Wire
 from gatemini.server.shortcut import Shortcut
-from gatemini.server.stdio import serve_wire
+from gatemini.server.stdio_streams import serve_wire
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from fixtures.direct import run_chain, text_of
 from fixtures.running import DEMO, gateway_in_process, running_app
 from gatemini.errors import InvalidRequest, ResourceNotFound
 from gatemini.model import Tool
-from gatemini.server.gateway import build_server
+from gatemini.server.mcp_server import build_server
 from gatemini.server.shortcut import Shortcut
 from gatemini.server.subscriptions import MAX_SUBSCRIPTIONS, Feed, scope_of
 

@@ -13,7 +13,7 @@ import pytest
 from fixtures.npm import MODULES, missing
 from gatemini.model import Tool
 from gatemini.types.identifiers import call_expression, variable_name
-from gatemini.types.schema import required_parameters
+from gatemini.types.schema_reader import required_parameters
 from gatemini.types.typescript import (
     argument_types,
     backend_declarations,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tree_sitter import Language, Node, Parser
 
 from gatemini.model import Tool
-from gatemini.types.schema import parameters, required_parameters
+from gatemini.types.schema_reader import parameters, required_parameters
 from gatemini.types.typescript import (
     BRIEF_TYPE_CHARS,
     SIGNATURE_CHARS,

@@ -20,7 +20,7 @@ from gatemini.chain.schemas import faults, unknown_names
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Json, Tool
 from gatemini.types.identifiers import spoken
-from gatemini.types.schema import required_parameters
+from gatemini.types.schema_reader import required_parameters
 
 SHOWN_FAULTS: Final = 4
 """Faults named in one error; the rest are counted."""

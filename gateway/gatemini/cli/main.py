@@ -114,7 +114,7 @@ def _direct() -> int:
     wire = import_module("gatemini.server.descriptors").claim_stdio()
     # HOOK start_early: here, before the heavy imports below, gatemini_sandbox.host.start_early() starts the sandbox
     # process, so that it is ready when the first chain comes.
-    code = int(import_module("gatemini.server.direct").main(None, wire))
+    code = int(import_module("gatemini.server.direct_mode").main(None, wire))
     sys.stderr.flush()
     # Everything is closed; a worker thread that was given up (a model being loaded) must not delay the exit.
     os._exit(code)

@@ -22,8 +22,8 @@ from gatemini.model import Json, Tool
 from gatemini.search.bm25 import Bm25
 from gatemini.search.lexicon import FOREIGN_STOP_WORDS, SYNONYMS, foreign, foreign_run
 from gatemini.search.postings import STEP, Postings, Scores
+from gatemini.search.query_repair import Vocabulary
 from gatemini.search.ranked import Meaning, Ranked, likeness
-from gatemini.search.repair import Vocabulary
 from gatemini.search.words import (
     MAX_TEXT,
     STOP_WORDS,

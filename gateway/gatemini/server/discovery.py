@@ -19,11 +19,11 @@ from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.search.index import Hit, SearchIndex
 from gatemini.search.ranked import Meaning
-from gatemini.server.arguments import read_arguments
 from gatemini.server.definitions import tool_definitions
 from gatemini.server.fitting import DEFAULT_ROOM, LEAST_ROOM, fit_names, fit_parts, fit_rows, shown, size_of
+from gatemini.server.tool_arguments import read_arguments
 from gatemini.types.identifiers import LONGEST_NAME, call_expression, short_name
-from gatemini.types.schema import parameters, required_parameters
+from gatemini.types.schema_reader import parameters, required_parameters
 from gatemini.types.typescript import argument_types, declaration, result_type, signature
 from gatemini.types.wording import BRIEF_CHARS, first_sentence, shorten, visible
 

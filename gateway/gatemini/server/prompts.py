@@ -16,7 +16,7 @@ from gatemini.server.fitting import shown
 from gatemini.server.guides import STEPS
 from gatemini.server.resources import View, backend_rows
 from gatemini.types.identifiers import LONGEST_NAME, short_name, variable_name
-from gatemini.types.schema import follow, required_parameters
+from gatemini.types.schema_reader import follow, required_parameters
 from gatemini.types.typescript import declaration, signature
 from gatemini.types.wording import counted, first_sentence, js_string, shorten, visible
 

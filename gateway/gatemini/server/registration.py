@@ -17,8 +17,8 @@ from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendNotFound, RegistrationRefused
 from gatemini.model import Json, Tool
 from gatemini.server.admission import Admission
-from gatemini.server.arguments import read_arguments
 from gatemini.server.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
+from gatemini.server.tool_arguments import read_arguments
 from gatemini.types.identifiers import short_name
 
 NAMES_SHOWN = 20

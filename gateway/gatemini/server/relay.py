@@ -15,7 +15,7 @@ from gatemini.backends.callers import LEVELS, LOGGED, AskFn, Caller
 from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.config.secrets import Redactor
 from gatemini.model import Json
-from gatemini.server.session import Session
+from gatemini.server.client_session import Session
 
 PROGRESS = "notifications/progress"
 

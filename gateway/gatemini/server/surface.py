@@ -1,7 +1,7 @@
 """Everything a client can request of the gateway, without any protocol: tools, resources, prompts.
 
 There is one `Surface` per connection, since instructions and the inventory in `search_tools` are fixed for it.
-`gateway.py` speaks MCP over it.
+`mcp_server.py` speaks MCP over it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gatemini.changes import Changes
 from gatemini.model import Json
 from gatemini.output.room import weight
 from gatemini.search.index import SearchIndex
+from gatemini.server.client_session import Session
 from gatemini.server.clients import ConnectedClients
 from gatemini.server.instructions import instructions
 from gatemini.server.listing import SCHEME
@@ -35,7 +36,6 @@ from gatemini.server.resources import (
     read_resource,
     split_address,
 )
-from gatemini.server.session import Session
 from gatemini.server.tools import MetaTools
 from gatemini.unlisted import FIRST_LISTING_SECONDS
 

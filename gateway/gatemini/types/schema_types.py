@@ -14,7 +14,7 @@ from typing import Any
 
 from gatemini.types.expressions import UNKNOWN, array_of, intersection_of, kind_of, literal_of, union_of
 from gatemini.types.identifiers import JS_WORDS, identifier, property_name
-from gatemini.types.schema import resolve_pointer
+from gatemini.types.schema_reader import resolve_pointer
 from gatemini.types.wording import one_line, shorten
 
 _OPEN = "{ [key: string]: unknown }"

@@ -24,13 +24,13 @@ from gatemini import __version__
 from gatemini.errors import GateminiError
 from gatemini.model import Json
 from gatemini.server.acquaintance import Acquaintance
-from gatemini.server.arguments import parsed_json
 from gatemini.server.asking import call_and_ask, state_boundary
 from gatemini.server.counting import AnswerCount
 from gatemini.server.relay import Relay, progress_token, wanted_level
 from gatemini.server.shortcut import Shortcut
 from gatemini.server.subscriptions import Feed
 from gatemini.server.surface import Surface
+from gatemini.server.tool_arguments import parsed_json
 
 logger = logging.getLogger(__name__)
 
