@@ -47,9 +47,9 @@ from gatemini.server.discovery import keys_of
 from gatemini.server.discovery_tools import Catalog
 from gatemini.server.parking import Parking
 from gatemini.server.registration import Registration
-from gatemini.server.resources import View
 from gatemini.server.surface import Surface
 from gatemini.server.tools import MetaTools
+from gatemini.server.view import View
 from gatemini.tracker import RECENT_CALLS, Tracker
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.unlisted import Unlisted

@@ -21,12 +21,12 @@ from gatemini.server.guides import GUIDES
 from gatemini.server.listing import tool_index
 from gatemini.server.prompts import get_prompt
 from gatemini.server.resources import (
-    View,
     complete,
     list_resources,
     list_templates,
     read_resource,
 )
+from gatemini.server.view import View
 from gatemini.tracker import Tracker
 
 

@@ -14,7 +14,7 @@ from gatemini.search.ranked import Meaning
 from gatemini.server.discovery import call_of
 from gatemini.server.fitting import shown
 from gatemini.server.guides import STEPS
-from gatemini.server.resources import View, backend_rows
+from gatemini.server.view import View, backend_rows
 from gatemini.types.identifiers import LONGEST_NAME, short_name, variable_name
 from gatemini.types.schema_reader import follow, required_parameters
 from gatemini.types.typescript import declaration, signature

@@ -28,7 +28,6 @@ from gatemini.server.resources import (
     HEALTH,
     OF_TOOLS,
     RESULT,
-    View,
     backend_of,
     complete,
     list_resources,
@@ -37,6 +36,7 @@ from gatemini.server.resources import (
     split_address,
 )
 from gatemini.server.tools import MetaTools
+from gatemini.server.view import View
 from gatemini.unlisted import FIRST_LISTING_SECONDS
 
 
