@@ -513,5 +513,5 @@ def test_most_calls_need_no_validator(instance, fits):
 @pytest.mark.parametrize("more", [[{"timeout": 1000}], [0, [{"a": 1, "b": 2}]], [None]])
 def test_an_object_followed_by_other_arguments_gets_a_hint(more):
     hint = refusal(ADD, [{"a": 1, "b": 2}, *more]).hint or ""
-    assert "leave out what stands behind the object" in hint
+    assert "leave out the arguments after the object" in hint
     assert "`(x) => demo.add(x)`" in hint

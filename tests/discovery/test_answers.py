@@ -139,7 +139,7 @@ def test_a_limit_out_of_range_is_moved_to_its_bound_with_a_note(limit: int, show
         ({"task_description": "x", "limitt": 3}, "did you mean 'limit'"),
         ({"task_description": "x", "limit": "many"}, "must be a whole number"),
         ({"task_description": "x", "brief": "perhaps"}, "must be a boolean"),
-        ({"task_description": "x", "query": "y"}, "say the same"),
+        ({"task_description": "x", "query": "y"}, "are the same parameter"),
         ({"task_description": "x", "tag": "nope"}, "no tool has the tag 'nope'\nHINT: Tags: slow, web."),
         ([], "takes an object"),
         ("nonsense", "takes an object"),

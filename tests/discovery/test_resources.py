@@ -230,7 +230,7 @@ def test_many_problems_of_the_configuration_leave_room_for_the_backends() -> Non
     assert len(text.encode()) <= 8_191
     shown = len(health["config_problems"])
     assert 5 < shown < 100
-    assert health["note"] == f"{shown} of 100 config_problems: `gatemini config check` tells all"
+    assert health["note"] == f"{shown} of 100 config_problems: `gatemini config check` has all"
 
 
 def test_a_cut_of_the_catalog_counts_truly_what_it_left_out() -> None:

@@ -69,5 +69,5 @@ def test_an_answer_is_passed_on_without_what_belongs_to_its_envelope() -> None:
     given = {"action": "accept", "content": {"a": [" x "]}, "resultType": "complete", "_meta": {"k": 1}}
     assert answer(asked, given) == {"action": "accept", "content": {"a": [" x "]}}
     for none in (None, [], {}, {"action": "maybe"}, {"roots": []}):
-        with pytest.raises(RpcError, match="answer is none"):
+        with pytest.raises(RpcError, match="answer is invalid"):
             answer(asked, none)

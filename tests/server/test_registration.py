@@ -329,4 +329,4 @@ async def test_a_host_whose_lookup_times_out_is_refused(app: App, monkeypatch: p
     monkeypatch.setattr("gatemini.server.admission.LOOKUP_SECONDS", 0)
     failed, text = await register(app, {"name": "slow", "url": "http://mcp.example.test/"})
     assert failed
-    assert "was not told within" in text
+    assert "was not found within" in text

@@ -116,7 +116,7 @@ def _positional(tool: Tool, given: Sequence[Any], signature: Callable[[Tool], st
     )
     if len(given) > 1 and isinstance(given[0], dict) and given[0] and set(tool.required) <= given[0].keys():
         name = spoken(tool.qualified)
-        hint = f"leave out what stands behind the object; as a callback write `(x) => {name}(x)`"
+        hint = f"leave out the arguments after the object; as a callback write `(x) => {name}(x)`"
         return _error(tool, message, hint, signature, fields=[])
     hint = f"write ({{ {example} }})" if example and len(given) <= len(names) else "write ({ name: value })"
     return _error(tool, message, hint, signature, fields=[])

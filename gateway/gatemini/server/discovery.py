@@ -100,15 +100,15 @@ def search_tools(
         raise _unknown_tag(tag, index.tags())
     found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, meaning=meaning)
     hits = [hit for hit in found.hits if registry.owns_name(hit.tool)]
-    told: Json = {"total": found.total - (len(found.hits) - len(hits))}
+    envelope: Json = {"total": found.total - (len(found.hits) - len(hits))}
     if found.try_also:
         terms = {short_name(b): [visible(w) for w in words] for b, words in found.try_also.items()}
         kept = len(fit_names([f"{b}{words}" for b, words in terms.items()], room // 4))
-        told["try_also"] = dict(list(terms.items())[:kept])
+        envelope["try_also"] = dict(list(terms.items())[:kept])
     if found.did_you_mean:
-        told["did_you_mean"] = shorten(visible(found.did_you_mean), BRIEF_CHARS)
+        envelope["did_you_mean"] = shorten(visible(found.did_you_mean), BRIEF_CHARS)
     rows = [_row(registry, hit, brief=asked["brief"], typed=at < TYPED_ROWS) for at, hit in enumerate(hits)]
-    fitting, cut = fit_rows(rows, room - size_of(told))
+    fitting, cut = fit_rows(rows, room - size_of(envelope))
     if cut and not asked["brief"]:
         notes.append("long descriptions are cut; tool_info with detail full shows one whole")
     if len(fitting) < len(rows):
@@ -121,8 +121,8 @@ def search_tools(
             f"nothing with this tag matches; leave tag out, {other}" if tag else f"nothing matches; {other}"
         )
     if notes:
-        told["note"] = "; ".join(notes)
-    return {"results": fitting, **told}
+        envelope["note"] = "; ".join(notes)
+    return {"results": fitting, **envelope}
 
 
 def search_text(arguments: Any) -> str:
@@ -152,8 +152,8 @@ def _row(registry: Registry, hit: Hit, *, brief: bool, typed: bool) -> Json:
         row["tags"] = [shorten(visible(tag), _TAG_CHARS) for tag in tool.tags[:_TAGS_SHOWN]]
     row["call"] = call_of(registry, tool)
     if brief and typed:
-        told = {"args": argument_types(tool), "returns": result_type(tool)}
-        row |= {name: types for name, types in told.items() if types}
+        found = {"args": argument_types(tool), "returns": result_type(tool)}
+        row |= {name: types for name, types in found.items() if types}
     return row
 
 

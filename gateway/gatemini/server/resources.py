@@ -25,7 +25,7 @@ MARKDOWN = "text/markdown"
 TYPESCRIPT = "text/typescript"
 RESULT = "result"
 HEALTH = "health"
-OF_TOOLS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
+TOOL_KINDS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
 """Kinds that depend on tools: worth a short wait while backends have not listed theirs."""
 RECENT = 50
 MAX_RECENT = 500
@@ -181,10 +181,10 @@ def _state_note(state: str | None) -> str:
 def _backends(view: View) -> str:
     rows = backend_rows(view)
     kept = fit_names(rows, view.room.plain - NOTE_BYTES)
-    told: Json = {"backends": kept}
+    body: Json = {"backends": kept}
     if len(kept) < len(rows):
-        told["note"] = f"first {len(kept)} of {len(rows)}: gatemini://backend/{{backend_name}} tells of each"
-    return as_json(told)
+        body["note"] = f"first {len(kept)} of {len(rows)}: gatemini://backend/{{backend_name}} has each"
+    return as_json(body)
 
 
 def _tools(view: View) -> str:
@@ -217,12 +217,12 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
             for t in tools
         ]
         kept, cut = fit_rows(rows, view.room.plain) if rows else (rows, False)
-        told: Json = {"backend": visible(name), "tools": kept}
+        body: Json = {"backend": visible(name), "tools": kept}
         if len(kept) < len(rows):
-            told["note"] = f"first {len(kept)} of {len(rows)} tools: list_tools_meta names all"
+            body["note"] = f"first {len(kept)} of {len(rows)} tools: list_tools_meta names all"
         elif cut:
-            told["note"] = "descriptions are shortened: tool_info has them"
-        return JSON_TYPE, as_json(told)
+            body["note"] = "descriptions are shortened: tool_info has them"
+        return JSON_TYPE, as_json(body)
     if part:
         raise _missing(f"{SCHEME}backend/{rest}", f"there is {SCHEME}backend/{quote(name)}/tools")
     status = next((s for s in view.statuses if s.name == name), None)
@@ -247,12 +247,12 @@ def _calls(view: View, limit: int) -> str:
     """Return the last calls, as many as the client takes."""
     calls = shown(view.numbers.recent(limit))
     kept = fit_names(calls, view.room.plain - NOTE_BYTES)
-    told: Json = {"recent": kept}
+    body: Json = {"recent": kept}
     if len(kept) < len(calls):
-        told["note"] = (
+        body["note"] = (
             f"the last {len(kept)} of {len(calls)} calls: `gatemini recent --limit {len(calls)}` in a terminal has all"
         )
-    return as_json(told)
+    return as_json(body)
 
 
 def _stats(view: View) -> str:

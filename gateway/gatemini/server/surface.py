@@ -26,8 +26,8 @@ from gatemini.server.parking import Parking
 from gatemini.server.prompts import PROMPTS, get_prompt
 from gatemini.server.resources import (
     HEALTH,
-    OF_TOOLS,
     RESULT,
+    TOOL_KINDS,
     backend_of,
     complete,
     list_resources,
@@ -113,7 +113,7 @@ class Surface:
     async def read_resource(self, uri: str) -> tuple[str, str]:
         """Return (MIME type, text) and count it as an answer. Raises ResourceNotFound or ResultGone."""
         kind, _ = split_address(uri)
-        if kind in OF_TOOLS:
+        if kind in TOOL_KINDS:
             await self.listed()
         if kind == HEALTH:
             await self._manager.measure_new()

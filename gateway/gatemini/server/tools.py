@@ -92,8 +92,8 @@ class MetaTools:
             {key: value if key == "data" else self.redactor.value(value) for key, value in block.items()}
             for block in result["content"]
         ]
-        told = {"_meta": self.redactor.value(result["_meta"])} if "_meta" in result else {}
-        return {**result, "content": content, **told}
+        meta = {"_meta": self.redactor.value(result["_meta"])} if "_meta" in result else {}
+        return {**result, "content": content, **meta}
 
     async def _dispatch(
         self, name: str, arguments: Any, session: Session, client: ChainClient

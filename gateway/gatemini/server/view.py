@@ -20,7 +20,7 @@ from gatemini.types.wording import visible
 
 NOTE_BYTES = 200
 """Reserved for a note on what was cut."""
-_LINES_TOLD = (None, 5, 1, 0)
+_LINES_SHOWN = (None, 5, 1, 0)
 """Lines of stderr and repairs per backend in `gatemini://health`: the next number is tried while all does not fit."""
 
 
@@ -75,27 +75,27 @@ def health(view: View) -> str:
     room = view.room.plain
     problems = [visible(problem, lines=True) for problem in view.problems]
     first = fit_names(problems, room // 2)
-    some = f"{len(first)} of {len(problems)} config_problems: `gatemini config check` tells all"
-    told: Json = {}
-    for lines in _LINES_TOLD:
+    some = f"{len(first)} of {len(problems)} config_problems: `gatemini config check` has all"
+    body: Json = {}
+    for lines in _LINES_SHOWN:
         rows = {visible(status.name): _health_row(status, lines) for status in view.statuses}
-        told = {"backends": rows, "config_problems": first}
+        body = {"backends": rows, "config_problems": first}
         notes = [some] if len(first) < len(problems) else []
         if lines is not None:
             notes.append(
-                f"stderr and repairs: the last {lines} of each backend; `gatemini doctor` tells more"
+                f"stderr and repairs: the last {lines} of each backend; `gatemini doctor` has more"
             )
         if notes:
-            told["note"] = "; ".join(notes)
-        if size_of(told) <= room:
-            return as_json(told)
+            body["note"] = "; ".join(notes)
+        if size_of(body) <= room:
+            return as_json(body)
     ranked = sorted(rows.items(), key=lambda pair: pair[1]["state"] == "healthy")
-    kept = fit_names(ranked, room - size_of({**told, "backends": {}}) - NOTE_BYTES)
-    told["backends"] = dict(kept)
-    told["note"] += (
+    kept = fit_names(ranked, room - size_of({**body, "backends": {}}) - NOTE_BYTES)
+    body["backends"] = dict(kept)
+    body["note"] += (
         f"; {len(kept)} of {len(rows)} backends, those in trouble first: gatemini://backends has all"
     )
-    return as_json(told)
+    return as_json(body)
 
 
 def _last(lines: Sequence[str], count: int | None) -> list[str]:
