@@ -17,17 +17,11 @@ from gatemini_sandbox.blame import Frame, find_unplaced, refine
 from gatemini_sandbox.early import find_early
 from gatemini_sandbox.errors import GuestFault, ReadingTooLong
 from gatemini_sandbox.limits import Limits
-from gatemini_sandbox.messages import (
+from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Failed, Reply, Step
+from gatemini_sandbox.outbox import (
     DONE,
     PROTOCOL,
-    Call,
-    Calls,
-    Done,
-    ErrorInfo,
-    Failed,
     Raw,
-    Reply,
-    Step,
     Summary,
     decode_console,
     decode_error,
@@ -95,12 +89,12 @@ class Reader:
 
     def _step(self, raw: Raw) -> Step:
         outboxes = [decode_outbox(text, self._limits, self._known) for text in raw.outboxes]
-        calls = [call for outbox in outboxes for call in outbox.calls]
+        calls = [call for _, made in outboxes for call in made]
         if raw.end is None:
             if not outboxes:
                 raise GuestFault("the guest said nothing")
-            last = outboxes[-1]
-            return Calls(calls, None, settled=True) if last.state == DONE else Calls(calls, last.wake_ms)
+            last, _ = outboxes[-1]
+            return Calls(calls, None, settled=True) if last.state == DONE else Calls(calls, last.wake)
         if raw.end == "done":
             summary = self._summary(raw)
             return Done(

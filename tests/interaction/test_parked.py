@@ -99,12 +99,12 @@ async def written(client: Client) -> list[str]:
     return list(stats["written"])
 
 
-def workers() -> set[psutil.Process]:
-    """Worker processes of this one and of the gateways it started."""
+def sandboxes() -> set[psutil.Process]:
+    """Sandbox processes of this one and of the gateways it started."""
     found = set()
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if "gatemini_sandbox.worker" in process.cmdline():
+            if "gatemini_sandbox.process" in process.cmdline():
                 found.add(process)
     return found
 
@@ -118,16 +118,14 @@ async def until(holds: Callable[[], bool]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-async def test_the_loss_of_a_parked_worker_is_told_and_resuming_writes_nothing_twice(
+async def test_a_chain_parked_in_a_lost_process_ends_and_resuming_it_writes_nothing_twice(
     tmp_path: Path, how: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = configuration(tmp_path, "process", BACKENDS, cpu_seconds=0.5)
     async with App.open(config, environ={}) as app, connect(app) as client:
         first = await asked(client)
-        idle = {process.pid for process in app.sandbox._workers._idle}
-        for worker in workers():
-            if worker.pid not in idle:
-                os.kill(worker.pid, how)
+        for link in app.sandbox._links:
+            os.kill(link.pid, how)
         lost = await again(client, first)
         assert lost.is_error
         assert everything(lost).startswith("WorkerLost")
@@ -138,17 +136,15 @@ async def test_the_loss_of_a_parked_worker_is_told_and_resuming_writes_nothing_t
 
 
 @pytest.mark.slow
-async def test_the_loss_of_a_worker_while_a_client_of_the_handshake_era_is_asked_is_told_too(
+async def test_a_process_lost_while_a_client_of_the_handshake_era_is_asked_ends_the_chain_too(
     tmp_path: Path,
 ) -> None:
     async with App.open(configuration(tmp_path, "process", BACKENDS), environ={}) as app:
         surface = app.surface(app.new_session())
 
         async def kills(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
-            idle = {process.pid for process in app.sandbox._workers._idle}
-            for worker in workers():
-                if worker.pid not in idle:
-                    worker.kill()
+            for link in app.sandbox._links:
+                os.kill(link.pid, signal.SIGKILL)
             return ElicitResult(action="accept", content={"ok": True})
 
         server = build_server(surface, Shortcut(surface))
@@ -178,7 +174,7 @@ async def test_a_question_nobody_answered_ends_the_chain_and_its_answer_comes_to
         second = await asked(client, resumed)  # the question is put again
         assert everything(await again(client, second, resumed)) == '{"ok":true,"action":"accept"}'
         assert await written(client) == ["a", "b"]
-    await until(lambda: app.sandbox.ledger.sizes == {})
+    await until(lambda: not any(link.guests for link in app.sandbox._links))
 
 
 async def test_a_backend_removed_while_its_question_is_open_fails_the_call_and_the_code_goes_on(
@@ -237,10 +233,9 @@ async def test_a_client_that_is_gone_leaves_no_guest_behind(app: App) -> None:
         await asked(client)
         assert app.parking.waiting == 2
     app.parking.end_session(session.id)
-    await until(lambda: app.parking.waiting == 0 and app.sandbox.ledger.sizes == {})
+    await until(lambda: app.parking.waiting == 0 and not any(link.guests for link in app.sandbox._links))
     async with connect(app) as other:
         assert (await chain_value(other, "return await demo.stats({});"))["writes"] == 2
-    await until(lambda: len(workers()) == (len(app.sandbox._workers._idle) if app.sandbox._workers else 0))
 
 
 @pytest.mark.slow
@@ -248,7 +243,7 @@ async def test_a_client_that_is_gone_leaves_no_guest_behind(app: App) -> None:
 async def test_the_end_of_the_gateway_is_the_end_of_its_parked_chains(
     tmp_path: Path, mode: str, end: str
 ) -> None:
-    before = workers()
+    before = sandboxes()
     known = set(psutil.Process().children())
     (tmp_path / "second").mkdir()
     top = {"sandbox": {"isolation": mode}}
@@ -256,7 +251,7 @@ async def test_the_end_of_the_gateway_is_the_end_of_its_parked_chains(
         first = await asked(client)
         (process,) = [p for p in psutil.Process().children() if p not in known]
         mine = {process, *process.children(recursive=True)}
-        assert bool(workers() - before) == (mode == "process")
+        assert bool(sandboxes() - before) == (mode == "process")
         if end == "kill -9":
             process.kill()
     await until(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in mine))
@@ -268,8 +263,8 @@ async def test_the_end_of_the_gateway_is_the_end_of_its_parked_chains(
 
 
 @pytest.mark.slow
-async def test_sixteen_worker_processes_may_be_parked_and_the_next_chain_still_runs(tmp_path: Path) -> None:
-    top = {"sandbox": {"isolation": "process", "max_concurrent_sandboxes": 2}}
+async def test_sixteen_chains_may_be_parked_in_processes_of_their_own_and_the_next_one_still_runs(tmp_path: Path) -> None:
+    top = {"sandbox": {"guests_per_process": 1, "max_concurrent_sandboxes": 2}}
     async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=unused) as client:
         parked = [await asked(client) for _ in range(parking.MOST_PARKED)]
         for _ in range(3):

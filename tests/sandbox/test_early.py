@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Failed, Sandbox, blame, early, steps
+from gatemini_sandbox import blame, early, steps
 from gatemini_sandbox.blame import refine
 from gatemini_sandbox.early import find_early
 from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.messages import Failed
 from gatemini_sandbox.patience import patience
 from gatemini_sandbox.wrap import prepare
 

@@ -11,7 +11,9 @@ import anyio
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done, Failed, Limits, Sandbox
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import Done, Failed
 
 pytestmark = pytest.mark.anyio
 

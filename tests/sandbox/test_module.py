@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gatemini_sandbox import GuestTampered
 from gatemini_sandbox import module as guest_module
+from gatemini_sandbox.errors import GuestTampered
 from gatemini_sandbox.guest import REJECTION_TRACKER
 from gatemini_sandbox.module import check_hash, guest_wasm, patched
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import wasmtime
 
-from gatemini_sandbox import Sandbox
 from gatemini_sandbox import module_cache as module_cache_module
+from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.module_cache import (
     KEY_FILE,
     MOST_KEPT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.guest import Plain, Runner, start
-from gatemini_sandbox import Failed
+from fixtures.guest import Chain, Runner
+from gatemini_sandbox.messages import Failed
 from gatemini_sandbox.wrap import prepare
 
 pytestmark = pytest.mark.anyio
@@ -136,7 +136,7 @@ async def end_of(sandbox, code: str) -> Failed:
 
 
 async def test_a_syntax_error_of_the_engine_has_its_place(sandbox):
-    session = sandbox.session(Plain("\n let a = ;"), start())
+    session = Chain(sandbox, "\n let a = ;")
     end = await session.start()
     assert isinstance(end, Failed)
     assert (end.error.name, end.error.line) == ("SyntaxError", 2)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done
+from gatemini_sandbox.messages import Done
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.wrap import Program, prepare
 

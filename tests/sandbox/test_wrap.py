@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done, Failed
+from gatemini_sandbox.messages import Done, Failed
 from gatemini_sandbox.syntax import SandboxSyntaxError
 from gatemini_sandbox.wrap import prepare
 

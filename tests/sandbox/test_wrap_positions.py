@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Failed
+from gatemini_sandbox.messages import Failed
 from gatemini_sandbox.syntax import SandboxSyntaxError, excerpt
 from gatemini_sandbox.wrap import prepare
 

@@ -26,7 +26,7 @@ from gatemini.config.named import calls_of_tools
 from gatemini.errors import GateminiError
 from gatemini.types.identifiers import backend_identifier
 from gatemini.types.wording import counted
-from gatemini_sandbox import GuestFault, GuestMissing, GuestTampered, SandboxError
+from gatemini_sandbox.errors import GuestFault, GuestMissing, GuestTampered, SandboxError
 
 app = shell.application("Check everything.")
 _STDERR_LINES = 3

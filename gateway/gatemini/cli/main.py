@@ -123,6 +123,7 @@ def _direct() -> int:
     loaded, a large answer nobody waits for any more) must not hold the exit for seconds.
     """
     wire = import_module("gatemini.server.descriptors").claim_stdio()
+    import_module("gatemini_sandbox.spawn").start_early()
     code = int(import_module("gatemini.server.direct").main(None, wire))
     sys.stderr.flush()
     os._exit(code)
