@@ -28,6 +28,7 @@ from typing import Literal
 import anyio
 import orjson
 
+from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import GuestFault, ReadingTooLong, SandboxError, SessionClosed, WorkerLost
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.link import GONE, Link, ProcessLink, error_of
@@ -306,7 +307,10 @@ class Sandbox:
         self.isolation: Isolation = "thread" if sys.platform == "win32" else isolation
         self.running = anyio.CapacityLimiter(self.limits.guests)
         """Places of guests that compute; those that wait for calls hold none."""
-        self._processes = 1 if self.isolation == "thread" else processes or usual_processes()
+        self._processes = processes or usual_processes()
+        if self.isolation == "thread":
+            self._processes = 1
+            spawn.drop_early()
         self._guests_per_process = guests_per_process
         self._cache_dir = None if cache_dir is None else str(cache_dir)
         self._watched = watched

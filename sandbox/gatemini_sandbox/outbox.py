@@ -140,24 +140,61 @@ def decode_outbox(raw: bytes, limits: Limits, known: set[int]) -> tuple[Outbox, 
         raw.decode("utf-8")
     except UnicodeDecodeError:
         raw = raw.decode("utf-8", "replace").encode()
+    deep: list[bytes] = []
     try:
-        outbox = _outboxes.decode(raw)
+        try:
+            outbox = _outboxes.decode(raw)
+        except RecursionError:
+            flat, deep = _without_arguments(raw)
+            outbox = _outboxes.decode(flat)
     except (msgspec.MsgspecError, RecursionError) as exc:
         raise GuestFault(f"the guest's outbox has the wrong shape: {exc}") from None
     most = limits.calls + limits.other_messages
     if len(known) + len(outbox.calls) > most:
         raise GuestFault("the guest made more calls than its limits allow")
     calls = []
-    for sent in outbox.calls:
+    for index, sent in enumerate(outbox.calls):
         if sent.id in known:
             raise GuestFault(f"the guest used call id {sent.id} twice")
         known.add(sent.id)
-        text = bytes(sent.arguments)
+        text = deep[index] if deep else bytes(sent.arguments)
         decode(
             text, "argument"
         )  # the gateway reads it again, and takes nonsense for a lie of the whole process
         calls.append(Call(sent.id, sent.kind, sent.backend, sent.tool, sent.raw, text, sent.digits))
     return outbox, calls
+
+
+_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
+_CALL_DEPTH, _ARGUMENTS = 3, PROTOCOL["call"].index("arguments")
+
+
+def _without_arguments(raw: bytes) -> tuple[bytes, list[bytes]]:
+    """The outbox with null for the arguments of each call, and those: they may nest as deep as no recursive decoder
+    follows (the interpreter's limit is 1,000 frames)."""
+    kept, found = [], []
+    depth = place = start = at = 0
+    for token in _BRACKET.finditer(raw):
+        sign = token.group()
+        before = depth
+        if sign in (b"[", b"{"):
+            depth += 1
+            place = 0 if depth == _CALL_DEPTH else place
+        elif sign in (b"]", b"}"):
+            depth -= 1
+        if sign == b"," and depth == _CALL_DEPTH:
+            place += 1
+            if place == _ARGUMENTS:
+                start = token.end()
+        if (
+            place >= _ARGUMENTS
+            and start
+            and (sign == b"," and place > _ARGUMENTS or depth < _CALL_DEPTH <= before)
+        ):
+            kept += [raw[at:start], b"null"]
+            found.append(raw[start : token.start()])
+            at, start = token.start(), 0
+    return b"".join((*kept, raw[at:])), found
 
 
 @dataclass(slots=True)
