@@ -224,7 +224,8 @@ class Core:
                 step.given = list(chain.program.returned())
         readings = array.array("Q", raw.readings[chain.sent :])
         chain.sent = len(raw.readings)
-        return Stepped(chain.session, step, readings.tobytes())
+        memory = 0 if chain.guest is None else chain.guest.memory_bytes
+        return Stepped(chain.session, step, memory, readings.tobytes())
 
 
 def _facts(program: Program) -> Facts:

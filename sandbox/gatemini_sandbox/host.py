@@ -30,7 +30,7 @@ import orjson
 
 from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import GuestFault, ReadingTooLong, SandboxError, SessionClosed, WorkerLost
-from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.limits import MIB, TOTAL_MEMORY, Limits
 from gatemini_sandbox.link import GONE, Link, ProcessLink, error_of
 from gatemini_sandbox.messages import (
     Answer,
@@ -143,6 +143,7 @@ class Session:
     def close(self) -> None:
         """Free the guest, also while it runs. Idempotent."""
         self._over = True
+        self._sandbox.held.pop(self._number, None)
         link, self._link = self._link, None
         if link is not None:
             link.drop(self._number)
@@ -233,9 +234,13 @@ class Session:
             if answer.facts is not None:
                 self._take(answer.facts)
             self.readings.frombytes(answer.readings)
-            if isinstance(answer.step, Calls):
-                return answer.step
-            return self._ended(answer.step)
+            if not isinstance(answer.step, Calls):
+                return self._ended(answer.step)
+            if self._sandbox.holds_too_much(self._number, answer.memory):
+                self.close()
+                text = self._limits.total_memory_text
+                return Failed(ErrorInfo("MemoryError", text, limit=TOTAL_MEMORY))
+            return answer.step
         self._ended(None)
         if isinstance(answer, NotCode):
             raise SandboxSyntaxError(
@@ -252,6 +257,7 @@ class Session:
 
     def _ended(self, step: Step | None) -> Step:
         self._over = True
+        self._sandbox.held.pop(self._number, None)
         link, self._link = self._link, None
         if link is not None:
             link.end(self._number)
@@ -307,6 +313,8 @@ class Sandbox:
         self.isolation: Isolation = "thread" if sys.platform == "win32" else isolation
         self.running = anyio.CapacityLimiter(self.limits.guests)
         """Places of guests that compute; those that wait for calls hold none."""
+        self.held: dict[int, int] = {}
+        """Bytes of each guest that waits, in whatever process."""
         self._processes = processes or usual_processes()
         if self.isolation == "thread":
             self._processes = 1
@@ -355,6 +363,15 @@ class Sandbox:
             self._retired += links
         for link in links:
             self._changed(link)
+
+    def holds_too_much(self, session: int, memory: int) -> bool:
+        """Note what a guest holds; whether it must end because all together hold too much, and it the most. Within one
+        process that is seen at every tick; only here is it known of several."""
+        self.held[session] = memory
+        if len(self._links) + len(self._retired) < 2:
+            return False
+        sizes = self.held.values()
+        return sum(sizes) > self.limits.total_memory_mb * MIB and memory >= max(sizes)
 
     async def link_for(self, lane: Lane) -> Link:
         """The least busy process of a kind; a new one when all are full. Raises SandboxError."""

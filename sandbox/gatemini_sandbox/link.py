@@ -75,6 +75,9 @@ class Link:
         self._sessions: dict[int, Listener] = {}
         self._dropping: dict[int, asyncio.TimerHandle | None] = {}
         self._starting = threading.Lock()
+        self._failure: SandboxError | None = (
+            None  # what kept it from starting, for everyone who waited for it
+        )
 
     @property
     def guests(self) -> int:
@@ -92,10 +95,16 @@ class Link:
     def make_ready(self) -> None:
         """Start it; blocking, idempotent. Raises SandboxError."""
         with self._starting:
+            if self._failure is not None:
+                raise self._failure
             if self.gone:
                 raise WorkerLost(GONE)
             if not self.ready:
-                self._start()
+                try:
+                    self._start()
+                except SandboxError as exc:
+                    self.gone, self._failure = True, exc
+                    raise
                 self.ready = True
 
     def open(self, session: int, listener: Listener) -> None:
@@ -183,7 +192,6 @@ class ProcessLink(Link):
             if not isinstance(answer, Ready):
                 raise WorkerLost("a sandbox process did not start")
         except SandboxError:
-            self.gone = True
             child.kill()
             child.reap()
             raise

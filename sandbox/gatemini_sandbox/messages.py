@@ -260,10 +260,12 @@ class Needs(msgspec.Struct, tag="needs"):
 
 
 class Stepped(msgspec.Struct, tag="stepped"):
-    """A step of a chain. `readings` are the new wall clock readings in ns, 8 bytes each; `facts` come with the first."""
+    """A step of a chain. `memory`: bytes its guest holds after it. `readings` are the new wall clock readings in ns,
+    8 bytes each; `facts` come with the first."""
 
     session: int
     step: Step
+    memory: Whole = 0
     readings: bytes = b""
     facts: Facts | None = None
 

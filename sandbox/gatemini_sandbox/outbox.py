@@ -189,7 +189,7 @@ def _without_arguments(raw: bytes) -> tuple[bytes, list[bytes]]:
         if (
             place >= _ARGUMENTS
             and start
-            and (sign == b"," and place > _ARGUMENTS or depth < _CALL_DEPTH <= before)
+            and ((sign == b"," and place > _ARGUMENTS) or depth < _CALL_DEPTH <= before)
         ):
             kept += [raw[at:start], b"null"]
             found.append(raw[start : token.start()])

@@ -12,7 +12,7 @@ import threading
 
 from gatemini_sandbox import oxc
 from gatemini_sandbox.confine import confine, lock_files_and_network, lock_privileges
-from gatemini_sandbox.core import Core, not_code
+from gatemini_sandbox.core import THREAD_STACK, Core, not_code
 from gatemini_sandbox.errors import ReadingTooLong, SandboxError
 from gatemini_sandbox.limits import MIB
 from gatemini_sandbox.messages import (
@@ -101,7 +101,16 @@ def check(request: Check) -> None:
     """Parse the programs of a configuration; they need no guest, so the walls are those for files and network."""
     lock_privileges()
     lock_files_and_network()
-    send(Checked(check_all([source.decode("utf-8", "replace") for source in request.sources])))
+
+    def answer() -> None:
+        send(Checked(check_all([source.decode("utf-8", "replace") for source in request.sources])))
+
+    threading.stack_size(
+        THREAD_STACK
+    )  # the main thread's stack has the system's size, which parsers may exceed
+    parsing = threading.Thread(target=answer)
+    parsing.start()
+    parsing.join()
 
 
 def check_all(sources: list[str]) -> list[CodeCheck]:

@@ -71,10 +71,6 @@ class Reader:
             ErrorInfo("LimitError", f"the code is larger than {most} bytes ({codes.CODE})", limit=codes.CODE)
         )
 
-    def lost(self, text: str) -> Failed:
-        """The end of a chain whose worker is gone."""
-        return Failed(ErrorInfo("WorkerLost", text, limit="sandbox.worker_lost"), list(self._notes))
-
     def step(self, raw: Raw) -> Step:
         try:
             return self._step(raw)
@@ -203,11 +199,7 @@ class Reader:
             case codes.MEMORY:
                 return self._limit("MemoryError", self._memory_text("out of memory"), codes.MEMORY)
             case codes.TOTAL_MEMORY:
-                text = (
-                    f"all running chains together use more than {limits.total_memory_mb} MiB, this one the most of it "
-                    f"({codes.TOTAL_MEMORY})"
-                )
-                return self._limit("MemoryError", text, codes.TOTAL_MEMORY)
+                return self._limit("MemoryError", limits.total_memory_text, codes.TOTAL_MEMORY)
             case "cancelled":
                 return self._limit("CancelledError", "the chain was cancelled", "cancelled")
         return self._limit(

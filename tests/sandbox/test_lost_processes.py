@@ -88,7 +88,7 @@ LIES = {
     "issues a call of another kind": ("send(Stepped(n, Calls([Call(1, 'shell', 'd', 'e', False, b'1')]))); silent()", "no message"),
     "gives a value over its limit": ("send(Stepped(n, Done('x' * 500, 'string'))); silent()", "over its limit"),
     "gives a console over its limit": ("send(Stepped(n, Done('', 'string', console=Console(['x' * 5000])))); silent()", "console"),
-    "gives half a clock reading": ("send(Stepped(n, Calls([]), b'odd')); silent()", "readings"),
+    "gives half a clock reading": ("send(Stepped(n, Calls([]), 0, b'odd')); silent()", "readings"),
     "is killed by the kernel": ("os.kill(os.getpid(), 9)", "ended"),
 }  # fmt: skip
 

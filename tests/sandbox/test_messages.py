@@ -186,6 +186,7 @@ def test_replies_are_one_json_text():
 STEP = Stepped(
     3,
     Calls([Call(1, "tool", "demo", "echo", True, b"{}", [["a", 0]])], 5.0),
+    65536,
     bytes(8),
     Facts(shadowed={"demo": (1, 2)}, unawaited=[(1, 2, "demo.echo()")], lost_value=(3, 4, "x")),
 )

@@ -6,7 +6,6 @@ import pytest
 
 from fixtures.guest import Chain, Runner
 from gatemini_sandbox.messages import Failed
-from gatemini_sandbox.wrap import prepare
 
 pytestmark = pytest.mark.anyio
 
@@ -130,7 +129,7 @@ async def test_a_position_is_that_of_the_submitted_typescript(sandbox, before, m
 
 async def end_of(sandbox, code: str) -> Failed:
     runner = Runner(sandbox)
-    end = await runner.program(prepare(code, ["demo"]))
+    end = await runner(code, ["demo"])
     assert isinstance(end, Failed), end
     return end
 

@@ -166,8 +166,9 @@ async def test_a_chain_that_waits_for_another_keeps_it_from_no_place(make) -> No
     assert end.text == "42"
 
 
-async def test_guests_that_wait_count_towards_the_memory_of_all(make) -> None:
-    shared = make(Limits(total_memory_mb=64, memory_mb=64), processes=1)
+@pytest.mark.parametrize("guests", [32, 1])
+async def test_guests_that_wait_count_towards_the_memory_of_all_in_one_process_or_many(make, guests) -> None:
+    shared = make(Limits(total_memory_mb=64, memory_mb=64), processes=1, guests_per_process=guests)
     hold = "globalThis.held = new Uint8Array(40e6).fill(1); await demo.echo({})"
     first, second = (Chain(shared, hold) for _ in range(2))
     assert isinstance(await first.start(), Calls)

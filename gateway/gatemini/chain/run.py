@@ -42,7 +42,7 @@ from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
-from gatemini_sandbox.errors import GuestMissing, GuestTampered, SandboxError
+from gatemini_sandbox.errors import GuestMissing, GuestTampered, HostExhausted, SandboxError
 from gatemini_sandbox.messages import Done, Failed
 from gatemini_sandbox.syntax import SandboxSyntaxError
 
@@ -203,6 +203,8 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
     except SandboxError as exc:
         damaged = isinstance(exc, (GuestMissing, GuestTampered))
         mend = "`gatemini doctor` says what mends it" if damaged else "send the chain again"
+        if isinstance(exc, HostExhausted):
+            mend = "the machine must give more before any code runs"
         raise SandboxFault(
             f"{type(exc).__name__}: {exc}", hint=f"{mend}; it is no fault of the code"
         ) from exc
