@@ -42,9 +42,9 @@ from gatemini_sandbox.outbox import Raw
 from gatemini_sandbox.patience import patience
 from gatemini_sandbox.shelf import Shelf
 from gatemini_sandbox.steps import Reader
-from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.typescript.prepare import Program, prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.wasi import Clock
-from gatemini_sandbox.wrap import Program, prepare
 
 logger = logging.getLogger(__name__)
 

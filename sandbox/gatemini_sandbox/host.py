@@ -54,7 +54,7 @@ from gatemini_sandbox.messages import (
     encode_start,
 )
 from gatemini_sandbox.messages import Settings as CoreSettings
-from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 
-from gatemini_sandbox import oxc
 from gatemini_sandbox.confine import confine, lock_files_and_network, lock_privileges
 from gatemini_sandbox.core import THREAD_STACK, Core, not_code
 from gatemini_sandbox.errors import ReadingTooLong, SandboxError
@@ -32,10 +31,11 @@ from gatemini_sandbox.messages import (
     pack,
     request_of,
 )
-from gatemini_sandbox.outside import outside_calls
 from gatemini_sandbox.patience import patience
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript import oxc
+from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
+from gatemini_sandbox.typescript.undeclared import outside_calls
 
 DATA_MARGIN = 1024 * MIB
 """Private memory above that of all guests: the interpreter, stacks, messages in both directions."""

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.guest import Runner
-from gatemini_sandbox import oxc
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.messages import Done
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript import oxc
+from gatemini_sandbox.typescript.prepare import prepare
 
 ONLY_OXC = "f<T>`x`;\n"
 WORDS = st.lists(st.sampled_from([b"a", b"b", b"(", b")", b";"]), max_size=60)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from fixtures.guest import Chain, Runner
-from gatemini.backends import mark, watchdog
+from gatemini.processes import mark, watchdog
 from gatemini_sandbox import host, spawn
 from gatemini_sandbox.host import LARGE_CODE, Sandbox
 from gatemini_sandbox.limits import Limits

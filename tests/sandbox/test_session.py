@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from fixtures.guest import Chain, Runner, freed
+from fixtures.modes import MODES
 from gatemini_sandbox.errors import SessionClosed
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
@@ -251,7 +252,7 @@ async def test_all_guests_together_have_a_memory_limit(module_cache):
     shared.close()
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("isolation", MODES)
 async def test_a_run_that_repeats_another_reads_the_same_times_and_goes_on_from_them(module_cache, isolation):
     code = """
         const first = [Date.now(), performance.now(), new Date().toISOString()];
@@ -277,7 +278,7 @@ async def test_a_run_that_repeats_another_reads_the_same_times_and_goes_on_from_
     made.close()
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("isolation", MODES)
 async def test_changed_limits_hold_for_the_chains_that_begin_then(module_cache, isolation):
     code = "const held = new Uint8Array(60e6); return held.length"
     made = Sandbox(Limits(memory_mb=128), cache_dir=module_cache, isolation=isolation)

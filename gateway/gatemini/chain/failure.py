@@ -20,7 +20,7 @@ from gatemini.output.room import Room
 from gatemini.types.identifiers import spoken
 from gatemini.types.typescript import signature
 from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed
-from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 
 class Failure(Exception):

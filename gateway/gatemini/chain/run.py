@@ -44,7 +44,7 @@ from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
 from gatemini_sandbox.errors import GuestMissing, GuestTampered, HostExhausted, SandboxError
 from gatemini_sandbox.messages import Done, Failed
-from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 SMALL_TEXT = 32 * 1024
 """Characters of submitted text that are looked through for fences and pragmas where it arrives: a millisecond."""
