@@ -37,10 +37,6 @@ NATIVE_STACK = 2 * limits.MIB
 """wasmtime's own bound on native stack; above its async stack size (2 MiB) it would abort the process."""
 WASI_MODULE = "wasi_snapshot_preview1"
 MOST_SLOTS = 8
-CALL_STACK = 4 * limits.MIB
-"""Stack of a call that can be left and gone on with: the most wasm code may use, and as much for what it calls."""
-I32 = 0
-YIELD = 1  # WASMTIME_UPDATE_DEADLINE_YIELD
 
 
 class Trapped(Exception):
@@ -68,15 +64,13 @@ _numbers = itertools.count(1)
 _on_thread = threading.local()
 
 
-def _deadline(_context: Any, number: int | None, delta: Any, kind: Any) -> int:
-    """Called by wasmtime on the guest's thread at every tick: go on for one more, leave what can be left, or stop."""
+def _deadline(_context: Any, number: int | None, delta: Any, _kind: Any) -> int:
+    """Called by wasmtime on the guest's thread at every tick: go on for one more, or stop."""
     machine = _machines.get(number or 0)
     if machine is not None:
-        machine.stopped = machine.verdict() or (None if machine.here else machine.wait_for_turn())
+        machine.stopped = machine.verdict() or machine.wait_for_turn()
         if machine.stopped is None:
             delta[0] = 1
-            if machine.leaves:
-                kind[0] = YIELD
             return 0
     error = ffi.wasmtime_error_new(ctypes.create_string_buffer(b"stopped"))
     return ctypes.cast(error, ctypes.c_void_p).value or 0
@@ -132,7 +126,6 @@ class Engine:
         config = wasmtime.Config()
         config.epoch_interruption = True
         config.max_wasm_stack = NATIVE_STACK
-        ffi.wasmtime_config_async_stack_size_set(config.ptr(), CALL_STACK)
         wasm = guest_wasm()
         try:
             self.wasmtime = wasmtime.Engine(config)
@@ -232,10 +225,6 @@ class Machine:
         self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
         self._trap_ref = ctypes.byref(self._trap)
         self._stack_end = engine.stack_bottom + RED_ZONE  # a pointer below it trapped in the patch's check
-        self.here = self.leaves = False
-        self._left: Any = None  # a call that was begun and is not over
-        self._typed = (ffi.wasmtime_val_t * 2)()  # argument and result of such a call
-        self._error = ctypes.POINTER(ffi.wasmtime_error_t)()
         self._memory_item = self._export("memory").of.memory
         self._memory = ctypes.byref(self._memory_item)
         self._where = (
@@ -254,9 +243,6 @@ class Machine:
         """Frees the instance and its memory; idempotent. Not while it runs."""
         self.retire()
         if self._open.acquire(blocking=False):
-            left, self._left = self._left, None
-            if left is not None:
-                ffi.wasmtime_call_future_delete(left)
             self.store.close()
             del self.memory  # it refers to this machine, which refers to the engine
 
@@ -323,7 +309,7 @@ class Machine:
         """All memory but the `kept` pieces, in order of address, is again what it was in the fresh instance.
 
         False where the system offers no way to that, or the machine ended in a way that leaves doubts."""
-        if not pages.CAN_DROP or self.stopped is not None or self._left is not None:
+        if not pages.CAN_DROP or self.stopped is not None:
             return False
         address, size = self.locate()
         at = 0
@@ -345,12 +331,9 @@ class Machine:
         ffi.wasmtime_global_get(self._context, ctypes.byref(item.of.global_), ctypes.byref(value))
         return int(value.of.i32)
 
-    def run(self, work: Callable[[], Any], *, here: bool = False) -> Any:
-        """`work` with the budget counting and ticks coming; all calls into the guest go through here.
-
-        `here`: on a thread that others wait for; nothing waits then, and `begin32` leaves at the first tick."""
+    def run(self, work: Callable[[], Any]) -> Any:
+        """`work` with the budget counting and ticks coming; all calls into the guest go through here."""
         budget = self.budget
-        self.here = here
         before = getattr(_on_thread, "machine", None)
         _on_thread.machine = self
         budget.cpu_at_entry = time.thread_time()
@@ -396,44 +379,6 @@ class Machine:
     def call32(self, name: str, *arguments: int) -> int:
         """As `call`, for functions that return 32 bits."""
         return self.call(name, *arguments) & 0xFFFFFFFF
-
-    def begin32(self, name: str, argument: int) -> int | None:
-        """As `call32`, for what may take long: None when a tick came first; `finish32` goes on, on any thread."""
-        function = self._functions.get(name) or self._function(name)
-        typed: Any = self._typed
-        value, result = typed
-        value.kind = I32
-        value.of.i32 = argument
-        self._left = ffi.wasmtime_func_call_async(
-            self._context,
-            function[0],
-            ctypes.byref(value),
-            1,
-            ctypes.byref(result),
-            1,
-            self._trap_ref,
-            ctypes.byref(self._error),
-        )
-        self.leaves = True
-        try:
-            return self._went_on()
-        finally:
-            self.leaves = False
-
-    def finish32(self) -> int:
-        """The end of a call that `begin32` left."""
-        while (value := self._went_on()) is None:
-            pass  # the next tick came just as it was left
-        return value
-
-    def _went_on(self) -> int | None:
-        if not ffi.wasmtime_call_future_poll(self._left):
-            return None
-        left, self._left = self._left, None
-        ffi.wasmtime_call_future_delete(left)
-        if self._error or self._trap:
-            raise self._trapped(self._error)
-        return self._typed[1].of.i32 & 0xFFFFFFFF
 
     def _trapped(self, error: Any) -> Trapped:
         reason, text = self.stopped, ""

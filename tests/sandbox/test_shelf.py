@@ -8,14 +8,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from fixtures.guest import Plain, start
+from fixtures.guest import Chain
 from fixtures.wasm import functions
-from gatemini_sandbox import Done, Limits, Sandbox, shelf
+from gatemini_sandbox import shelf
 from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.engine import Engine, Machine
 from gatemini_sandbox.guest import Guest, boot
-from gatemini_sandbox.limits import MIB
-from gatemini_sandbox.messages import Start, encode_start
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import MIB, Limits
+from gatemini_sandbox.messages import Done, Start, encode_start
 from gatemini_sandbox.module import (
     CODE_SECTION,
     GLOBAL_SECTION,
@@ -175,10 +176,10 @@ async def test_where_memory_cannot_be_put_back_the_next_chains_find_a_machine_re
     module_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gatemini_sandbox.pages.CAN_DROP", False)
-    sandbox = Sandbox(LIMITS, cache_dir=module_cache)
+    sandbox = Sandbox(LIMITS, cache_dir=module_cache, isolation="thread")
     sandbox.warm()
     for _ in range(shelf.SHELF + 2):
-        session = sandbox.session(Plain("return 1"), start())
+        session = Chain(sandbox, "return 1")
         assert isinstance(await session.start(), Done)
         session.close()
     with anyio.fail_after(BOUND):

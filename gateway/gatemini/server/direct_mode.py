@@ -13,7 +13,6 @@ import anyio
 from gatemini.app import App
 from gatemini.config.secrets import RedactingFormatter, Redactor
 from gatemini.errors import ConfigError
-from gatemini.interpreter import prepare
 from gatemini.server.descriptors import Wire, claim_stdio
 from gatemini.server.mcp_server import build_server
 from gatemini.server.shortcut import Shortcut
@@ -48,7 +47,6 @@ async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor) -> No
     opened = App.open(config_path, redactor=redactor, serving=True)
     async with opened as app, anyio.create_task_group() as group:
         logging.getLogger().setLevel(app.loaded.config.log_level.upper())
-        prepare()
         for problem in app.problems():
             logging.getLogger("gatemini.config").warning("%s", problem)
         group.start_soon(_stop_on_signal, group.cancel_scope)

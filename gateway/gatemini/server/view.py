@@ -82,9 +82,7 @@ def health(view: View) -> str:
         body = {"backends": rows, "config_problems": first}
         notes = [some] if len(first) < len(problems) else []
         if lines is not None:
-            notes.append(
-                f"stderr and repairs: the last {lines} of each backend; `gatemini doctor` has more"
-            )
+            notes.append(f"stderr and repairs: the last {lines} of each backend; `gatemini doctor` has more")
         if notes:
             body["note"] = "; ".join(notes)
         if size_of(body) <= room:
