@@ -43,6 +43,7 @@ from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
 from gatemini_sandbox import Done, Failed, GuestMissing, GuestTampered, SandboxError
+from gatemini_sandbox.errors import HostExhausted
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 SMALL_TEXT = 32 * 1024
@@ -200,8 +201,8 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
     except SandboxSyntaxError as exc:
         raise of_syntax(exc) from exc
     except SandboxError as exc:
-        damaged = isinstance(exc, (GuestMissing, GuestTampered))
-        mend = "`gatemini doctor` says what mends it" if damaged else "send the chain again"
+        lasting = isinstance(exc, (GuestMissing, GuestTampered, HostExhausted))
+        mend = "only the operator can change it; see `gatemini doctor`" if lasting else "send the chain again"
         raise SandboxFault(
             f"{type(exc).__name__}: {exc}", hint=f"{mend}; it is no fault of the code"
         ) from exc
