@@ -406,7 +406,7 @@ def test_a_part_that_stops_the_start_does_not_hide_what_is_wrong_elsewhere(load:
     text = (
         "registration: {http: maybe}\n"
         "composite_tools: {c: {code: 'return ((1;'}}\n"
-        "backends:\n  a: {comand: x}\n  b: {command: x, env: {T: '${NOT_THERE}', S: 'secretref:exec:sh -c x'}}\n"
+        "backends:\n  a: {comand: x}\n  b: {command: x, env: {T: '${NOT_THERE}', S: 'secretref:command:gone'}}\n"
     )
     with pytest.raises(ConfigError) as caught:
         load(text)

@@ -1,7 +1,4 @@
-"""Squashed tool names in order, for exact names and beginnings; changes cost what they change.
-
-Above: `index.py`. Below: nothing.
-"""
+"""Squashed tool names in sorted order, to find exact names and beginnings."""
 
 from __future__ import annotations
 
@@ -9,11 +6,11 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 _FEW = 64
-"""A change of at most one in so many names is put in place; a larger one sorts anew."""
+"""Up to one new name in this many is inserted in place; more are appended and the list is sorted again."""
 
 
 class NameOrder:
-    """(name, slot) pairs; a removed slot's pairs stay as dead ones until they are half of all."""
+    """Sorted (name, slot) pairs; pairs of removed slots stay until they are half of the list."""
 
     def __init__(self) -> None:
         self._pairs: list[tuple[str, int]] = []
@@ -22,7 +19,7 @@ class NameOrder:
         self._dead = 0
 
     def add(self, slot: int, names: Iterable[str]) -> None:
-        """Know a slot by these names; empty ones are left out."""
+        """Find `slot` by each of `names` from now on; empty names are skipped."""
         self._names[slot] = {name for name in names if name}
         self._fresh += [(name, slot) for name in self._names[slot]]
 
@@ -35,7 +32,7 @@ class NameOrder:
             self._dead = 0
 
     def beginning(self, text: str) -> Iterator[tuple[str, int]]:
-        """The pairs whose name begins with `text`, in order, each once."""
+        """Yield the pairs whose name begins with `text`, in order, each once."""
         self._settle()
         before = None
         for index in range(bisect_left(self._pairs, (text, -1)), len(self._pairs)):
