@@ -29,8 +29,7 @@ from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsC
 from gatemini.config.store import STORE
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
-from gatemini_sandbox.typescript.prepare import prepare
-from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
+from gatemini_sandbox.check import check_codes
 
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: wrong ones stop the start, they are never replaced by defaults."""
@@ -258,6 +257,7 @@ class _Loading:
                 self.problems.append(problem)
             return
         kept: dict[str, Any] = self.sections.setdefault(key, {})
+        valid: dict[str, Any] = {}
         for name, item in value.items():
             item = self.expand(document, item, (key, name), key) if key == "aliases" else item
             try:
@@ -265,16 +265,18 @@ class _Loading:
             except ValidationError as error:
                 self.explain(document, error, (), key)
             else:
-                if key == "composite_tools" and not self.is_code(document, name, checked[name]):
-                    continue
-                if kept.setdefault(name, checked[name]) is checked[name]:
-                    self.writers[(key, name)] = document
+                valid[name] = checked[name]
+        if key == "composite_tools":
+            valid = self.readable(document, valid)
+        for name, entry in valid.items():
+            if kept.setdefault(name, entry) is entry:
+                self.writers[(key, name)] = document
 
-    def is_code(self, document: Document, name: str, tool: CompositeTool) -> bool:
-        """Whether a composite tool can run at all; a syntax error is found here, not at its first call."""
-        try:
-            prepare(tool.code)
-        except SandboxSyntaxError as error:
+    def readable(self, document: Document, tools: dict[str, CompositeTool]) -> dict[str, CompositeTool]:
+        """The composite tools that can run at all; a syntax error is found here, not at the first call."""
+        checks = check_codes([tool.code for tool in tools.values()])
+        faulty = {name: check.error for name, check in zip(tools, checks, strict=True) if check.error}
+        for name, error in faulty.items():
             path = ("composite_tools", name, "code")
             found = f"{error.message} (line {error.line} of the code)" if error.line else error.message
             problem = Problem(
@@ -283,8 +285,7 @@ class _Loading:
             self.problems.append(problem)
             line = f": `{error.source_line.strip()[:SHOWN_LINE]}`" if error.source_line.strip() else ""
             self.faulty[name] = f"{error.message} (line {error.line}, column {error.column}{line})"
-            return False
-        return True
+        return {name: tool for name, tool in tools.items() if name not in faulty}
 
     def explain(
         self,
