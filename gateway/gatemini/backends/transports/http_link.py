@@ -158,26 +158,19 @@ class HttpLink(Link):
 
         Returns whether the stream ended by itself. Comments and notifications are read within a share of time.
         """
-        spent = 0.0
         chunks = aiter(response.aiter_bytes())
         async for chunk in chunks:
             begun, answered = time.perf_counter(), False
             for event in reader.feed(chunk):
                 answered = await take(event) or answered
-            cost = time.perf_counter() - begun + READ_SECONDS
-            spent = 0.0 if answered else spent + cost
             if enough():
                 drained = 0
                 with anyio.move_on_after(DRAIN_SECONDS):
                     while drained < DRAIN_BYTES and (part := await anext(chunks, None)) is not None:
                         drained += len(part)
                 return False
-            if not reader.within:
-                await self._rest(spent)
-                spent = 0.0
-            elif not reader.grew:  # comments inside an event that may never end
-                await self._rest(cost)
-                spent = max(0.0, spent - cost)
+            if not answered:
+                await self._rest(time.perf_counter() - begun + READ_SECONDS)
         return True
 
     async def _start_of(self, response: httpx2.Response) -> bytes:
