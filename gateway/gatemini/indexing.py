@@ -1,6 +1,6 @@
-"""Keep the search index in step with the registry: a small change at once, a large one in steps.
+"""Keep the search index up to date with the registry: a small change at once, a large one in steps.
 
-A backend may list thousands of tools; indexing them takes most of a second, in which other calls must not wait.
+A backend may list thousands of tools; indexing them takes most of a second, in which calls and searches must not wait.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from gatemini.model import Tool
 from gatemini.search.index import SearchIndex
 
 TURN_SECONDS = 0.001
-"""Pause between two steps: another call needs several turns of the event loop, not one."""
+"""Pause between two steps: an answer to another request takes several turns of the event loop."""
 
 
 class Indexing:
-    """Feeds the registry's tools to `index`."""
+    """Passes changes of the registry to `index`."""
 
     def __init__(self, index: SearchIndex) -> None:
         self._index = index
@@ -26,22 +26,22 @@ class Indexing:
         self._idle.set()
 
     def follow(self, backend: str, tools: Sequence[Tool] | None) -> None:
-        """The registry's listener: the first step is searchable at once, the rest soon."""
+        """Listen to the registry. Tools of the first step are searchable at once, the others soon after."""
         self._index.expect(backend, tools or ())
         self.work()
 
     def work(self) -> None:
-        """Do one step, and leave the rest to `run`."""
+        """Do one step of the waiting changes, and leave the rest to `run`."""
         if self._index.work() and self._idle.is_set():
             self._idle = anyio.Event()
             self._wanted.set()
 
     async def idle(self) -> None:
-        """Wait until everything is indexed; `run` must be running."""
+        """Wait until every change known now is indexed; `run` must be running."""
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Index what is left after the first steps, until cancelled."""
+        """Index waiting changes until cancelled."""
         while True:
             await self._wanted.wait()
             self._wanted = anyio.Event()
