@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
-from gatemini.backends import fallback, manager
+from gatemini.backends import manager, sending
 from gatemini.backends.actor import Backend
 from gatemini.backends.callers import Caller
 from gatemini.backends.calls.retry import with_retries
-from gatemini.backends.fallback import FALLBACK_META, candidates
 from gatemini.backends.instances import Leases
-from gatemini.backends.sending import call_tool
+from gatemini.backends.sending import FALLBACK_META, call_tool, candidates
 from gatemini.config.backend import RetryConfig
 from gatemini.config.schema import BackendConfig, PoolConfig
 from gatemini.errors import (
@@ -196,7 +195,7 @@ async def test_a_fallback_gets_the_time_that_is_left_when_it_is_ready(
         given[backend.config.name] = timeout
         return await call_tool(backend, *args, timeout=timeout, **keys)
 
-    for module in (fallback, manager):
+    for module in (sending, manager):
         monkeypatch.setattr(module, "call_tool", noted)
     bench.manager.add(odd_config("second", options={"asleep": 0.5}, lazy=True))
     bench.manager.add(BackendConfig(**NO_SUCH_PROGRAM, fallback_chain=("second",)))

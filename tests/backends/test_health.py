@@ -18,7 +18,7 @@ from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
 from gatemini.backends.status import State
 from gatemini.config.schema import HealthConfig, RateLimit
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendUnhealthy
-from gatemini.processes.memory import resident_sizes
+from gatemini.processes.process_facts import resident_sizes
 
 pytestmark = pytest.mark.anyio
 

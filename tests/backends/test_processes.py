@@ -24,7 +24,7 @@ from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendError
 from gatemini.processes import watchdog
 from gatemini.processes.children import Children
-from gatemini.processes.liveness import start_time
+from gatemini.processes.process_facts import start_time
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends.line_reader import LineReader
+from gatemini.backends.transports.line_reader import LineReader
 from gatemini.backends.wire import Broken, Frame, Piece, decode, encode, request_id
 
 MEGABYTE = 1 << 20

@@ -19,15 +19,14 @@ from gatemini.backends.actor import Backend
 from gatemini.backends.callers import NOBODY, Caller, Clients, NoClients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
-from gatemini.backends.fallback import Call, candidates, fall_back
 from gatemini.backends.instances import Instances
-from gatemini.backends.opening import open_never, opener
 from gatemini.backends.report import measure_memory, status_of
-from gatemini.backends.sending import call_tool, read_resource
+from gatemini.backends.sending import Call, call_tool, candidates, fall_back, read_resource
 from gatemini.backends.session import McpSession
 from gatemini.backends.status import SILENT, BackendStatus, Era, Events, State
-from gatemini.backends.transports.addresses import Permitted
+from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.link import OpenLink
+from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
 from gatemini.model import CallOutcome, Json, Tool

@@ -9,7 +9,7 @@ import anyio
 from gatemini.backends.actor import Backend
 from gatemini.backends.calls.failures import remedy_of
 from gatemini.backends.status import BackendStatus
-from gatemini.processes.memory import resident_sizes
+from gatemini.processes.process_facts import resident_sizes
 
 
 def status_of(backend: Backend) -> BackendStatus:

@@ -1,10 +1,25 @@
-"""Resident memory of child processes."""
+"""Facts about processes of this machine: whether a recorded one still runs, and how much memory they use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import psutil
+
+from gatemini.processes.watchdog import same_start
+
+
+def start_time(pid: int) -> float:
+    """Start time of a process in seconds since the epoch, 0 if there is no such process."""
+    try:
+        return psutil.Process(pid).create_time()
+    except (psutil.Error, ValueError, OverflowError):
+        return 0.0
+
+
+def same_process(pid: int, created: float) -> bool:
+    """Whether `pid` is still the process that started at `created`: process ids are used again."""
+    return same_start(start_time(pid), created)
 
 
 def resident_sizes(roots: Sequence[int]) -> dict[int, int]:

@@ -7,12 +7,12 @@ never interprets them. Pure functions.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from gatemini.backends.wire import encode
 from gatemini.config.backend import CliTool
 
 SHELL = "/bin/sh"
@@ -97,7 +97,7 @@ def _text(name: str, values: Mapping[str, Any]) -> str:
     if name not in values:
         raise TemplateError(f"{name} is not given and its schema has no default")
     value = values[name]
-    text = value if isinstance(value, str) else encode(value).decode()
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     text = text.encode("utf-8", "replace").decode()  # half surrogate pairs have no bytes
     if "\x00" in text:
         raise TemplateError(f"{name} holds a NUL character, which no command line can carry")

@@ -8,9 +8,9 @@ from functools import partial
 
 import anyio
 
-from gatemini.backends.transports.addresses import Permitted
 from gatemini.backends.transports.cli_adapter import open_cli
 from gatemini.backends.transports.http import open_streamable
+from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.link import Link, OpenLink, Receiver
 from gatemini.backends.transports.python import open_python
 from gatemini.backends.transports.sse import open_sse
