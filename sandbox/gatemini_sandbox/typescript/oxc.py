@@ -18,7 +18,7 @@ from quickjs_rs import transform_source
 from tree_sitter import Node
 from wasmtime import Trap, WasmtimeError
 
-from gatemini_sandbox.typescript.parse import descendants, parse_tree
+from gatemini_sandbox.typescript.parse import BeyondRepair, descendants, parse_tree
 
 # What the comparison of two texts costs is quadratic at worst, so no more than this many tokens meet at once.
 WINDOW = 256
@@ -141,7 +141,10 @@ def _between(printed: list[bytes], origin: list[bytes], a: int, b: int) -> Itera
 
 def _tokens(data: bytes) -> list[tuple[bytes, int]]:
     """Words and signs with their offsets; quotes of strings are alike, since reprinting changes them."""
-    root: Node = parse_tree(data).root_node
+    try:
+        root: Node = parse_tree(data).root_node
+    except BeyondRepair:
+        return []  # then every place is the beginning of the text
     found = []
     for node in descendants(root):
         if node.child_count == 0 and node.type != "comment" and node.end_byte > node.start_byte:
