@@ -9,8 +9,8 @@ import anyio
 import anyio.to_thread
 
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.names import WATCHED
 from gatemini.errors import ChainTimeout, CodeError
+from gatemini.explain.name_hints import WATCHED
 from gatemini_sandbox.errors import ReadingTooLong, SecondParserCold
 from gatemini_sandbox.patience import patience
 from gatemini_sandbox.typescript.oxc import make_ready

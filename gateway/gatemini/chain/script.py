@@ -21,16 +21,16 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.facts import HintContext
 from gatemini.chain.handles import answer_results_call, spoken_method
 from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker, error_fields
-from gatemini.chain.names import absent_names
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.reading import read
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.explain.error_facts import HintContext
+from gatemini.explain.name_hints import not_available
 from gatemini.model import Json
 from gatemini.output.jsontext import encode
 from gatemini.output.results import ResultStore
@@ -479,7 +479,7 @@ def _start(
         catalog=_catalog(services) if program.needs_catalog else None,
         interfaces=_interfaces(program, services),
         args=args,
-        absent=absent_names(
+        absent=not_available(
             program.read, HintContext(identifiers, owners=services.owners, disabled=services.disabled())
         ),
     )
