@@ -68,10 +68,9 @@ class BackendState:
 
 @dataclass(frozen=True, slots=True)
 class ProgramFacts:
-    """What parsing the code found. A place is (line, column); un-awaited calls and lost values add their text."""
+    """What parsing the code found. A place is (line, column); a value adds its text."""
 
     shadowed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    unawaited: Sequence[tuple[int, int, str]] = ()
     declared_never_called: str | None = None
     lost_value: tuple[int, int, str] | None = None
     returned: Sequence[tuple[int, int, str]] = ()

@@ -176,7 +176,6 @@ def program_facts(program: Program, *, returned: bool = False) -> ProgramFacts:
     """What hints look at of a program; with `returned` also the expressions that may have given its value."""
     return ProgramFacts(
         program.shadowed,
-        program.unawaited,
         program.declared_never_called,
         program.lost_value,
         program.returned() if returned else (),

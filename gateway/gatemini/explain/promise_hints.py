@@ -29,9 +29,8 @@ def promise_taken_for_its_value(error: ErrorFacts, context: HintContext) -> str 
         return None
     return (
         _array_awaited(error.source_line, context)
-        or _call_without_await(error.source_line, context)
+        or _await_of_too_much(error.source_line, context)
         or _variable_without_await(error)
-        or _call_found_by_the_parse(error, context)
     )
 
 
@@ -42,7 +41,7 @@ def _array_awaited(line: str, context: HintContext) -> str | None:
     return "`await` waits for a promise, not for an array of them: write `await Promise.all(xs.map(…))`"
 
 
-def _call_without_await(line: str, context: HintContext) -> str | None:
+def _await_of_too_much(line: str, context: HintContext) -> str | None:
     names = "|".join(map(re.escape, context.backends)) or "(?!)"
     call = rf"(?:{names})(?:\.[\w$]+|\[[^\]]+\])\((?:[^()]|\([^()]*\))*\)"
     if found := re.search(rf"\bawait\s+({call})\s*(?:\.|\[|\))", line):
@@ -50,8 +49,6 @@ def _call_without_await(line: str, context: HintContext) -> str | None:
         if after[:1] in (".", "[") and not re.match(rf"\.\s*{_PROMISE_METHODS}", after):
             shown = f"(await {shorten(found[1], 60)}){shorten(after, 30)}"
             return f"`await` reaches only to the end of the expression: write `{shown}`"
-    if found := re.search(rf"(?<!await )(?<![\w$.])({call})\s*(?:\.(?!{_PROMISE_METHODS})|\[)", line):
-        return f"{shorten(found[1], 60)} gives a promise: write `(await {shorten(found[1], 60)})`"
     return None
 
 
@@ -66,16 +63,6 @@ def _variable_without_await(error: ErrorFacts) -> str | None:
         if re.search(used % re.escape(found[1]), line):
             return f"{found[1]} is an array of promises: write `{found[1]} = await Promise.all(…)` around the map"
     return None
-
-
-def _call_found_by_the_parse(error: ErrorFacts, context: HintContext) -> str | None:
-    if "put `await`" in error.message:  # the guest saw it happen and its message says so
-        return None
-    earlier = [u for u in context.program.unawaited if error.line is None or u[0] <= error.line]
-    if not earlier:
-        return None
-    line, _, call = earlier[-1]
-    return f"{shorten(call, 60)} on line {line} gives a promise, not its value: put `await` in front of it"
 
 
 def promise_notes(program: ProgramFacts, text: str, *, left_open: bool) -> list[str]:

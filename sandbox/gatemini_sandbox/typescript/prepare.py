@@ -1,8 +1,8 @@
-"""From the text an agent sends to a script the guest can run, with the way back for positions.
+"""Make the text an agent sends a script that the guest can run, with the way back for positions.
 
-Above: session.py and the gateway's chain. Below, in reading order: parse.py (one parse), typescript.py and emit.py
-(types away, enums and the like written out), shape.py (what gives the value), facts.py (how backends are used), oxc.py
-(the second opinion where the parse fails), diagnose.py (what is wrong where that fails too). Pure: same text, same backends, same program; results are kept.
+In order: parse.py (one parse), erase.py and emit.py (types away, enums and the like written out), shape.py (what gives
+the value), facts.py (how backends are used), oxc.py (the second parser, where the first fails), diagnose.py (what is
+wrong where that fails too). The same text and backends give the same program; programs are cached.
 """
 
 from __future__ import annotations
@@ -93,10 +93,8 @@ class Program:
     interface_literals: frozenset[str]
     needs_interfaces: bool
     shadowed: Mapping[str, tuple[int, int]]
-    unawaited: tuple[tuple[int, int, str], ...]
     declared_never_called: str | None
     lost_value: tuple[int, int, str] | None
-    dropped_imports: tuple[str, ...]
     read: frozenset[str]
     rounded: tuple[tuple[int, int, str], ...]
     _positions: _Positions = field(repr=False, compare=False)
@@ -221,7 +219,6 @@ def _reprinted(
         shape.lost_value = *back(*shape.lost_value[:2]), shape.lost_value[2]
     facts = gather(parsed, text, backends, watched)
     facts.shadowed = {name: back(*place) for name, place in facts.shadowed.items()}
-    facts.unawaited = [(*back(line, column), call) for line, column, call in facts.unawaited]
     facts.rounded = [(*back(line, column), digits) for line, column, digits in facts.rounded]
     positions = _Positions(submitted, patched, alignment)
     return _program(source, patched, shape, facts, positions, exact=False)
@@ -239,10 +236,8 @@ def _program(
         interface_literals=frozenset(facts.interface_literals),
         needs_interfaces=facts.needs_interfaces,
         shadowed=MappingProxyType(facts.shadowed),
-        unawaited=tuple(facts.unawaited),
         declared_never_called=shape.declared_never_called,
         lost_value=shape.lost_value,
-        dropped_imports=tuple(shape.dropped_imports),
         read=frozenset(facts.read),
         rounded=tuple(facts.rounded),
         _positions=positions,
