@@ -20,7 +20,7 @@ from fixtures.direct import DEMO_SERVER
 from fixtures.running import answer, running_app
 from gatemini.app import App
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 NOWHERE = {"name": "far", "url": "http://127.0.0.1:9/mcp"}
 PROGRAM = {"name": "near", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
@@ -119,7 +119,6 @@ async def test_whether_searches_are_kept_and_where(tmp_path: Path) -> None:
         assert (folder / "own" / "searches.jsonl").exists() is history
 
 
-@pytest.mark.slow
 @pytest.mark.proves("semantic.model")
 async def test_whether_a_model_is_loaded_and_which(tmp_path: Path) -> None:
     for model, says in (("none", None), (str(tmp_path), str(tmp_path)), ("bundled", None)):
@@ -211,7 +210,6 @@ async def kept(folder: Path, key: str, value: Any) -> AsyncIterator[Any]:
         yield session.results
 
 
-@pytest.mark.slow
 @pytest.mark.proves("results.memory_mb", "results.disk_mb")
 async def test_how_much_of_results_is_kept_and_where(tmp_path: Path) -> None:
     async with kept(tmp_path, "results.memory_mb", 64) as results:
@@ -242,7 +240,7 @@ async def test_how_long_results_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.proves("sandbox.isolation")
 async def test_where_guests_run(tmp_path: Path) -> None:
-    def workers() -> set[int]:
+    def processes() -> set[int]:
         found = set()
         for child in psutil.Process().children():
             with contextlib.suppress(psutil.NoSuchProcess):  # one of another test, that ends just now
@@ -250,11 +248,11 @@ async def test_where_guests_run(tmp_path: Path) -> None:
                     found.add(child.pid)
         return found
 
-    others = workers()  # sandboxes that other tests of this run share
+    others = processes()  # sandboxes that other tests of this run share
     for isolation, own in (("thread", False), ("process", True)):
         async with changed_app(tmp_path, "sandbox.isolation", isolation) as app:
             assert (await answer(app, "return 1;"))[0] == "1"
-            assert bool(workers() - others) is own
+            assert bool(processes() - others) is own
 
 
 @pytest.mark.proves("sandbox.max_concurrent_sandboxes")

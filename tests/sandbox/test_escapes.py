@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psutil
 import pytest
 
 import gatemini_js
-from fixtures.guest import Runner
-from gatemini_sandbox import Done, Failed, Limits, Sandbox
+from fixtures.guest import Runner, freed
+from fixtures.modes import DEFAULT, OTHER
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import Done, Failed
 
 pytestmark = pytest.mark.anyio
 
@@ -21,13 +25,25 @@ HEAD = re.compile(r"// .+\n// ends: (any|value|error)(?: (.+))?\n")
 """`any`, `value <JSON text>`, `value note <word>`, or `error <name> <limit>`."""
 
 
+IN_BOTH_MODES = 30
+
+
+def in_modes() -> list[Any]:
+    """Each program in the default mode, and in the other one too: thirty of them always, the rest in the long tier."""
+    every = len(PROGRAMS) // IN_BOTH_MODES
+    long = {name for at, name in enumerate(PROGRAMS) if at % every}
+    return [
+        *((name, DEFAULT) for name in PROGRAMS),
+        *(pytest.param(n, OTHER, marks=[pytest.mark.long] if n in long else []) for n in PROGRAMS),
+    ]
+
+
 def test_there_are_enough_programs_and_each_says_how_it_ends():
     assert len(PROGRAMS) >= 60
     assert [name for name, code in PROGRAMS.items() if not HEAD.match(code)] == []
 
 
-@pytest.mark.parametrize("mode", ["thread", "process"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "mode"), in_modes())
 async def test_a_hostile_program_ends_as_it_says_and_the_next_chain_works(
     request: pytest.FixtureRequest, name: str, mode: str
 ):
@@ -37,7 +53,9 @@ async def test_a_hostile_program_ends_as_it_says_and_the_next_chain_works(
     end = await run(code)
     check(end, *HEAD.match(code).groups())
     assert await run.value('console.log("next"); return [await demo.echo({ n: 1 })]') == [{"n": 1}]
-    assert run.sandbox.ledger.sizes == {}
+    assert all(link.guests == 0 for link in run.sandbox._links)
+    if mode == "thread":
+        await freed(run.sandbox)
 
 
 def check(end: Done | Failed, kind: str, detail: str | None) -> None:
@@ -85,15 +103,15 @@ async def test_memory_returns_to_its_level_after_memory_hogs(small: Sandbox, hog
     await comes_down(size, before)
 
 
-async def test_a_worker_that_ran_memory_hogs_is_no_larger_afterwards(module_cache: Path, sandbox: Sandbox):
+async def test_a_process_that_ran_memory_hogs_is_no_larger_afterwards(module_cache: Path, sandbox: Sandbox):
     own = Sandbox(Limits(cpu_seconds=5, memory_mb=32, guests=1), cache_dir=module_cache, isolation="process")
     own.warm()
     try:
         run = Runner(own)
 
         def size() -> int:
-            (worker,) = own._workers._idle
-            return psutil.Process(worker.pid).memory_info().rss
+            (link,) = own._links
+            return psutil.Process(link.pid).memory_info().rss
 
         before = await lowest(run, PROGRAMS["memory_buffers"], size)
         for _ in range(10):

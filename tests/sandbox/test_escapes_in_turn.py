@@ -11,7 +11,10 @@ import anyio
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done, Failed, Limits, Sandbox
+from fixtures.modes import MODES
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import Done, Failed
 
 pytestmark = pytest.mark.anyio
 
@@ -177,7 +180,7 @@ HOW = {name: end for name, end, _ in PROGRAMS}
 AT_ONCE = 6
 
 
-@pytest.fixture(scope="module", params=["thread", pytest.param("process", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=MODES)
 def shared(request: pytest.FixtureRequest, module_cache: Any, sandbox: Sandbox) -> Any:
     limits = Limits(cpu_seconds=20, memory_mb=48, calls=500, guests=AT_ONCE)
     made = Sandbox(limits, cache_dir=module_cache, isolation=request.param)

@@ -27,7 +27,7 @@ NODE_SECONDS = 300
 
 pytestmark = [
     pytest.mark.npm,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(missing() is not None, reason=missing() or ""),
 ]
 
