@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.chain.arguments import check
@@ -480,7 +480,6 @@ DRAFTS = ["draft-03/schema#", "draft-04/schema#", "draft-06/schema#", "draft-07/
 DECLARED = st.sampled_from([{}, *({"$schema": f"http://json-schema.org/{draft}"} for draft in DRAFTS)])
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(KEYWORDS, SCHEMAS, max_size=5),
     DECLARED,
@@ -526,7 +525,6 @@ SCHEMAS = st.fixed_dictionaries(
 @given(
     schema=SCHEMAS, instance=st.one_of(st.dictionaries(st.sampled_from("abcd"), PLAIN_VALUES), PLAIN_VALUES)
 )
-@settings(max_examples=300)
 def test_what_plainly_fits_a_schema_is_valid_by_jsonschema(schema, instance):
     prepared = _Prepared(schema)
     if prepared.plainly_fits(instance):

@@ -136,7 +136,6 @@ async def test_the_first_look_at_a_stored_result_is_not_taken_on_the_event_loop(
         assert threading.get_ident() not in threads
 
 
-@pytest.mark.slow
 def test_after_a_session_the_terminal_tells_what_each_answer_put_into_the_context(
     run: Run, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.config.clients.read import ClientContext
@@ -405,7 +405,6 @@ def test_the_usual_places_are_looked_at(tmp_path: Path) -> None:
 SCALARS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,8}", fullmatch=True), SCALARS, min_size=1, max_size=3

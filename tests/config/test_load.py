@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.config.dynamic import dynamic_backend
@@ -346,7 +346,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["name", "command", "url", "tools", "env", "args", "retry", "x"]), VALUES)
 )

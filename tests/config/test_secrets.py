@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.config.load import Loaded
@@ -142,7 +142,6 @@ def test_a_dataclass_is_cleaned_field_by_field_and_stays_one() -> None:
     assert Redactor([("KEY", "hush-hush-1")]).value(seen) == Seen("«secret KEY»", {1: "«secret KEY»"})
 
 
-@settings(deadline=None)
 @given(st.text(min_size=6, max_size=30), st.text(max_size=20), st.text(max_size=20))
 def test_no_text_leaves_with_a_secret_in_it(secret: str, before: str, after: str) -> None:
     marker = "«secret N»"

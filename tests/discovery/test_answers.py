@@ -431,16 +431,28 @@ def test_any_json_writer_takes_an_answer() -> None:
         orjson.dumps(tool_info(registry, {"tool_name": "b.t\ud800", "detail": detail}))
 
 
+class Semantics:
+    """A model process whose vectors are not there yet."""
+
+    under_way = True
+
+    def __init__(self) -> None:
+        self.queries: list[str] = []
+
+    async def meaning(self, text: str) -> None:
+        self.queries.append(text)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("inside", [False, True])
-async def test_the_meaning_of_a_query_is_asked_of_the_encoder_from_a_chain_as_well(inside: bool) -> None:
-    asked: list[str] = []
-
-    async def encode(text: str) -> None:
-        asked.append(text)
-
+async def test_a_search_looks_for_meaning_and_says_when_embeddings_are_under_way(inside: bool) -> None:
     registry, index = odd_catalog()
-    catalog = Catalog(registry, index, Tracker(), lambda backend: ((), ()), registry.backends, encode)
+    model = Semantics()
+    catalog = Catalog(registry, index, Tracker(), lambda backend: ((), ()), registry.backends, model)
     search = catalog.call_inside if inside else catalog.answer
-    await search("search_tools", {"task_description": "read a file"})
-    assert asked == ["read a file"]
+    answer = await search("search_tools", {"task_description": "read a file"})
+    assert model.queries == ["read a file"]
+    assert "embeddings are under way" in answer["note"]
+    model.under_way = False
+    answer = await search("search_tools", {"task_description": "read a file"})
+    assert "embeddings" not in answer.get("note", "")

@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, TextContent
 
 from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, text_of, write_config
+from fixtures.modes import MODES
 from gatemini.app import App
 from gatemini.config.load import load_config
 from gatemini.server import parking
@@ -42,7 +43,7 @@ def configuration(folder: Path, mode: str, backends: dict[str, Any], **sandbox: 
     return write_config(folder, backends, sandbox={"isolation": mode, **sandbox})
 
 
-@pytest.fixture(params=["thread", pytest.param("process", marks=pytest.mark.slow)])
+@pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -116,7 +117,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await anyio.sleep(0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_the_loss_of_a_parked_worker_is_told_and_resuming_writes_nothing_twice(
     tmp_path: Path, how: int, monkeypatch: pytest.MonkeyPatch
@@ -137,7 +138,7 @@ async def test_the_loss_of_a_parked_worker_is_told_and_resuming_writes_nothing_t
         assert await written(client) == ["a", "b"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_the_loss_of_a_worker_while_a_client_of_the_handshake_era_is_asked_is_told_too(
     tmp_path: Path,
 ) -> None:
@@ -243,7 +244,7 @@ async def test_a_client_that_is_gone_leaves_no_guest_behind(app: App) -> None:
     await until(lambda: len(workers()) == (len(app.sandbox._workers._idle) if app.sandbox._workers else 0))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["the client closes", "kill -9"])
 async def test_the_end_of_the_gateway_is_the_end_of_its_parked_chains(
     tmp_path: Path, mode: str, end: str
@@ -267,7 +268,7 @@ async def test_the_end_of_the_gateway_is_the_end_of_its_parked_chains(
             assert await written(client) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_sixteen_worker_processes_may_be_parked_and_the_next_chain_still_runs(tmp_path: Path) -> None:
     top = {"sandbox": {"isolation": "process", "max_concurrent_sandboxes": 2}}
     async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=unused) as client:

@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
 from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain
+from fixtures.modes import MODES
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +37,7 @@ await demo.write({{ key: seen.tag + "-after", value: before }});
 return ["done", before.key ?? "nothing"];"""
 
 
-@pytest.fixture(scope="module", params=["thread", pytest.param("process", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=MODES)
 async def client(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Client]:
@@ -125,7 +126,7 @@ async def test_after_a_crash_of_the_backend_only_what_is_left_is_made_at_the_new
     assert (after["writes"], list(after["written"])) == (1, ["crash-after"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_after_the_loss_of_its_sandbox_process_a_chain_goes_on_without_repeating_a_write(
     tmp_path: Path,
 ) -> None:
@@ -149,7 +150,7 @@ async def test_after_the_loss_of_its_sandbox_process_a_chain_goes_on_without_rep
         assert (await stats(client))["writes"] == 2
 
 
-@pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", MODES)
 async def test_after_kill_9_of_the_gateway_in_a_resumed_chain_the_id_is_refused_with_the_reason(
     tmp_path: Path, mode: str
 ) -> None:

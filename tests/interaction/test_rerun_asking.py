@@ -66,7 +66,7 @@ async def test_the_user_is_asked_in_mid_script_and_every_write_happens_once(
         assert (await chain_value(client, 'return await demo.confirm({ q: "four?" });'))["ok"] is False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_it_is_the_same_where_guests_run_in_processes_of_their_own(tmp_path: Path, mode: Any) -> None:
     top = {"sandbox": {"isolation": "process"}}

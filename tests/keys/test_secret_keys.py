@@ -17,7 +17,7 @@ from fixtures.running import answer
 from gatemini.app import App
 from gatemini.errors import ConfigError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
 def asking(secret: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.output import branches as branches_module
@@ -16,7 +16,6 @@ from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 from gatemini.output.survey import Bulk, NotSurveyed
 
-relaxed = settings(deadline=None)
 texts = st.text(max_size=12)
 leaves = st.one_of(
     st.none(),
@@ -75,7 +74,6 @@ def agrees(node: Any, value: Any, data: bytes) -> None:
 
 @pytest.mark.usefixtures("small_batches")
 class TestTree:
-    @relaxed
     @given(value=documents, indent=st.sampled_from([None, 1, "\t"]))
     def test_what_is_read_is_what_the_document_says(self, value: Any, indent: Any) -> None:
         data = json.dumps(value, indent=indent, ensure_ascii=False).encode()
@@ -87,7 +85,6 @@ class TestTree:
             return
         agrees(tree.root, value, data)
 
-    @relaxed
     @given(value=documents, data=st.data())
     def test_a_damaged_document_is_never_read(self, value: Any, data: st.DataObject) -> None:
         text = json.dumps(value).encode()

@@ -5,7 +5,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.output import passages
@@ -118,7 +118,6 @@ awkward = st.text(
 )
 
 
-@settings(deadline=None)
 @given(
     texts=st.lists(st.tuples(awkward, st.integers(1, 2000)).map(lambda p: p[0] * p[1]), max_size=10),
     room=st.integers(0, 5000),
@@ -143,7 +142,6 @@ def test_pieces_fit_their_room_and_their_counts_are_those_of_the_whole(texts: li
         assert abs(float(told[1]) * 1024 - len(cut.encode("utf-8", "surrogatepass"))) < 60
 
 
-@settings(deadline=None)
 @given(
     texts=st.lists(st.sampled_from([FILE, "x", 'quote " and \\', LARGE]), min_size=1, max_size=4),
     member=st.booleans(),

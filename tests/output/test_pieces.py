@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.output import rows as rows_module
@@ -16,7 +16,6 @@ from gatemini.output.pieces import cut_json, cut_line, members
 from gatemini.output.results import ResultStore
 from gatemini.output.rows import Shown
 
-relaxed = settings(deadline=None, max_examples=60)
 SMALLEST = 24
 """Bytes of a piece, below which an escape would not fit."""
 
@@ -90,7 +89,6 @@ def parse_exactly(text: str) -> Any:
     return json.loads(text) if found is None or not found.faithful else found.value
 
 
-@relaxed
 @given(values, st.integers(SMALLEST, 400), st.sampled_from(["compact", "escapes", "indented"]))
 def test_pieces_put_together_are_the_row_and_none_is_larger_than_it_may_be(
     value: Any, most: int, style: str
@@ -108,7 +106,6 @@ def test_pieces_put_together_are_the_row_and_none_is_larger_than_it_may_be(
         assert dump(joined(told)) == dump(expected)
 
 
-@relaxed
 @given(texts.map(lambda text: text * 9), st.integers(SMALLEST, 300))
 def test_pieces_of_a_line_are_the_line_byte_for_byte_and_whole_characters(line: str, most: int) -> None:
     data = encode(line)
@@ -118,7 +115,6 @@ def test_pieces_of_a_line_are_the_line_byte_for_byte_and_whole_characters(line: 
     assert all(piece.end - piece.start <= most for piece in pieces)
 
 
-@relaxed
 @given(values, st.sampled_from(["compact", "escapes", "indented"]))
 def test_members_are_found_where_they_are(value: Any, style: str) -> None:
     if not isinstance(value, dict | list):
@@ -149,7 +145,6 @@ def test_what_cannot_be_cut_by_its_structure_comes_as_parts_of_its_text(shape: s
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["parsed at once", "in pieces"])
-@relaxed
 @given(value=values, most=st.integers(1024, 4000))
 def test_following_next_offset_gives_every_row_and_no_page_is_too_large(
     value: Any, most: int, whole: bool

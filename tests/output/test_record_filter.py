@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.output import branches as branches_module
@@ -17,7 +17,6 @@ from gatemini.output.record_filter import SurveyFilter, TreeFilter
 from gatemini.output.results import ResultStore
 from gatemini.output.survey import NotSurveyed, at_keys, bulk_path, survey
 
-relaxed = settings(deadline=None, max_examples=60)
 words = st.sampled_from(
     ["red", "RED", "赤い花", "花red", "Éclair", "éclair", "İstanbul", "x red", "red\nline", "redder", '"},{"id":', "a\\b", "\u001bred", "", "7", 'red",']
 )  # fmt: skip
@@ -57,7 +56,6 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_batches")
 class TestFilter:
-    @relaxed
     @given(rows=rows, wrapped=st.booleans(), intent=intents, indent=st.sampled_from([None, 1]))
     def test_records_of_a_long_array_are_those_kept_of_the_parsed_one(
         self, rows: list[Any], wrapped: bool, intent: str, indent: int | None
@@ -74,7 +72,6 @@ class TestFilter:
             return
         _same(arrays.result(found), filter_json(value, intent))
 
-    @relaxed
     @given(
         value=st.one_of(
             rows,

@@ -89,7 +89,7 @@ async def right_at(run: Runner, walk: str, depth: int) -> bool:
     return False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("walk", WALKS)
 async def test_every_depth_gives_the_right_result_or_a_stack_error(sandbox, walk):
     floor, run = WALKS[walk][0], Runner(sandbox)
@@ -118,7 +118,7 @@ async def every_depth_about_the_end(run: Runner, walk: str, right: int, full: in
         assert await right_at(run, walk, depth) is (depth <= right), f"{walk} at depth {depth}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("walk", WALKS)
 async def test_a_worker_process_overflows_at_its_depths_as_cleanly(small_process, walk):
     run = Runner(small_process)

@@ -17,7 +17,7 @@ from fixtures.backend_bench import ODD
 from fixtures.direct import write_config
 from fixtures.running import answer
 from gatemini.app import App
-from gatemini.backends.base import State
+from gatemini.backends.status import State
 from gatemini.config import references
 from gatemini.errors import BackendStarting, ConfigError
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import tree_sitter_typescript
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tree_sitter import Language, Node, Parser
 
@@ -247,7 +247,6 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     schema=st.dictionaries(KEYWORDS, SCHEMAS, max_size=5),
     name=st.text(max_size=8),
@@ -334,6 +333,21 @@ def optional_tools(draw: st.DrawFn) -> Tool:
     )
 
 
+def with_optional_levels(count: int, result: bool = False) -> Tool:
+    rule = {"anyOf": [{"enum": list(LEVELS), "type": "string"}, {"type": "null"}], "default": None}
+    fields = {
+        f"{name}_{n}": rule for n, name in enumerate(("status", "day", "since", "until") * 2) if n < count
+    }
+    schema = {"type": "object", "properties": fields}
+    return Tool("shop", "list", "", {} if result else schema, schema if result else None)
+
+
+@example(with_optional_levels(5))
+@example(with_optional_levels(7))
+@example(with_optional_levels(6, result=True))
+@example(
+    Tool("b", "t", "", {"properties": {f"any_{n}": {"type": "object"} for n in range(9)}})
+)  # three times as long where it is not terse
 @given(optional_tools())
 def test_the_brief_signature_says_all_that_a_search_said_of_the_tool(tool: Tool) -> None:
     said = " ".join(re.sub(r"/\*.*?\*/", "", text) for text in (argument_types(tool), result_type(tool)))

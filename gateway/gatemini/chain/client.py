@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gatemini.backends.base import NOBODY, Caller
+from gatemini.backends.callers import NOBODY, Caller
 
 
 @dataclass(slots=True)

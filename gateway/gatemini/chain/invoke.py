@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.base import LOGGED, Caller
+from gatemini.backends.callers import LOGGED, Caller
 from gatemini.chain.arguments import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime

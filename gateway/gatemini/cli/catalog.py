@@ -26,7 +26,10 @@ def search(
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle_search(gateway)
-        found = gateway.index.search(query, limit=limit, tag=tag, usage=gateway.tracker.usage)
+        meaning = await gateway.embedding.meaning(query)
+        found = gateway.index.search(
+            query, limit=limit, tag=tag, usage=gateway.tracker.usage, meaning=meaning
+        )
         results = [
             {
                 "name": hit.tool.qualified,

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from gatemini.app import App
-from gatemini.backends.base import BackendStatus
+from gatemini.backends.status import BackendStatus
 from gatemini.cli.gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded

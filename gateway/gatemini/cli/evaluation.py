@@ -27,18 +27,28 @@ UNKNOWN_SHOWN = 5
 def evaluation(*, queries: Path | None, config: Path | None, as_json: bool) -> None:
     """Ask every query of a file, or of your own history, and score what search finds."""
     given = None if queries is None else read_queries(queries)
+    import anyio
+    import anyio.from_thread
+    import anyio.to_thread
+
     from gatemini.search.evaluate import evaluate
 
     async def action(gateway: App) -> Report:
         await settle_search(gateway)
 
+        async def find(text: str, limit: int) -> list[str]:
+            meaning = await gateway.embedding.meaning(text)
+            return [
+                hit.tool.qualified for hit in gateway.index.search(text, limit=limit, meaning=meaning).hits
+            ]
+
         def search(text: str, limit: int) -> list[str]:
-            return [hit.tool.qualified for hit in gateway.index.search(text, limit=limit).hits]
+            return anyio.from_thread.run(find, text, limit)
 
         asked = own_queries(gateway) if given is None else given
         if given is not None:
             note_unknown(asked, {tool.qualified for tool in gateway.registry.tools()})
-        return evaluate(search, asked)
+        return await anyio.to_thread.run_sync(evaluate, search, asked)
 
     report = with_app(config, action)
     if as_json:

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from gatemini.backends.watching import start_watchdog
 from gatemini.config.unavailable import SecretTimeout, SecretUnavailable
-from gatemini.liveness import start_time
+from gatemini.processes.liveness import start_time
+from gatemini.processes.watchdog_start import start_watchdog
 
 MAX_OUTPUT_BYTES = 4 << 20
 """A list of all secrets of an account is larger than one secret."""

@@ -29,8 +29,8 @@ from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsC
 from gatemini.config.store import STORE
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: wrong ones stop the start, they are never replaced by defaults."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatemini.errors import ConfigError
-from gatemini.own_files import replace_own
+from gatemini.processes.own_files import replace_own
 
 STORE = "secrets"
 """The folder beside the configuration."""

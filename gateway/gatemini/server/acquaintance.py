@@ -15,7 +15,7 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gatemini.backends.base import INTERNAL_ERROR, AskFn, RpcError
+from gatemini.backends.callers import INTERNAL_ERROR, AskFn, RpcError
 from gatemini.model import Json
 from gatemini.server.asking import asks_now
 from gatemini.server.questions import can_be_asked

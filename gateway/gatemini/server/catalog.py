@@ -6,14 +6,14 @@ have. Above: tools.py, surface.py, chains (`gatemini.search_tools`). Below: disc
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.search.index import SearchIndex
-from gatemini.search.postings import Floats
+from gatemini.search.ranked import Meaning
 from gatemini.server.definitions import tool_definitions
 from gatemini.server.discovery import (
     definition_bytes,
@@ -34,8 +34,12 @@ Keys = Callable[[str], tuple[Iterable[str], Iterable[str]]]
 """Backend → (names of the keys it needs, those without a value)."""
 
 
-Encode = Callable[[str], Awaitable[Floats | None]]
-"""Query → its vector, computed off the event loop; None where there is no model."""
+class Semantics(Protocol):
+    """What search by meaning needs of the model's process; `embedding.Embedding`."""
+
+    @property
+    def under_way(self) -> bool: ...
+    async def meaning(self, text: str) -> Meaning | None: ...
 
 
 class Catalog:
@@ -48,26 +52,28 @@ class Catalog:
         tracker: Tracker,
         keys: Keys,
         names: Callable[[], list[str]],
-        encode: Encode | None = None,
+        embedding: Semantics | None = None,
     ) -> None:
         self._registry = registry
         self._index = index
         self._tracker = tracker
         self._keys = keys
         self._names = names
-        self._encode = encode
+        self._embedding = embedding
         self._sizes: dict[str, int] = {}
         registry.listen(self._measure)
 
+    async def meaning(self, text: str) -> Meaning | None:
+        """Return the cosine of `text` with every tool; None where there is no model, or not yet."""
+        return await self._embedding.meaning(text) if self._embedding is not None else None
+
     async def answer(self, name: str, arguments: Any, room: int = DEFAULT_ROOM) -> Json:
-        """The same as `call`, with the query's meaning computed where it delays nobody else."""
-        vector = None
-        if name == "search_tools" and self._encode is not None:
-            vector = await self._encode(search_text(arguments))
-        return self.call(name, arguments, room, vector)
+        """Answer a discovery tool, with the meaning of the query where a model is ready. Raises GateminiError."""
+        meaning = await self.meaning(search_text(arguments)) if name == "search_tools" else None
+        return self.call(name, arguments, room, meaning)
 
     def call(
-        self, name: str, arguments: Any, room: int = DEFAULT_ROOM, query_vector: Floats | None = None
+        self, name: str, arguments: Any, room: int = DEFAULT_ROOM, meaning: Meaning | None = None
     ) -> Json:
         """The answer of a discovery tool, at most `room` bytes; raises GateminiError."""
         match name:
@@ -77,7 +83,8 @@ class Catalog:
                     self._index,
                     arguments,
                     usage=self._tracker.usage,
-                    query_vector=query_vector,
+                    meaning=meaning,
+                    under_way=self._embedding is not None and self._embedding.under_way,
                     room=room,
                 )
             case "list_tools_meta":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from gatemini.backends.base import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, RpcError
+from gatemini.backends.callers import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, RpcError
 from gatemini.model import Json
 from gatemini.server.questions import ROOTS
 

@@ -19,7 +19,7 @@ from gatemini.errors import InvalidRequest, ToolNotFound
 from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.search.index import Hit, SearchIndex
-from gatemini.search.postings import Floats
+from gatemini.search.ranked import Meaning
 from gatemini.server.arguments import read_arguments
 from gatemini.server.definitions import tool_definitions
 from gatemini.server.fitting import DEFAULT_ROOM, LEAST_ROOM, fit_names, fit_parts, fit_rows, shown, size_of
@@ -48,6 +48,7 @@ _CURSOR_ROOM = 4 * LONGEST_NAME * 4 // 3
 """Bytes of the longest cursor: a name's UTF-8 in base64."""
 TYPED_ROWS = 3
 """Search results that carry the types of arguments and result: one of these is mostly the one that is called."""
+UNDER_WAY = "embeddings are under way: ranked by words so far, in a few seconds by meaning too"
 _TAG_CHARS = 60
 _TAGS_SHOWN = 20
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
@@ -80,12 +81,14 @@ def search_tools(
     arguments: Any,
     *,
     usage: Mapping[str, int] | None = None,
-    query_vector: Floats | None = None,
+    meaning: Meaning | None = None,
+    under_way: bool = False,
     room: int = DEFAULT_ROOM,
 ) -> Json:
     """Answer of `search_tools`, at most `room` bytes.
 
-    `usage` is uses by qualified name; `query_vector` spares encoding the query.
+    `usage` is uses by qualified name; `meaning` is the cosine of the query with each tool, `under_way` says that there
+    will be one later.
     """
     asked, notes = read_arguments("search_tools", arguments)
     text: str = asked["task_description"]
@@ -96,7 +99,7 @@ def search_tools(
     tag = asked["tag"] or None
     if tag is not None and tag not in index.tags():
         raise _unknown_tag(tag, index.tags())
-    found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, query_vector=query_vector)
+    found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, meaning=meaning)
     hits = [hit for hit in found.hits if registry.owns_name(hit.tool)]
     told: Json = {"total": found.total - (len(found.hits) - len(hits))}
     if found.try_also:
@@ -111,6 +114,8 @@ def search_tools(
         notes.append("long descriptions are cut; tool_info with detail full shows one whole")
     if len(fitting) < len(rows):
         notes.append(f"only {len(fitting)} of {len(rows)} fit in one answer; search with narrower words")
+    if under_way:
+        notes.append(UNDER_WAY)
     if not found.hits:
         other = "use other words, or list_tools_meta for all names"
         notes.append(

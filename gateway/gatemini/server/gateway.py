@@ -91,6 +91,7 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
     server.middleware.append(Acquaintance(surface, feed.greet))
     server.middleware.append(state_boundary(surface.parking, surface.session.id))
     server.middleware.append(handlers.lenient_arguments)
+    server.middleware.append(handlers.refusals)
     return server
 
 
@@ -113,10 +114,7 @@ class _Handlers:
         )
 
     async def read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
-        try:
-            mime, text = await self._surface.read_resource(str(params.uri))
-        except GateminiError as exc:
-            raise _invalid(self._surface, exc) from exc
+        mime, text = await self._surface.read_resource(str(params.uri))
         contents = [{"uri": str(params.uri), "mimeType": mime, "text": text}]
         return types.ReadResourceResult.model_validate({"contents": contents})
 
@@ -125,9 +123,7 @@ class _Handlers:
 
     async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> Any:
         await self._surface.listed()
-        answer = _or_invalid(
-            self._surface, lambda: self._surface.get_prompt(params.name, dict(params.arguments or {}))
-        )
+        answer = await self._surface.get_prompt(params.name, dict(params.arguments or {}))
         return types.GetPromptResult.model_validate(answer)
 
     async def complete(self, context: Context, params: types.CompleteRequestParams) -> Any:
@@ -144,7 +140,7 @@ class _Handlers:
         self._surface.roots_changed()
 
     async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        _or_invalid(self._surface, lambda: self._feed.subscribe(str(params.uri)))
+        self._feed.subscribe(str(params.uri))
         return types.EmptyResult()
 
     async def unsubscribe(
@@ -154,10 +150,15 @@ class _Handlers:
         return types.EmptyResult()
 
     async def listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+        return await self._feed.listen(context, params)
+
+    async def refusals(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Answer what a resource, a prompt or a subscription cannot do as invalid parameters: they have no `isError`."""
         try:
-            return await self._feed.listen(context, params)
+            return await call_next(ctx)
         except GateminiError as exc:
-            raise _invalid(self._surface, exc) from exc
+            message = self._surface.redactor.redact(exc.text())
+            raise MCPError(code=types.INVALID_PARAMS, message=message) from exc
 
     async def lenient_arguments(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """`tools/call` with arguments that are no object: taken if their text is one, else a tool error the model sees."""
@@ -200,18 +201,6 @@ class _Server(Server[Any]):
                 "prompts": types.PromptsCapability(list_changed=False),
             }
         )
-
-
-def _or_invalid(surface: Surface, answer: Callable[[], Any]) -> Any:
-    """Resources and prompts have no `isError`: what cannot be answered is an invalid-params error."""
-    try:
-        return answer()
-    except GateminiError as exc:
-        raise _invalid(surface, exc) from exc
-
-
-def _invalid(surface: Surface, refused: GateminiError) -> MCPError:
-    return MCPError(code=types.INVALID_PARAMS, message=surface.redactor.redact(refused.text()))
 
 
 async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay], Awaitable[Any]]) -> Any:

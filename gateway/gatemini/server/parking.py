@@ -18,7 +18,7 @@ import anyio.abc
 from anyio.abc import TaskStatus
 from mcp.server.request_state import AESGCMRequestStateCodec
 
-from gatemini.backends.base import INTERNAL_ERROR, AskFn, Caller, RpcError
+from gatemini.backends.callers import INTERNAL_ERROR, AskFn, Caller, RpcError
 from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.model import Json
 from gatemini.server.relay import Relay

@@ -13,6 +13,7 @@ import orjson
 from gatemini.errors import InvalidRequest, ResourceNotFound
 from gatemini.model import Json, Tool
 from gatemini.search.index import SearchIndex
+from gatemini.search.ranked import Meaning
 from gatemini.server.discovery import call_of
 from gatemini.server.fitting import shown
 from gatemini.server.guides import STEPS
@@ -55,15 +56,24 @@ PROMPTS: list[Json] = [
 ]
 
 
-def get_prompt(view: View, index: SearchIndex, name: str, arguments: Mapping[str, str]) -> Json:
-    """The `prompts/get` answer. Raises ResourceNotFound for an unknown name, InvalidRequest for arguments."""
+def get_prompt(
+    view: View,
+    index: SearchIndex,
+    name: str,
+    arguments: Mapping[str, str],
+    meaning: Meaning | None = None,
+) -> Json:
+    """Return the `prompts/get` answer; `meaning` is the cosine of the task of `find_tool` with each tool.
+
+    Raises ResourceNotFound for an unknown name, InvalidRequest for arguments.
+    """
     if name == "discover":
         return _message("How to use this gateway", _discover(view, index))
     if name == "find_tool":
         task = arguments.get("task", "")
         if not task.strip():
             raise InvalidRequest("find_tool needs 'task': what you want to do")
-        return _message(f"Tools for: {first_sentence(task)}", _find_tool(view, index, task))
+        return _message(f"Tools for: {first_sentence(task)}", _find_tool(view, index, task, meaning))
     if name == "backend_status":
         return _message("Backends now", _backend_status(view))
     known = ", ".join(prompt["name"] for prompt in PROMPTS)
@@ -96,8 +106,8 @@ def _largest(view: View) -> Tool:
     return next((t for t in tools if required_parameters(t.input_schema) and t.description), tools[0])
 
 
-def _find_tool(view: View, index: SearchIndex, task: str) -> str:
-    found = index.search(task, limit=_MATCHES)
+def _find_tool(view: View, index: SearchIndex, task: str, meaning: Meaning | None) -> str:
+    found = index.search(task, limit=_MATCHES, meaning=meaning)
     if not found.hits:
         return f"No tool matches {first_sentence(task)!r}. Try other words with search_tools, or read gatemini://tools.\n"
     rows = "\n".join(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import anyio.to_thread
 
-from gatemini.backends.base import NOBODY, Caller
+from gatemini.backends.callers import NOBODY, Caller
 from gatemini.config.dynamic import dynamic_backend
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendNotFound, RegistrationRefused

@@ -29,7 +29,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gatemini.backends.base import AskFn
+from gatemini.backends.callers import AskFn
 from gatemini.model import Json
 from gatemini.server.asking import asks_now
 from gatemini.server.questions import can_be_asked

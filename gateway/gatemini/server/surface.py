@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from gatemini.backends.base import AskFn
+from gatemini.backends.callers import AskFn
 from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.changes import Changes
@@ -134,9 +134,13 @@ class Surface:
     def list_prompts(self) -> list[Json]:
         return PROMPTS
 
-    def get_prompt(self, name: str, arguments: dict[str, str]) -> Json:
-        """The prompt's messages, counted as an answer; raises ResourceNotFound or InvalidRequest."""
-        prompt: Json = self.redactor.value(get_prompt(self._view(self.session), self._index, name, arguments))
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> Json:
+        """Return the prompt's messages and count them as an answer. Raises ResourceNotFound or InvalidRequest."""
+        meaning = (
+            await self._tools.catalog.meaning(arguments.get("task", "")) if name == "find_tool" else None
+        )
+        made = get_prompt(self._view(self.session), self._index, name, arguments, meaning)
+        prompt: Json = self.redactor.value(made)
         said = sum(weight(message["content"]["text"]) for message in prompt["messages"])
         self._tools.count_answer(f"prompt {name}", said, self.session)
         return prompt

@@ -41,20 +41,23 @@ _CACHED = 8_192
 """Declarations and signatures kept; about the tools of a very large catalog."""
 
 _FULL = Layout(depth=16, enum=64, doc_chars=160, max_chars=20_000)
-_SIGNATURES = (
-    Layout(depth=4, enum=8, doc_chars=0, max_chars=2_000),
-    Layout(depth=3, enum=8, doc_chars=0, max_chars=2_000, null=False),
-    Layout(depth=2, enum=4, doc_chars=0, max_chars=2_000, null=False),
-    Layout(depth=1, enum=3, doc_chars=0, max_chars=2_000),
-    Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, optional=8),
-    Layout(depth=1, enum=0, doc_chars=0, max_chars=2_000, optional=2),
-)
 _BRIEF = (
     Layout(depth=3, enum=8, doc_chars=0, max_chars=1_000, null=False),
     Layout(depth=2, enum=4, doc_chars=0, max_chars=1_000, null=False),
     Layout(depth=1, enum=3, doc_chars=0, max_chars=1_000, null=False),
     Layout(depth=1, enum=2, doc_chars=0, max_chars=1_000, null=False, optional=4),
     Layout(depth=1, enum=0, doc_chars=0, max_chars=1_000, null=False, optional=1),
+)
+# Each layout of `_BRIEF` but the last is here too, or a deeper one is: a signature shows whatever a search row showed.
+_SIGNATURES = (
+    Layout(depth=4, enum=8, doc_chars=0, max_chars=2_000),
+    Layout(depth=3, enum=8, doc_chars=0, max_chars=2_000, null=False),
+    Layout(depth=2, enum=4, doc_chars=0, max_chars=2_000, null=False),
+    Layout(depth=1, enum=3, doc_chars=0, max_chars=2_000),
+    Layout(depth=1, enum=3, doc_chars=0, max_chars=2_000, null=False),
+    Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, optional=8),
+    Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, null=False, optional=4),
+    Layout(depth=1, enum=0, doc_chars=0, max_chars=2_000, optional=2),
 )
 
 
@@ -153,10 +156,10 @@ def _signature(tool: Tool, spoken: bool) -> str:
 
 
 def _shallower(made: Iterable[str]) -> str:
-    """The first that fits its half of a signature, else the last."""
+    """Return the first text that fits its half of a signature or, made terse, a search row; else the last."""
     text = ""
     for text in made:
-        if len(text) <= SIGNATURE_CHARS // 2:
+        if len(text) <= SIGNATURE_CHARS // 2 or len(terse(text)) <= BRIEF_TYPE_CHARS + len("Promise<>"):
             break
     return text
 

@@ -1,0 +1,1 @@
+"""Processes that the gateway starts, and how they end."""
