@@ -306,7 +306,7 @@ def test_tool_filters_are_kept(load: Load) -> None:
     tools = {name: backend.tools for name, backend in loaded.config.backends.items()}
     assert (tools["a"].allow, tools["a"].deny) == (("r",), ("w",))
     assert (tools["b"].deny, tools["c"].allow) == (("d",), ())
-    assert "a tool filter that is no list" in loaded.disabled["d"]
+    assert "a tool filter that is not a list" in loaded.disabled["d"]
 
 
 def test_timeouts_in_seconds_and_milliseconds_are_told_apart(load: Load) -> None:
@@ -447,4 +447,4 @@ def test_a_line_of_an_env_file_that_says_nothing_is_named_with_its_number(load: 
 
 def test_an_env_file_that_is_no_path_is_told(load: Load) -> None:
     loaded = load('{"mcpServers": {"a": {"command": "x", "envFile": ["x"]}}}', name="mcp.json")
-    assert loaded.disabled["a"] == "envFile is no path (mcpServers.a.envFile). Write one path"
+    assert loaded.disabled["a"] == "envFile is not a path (mcpServers.a.envFile). Write one path"

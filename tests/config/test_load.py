@@ -76,7 +76,7 @@ def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> No
     [
         ("{}", "", "has neither command nor url"),
         ("", "", "found nothing"),
-        ("[x]", "", "found no mapping"),
+        ("[x]", "", "is not a mapping"),
         ("{command: x, url: 'https://h/'}", "", "has command and url together"),
         ("{command: x, args: --flag}", ".args", "a list"),
         ("{command: [npx, -y, x]}", ".command", "Write its first word as command"),

@@ -11,13 +11,13 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from gatemini.config.files import file_kind, read_json, read_text
 from gatemini.config.jsonc import MAX_DEPTH
-from gatemini.config.problems import KeyPath, dotted
+from gatemini.config.problems import KeyPath, Problem, dotted
 from gatemini.errors import ConfigError
 
 MAX_YAML_BYTES = 1 << 20
@@ -53,6 +53,20 @@ class Document:
             if path[:end] in self.lines:
                 return self.lines[path[:end]]
         return None
+
+    def problem(
+        self,
+        path: KeyPath,
+        found: str,
+        allowed: str = "",
+        remedy: str = "",
+        *,
+        severity: Literal["error", "warning"] = "error",
+        unresolved: bool = False,
+    ) -> Problem:
+        """A finding at a key of this file."""
+        line = self.line(path)
+        return Problem(str(self.path), line, dotted(path), found, allowed, remedy, severity, unresolved)
 
 
 def read_document(path: Path, *, absent: str = "Check the path.") -> Document:
