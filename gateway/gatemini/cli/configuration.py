@@ -142,7 +142,3 @@ COMMANDS = (
         ],
     ),
 )
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words, "config")

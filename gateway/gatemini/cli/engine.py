@@ -5,7 +5,6 @@ Above: main. Below: the sandbox package, which states the facts; here they are o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from gatemini.cli import shell
@@ -50,7 +49,3 @@ def _show(facts: dict[str, Any]) -> None:
 
 
 COMMANDS = (shell.Command("inspect", inspect, config=""),)
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words, "sandbox")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 from gatemini.cli import shell
@@ -73,7 +72,3 @@ def init(*, config: Path | None, as_json: bool) -> None:
 
 
 COMMANDS = (shell.Command("init", init, config="place"),)
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)
