@@ -442,7 +442,7 @@ def test_a_line_of_an_env_file_that_says_nothing_is_named_with_its_number(load: 
     loaded = load(text, name="mcp.json")
     assert loaded.config.backends["a"].env == {"A": "1", "B": "two"}
     (problem,) = loaded.problems
-    assert problem.found == f"{tmp_path / 'own.env'}:4 is no NAME=value and was ignored"
+    assert problem.found == f"{tmp_path / 'own.env'}:4 is not NAME=value and was ignored"
 
 
 def test_an_env_file_that_is_no_path_is_told(load: Load) -> None:

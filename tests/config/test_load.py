@@ -80,7 +80,7 @@ def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> No
         ("{command: x, url: 'https://h/'}", "", "has command and url together"),
         ("{command: x, args: --flag}", ".args", "a list"),
         ("{command: [npx, -y, x]}", ".command", "Write its first word as command"),
-        ("{command: x, environment: {A: b}}", ".environment", "here it is env"),
+        ("{command: x, environment: {A: b}}", ".environment", "the key is env"),
         ("{command: x, enviroment: {A: b}}", ".enviroment", "did you mean env?"),
         ("{command: x, tags: web}", ".tags", "a list"),
         ("{command: x, timeout: soon}", ".timeout", "500ms, 30s, 5m or 1h"),
@@ -101,7 +101,7 @@ def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> No
         ("{url: 'https:///x'}", ".url", "no usable host"),
         ("{url: 'https://h:99999/x'}", ".url", "no usable host and port"),
         ("{url: 'https://h/a b'}", ".url", "a blank"),
-        ("{url: 'https://h/', headers: {'A B': x}}", ".headers.A B", "no header name"),
+        ("{url: 'https://h/', headers: {'A B': x}}", ".headers.A B", "not a header name"),
         ('{url: "https://h/", headers: {A: "x\\r\\nB: y"}}', ".headers.A", "a newline"),
         ('{command: x, args: ["a\\0b"]}', ".args[0]", "NUL"),
         ("{command: x, env: {A: '${'}}", ".env.A", "never closed"),
@@ -370,9 +370,9 @@ def test_a_wrong_value_that_a_variable_gave_is_not_shown(load: Load) -> None:
 
 def test_other_clients_words_in_our_own_format_are_put_right(load: Load) -> None:
     loaded = load("backends: {a: {type: stdio, command: x}, b: {httpUrl: 'https://h/'}}\nmcpServers: {}\n")
-    assert "unknown key type, here it is transport" in one(loaded, "backends.a.type")
-    assert "here it is url" in one(loaded, "backends.b.httpUrl")
-    assert "here it is backends" in one(loaded, "mcpServers")
+    assert "unknown key type, the key is transport" in one(loaded, "backends.a.type")
+    assert "the key is url" in one(loaded, "backends.b.httpUrl")
+    assert "the key is backends" in one(loaded, "mcpServers")
 
 
 def test_a_disabled_backends_misspelt_key_is_told(load: Load) -> None:
@@ -451,7 +451,7 @@ def test_a_place_that_no_argument_fills_is_named(load: Load) -> None:
         f"backends: {{a: {{tools: {{t: {{command: 'cat {{{{pth}}}} {{{{path}}}}', input_schema: {schema}}}}}}}}}"
     )
     (problem,) = loaded.problems
-    assert "{{pth}} is no property" in problem.found
+    assert "{{pth}} is not a property" in problem.found
     assert problem.allowed == "path"
     assert "a" in loaded.config.backends
 

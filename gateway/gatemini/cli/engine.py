@@ -1,7 +1,4 @@
-"""`gatemini sandbox inspect`: what the guest imports and what each import is bound to, for a reviewer.
-
-Above: main. Below: the sandbox package, which states the facts; here they are only shown.
-"""
+"""`gatemini sandbox inspect`: what the guest imports and what each import is bound to, for a reviewer."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ backends:
   #   timeout: 1m
 
 # What agents may register by themselves with register_manual. These are the defaults: before a program is
-# started, a person is asked. deny refuses, allow asks nobody.
+# started, a person is asked. deny refuses, allow does not ask.
 registration:
   http: allow
   stdio: ask

@@ -15,7 +15,7 @@ from gatemini.config.schema import Config
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = {"type": "string", "pattern": r"\$\{"}
 _CHECKED = frozenset(("integer", "number", "boolean"))
-_ADAPTER_FILE = "A file with `tools` and `health_check` of a CLI adapter; what stands inline wins."
+_ADAPTER_FILE = "A file with `tools` and `health_check` of a CLI adapter; inline ones win."
 
 
 def config_json_schema() -> dict[str, Any]:
@@ -43,7 +43,7 @@ def config_json_schema() -> dict[str, Any]:
 
 
 def _allow_references(node: Any) -> None:
-    """Wherever a number, switch or fixed word stands, `${VAR}` may stand too: it is put in before checking."""
+    """Allow `${VAR}` for every number, switch and fixed word: variables are put in before the check."""
     if isinstance(node, list):
         for item in node:
             _allow_references(item)
@@ -130,7 +130,7 @@ def _is_duration(value: dict[str, Any]) -> bool:
 
 
 def _choices(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """What may stand at a key, alternatives within alternatives included."""
+    """The schemas of a key, those of nested alternatives included."""
     return [inner for choice in value["anyOf"] for inner in _choices(choice)] if "anyOf" in value else [value]
 
 
