@@ -258,7 +258,7 @@ async def test_what_hides_in_a_name_is_escaped_in_failures_notes_and_resources(a
         ({"url": "http://h:99999/"}, "host and port"),
         ({"url": "http://h/a b"}, "blank"),
         ({"url": "http://h/", "headers": {"A": "x\r\nB: y"}}, "newline"),
-        ({"url": "http://h/", "headers": {"a b": "x"}}, "no header name"),
+        ({"url": "http://h/", "headers": {"a b": "x"}}, "not a header name"),
         ({"command": "x", "env": {"A=B": "x"}}, "no variable name"),
         ({"command": "x", "args": ["a\0b"]}, "NUL"),
         ({"command": "x", "timeout": 0}, "above 0 and at most 168h"),

@@ -20,7 +20,6 @@ from gatemini.config.entries import EDITOR_WORDS, GUESSED_WORDS, Entry, guessed_
 from gatemini.config.files import written_path
 from gatemini.config.interpolate import (
     Expanded,
-    ExpandedUrl,
     Reference,
     TemplateError,
     expand,
@@ -232,13 +231,7 @@ class _Work:
     def remember(self, result: Expanded, path: KeyPath) -> None:
         """Note which values are secret in this place, and which are missing."""
         place = str(path[1]) if path[0] == "prerequisite" and len(path) > 1 else str(path[0])
-        secret = (
-            result.secret
-            if isinstance(result, ExpandedUrl)
-            else result.used
-            if place in _SECRET_PLACES
-            else []
-        )
+        secret = result.used if place in _SECRET_PLACES else result.secret
         for reference, value in result.used:
             # A value of the secret store is a secret in every place, a variable only in some.
             kept = reference.kind == "input" and reference.name in self.stored

@@ -48,6 +48,8 @@ class Expanded:
     used: list[tuple[Reference, str]] = field(default_factory=list)
     missing: list[Reference] = field(default_factory=list)
     empty: list[Reference] = field(default_factory=list)
+    secret: list[tuple[Reference, str]] = field(default_factory=list)
+    """Of a URL: the values in its user-info and its query."""
 
 
 Lookup = Callable[[Reference], "str | None"]
@@ -134,35 +136,24 @@ def _piece(segment: Segment, lookup: Lookup, result: Expanded) -> str:
     return f"${{{segment.name}}}"
 
 
-@dataclass(slots=True)
-class ExpandedUrl(Expanded):
-    """As `Expanded`; `secret` has the values in the user-info or the query."""
-
-    secret: list[tuple[Reference, str]] = field(default_factory=list)
-
-
-def expand_url(segments: tuple[Segment, ...], lookup: Lookup) -> ExpandedUrl:
+def expand_url(segments: tuple[Segment, ...], lookup: Lookup) -> Expanded:
     """Put values into a URL, each percent-encoded for its place: user-info, host, path or query.
 
     A value that begins the URL (`${BASE}/mcp`) is a URL itself and only loses what no URL may hold.
     """
-    result = ExpandedUrl("")
-    skeleton = "".join(s if isinstance(s, str) else "\0" for s in segments)
+    result = Expanded("")
+    skeleton = "".join(segment if isinstance(segment, str) else "\0" for segment in segments)
     offset = 0
     for segment in segments:
+        used, missing = len(result.used), len(result.missing)
+        value = _piece(segment, lookup, result)
         if isinstance(segment, str):
-            result.text += segment
-            offset += len(segment)
+            result.text += value
+            offset += len(value)
             continue
-        part = Expanded("")
-        value = _piece(segment, lookup, part)
         place, safe = _place(skeleton, offset)
-        result.text += value if part.missing else quote(value, safe=safe)
-        result.used += part.used
-        result.missing += part.missing
-        result.empty += part.empty
-        if place in ("query", "userinfo"):
-            result.secret += part.used
+        result.text += value if len(result.missing) > missing else quote(value, safe=safe)
+        result.secret += result.used[used:] if place in ("query", "userinfo") else []
         offset += 1
     return result
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -85,15 +85,7 @@ class Problem:
         return f"{self.found}{allowed}{tail}{remedy}"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "line": self.line,
-            "key": self.key,
-            "found": self.found,
-            "allowed": self.allowed,
-            "remedy": self.remedy,
-            "severity": self.severity,
-        }
+        return {key: value for key, value in asdict(self).items() if key != "unresolved"}
 
 
 def dotted(path: KeyPath) -> str:
