@@ -30,18 +30,13 @@ from gatemini_sandbox.budget import (
     free_cores,
 )
 from gatemini_sandbox.errors import GuestFault, GuestTampered, HostExhausted
-from gatemini_sandbox.module import STACK_POINTER, guest_wasm, patched
+from gatemini_sandbox.module import PAGE, RED_ZONE, STACK_BYTES, STACK_POINTER, guest_wasm, patched
 from gatemini_sandbox.module_cache import load_module
 
 NATIVE_STACK = 2 * limits.MIB
 """wasmtime's own bound on native stack; above its async stack size (2 MiB) it would abort the process."""
-PAGE = 65536
 WASI_MODULE = "wasi_snapshot_preview1"
 MOST_SLOTS = 8
-CALL_STACK = 4 * limits.MIB
-"""Stack of a call that can be left and gone on with: the most wasm code may use, and as much for what it calls."""
-I32 = 0
-YIELD = 1  # WASMTIME_UPDATE_DEADLINE_YIELD
 
 
 class Trapped(Exception):
@@ -69,15 +64,13 @@ _numbers = itertools.count(1)
 _on_thread = threading.local()
 
 
-def _deadline(_context: Any, number: int | None, delta: Any, kind: Any) -> int:
-    """Called by wasmtime on the guest's thread at every tick: go on for one more, leave what can be left, or stop."""
+def _deadline(_context: Any, number: int | None, delta: Any, _kind: Any) -> int:
+    """Called by wasmtime on the guest's thread at every tick: go on for one more, or stop."""
     machine = _machines.get(number or 0)
     if machine is not None:
-        machine.stopped = machine.verdict() or (None if machine.here else machine.wait_for_turn())
+        machine.stopped = machine.verdict() or machine.wait_for_turn()
         if machine.stopped is None:
             delta[0] = 1
-            if machine.leaves:
-                kind[0] = YIELD
             return 0
     error = ffi.wasmtime_error_new(ctypes.create_string_buffer(b"stopped"))
     return ctypes.cast(error, ctypes.c_void_p).value or 0
@@ -133,15 +126,17 @@ class Engine:
         config = wasmtime.Config()
         config.epoch_interruption = True
         config.max_wasm_stack = NATIVE_STACK
-        ffi.wasmtime_config_async_stack_size_set(config.ptr(), CALL_STACK)
+        wasm = guest_wasm()
         try:
             self.wasmtime = wasmtime.Engine(config)
-            self.module, self.cache_problem = load_module(self.wasmtime, patched(guest_wasm()), cache_dir)
+            self.module, self.cache_problem = load_module(self.wasmtime, lambda: patched(wasm), cache_dir)
         except wasmtime.WasmtimeError as exc:  # the module is the pinned one: it is not to blame
             raise HostExhausted(f"the guest cannot be compiled: {_in_one_line(exc)}") from None
         self.ticker = Ticker(self.wasmtime)
         self.turns = Turns(free_cores())
         self._linker = wasmtime.Linker(self.wasmtime)
+        self.stack_bottom = _first_pages(self.module) * PAGE - STACK_BYTES
+        """Address of the lowest byte of the guest's C stack; see module.py."""
         self.check_imports([(entry.module, entry.name or "") for entry in self.module.imports])
         for entry in self.module.imports:
             self._bind(entry)
@@ -196,6 +191,12 @@ class Engine:
         return instance
 
 
+def _first_pages(module: wasmtime.Module) -> int:
+    """Pages a new instance has."""
+    kinds = [entry.type for entry in module.exports]
+    return next(int(kind.limits.min) for kind in kinds if isinstance(kind, wasmtime.MemoryType))
+
+
 def _in_one_line(error: wasmtime.WasmtimeError) -> str:
     return " ".join(str(error).split())
 
@@ -223,10 +224,7 @@ class Machine:
         self._slots = (ctypes.c_uint64 * (2 * MOST_SLOTS)).from_buffer(self._values)
         self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
         self._trap_ref = ctypes.byref(self._trap)
-        self.here = self.leaves = False
-        self._left: Any = None  # a call that was begun and is not over
-        self._typed = (ffi.wasmtime_val_t * 2)()  # argument and result of such a call
-        self._error = ctypes.POINTER(ffi.wasmtime_error_t)()
+        self._stack_end = engine.stack_bottom + RED_ZONE  # a pointer below it trapped in the patch's check
         self._memory_item = self._export("memory").of.memory
         self._memory = ctypes.byref(self._memory_item)
         self._where = (
@@ -245,9 +243,6 @@ class Machine:
         """Frees the instance and its memory; idempotent. Not while it runs."""
         self.retire()
         if self._open.acquire(blocking=False):
-            left, self._left = self._left, None
-            if left is not None:
-                ffi.wasmtime_call_future_delete(left)
             self.store.close()
             del self.memory  # it refers to this machine, which refers to the engine
 
@@ -314,7 +309,7 @@ class Machine:
         """All memory but the `kept` pieces, in order of address, is again what it was in the fresh instance.
 
         False where the system offers no way to that, or the machine ended in a way that leaves doubts."""
-        if not pages.CAN_DROP or self.stopped is not None or self._left is not None:
+        if not pages.CAN_DROP or self.stopped is not None:
             return False
         address, size = self.locate()
         at = 0
@@ -329,29 +324,16 @@ class Machine:
         self.budget = budget
         _machines[self.number] = self
 
-    def set_stack(self, top: int) -> None:
-        """Points the guest's C stack at `top`; it grows downwards."""
-        item = self._export(STACK_POINTER)
-        value: Any = ffi.wasmtime_val_t()
-        value.kind = 0
-        value.of.i32 = top
-        error = ffi.wasmtime_global_set(self._context, ctypes.byref(item.of.global_), ctypes.byref(value))
-        if error:
-            raise wasmtime.WasmtimeError._from_ptr(error)
-
     def stack(self) -> int:
-        """Where the guest's C stack stands, signed: a frame may have been put below address 0. Also after a trap."""
+        """The guest's C stack pointer, signed: a frame may have been put below address 0. Also after a trap."""
         item = self._export(STACK_POINTER)
         value: Any = ffi.wasmtime_val_t()
         ffi.wasmtime_global_get(self._context, ctypes.byref(item.of.global_), ctypes.byref(value))
         return int(value.of.i32)
 
-    def run(self, work: Callable[[], Any], *, here: bool = False) -> Any:
-        """`work` with the budget counting and ticks coming; all calls into the guest go through here.
-
-        `here`: on a thread that others wait for; nothing waits then, and `begin32` leaves at the first tick."""
+    def run(self, work: Callable[[], Any]) -> Any:
+        """`work` with the budget counting and ticks coming; all calls into the guest go through here."""
         budget = self.budget
-        self.here = here
         before = getattr(_on_thread, "machine", None)
         _on_thread.machine = self
         budget.cpu_at_entry = time.thread_time()
@@ -398,44 +380,6 @@ class Machine:
         """As `call`, for functions that return 32 bits."""
         return self.call(name, *arguments) & 0xFFFFFFFF
 
-    def begin32(self, name: str, argument: int) -> int | None:
-        """As `call32`, for what may take long: None when a tick came first; `finish32` goes on, on any thread."""
-        function = self._functions.get(name) or self._function(name)
-        typed: Any = self._typed
-        value, result = typed
-        value.kind = I32
-        value.of.i32 = argument
-        self._left = ffi.wasmtime_func_call_async(
-            self._context,
-            function[0],
-            ctypes.byref(value),
-            1,
-            ctypes.byref(result),
-            1,
-            self._trap_ref,
-            ctypes.byref(self._error),
-        )
-        self.leaves = True
-        try:
-            return self._went_on()
-        finally:
-            self.leaves = False
-
-    def finish32(self) -> int:
-        """The end of a call that `begin32` left."""
-        while (value := self._went_on()) is None:
-            pass  # the next tick came just as it was left
-        return value
-
-    def _went_on(self) -> int | None:
-        if not ffi.wasmtime_call_future_poll(self._left):
-            return None
-        left, self._left = self._left, None
-        ffi.wasmtime_call_future_delete(left)
-        if self._error or self._trap:
-            raise self._trapped(self._error)
-        return self._typed[1].of.i32 & 0xFFFFFFFF
-
     def _trapped(self, error: Any) -> Trapped:
         reason, text = self.stopped, ""
         if error:
@@ -446,7 +390,7 @@ class Machine:
             text = trap.message
             self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
             self._trap_ref = ctypes.byref(self._trap)
-            if trap.trap_code is wasmtime.TrapCode.STACK_OVERFLOW:
+            if trap.trap_code is wasmtime.TrapCode.STACK_OVERFLOW or self.stack() < self._stack_end:
                 reason = limits.STACK
         return Trapped(reason or "fault", text)
 

@@ -14,8 +14,8 @@ import pytest
 import wasmtime
 
 from fixtures.modes import MODES
-from gatemini_sandbox import Sandbox
 from gatemini_sandbox import module_cache as module_cache_module
+from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.module_cache import (
     KEY_FILE,
     MOST_KEPT,
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 def loaded(directory: Path) -> str:
     """Why the module could not be kept; that it is the right one is asserted."""
     engine = wasmtime.Engine()
-    module, problem = load_module(engine, SMALLEST, directory)
+    module, problem = load_module(engine, lambda: SMALLEST, directory)
     assert [export.name for export in module.exports] == ["one"]
     return problem
 
@@ -265,7 +265,7 @@ class Counting(real):
         super().__init__(*arguments)
 wasmtime.Module = Counting
 sys.stdin.readline()
-_, problem = module_cache.load_module(wasmtime.Engine(), bytes.fromhex(sys.argv[2]), pathlib.Path(sys.argv[1]))
+_, problem = module_cache.load_module(wasmtime.Engine(), lambda: bytes.fromhex(sys.argv[2]), pathlib.Path(sys.argv[1]))
 print(len(counted), problem)
 """
 

@@ -27,7 +27,6 @@ UNKNOWN_SHOWN = 5
 def evaluation(*, queries: Path | None, config: Path | None, as_json: bool) -> None:
     """Ask every query of a file, or of your own history, and score what search finds."""
     given = None if queries is None else read_queries(queries)
-    import anyio
     import anyio.from_thread
     import anyio.to_thread
 

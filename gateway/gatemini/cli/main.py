@@ -112,8 +112,8 @@ def dispatch(words: list[str]) -> int:
 def _direct() -> int:
     """Serve one client on stdin and stdout; both are claimed first, so that no import can write to them."""
     wire = import_module("gatemini.server.descriptors").claim_stdio()
-    # HOOK start_early: gatemini_sandbox.host.start_early() belongs in this place, before the heavy imports below, so
-    # that the sandbox process is ready when the first chain comes.
+    # The sandbox process loads while this one imports, so that it is ready when the first chain comes.
+    import_module("gatemini_sandbox.spawn").start_early()
     code = int(import_module("gatemini.server.direct").main(None, wire))
     sys.stderr.flush()
     # Everything is closed; a worker thread that was given up (a model being loaded) must not delay the exit.

@@ -11,8 +11,7 @@ from gatemini.config.document import Document
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
 from gatemini.config.schema import CompositeTool, Config, SearchConfig
-from gatemini_sandbox.typescript.prepare import prepare
-from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
+from gatemini_sandbox.check import check_codes
 
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
@@ -92,15 +91,15 @@ class Sections:
                 self.problems.append(document.problem((key,), "is not a mapping", "a mapping by name"))
             return
         kept: dict[str, Any] = self.values.setdefault(key, {})
+        valid: dict[str, Any] = {}
         for name, item in value.items():
             # The code of a composite tool keeps its dollars.
             item = self._expand(document, item, (key, name)) if key == "aliases" else item
             checked = self._checked(document, key, {name: item})
-            if checked is None or (
-                key == "composite_tools" and not self._is_code(document, name, checked[name])
-            ):
-                continue
-            if kept.setdefault(name, checked[name]) is checked[name]:
+            if checked is not None:
+                valid[name] = checked[name]
+        for name, entry in (self._readable(document, valid) if key == "composite_tools" else valid).items():
+            if kept.setdefault(name, entry) is entry:
                 self.writers[(key, name)] = document
 
     def _checked(self, document: Document, key: str, value: Any, at: int | None = None) -> Any:
@@ -114,18 +113,17 @@ class Sections:
                 self.report(document.problem(path, found, allowed, remedy), key)
             return None
 
-    def _is_code(self, document: Document, name: str, tool: CompositeTool) -> bool:
-        """Whether a composite tool can run at all; a syntax error is found here, not at its first call."""
-        try:
-            prepare(tool.code)
-        except SandboxSyntaxError as error:
+    def _readable(self, document: Document, tools: dict[str, CompositeTool]) -> dict[str, CompositeTool]:
+        """The composite tools that can run at all; a syntax error is found here, not at the first call."""
+        checks = check_codes([tool.code for tool in tools.values()])
+        faulty = {name: check.error for name, check in zip(tools, checks, strict=True) if check.error}
+        for name, error in faulty.items():
             found = f"{error.message} (line {error.line} of the code)" if error.line else error.message
             path = ("composite_tools", name, "code")
             self.problems.append(document.problem(path, found, "", error.hint or ""))
             line = f": `{error.source_line.strip()[:SHOWN_LINE]}`" if error.source_line.strip() else ""
             self.faulty[name] = f"{error.message} (line {error.line}, column {error.column}{line})"
-            return False
-        return True
+        return {name: tool for name, tool in tools.items() if name not in faulty}
 
     def _expand(self, document: Document, value: Any, path: KeyPath) -> Any:
         """The value with variables put in; a missing one is reported and its text stays."""
