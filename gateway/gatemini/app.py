@@ -25,6 +25,7 @@ from gatemini.backends.status import Era, State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache, config_hash, default_path
 from gatemini.chain.journal import JournalBook
+from gatemini.chain.names import WATCHED
 from gatemini.chain.services import ChainServices
 from gatemini.changes import Changes
 from gatemini.config.load import Loaded, load_config
@@ -37,7 +38,7 @@ from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.spill import sweep_abandoned
 from gatemini.registry import Registry
-from gatemini.reload import FileState, file_state, read_only_at_start, watch_config
+from gatemini.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
 from gatemini.search.index import SearchIndex
 from gatemini.server.admission import Admission
 from gatemini.server.budgets import budget_for
@@ -53,7 +54,9 @@ from gatemini.server.tools import MetaTools
 from gatemini.tracker import RECENT_CALLS, Tracker
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.unlisted import Unlisted
-from gatemini_sandbox import Limits, Sandbox, SandboxError
+from gatemini_sandbox.errors import SandboxError
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +64,7 @@ HOUSEKEEPING_SECONDS = 5.0
 """How often the cache and the account are looked at: they are written when due, at most this often."""
 
 OPEN_TO_RUNNING = 8
-"""Chains that may hold a guest for each one that may run: those that wait for calls cost two MiB and no thread."""
+"""Most chains that may hold a guest for each one that may run: those that wait for calls cost two MiB and no thread."""
 
 CLOSING_SECONDS = 15.0
 """Bounds the whole of stopping: draining, ending children and saving the cache."""
@@ -115,6 +118,9 @@ class App:
             # Of the machine, not of a configuration: the compiled module is the same for all of them.
             cache_dir=default_path().parent / "engine",
             isolation=config.sandbox.isolation,
+            processes=config.sandbox.processes,
+            guests_per_process=config.sandbox.guests_per_process,
+            watched=WATCHED,
         )
         self._hashes: dict[str, str] = {}
         self._state_changed = anyio.Event()
@@ -366,7 +372,8 @@ class App:
         self.tools.redactor.add(loaded.secrets)
         logging.getLogger().setLevel(config.log_level.upper())
         self.registry.set_aliases(config.aliases)
-        running = config.sandbox.model_copy(update={"isolation": self.sandbox.isolation})
+        kept = {key: getattr(self._began.sandbox, key) for key in PROCESS_KEYS}
+        running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
         self.sandbox.set_limits(limits_of(running))
@@ -508,8 +515,8 @@ def account_name(source: Path | None) -> str | None:
 
 
 def open_chains(config: SandboxConfig) -> int:
-    """Chains that may hold a guest at once, running or waiting; in process mode each holds a worker."""
-    return config.max_concurrent_sandboxes * (1 if config.isolation == "process" else OPEN_TO_RUNNING)
+    """Chains that may hold a guest at once, running or waiting."""
+    return config.max_concurrent_sandboxes * min(OPEN_TO_RUNNING, config.guests_per_process)
 
 
 def limits_of(config: SandboxConfig) -> Limits:

@@ -28,7 +28,10 @@ LOOK_MS = 5000
 
 
 READ_ONCE = ("cache_path", "health", "results", "search", "semantic")
-"""Sections that a running gateway keeps as they were when it started; `sandbox.isolation` is one more such key."""
+"""Sections that a running gateway keeps as they were when it started."""
+
+PROCESS_KEYS = ("isolation", "processes", "guests_per_process")
+"""Keys of `sandbox` that it keeps as well."""
 
 FileState = dict[Path, tuple[int, int, int] | None]
 """Files, and what each was like."""
@@ -81,8 +84,9 @@ async def watch_config(
 def read_only_at_start(began: Config, now: Config) -> str | None:
     """What a reload has not put in force, in words: settings that are read once and differ from those of the start."""
     waiting = [key for key in READ_ONCE if getattr(began, key) != getattr(now, key)]
-    if began.sandbox.isolation != now.sandbox.isolation:
-        waiting.append("sandbox.isolation")
+    waiting += [
+        f"sandbox.{key}" for key in PROCESS_KEYS if getattr(began.sandbox, key) != getattr(now.sandbox, key)
+    ]
     if not waiting:
         return None
     return (

@@ -5,7 +5,6 @@ It knows nothing of JavaScript; quickjs' C API is in guest.py.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import sys
 import threading
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import wasmtime
-from wasmtime import _ffi as ffi
 
 from gatemini_sandbox import limits, pages, wasi, wasmtime_raw
 from gatemini_sandbox.budget import (
@@ -44,10 +42,6 @@ growing moves nothing. With the 256 MiB that a guest may use, code takes 1.2 to 
 GUARD = 32 * limits.MIB
 """Address space before and after each memory that traps: what an instruction may add to an address."""
 RESERVED = RESERVATION + 2 * GUARD
-CALL_STACK = 4 * limits.MIB
-"""Stack of a call that can be left and gone on with: the most wasm code may use, and as much for what it calls."""
-I32 = 0
-YIELD = 1  # WASMTIME_UPDATE_DEADLINE_YIELD
 
 
 class Trapped(Exception):
@@ -64,15 +58,13 @@ _numbers = itertools.count(1)
 _on_thread = threading.local()
 
 
-def _deadline(_context: Any, number: int | None, delta: Any, kind: Any) -> int:
-    """Called by wasmtime on the guest's thread at every tick: go on for one more, leave what can be left, or stop."""
+def _deadline(_context: Any, number: int | None, delta: Any, _kind: Any) -> int:
+    """Called by wasmtime on the guest's thread at every tick: go on for one more, or stop."""
     machine = _machines.get(number or 0)
     if machine is not None:
-        machine.stopped = machine.verdict() or (None if machine.here else machine.wait_for_turn())
+        machine.stopped = machine.verdict() or machine.wait_for_turn()
         if machine.stopped is None:
             delta[0] = 1
-            if machine.leaves:
-                kind[0] = YIELD
             return 0
     return wasmtime_raw.new_error(b"stopped")
 
@@ -119,7 +111,6 @@ class Engine:
         config.memory_reservation = RESERVATION
         config.memory_guard_size = GUARD
         config.memory_may_move = False
-        ffi.wasmtime_config_async_stack_size_set(config.ptr(), CALL_STACK)
         wasm = guest_wasm()
         try:
             self.wasmtime = wasmtime.Engine(config)
@@ -192,10 +183,6 @@ class Machine(wasmtime_raw.Instance):
         except wasmtime.WasmtimeError as exc:
             raise _exhausted("no memory for another guest", exc) from None
         self._stack_end = engine.stack_bottom + RED_ZONE  # a pointer below it trapped in the patch's check
-        self.here = self.leaves = False
-        self._left: Any = None  # a call that was begun and is not over
-        self._typed = (ffi.wasmtime_val_t * 2)()  # argument and result of such a call
-        self._error = ctypes.POINTER(ffi.wasmtime_error_t)()
         self.memory = wasi.Memory(self.locate)
         _machines[self.number] = self
 
@@ -208,9 +195,6 @@ class Machine(wasmtime_raw.Instance):
         """Frees the instance and its memory; idempotent. Not while it runs."""
         self.retire()
         if self._open.acquire(blocking=False):
-            left, self._left = self._left, None
-            if left is not None:
-                ffi.wasmtime_call_future_delete(left)
             self.store.close()
             del self.memory  # it refers to this machine, which refers to the engine
 
@@ -254,7 +238,7 @@ class Machine(wasmtime_raw.Instance):
         """All memory but the `kept` pieces, in order of address, is again what it was in the fresh instance.
 
         False where the system offers no way to that, or the machine ended in a way that leaves doubts."""
-        if not pages.CAN_DROP or self.stopped is not None or self._left is not None:
+        if not pages.CAN_DROP or self.stopped is not None:
             return False
         address, size = self.locate()
         at = 0
@@ -273,12 +257,9 @@ class Machine(wasmtime_raw.Instance):
         """The guest's C stack pointer, signed: a frame may have been put below address 0. Also after a trap."""
         return self.global_i32(STACK_POINTER)
 
-    def run(self, work: Callable[[], Any], *, here: bool = False) -> Any:
-        """`work` with the budget counting and ticks coming; all calls into the guest go through here.
-
-        `here`: on a thread that others wait for; nothing waits then, and `begin32` leaves at the first tick."""
+    def run(self, work: Callable[[], Any]) -> Any:
+        """Do `work`, which calls the guest, with the budget counting and ticks coming."""
         budget = self.budget
-        self.here = here
         before = getattr(_on_thread, "machine", None)
         _on_thread.machine = self
         budget.cpu_at_entry = time.thread_time()
@@ -295,44 +276,6 @@ class Machine(wasmtime_raw.Instance):
             budget.used_cpu += time.thread_time() - budget.cpu_at_entry
             _on_thread.machine = before
             self.memory_verdict()
-
-    def begin32(self, name: str, argument: int) -> int | None:
-        """As `call32`, for what may take long: None when a tick came first; `finish32` goes on, on any thread."""
-        function = self._functions.get(name) or self._function(name)
-        typed: Any = self._typed
-        value, result = typed
-        value.kind = I32
-        value.of.i32 = argument
-        self._left = ffi.wasmtime_func_call_async(
-            self._context,
-            function[0],
-            ctypes.byref(value),
-            1,
-            ctypes.byref(result),
-            1,
-            self._trap_ref,
-            ctypes.byref(self._error),
-        )
-        self.leaves = True
-        try:
-            return self._went_on()
-        finally:
-            self.leaves = False
-
-    def finish32(self) -> int:
-        """The end of a call that `begin32` left."""
-        while (value := self._went_on()) is None:
-            pass  # the next tick came just as it was left
-        return value
-
-    def _went_on(self) -> int | None:
-        if not ffi.wasmtime_call_future_poll(self._left):
-            return None
-        left, self._left = self._left, None
-        ffi.wasmtime_call_future_delete(left)
-        if self._error or self._trap:
-            raise self._trapped(self._error)
-        return self._typed[1].of.i32 & 0xFFFFFFFF
 
     def _trapped(self, error: Any) -> Trapped:
         failure = self.failure(error)

@@ -21,8 +21,8 @@ from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.engine import Engine, Machine, Trapped
 from gatemini_sandbox.errors import GuestFault, GuestTampered
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.messages import DONE, FAILED, PROTOCOL, Raw, outbox_head
 from gatemini_sandbox.module import PAGE, STACK_BYTES
+from gatemini_sandbox.outbox import DONE, FAILED, PROTOCOL, Raw, outbox_head
 from gatemini_sandbox.shelf import Image, Shelf
 from gatemini_sandbox.wasi import Clock
 
@@ -83,10 +83,6 @@ NO_CALLS = b'"calls":[]}'
 CONSOLE_HEAD = 16
 FULL = 0.9
 """Part of its memory from which a guest that ended strangely is taken to have run out of it."""
-
-
-class Longer(Exception):
-    """A step on the caller's thread is not over: `Guest.go_on` takes it from where it was left, on any thread."""
 
 
 class Threw(Exception):
@@ -336,9 +332,7 @@ class Guest:
         self._clock = clock
         self._machine: Machine | None = None
         self._closing = threading.Lock()
-        self._here = False
         self._ended_well = False
-        self._rest: Callable[[], Raw] | None = None
         self.budget = Budget(limits.cpu_seconds, time.monotonic() + limits.wall_seconds, ledger)
 
     def stop(self) -> None:
@@ -350,12 +344,6 @@ class Guest:
             machine, self._machine = self._machine, None
         if machine is not None and not (self._ended_well and self._shelf.give_back(machine)):
             machine.close()
-
-    @property
-    def serves_again(self) -> bool:
-        """Whether `close` is likely to put its machine back on the shelf, which takes a tenth of a millisecond."""
-        grown = self.memory_bytes != self._image.pages * PAGE
-        return self._ended_well and not grown and self._shelf.reusing and not self._shelf.full
 
     @property
     def memory_bytes(self) -> int:
@@ -370,41 +358,6 @@ class Guest:
         """Goes on with a batch of replies; empty when only time has passed."""
         return self._step(lambda: self._resume(replies))
 
-    def begin_here(self, start: bytes, source: bytes) -> Raw | None:
-        """As `begin`, on a thread that others wait for: None at the first tick, and `go_on` is to follow."""
-        return self._tried_here(lambda: self._begin(start, source))
-
-    def resume_here(self, replies: bytes) -> Raw | None:
-        """As `resume`; see `begin_here`."""
-        return self._tried_here(lambda: self._resume(replies))
-
-    def go_on(self) -> Raw:
-        """The rest of a step that was left."""
-        rest, self._rest = self._rest, None
-        if rest is None:
-            raise GuestFault("no step of this guest was left")
-        return self._step(rest)
-
-    @property
-    def left(self) -> bool:
-        """Whether a step was left, so that `go_on` must follow."""
-        return self._rest is not None
-
-    def _tried_here(self, work: Callable[[], Raw]) -> Raw | None:
-        self._here = True
-        try:
-            return self._step(work)
-        except Longer:
-            return None
-        finally:
-            self._here = False
-
-    def _leave_if_here(self, rest: Callable[[], Raw]) -> None:
-        """Before what cannot be left once it is begun: on the caller's thread, leave that to another."""
-        if self._here:
-            self._rest = rest
-            raise Longer
-
     def outcome(self) -> Raw:
         """The end of a chain whose code is settled, without waiting for its open calls."""
         # Asked for when the wall time is over: telling what there is must not fail for that.
@@ -416,7 +369,7 @@ class Guest:
         try:
             if self._machine is None:
                 self._restore()
-            raw = self._api.machine.run(work, here=self._here)
+            raw = self._api.machine.run(work)
         except Trapped as exc:
             raw = Raw(end="trapped", reason=exc.reason, detail=exc.text)
         except (Threw, GuestFault) as exc:
@@ -453,25 +406,11 @@ class Guest:
 
     def _pump(self, raw: Raw) -> Raw:
         """Runs jobs and due timers until nothing is left to do now. Only jobs run the chain's own code."""
-        return self._pumped(raw, self._jobs(raw))
-
-    def _jobs(self, raw: Raw) -> int:
-        machine, context = self._api.machine, self._api.context
-        if not self._here:
-            return machine.call32("js_std_loop_once", context)
-        done = machine.begin32("js_std_loop_once", context)
-        if done is None:
-            self._leave_if_here(lambda: self._pumped(raw, machine.finish32()))
-        return done or 0
-
-    def _pumped(self, raw: Raw, jobs: int) -> Raw:
         machine, api, functions = self._api.machine, self._api, self._image.functions
         while True:
-            if jobs == JOB_THREW:
-                self._leave_if_here(lambda: self._pumped(raw, JOB_THREW))
+            if machine.call32("js_std_loop_once", api.context) == JOB_THREW:
                 reason = machine.call("JS_GetException", api.context)
                 api.call(functions["rejected"], UNDEFINED, reason)
-                jobs = self._jobs(raw)
                 continue
             outbox = api.text(api.call(functions["collect"]))
             if raw.outboxes and raw.outboxes[-1].endswith(NO_CALLS):
@@ -480,9 +419,7 @@ class Guest:
             state, opened, wake = outbox_head(outbox)
             if state in (DONE, FAILED) or wake != 0:
                 break
-            self._leave_if_here(lambda: self._fired(raw))
             api.call(functions["fire"])
-            jobs = self._jobs(raw)
         if state == FAILED:
             raw.end = "failed"
         elif state == DONE:
@@ -491,18 +428,12 @@ class Guest:
             raw.end = "deadlock"
         return raw if raw.end is None else self._ended(raw)
 
-    def _fired(self, raw: Raw) -> Raw:
-        self._api.call(self._image.functions["fire"])
-        return self._pump(raw)
-
     def _ended(self, raw: Raw) -> Raw:
         """Adds what the guest says at its end: value or error, notes, ids."""
         api, functions = self._api, self._image.functions
         if not raw.text and raw.end in ("done", "failed"):
             raw.text = api.text(api.call(functions["outcome"]))
         entry = int.from_bytes(api.machine.read(self._image.rejections + 4, 4), "little")
-        if entry != self._image.rejections:
-            self._leave_if_here(lambda: self._ended(raw))  # what was thrown may have getters
         for _ in range(MOST_REJECTIONS):
             if entry == self._image.rejections:
                 break

@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 import anyio
+from gatemini.interpreter import prepare
 from tests.benchmarks.contestants import PLAIN_SERVER, stdio_backend
 from tests.benchmarks.guests import at_most, figure, running_app
 from tests.benchmarks.measure import Figure, Outcome, Ratio
 
 from gatemini.app import App
-from gatemini.interpreter import prepare
 
 SHAPES = ("rows", "text", "structured", "numbers", "objects")
 SIZES = (10, 40)

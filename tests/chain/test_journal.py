@@ -42,7 +42,7 @@ def interrupted(session: SessionJournals, code: str = "code", size: int = 0) -> 
 
 
 def issued(trace: Trace, ident: int, tool: Tool, *, sent: bool = True) -> Entry:
-    entry = trace.issue(ident, "tool", tool.backend, tool.name, {"n": ident}, raw=False)
+    entry = trace.issue(ident, "tool", tool.backend, tool.name, b'{"n":%d}' % ident, raw=False)
     if sent:
         entry.sending(tool)
     return entry

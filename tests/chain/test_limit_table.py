@@ -26,8 +26,8 @@ pytestmark = pytest.mark.anyio
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 WAIT_SECONDS = 30.0
-NO_LIMITS = {"isolation", "max_output_size", "output"}
-"""Keys of `sandbox` that are none: the last two are of answers."""
+NO_LIMITS = {"isolation", "processes", "guests_per_process", "max_output_size", "output"}
+"""Keys of `sandbox` that are none: where guests run, and how answers are reduced."""
 
 
 @dataclass(frozen=True)

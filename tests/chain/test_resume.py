@@ -182,7 +182,7 @@ return seen;"""
 async def test_a_refused_try_leaves_the_record_as_it_was(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     trace = run.session.journals.kept[ident].trace
-    trace.issue(9, "tool", "gate", "write", {"key": "z"}, raw=False)
+    trace.issue(9, "tool", "gate", "write", b'{"key":"z"}', raw=False)
     for _ in range(2):
         await refused(run, ident, TWO_WRITES, 'gate.write({"key":"z"}) was called and now is not')
     del trace.entries[9]
@@ -387,7 +387,7 @@ async def test_arguments_that_no_longer_match_are_refused_before_anything_is_mad
 async def test_a_call_that_was_made_and_now_is_not_is_refused(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     trace = run.session.journals.kept[ident].trace
-    trace.issue(7, "tool", "gate", "write", {"key": "z"}, raw=False)
+    trace.issue(7, "tool", "gate", "write", b'{"key":"z"}', raw=False)
     await refused(run, ident, TWO_WRITES, 'gate.write({"key":"z"}) was called and now is not')
 
 

@@ -1,4 +1,7 @@
-"""Parked chains when something else happens meanwhile, in both kinds of isolation; what was done is counted at a backend."""
+"""Chains that wait for a user's answer while something else happens: loss of a process, reload, a lost client, the end.
+
+What was really done is counted at a backend.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, TextContent
 
 from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, text_of, write_config
-from fixtures.modes import MODES
+from fixtures.modes import DEFAULT, MODES, OTHER
+from fixtures.running import client_of
 from gatemini.app import App
 from gatemini.config.load import load_config
 from gatemini.server import parking
-from gatemini.server.gateway import build_server
 from gatemini.server.session import Session
-from gatemini.server.shortcut import Shortcut
 
 pytestmark = pytest.mark.anyio
 
@@ -60,8 +62,7 @@ async def unused(_context: ClientRequestContext, _params: ElicitRequestParams) -
 
 
 def connect(app: App, session: Session | None = None) -> Client:
-    surface = app.surface(session or app.new_session())
-    return Client(build_server(surface, Shortcut(surface)), elicitation_callback=unused)
+    return client_of(app, session, elicitation_callback=unused)
 
 
 async def asked(client: Client, code: str = CODE) -> InputRequiredResult:
@@ -100,35 +101,32 @@ async def written(client: Client) -> list[str]:
     return list(stats["written"])
 
 
-def workers() -> set[psutil.Process]:
-    """Worker processes of this one and of the gateways it started."""
+def sandboxes() -> set[psutil.Process]:
+    """Sandbox processes of this one and of the gateways it started."""
     found = set()
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if "gatemini_sandbox.worker" in process.cmdline():
+            if "gatemini_sandbox.process" in process.cmdline():
                 found.add(process)
     return found
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Of processes there is no event of ours to wait for."""
+    """Poll: the end of another process is no event here."""
     with anyio.fail_after(WAIT_SECONDS):
         while not holds():  # noqa: ASYNC110
             await anyio.sleep(0.01)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-async def test_the_loss_of_a_parked_worker_is_told_and_resuming_writes_nothing_twice(
-    tmp_path: Path, how: int, monkeypatch: pytest.MonkeyPatch
+async def test_after_the_loss_of_the_process_of_a_parked_chain_resuming_writes_nothing_twice(
+    tmp_path: Path,
 ) -> None:
-    config = configuration(tmp_path, "process", BACKENDS, cpu_seconds=0.5)
+    config = configuration(tmp_path, "process", BACKENDS)
     async with App.open(config, environ={}) as app, connect(app) as client:
         first = await asked(client)
-        idle = {process.pid for process in app.sandbox._workers._idle}
-        for worker in workers():
-            if worker.pid not in idle:
-                os.kill(worker.pid, how)
+        for link in app.sandbox._links:
+            os.kill(link.pid, signal.SIGKILL)
         lost = await again(client, first)
         assert lost.is_error
         assert everything(lost).startswith("WorkerLost")
@@ -139,21 +137,17 @@ async def test_the_loss_of_a_parked_worker_is_told_and_resuming_writes_nothing_t
 
 
 @pytest.mark.long
-async def test_the_loss_of_a_worker_while_a_client_of_the_handshake_era_is_asked_is_told_too(
+async def test_after_the_loss_of_a_guest_process_during_a_question_resuming_writes_nothing_twice(
     tmp_path: Path,
 ) -> None:
     async with App.open(configuration(tmp_path, "process", BACKENDS), environ={}) as app:
-        surface = app.surface(app.new_session())
 
         async def kills(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
-            idle = {process.pid for process in app.sandbox._workers._idle}
-            for worker in workers():
-                if worker.pid not in idle:
-                    worker.kill()
+            for link in app.sandbox._links:
+                os.kill(link.pid, signal.SIGKILL)
             return ElicitResult(action="accept", content={"ok": True})
 
-        server = build_server(surface, Shortcut(surface))
-        async with Client(server, mode="legacy", elicitation_callback=kills) as client:
+        async with client_of(app, mode="legacy", elicitation_callback=kills) as client:
             lost = everything(await run_chain(client, CODE))
             assert lost.startswith("WorkerLost")
             assert await written(client) == ["a"]
@@ -162,7 +156,7 @@ async def test_the_loss_of_a_worker_while_a_client_of_the_handshake_era_is_asked
             assert await written(client) == ["a", "b"]
 
 
-async def test_a_question_nobody_answered_ends_the_chain_and_its_answer_comes_too_late(
+async def test_an_unanswered_question_ends_the_chain_which_can_be_resumed_and_a_late_answer_is_refused(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connect(app) as client:
@@ -179,10 +173,10 @@ async def test_a_question_nobody_answered_ends_the_chain_and_its_answer_comes_to
         second = await asked(client, resumed)  # the question is put again
         assert everything(await again(client, second, resumed)) == '{"ok":true,"action":"accept"}'
         assert await written(client) == ["a", "b"]
-    await until(lambda: app.sandbox.ledger.sizes == {})
+    await until(lambda: not any(link.guests for link in app.sandbox._links))
 
 
-async def test_a_backend_removed_while_its_question_is_open_fails_the_call_and_the_code_goes_on(
+async def test_removing_a_backend_fails_its_open_question_and_the_code_goes_on(
     app: App, tmp_path: Path, mode: str
 ) -> None:
     async with connect(app) as client:
@@ -194,10 +188,10 @@ async def test_a_backend_removed_while_its_question_is_open_fails_the_call_and_t
         assert await written(client) == ["a", "b"]
 
 
-async def test_limits_and_isolation_changed_meanwhile_are_not_those_of_a_parked_chain(
+async def test_a_parked_chain_keeps_the_limits_and_the_isolation_it_started_with(
     app: App, tmp_path: Path, mode: str
 ) -> None:
-    other = {"thread": "process", "process": "thread"}[mode]
+    other = OTHER if mode == DEFAULT else DEFAULT
     async with connect(app) as client:
         first = await asked(client)
         config = configuration(
@@ -213,11 +207,11 @@ async def test_limits_and_isolation_changed_meanwhile_are_not_those_of_a_parked_
 
 async def test_two_clients_that_resume_one_chain_at_once_do_it_once(app: App) -> None:
     slow = """await demo.write({ key: "a", value: 1 });
-await demo.sleep({ ms: 2500, tag: "x" });
+await demo.sleep({ ms: 1500, tag: "x" });
 await demo.write({ key: "b", value: 2 });
 return "end";"""
     async with connect(app) as client:
-        ident = named_id(everything(await run_chain(client, slow, timeout=2000)))
+        ident = named_id(everything(await run_chain(client, slow, timeout=1000)))
         answers: list[str] = []
 
         async def resume() -> None:
@@ -231,25 +225,22 @@ return "end";"""
         assert await written(client) == ["a", "b"]
 
 
-async def test_a_client_that_is_gone_leaves_no_guest_behind(app: App) -> None:
+async def test_the_end_of_a_session_ends_its_parked_guests(app: App) -> None:
     session = app.new_session()
     async with connect(app, session) as client:
         await asked(client)
         await asked(client)
         assert app.parking.waiting == 2
     app.parking.end_session(session.id)
-    await until(lambda: app.parking.waiting == 0 and app.sandbox.ledger.sizes == {})
+    await until(lambda: app.parking.waiting == 0 and not any(link.guests for link in app.sandbox._links))
     async with connect(app) as other:
         assert (await chain_value(other, "return await demo.stats({});"))["writes"] == 2
-    await until(lambda: len(workers()) == (len(app.sandbox._workers._idle) if app.sandbox._workers else 0))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("end", ["the client closes", "kill -9"])
-async def test_the_end_of_the_gateway_is_the_end_of_its_parked_chains(
-    tmp_path: Path, mode: str, end: str
-) -> None:
-    before = workers()
+async def test_parked_chains_end_with_their_gateway(tmp_path: Path, mode: str, end: str) -> None:
+    before = sandboxes()
     known = set(psutil.Process().children())
     (tmp_path / "second").mkdir()
     top = {"sandbox": {"isolation": mode}}
@@ -257,7 +248,7 @@ async def test_the_end_of_the_gateway_is_the_end_of_its_parked_chains(
         first = await asked(client)
         (process,) = [p for p in psutil.Process().children() if p not in known]
         mine = {process, *process.children(recursive=True)}
-        assert bool(workers() - before) == (mode == "process")
+        assert bool(sandboxes() - before) == (mode == "process")
         if end == "kill -9":
             process.kill()
     await until(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in mine))
@@ -269,8 +260,8 @@ async def test_the_end_of_the_gateway_is_the_end_of_its_parked_chains(
 
 
 @pytest.mark.long
-async def test_sixteen_worker_processes_may_be_parked_and_the_next_chain_still_runs(tmp_path: Path) -> None:
-    top = {"sandbox": {"isolation": "process", "max_concurrent_sandboxes": 2}}
+async def test_sixteen_guest_processes_can_be_parked_beside_running_chains(tmp_path: Path) -> None:
+    top = {"sandbox": {"guests_per_process": 1, "max_concurrent_sandboxes": 2}}
     async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=unused) as client:
         parked = [await asked(client) for _ in range(parking.MOST_PARKED)]
         for _ in range(3):

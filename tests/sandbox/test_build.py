@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gatemini_sandbox import GuestTampered, Limits, guest
+from gatemini_sandbox import guest
 from gatemini_sandbox.engine import Engine
+from gatemini_sandbox.errors import GuestTampered
+from gatemini_sandbox.limits import Limits
 
 WRONG = {
     "UNDEFINED": (4 << 32, "UNDEFINED"),

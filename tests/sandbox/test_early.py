@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Failed, Sandbox, steps
+from gatemini_sandbox import steps
 from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.messages import Failed
 from gatemini_sandbox.patience import patience
 from gatemini_sandbox.typescript import early_errors as early
 from gatemini_sandbox.typescript import places as blame
 from gatemini_sandbox.typescript.early_errors import find_early
 from gatemini_sandbox.typescript.places import refine
-from gatemini_sandbox.typescript.prepare import prepare
 
 # « stands in front of what has to be pointed at.
 BROKEN = [
@@ -84,7 +85,7 @@ AROUND = {
 async def test_a_broken_rule_is_placed_where_it_is_broken(sandbox: Sandbox, broken: str, around: str):
     marked = AROUND[around].format(broken=broken)
     before = marked[: marked.index("«")]
-    end = await Runner(sandbox).program(prepare(marked.replace("«", "")))
+    end = await Runner(sandbox)(marked.replace("«", ""))
     assert isinstance(end, Failed)
     place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
     assert (end.error.name, end.error.line, end.error.column) == ("SyntaxError", *place), end.error.message
@@ -92,9 +93,7 @@ async def test_a_broken_rule_is_placed_where_it_is_broken(sandbox: Sandbox, brok
 
 @pytest.mark.anyio
 async def test_of_a_rule_without_a_node_the_statement_is_shown(sandbox: Sandbox):
-    end = await Runner(sandbox).program(
-        prepare("const a: number = 1;\n  const q = {\n get x(a) { return 1 } };")
-    )
+    end = await Runner(sandbox)("const a: number = 1;\n  const q = {\n get x(a) { return 1 } };")
     assert isinstance(end, Failed)
     assert (end.error.line, end.error.column) == (2, 3)
 
@@ -104,7 +103,7 @@ async def test_of_a_rule_without_a_node_the_statement_is_shown(sandbox: Sandbox)
     "code", ["const a = 1;\nreturn eval('const x;')", "const a = 1;\nreturn new Function('const x;')()"]
 )
 async def test_code_that_the_code_makes_is_placed_where_it_is_made(sandbox: Sandbox, code: str):
-    end = await Runner(sandbox).program(prepare(code))
+    end = await Runner(sandbox)(code)
     assert isinstance(end, Failed)
     assert (end.error.name, end.error.line, end.error.column) == ("SyntaxError", 2, 8)
 
@@ -179,7 +178,7 @@ async def test_an_error_whose_place_takes_too_long_to_find_keeps_the_one_of_the_
     sandbox: Sandbox, code: str, message: str, line: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(steps, "PLACING_SECONDS", 0.0)
-    end = await Runner(sandbox).program(prepare(code))
+    end = await Runner(sandbox)(code)
     assert isinstance(end, Failed)
     assert end.error.message.startswith(message)
     assert end.error.line == line

@@ -7,8 +7,9 @@ import struct
 
 import pytest
 
-from gatemini_sandbox import GuestTampered, wasi
+from gatemini_sandbox import wasi
 from gatemini_sandbox.engine import check_import
+from gatemini_sandbox.errors import GuestTampered
 from gatemini_sandbox.inspection import inspect
 
 IMPORTS = {

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.guest import Plain, Runner, start
-from gatemini_sandbox import Failed
-from gatemini_sandbox.typescript.prepare import prepare
+from fixtures.guest import Chain, Runner
+from gatemini_sandbox.messages import Failed
 
 pytestmark = pytest.mark.anyio
 
@@ -130,13 +129,13 @@ async def test_a_position_is_that_of_the_submitted_typescript(sandbox, before, m
 
 async def end_of(sandbox, code: str) -> Failed:
     runner = Runner(sandbox)
-    end = await runner.program(prepare(code, ["demo"]))
+    end = await runner(code, ["demo"])
     assert isinstance(end, Failed), end
     return end
 
 
 async def test_a_syntax_error_of_the_engine_has_its_place(sandbox):
-    session = sandbox.session(Plain("\n let a = ;"), start())
+    session = Chain(sandbox, "\n let a = ;")
     end = await session.start()
     assert isinstance(end, Failed)
     assert (end.error.name, end.error.line) == ("SyntaxError", 2)

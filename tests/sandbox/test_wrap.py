@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done, Failed
+from gatemini_sandbox.messages import Done, Failed
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
@@ -119,7 +119,7 @@ SHAPES = [
 async def test_the_value_comes_from_where_the_shape_says(sandbox, shape, code, value):
     program = prepare(code, ["demo"])
     assert program.shape == shape
-    end = await Runner(sandbox).program(program)
+    end = await Runner(sandbox)(code)
     assert isinstance(end, Done), end
     got = None if end.kind == "undefined" else end.text if end.kind == "string" else json.loads(end.text)
     assert got == json.loads(value)
@@ -127,8 +127,7 @@ async def test_the_value_comes_from_where_the_shape_says(sandbox, shape, code, v
 
 @pytest.mark.anyio
 async def test_an_error_thrown_in_main_is_the_error_of_the_chain(sandbox):
-    program = prepare("export default async function main() {\n  throw new RangeError('boom');\n}")
-    end = await Runner(sandbox).program(program)
+    end = await Runner(sandbox)("export default async function main() {\n  throw new RangeError('boom');\n}")
     assert isinstance(end, Failed)
     assert (end.error.name, end.error.message, end.error.line) == ("RangeError", "boom", 2)
 

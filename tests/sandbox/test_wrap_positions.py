@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Failed
+from gatemini_sandbox.messages import Failed
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError, excerpt
 
@@ -51,7 +51,7 @@ async def test_a_run_time_error_stands_where_it_was_submitted(sandbox, surroundi
     code, *place = placed(surroundings, line, "if (1 as any) throw «new Error('😀');")
     program = prepare(code)
     assert program.exact
-    end = await Runner(sandbox).program(program)
+    end = await Runner(sandbox)(code)
     assert isinstance(end, Failed), end
     assert [end.error.line, end.error.column] == place
 
@@ -73,7 +73,7 @@ async def test_a_position_survives_being_printed_anew(sandbox, line):
     code, *place = placed("interfaces", line, error)
     program = prepare(code)
     assert not program.exact
-    end = await Runner(sandbox).program(program)
+    end = await Runner(sandbox)(code)
     assert isinstance(end, Failed), end
     assert [end.error.line, end.error.column] == place
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 import tree_sitter_typescript
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -64,9 +65,6 @@ def test_a_tool_without_required_parameters_may_be_called_without_any() -> None:
     assert arguments_of({"type": "object", "properties": {"a": {"type": "boolean"}}}) == "?: { a?: boolean }"
     assert arguments_of({"type": "object"}) == "?: { [key: string]: unknown }"
     assert arguments_of({"type": "object", "properties": {}}) == "?: {}"
-
-
-def test_a_root_that_is_no_object_becomes_an_open_object() -> None:
     assert arguments_of({"type": "string"}) == "?: { [key: string]: unknown }"
 
 
@@ -84,39 +82,28 @@ def test_enums_consts_unions_and_null() -> None:
     )
 
 
-def test_arrays_of_unions_have_brackets() -> None:
-    assert result_of({"items": {"type": ["string", "null"]}}) == "(string | null)[]"
-    assert result_of({"items": {"enum": ["a", "b"]}}) == '("a" | "b")[]'
+AB = [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "number"}}}]
+TUPLE = {"prefixItems": [{"type": "number"}, {"type": "string"}]}
+UNKNOWN = [{"type": "date"}, {"$ref": "https://x/y"}, {"not": {"type": "string"}}, {"type": 5}, {"enum": []}]
 
 
-def test_tuples() -> None:
-    schema = {"prefixItems": [{"type": "number"}, {"type": "string"}], "items": False}
-    assert result_of(schema) == "[number, string]"
-    assert result_of({**schema, "items": {"type": "null"}}) == "[number, string, ...null[]]"
-    assert result_of({"items": [{"type": "number"}], "additionalItems": True}) == "[number, ...unknown[]]"
-
-
-def test_all_of_is_an_intersection() -> None:
-    schema = {"allOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "number"}}}]}
-    assert result_of(schema) == "{ a?: string } & { b?: number }"
-
-
-def test_maps_and_open_objects() -> None:
-    assert result_of({"additionalProperties": {"type": "number"}}) == "{ [key: string]: number }"
-    assert result_of({"type": "object", "additionalProperties": False}) == "Record<string, never>"
-    mixed = {"properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "number"}}
-    assert result_of(mixed) == "{ a?: string; [key: string]: unknown }"
-
-
-def test_what_cannot_be_said_is_unknown() -> None:
-    for schema in (
-        {"type": "date"},
-        {"$ref": "https://x/y"},
-        {"not": {"type": "string"}},
-        {"type": 5},
-        {"enum": []},
-    ):
-        assert result_of({"properties": {"a": schema}}) == "{ a?: unknown }"
+@pytest.mark.parametrize(
+    ("schema", "made"),
+    [
+        ({"items": {"type": ["string", "null"]}}, "(string | null)[]"),
+        ({"items": {"enum": ["a", "b"]}}, '("a" | "b")[]'),
+        ({**TUPLE, "items": False}, "[number, string]"),
+        ({**TUPLE, "items": {"type": "null"}}, "[number, string, ...null[]]"),
+        ({"items": [{"type": "number"}], "additionalItems": True}, "[number, ...unknown[]]"),
+        ({"allOf": AB}, "{ a?: string } & { b?: number }"),
+        ({"additionalProperties": {"type": "number"}}, "{ [key: string]: number }"),
+        ({"type": "object", "additionalProperties": False}, "Record<string, never>"),
+        ({**AB[0], "additionalProperties": {"type": "number"}}, "{ a?: string; [key: string]: unknown }"),
+        *(({"properties": {"a": schema}}, "{ a?: unknown }") for schema in UNKNOWN),
+    ],
+)
+def test_a_schema_becomes_the_type_of_its_values(schema: dict[str, Any], made: str) -> None:
+    assert result_of(schema) == made
 
 
 def test_names_that_are_no_identifiers_are_quoted() -> None:
@@ -294,14 +281,6 @@ def test_the_type_of_a_result_names_its_fields_as_far_as_they_fit() -> None:
 def test_nothing_is_said_of_a_result_that_nothing_is_known_of() -> None:
     for schema in (None, {}, {"type": "object"}):
         assert result_type(Tool("b", "t", "", {}, schema)) == ""
-
-
-def test_the_type_of_a_result_is_that_of_the_value_a_chain_gets() -> None:
-    wrapped = {
-        "properties": {"result": {"type": "array", "items": {"type": "number"}}},
-        "x-fastmcp-wrap-result": True,
-    }
-    assert result_type(Tool("b", "t", "", {}, wrapped)) == "number[]"
 
 
 WORDS = re.compile(r"'[^']*'|\"[^\"]*\"|[A-Za-z_]\w*")

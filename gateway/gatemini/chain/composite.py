@@ -23,7 +23,7 @@ from gatemini.errors import OUT_OF_TIME, ArgumentsInvalid, CompositeCycle, Resum
 from gatemini.model import Json, Tool
 from gatemini.types.identifiers import spoken
 from gatemini.types.wording import shorten
-from gatemini_sandbox import Done, ErrorInfo
+from gatemini_sandbox.messages import Done, ErrorInfo
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 MOST_DEPTH = 4

@@ -19,8 +19,7 @@ from gatemini.errors import GateminiError
 from gatemini.output.room import Room
 from gatemini.types.identifiers import spoken
 from gatemini.types.typescript import signature
-from gatemini_sandbox.messages import Console, ErrorInfo, Failed
-from gatemini_sandbox.typescript.prepare import Program
+from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 
@@ -31,7 +30,7 @@ class Failure(Exception):
         self,
         facts: ErrorFacts,
         *,
-        program: Program | None = None,
+        program: Facts | None = None,
         console: Console | None = None,
         notes: Sequence[str] = (),
         cause: str | None = None,
@@ -79,7 +78,7 @@ def of_syntax(exc: SandboxSyntaxError) -> Failure:
     return Failure(ErrorFacts(exc.name, exc.message, line=exc.line, column=exc.column, given=exc.hint))
 
 
-def of_script(end: Failed, program: Program, notes: Sequence[str]) -> Failure:
+def of_script(end: Failed, program: Facts, notes: Sequence[str]) -> Failure:
     """A script that threw, or that a limit ended."""
     error: ErrorInfo = end.error
     facts = ErrorFacts(
@@ -130,7 +129,7 @@ def explain(
     return render_error(report, budget=budget)
 
 
-def hint_context(services: ChainServices, program: Program | None, trace: Trace | None) -> HintContext:
+def hint_context(services: ChainServices, program: Facts | None, trace: Trace | None) -> HintContext:
     """What hints may ask for of the gateway, the code, and what its calls brought."""
     registry = services.registry
 
@@ -162,13 +161,13 @@ def hint_context(services: ChainServices, program: Program | None, trace: Trace 
     )
 
 
-def program_facts(program: Program, *, returned: bool = False) -> ProgramFacts:
-    """What hints look at of a program; `returned` asks for what may have given its value, too."""
+def program_facts(program: Facts, given: Sequence[tuple[int, int, str]] = ()) -> ProgramFacts:
+    """What hints look at of a program; `given` are the expressions that may have given its value."""
     return ProgramFacts(
         program.shadowed,
         program.unawaited,
         program.declared_never_called,
         program.lost_value,
-        program.returned() if returned else (),
+        given,
         program.source,
     )

@@ -42,8 +42,8 @@ from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
-from gatemini_sandbox import Done, Failed, GuestMissing, GuestTampered, SandboxError
-from gatemini_sandbox.errors import HostExhausted
+from gatemini_sandbox.errors import GuestMissing, GuestTampered, HostExhausted, SandboxError
+from gatemini_sandbox.messages import Done, Failed
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 SMALL_TEXT = 32 * 1024
@@ -201,22 +201,24 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
     except SandboxSyntaxError as exc:
         raise of_syntax(exc) from exc
     except SandboxError as exc:
-        lasting = isinstance(exc, (GuestMissing, GuestTampered, HostExhausted))
-        mend = "only the operator can change it; see `gatemini doctor`" if lasting else "send the chain again"
+        damaged = isinstance(exc, (GuestMissing, GuestTampered))
+        mend = "`gatemini doctor` says what mends it" if damaged else "send the chain again"
+        if isinstance(exc, HostExhausted):
+            mend = "the machine must give more before any code runs"
         raise SandboxFault(
             f"{type(exc).__name__}: {exc}", hint=f"{mend}; it is no fault of the code"
         ) from exc
     if isinstance(run.end, Failed):
-        raise of_script(run.end, run.program, run.notes)
-    return _value(run, run.end, hint_context(services, run.program, chain.invoker.trace))
+        raise of_script(run.end, run.facts, run.notes)
+    return _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace))
 
 
 def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
     notes = [*run.notes, *end.notes]
     if end.kind == "undefined":
-        facts = program_facts(run.program, returned=True)
+        facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
-    notes += slips(program_facts(run.program), end.text, left_open=run.left_open > 0)
+    notes += slips(program_facts(run.facts), end.text, left_open=run.left_open > 0)
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
 
 

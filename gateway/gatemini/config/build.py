@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig, as_text
-from gatemini.config.document import written_path
 from gatemini.config.entries import EDITOR_WORDS, GUESSED_WORDS, Entry, guessed_word
+from gatemini.config.files import written_path
 from gatemini.config.interpolate import (
     Expanded,
     ExpandedUrl,

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig
-from gatemini.config.document import written_path
+from gatemini.config.files import written_path
 from gatemini.config.problems import Problem, dotted, explain
 from gatemini.config.values import value_faults
 from gatemini.errors import ConfigError

@@ -7,7 +7,6 @@ else is a `Problem`, and a bad backend is disabled alone. Above: app, cli. Below
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,23 +16,21 @@ from pydantic import ValidationError
 
 from gatemini.config.backend import BackendConfig
 from gatemini.config.build import SWITCHED_OFF, Builder, Built
-from gatemini.config.clients import ClientContext, client_entries, client_faults, is_client_document
-from gatemini.config.document import Document, read_document, written_path
+from gatemini.config.clients.read import ClientContext, client_entries, client_faults, is_client_document
+from gatemini.config.document import Document, read_document
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
+from gatemini.config.files import config_directory, find_config, when_absent, written_path
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
 from gatemini.config.named import missing_backends, missing_targets
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
 from gatemini.config.references import SecretAnswers, SecretResolver
 from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsConfig
+from gatemini.config.store import STORE
 from gatemini.errors import ConfigError
-from gatemini.folders import config_folder, from_home, home_folder
-from gatemini_sandbox.typescript.prepare import prepare
-from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
+from gatemini.folders import home_folder
+from gatemini_sandbox.check import check_codes
 
-CONFIG_FILE = "config.yaml"
-STORE = "secrets"
-"""Folder beside the configuration where `gatemini secret set` keeps values, one private file each."""
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: wrong ones stop the start, they are never replaced by defaults."""
 _PROGRAM_TOKENS = ("VAULT_TOKEN", "BWS_ACCESS_TOKEN", "OP_SERVICE_ACCOUNT_TOKEN")
@@ -90,21 +87,6 @@ class Loaded:
         return {name: why for name, why in self.disabled.items() if why != SWITCHED_OFF}
 
 
-def config_directory() -> Path:
-    """`~/.config/gatemini`, or the platform's equivalent."""
-    return config_folder()
-
-
-def find_config(path: Path | None, environ: Mapping[str, str], directory: Path) -> Path | None:
-    """The file to read: `-c`, else GATEMINI_CONFIG, else the default one if it is there."""
-    if path is not None:
-        return from_home(path)
-    if environ.get("GATEMINI_CONFIG"):
-        return from_home(environ["GATEMINI_CONFIG"])
-    default = directory / CONFIG_FILE
-    return default if default.exists() else None
-
-
 def load_config(
     path: Path | None,
     *,
@@ -125,19 +107,10 @@ def load_config(
     source = find_config(path, environ, directory)
     if source is None:
         return Loaded(Config())
-    document = read_document(source, absent=_to_begin(source))
+    document = read_document(source, absent=when_absent(source))
     files = [home / ".env", directory / ".env", source.absolute().parent / ".env"]
     merged, problems = read_environment(files, environ) if variables is None else (dict(variables), [])
     return _Loading(source, document, merged, environ, home, directory, problems, answers).run()
-
-
-def _to_begin(source: Path) -> str:
-    """What to do where the named file is not there: it may never have been written, or be another client's."""
-    ours = source.suffix in (".yaml", ".yml")
-    write = f"`gatemini init -c {shlex.quote(str(source))}` writes one to begin with"
-    return (
-        f"{write if ours else 'Check the path'}; without -c and GATEMINI_CONFIG the demo backends are served."
-    )
 
 
 class _Loading:
@@ -284,6 +257,7 @@ class _Loading:
                 self.problems.append(problem)
             return
         kept: dict[str, Any] = self.sections.setdefault(key, {})
+        valid: dict[str, Any] = {}
         for name, item in value.items():
             item = self.expand(document, item, (key, name), key) if key == "aliases" else item
             try:
@@ -291,16 +265,18 @@ class _Loading:
             except ValidationError as error:
                 self.explain(document, error, (), key)
             else:
-                if key == "composite_tools" and not self.is_code(document, name, checked[name]):
-                    continue
-                if kept.setdefault(name, checked[name]) is checked[name]:
-                    self.writers[(key, name)] = document
+                valid[name] = checked[name]
+        if key == "composite_tools":
+            valid = self.readable(document, valid)
+        for name, entry in valid.items():
+            if kept.setdefault(name, entry) is entry:
+                self.writers[(key, name)] = document
 
-    def is_code(self, document: Document, name: str, tool: CompositeTool) -> bool:
-        """Whether a composite tool can run at all; a syntax error is found here, not at its first call."""
-        try:
-            prepare(tool.code)
-        except SandboxSyntaxError as error:
+    def readable(self, document: Document, tools: dict[str, CompositeTool]) -> dict[str, CompositeTool]:
+        """The composite tools that can run at all; a syntax error is found here, not at the first call."""
+        checks = check_codes([tool.code for tool in tools.values()])
+        faulty = {name: check.error for name, check in zip(tools, checks, strict=True) if check.error}
+        for name, error in faulty.items():
             path = ("composite_tools", name, "code")
             found = f"{error.message} (line {error.line} of the code)" if error.line else error.message
             problem = Problem(
@@ -309,8 +285,7 @@ class _Loading:
             self.problems.append(problem)
             line = f": `{error.source_line.strip()[:SHOWN_LINE]}`" if error.source_line.strip() else ""
             self.faulty[name] = f"{error.message} (line {error.line}, column {error.column}{line})"
-            return False
-        return True
+        return {name: tool for name, tool in tools.items() if name not in faulty}
 
     def explain(
         self,
@@ -482,13 +457,3 @@ class _Loading:
 def _defaults() -> dict[str, Any]:
     config = Config()
     return {name: getattr(config, name) for name in Config.model_fields}
-
-
-__all__ = [
-    "BackendKeys",
-    "CompositeTool",
-    "Loaded",
-    "Problem",
-    "find_config",
-    "load_config",
-]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gatemini.config.commands import Commands
-from gatemini.config.document import written_path
+from gatemini.config.files import written_path
 from gatemini.config.keychain import read_keychain
 from gatemini.config.presets import PRESETS, argv, run_preset
 from gatemini.config.problems import closest

@@ -24,7 +24,6 @@ from gatemini.config.backend import (
     Strict,
     Text,
     ToolFilter,
-    parse_duration,
 )
 from gatemini.folders import from_home
 
@@ -48,7 +47,6 @@ __all__ = [
     "SemanticConfig",
     "Strict",
     "ToolFilter",
-    "parse_duration",
 ]
 
 MAX_CHAIN_SECONDS = 600.0
@@ -100,8 +98,12 @@ class SandboxConfig(Strict):
     """Memory of all guests together."""
     max_concurrent_sandboxes: int = Field(default=8, ge=1, le=256)
     """Guests running at once; more chains wait."""
-    isolation: Literal["thread", "process"] = "thread"
-    """Guests in threads, or in processes of their own."""
+    isolation: Literal["thread", "process"] = "process"
+    """Guests in sandbox processes, or on threads of the gateway: for embedding, and on Windows always."""
+    processes: int | None = Field(default=None, ge=1, le=64)
+    """Sandbox processes that are always there; else one on two cores or fewer, two on more."""
+    guests_per_process: int = Field(default=32, ge=1, le=1024)
+    """Guests in one sandbox process; further ones start when all are full."""
     max_output_size: int = Field(default=200_000, ge=1000)
     """Characters of an answer."""
     max_depth: int = Field(default=1000, ge=8, le=10_000)

@@ -190,7 +190,7 @@ class BestRanker:
             return None
         found = self.vocabulary.repair(word) if repair else None
         if found is None:
-            _raise(terms, base, 1.0)  # still counts in what a perfect match would have
+            _raise(terms, base, 1.0)  # lowers the share: a perfect match would have this word too
             return None
         for meant, share in found.words.items():
             _raise(terms, meant, share)
@@ -200,14 +200,14 @@ class BestRanker:
         return found.shown
 
     def lexical(self, query: Query) -> Scores:
-        """BM25 of the matching slots as a share of the ideal score, 0..1."""
+        """Return the BM25 score of each matching slot as a share of the ideal score, 0..1."""
         worth = nlargest(_IDEAL_TERMS, (self._lexical.idf(t) * share for t, share in query.terms.items()))
         ideal = sum(worth) * (self._lexical.k1 + 1.0) * 0.8
         scores = self._lexical.scores(query.terms)
         return {slot: min(score / ideal, 1.0) for slot, score in scores.items()} if ideal > 0 else scores
 
     def letters(self, query: Query) -> Scores:
-        """Cosine of the letter trigrams of the squashed query and of each squashed name, 0..1."""
+        """Return the cosine of the letter trigrams of the squashed query and each squashed name, 0..1."""
         asked = Counter(trigrams(query.squashed))
         total = len(self._held)
         idf = {t: math.log((total + 1.0) / (self._letters.count(t) + 1.0)) + 1.0 for t in asked}

@@ -89,7 +89,7 @@ class Vocabulary:
             return Repaired(dict.fromkeys(expanded, 1.0))
         pieces = self._split(word) if len(word) >= 5 else None
         near, edits = self._misspelt(word) if stem(word) not in ENGLISH else (None, 0)
-        # One wrong letter is likelier a slip than a compound of short pieces; two letters are not.
+        # One wrong letter is more likely a misspelling than a compound of short pieces; two wrong letters are not.
         if pieces is not None and (near is None or _is_convincing(pieces, edits)):
             return self._compound(pieces)
         if near is not None:
@@ -177,7 +177,7 @@ class Vocabulary:
         return self._written.get(word, word)
 
     def _similar(self, word: str) -> list[str]:
-        """Known words that share letter pairs with `word`, the most alike first, at most `_CANDIDATES`."""
+        """Return known words that share letter pairs with `word`, the most alike first, at most `_CANDIDATES`."""
         shared = self._shared(dict.fromkeys(_letter_pairs(word)))
         # Two words that share n pairs of l each are alike by n / l; the longer one counts.
         least = max(1, (len(word) + 1) // 4)
@@ -187,7 +187,7 @@ class Vocabulary:
         return [known for known in found if abs(len(known) - len(word)) <= 3]
 
     def _shared(self, pairs: Iterable[str]) -> Counter[int]:
-        """Number of `pairs` that each known word contains, by slot."""
+        """Return the number of `pairs` that each known word contains, by slot."""
         counts: Counter[int] = Counter()
         for pair in pairs:
             counts.update(self._pairs.get(pair)[0])

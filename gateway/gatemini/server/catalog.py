@@ -1,8 +1,4 @@
-"""The discovery tools over this gateway's registry and index, by name.
-
-Holds what the pure answers need: usage counts, required keys, and the size that loading every schema would
-have. Above: tools.py, surface.py, chains (`gatemini.search_tools`). Below: discovery.py.
-"""
+"""The discovery tools by name, over the registry and index of one gateway."""
 
 from __future__ import annotations
 
@@ -28,14 +24,14 @@ from gatemini.tracker import Tracker
 
 DISCOVERY_TOOLS = ("search_tools", "list_tools_meta", "tool_info", "get_required_keys_for_tool")
 INSIDE_CHAINS = DISCOVERY_TOOLS[:3]
-"""What a chain may ask through `gatemini.…`."""
+"""The discovery tools that code in a chain reaches as `gatemini.NAME`."""
 
 Keys = Callable[[str], tuple[Iterable[str], Iterable[str]]]
 """Backend → (names of the keys it needs, those without a value)."""
 
 
 class Semantics(Protocol):
-    """What search by meaning needs of the model's process; `embedding.Embedding`."""
+    """The part of `Embedding` that search by meaning needs."""
 
     @property
     def under_way(self) -> bool: ...
@@ -75,7 +71,7 @@ class Catalog:
     def call(
         self, name: str, arguments: Any, room: int = DEFAULT_ROOM, meaning: Meaning | None = None
     ) -> Json:
-        """The answer of a discovery tool, at most `room` bytes; raises GateminiError."""
+        """Answer a discovery tool in at most `room` bytes. Raises GateminiError."""
         match name:
             case "search_tools":
                 return search_tools(
@@ -98,7 +94,7 @@ class Catalog:
         )
 
     async def call_inside(self, name: str, arguments: Json) -> Json:
-        """The same for a chain, never cut; registration and chains are not reachable from inside."""
+        """Answer a discovery tool for code in a chain, uncut; registration and chains are not reachable from there."""
         if name not in INSIDE_CHAINS:
             raise InvalidRequest(
                 f"gatemini.{name} does not exist inside a chain",
@@ -107,19 +103,19 @@ class Catalog:
         return await self.answer(name, arguments, WHOLE)
 
     def definitions(self) -> list[Json]:
-        """The seven meta-tools with the inventory as it is now."""
+        """Return the seven meta-tools with the present inventory."""
         return tool_definitions(self.inventory())
 
     def inventory(self) -> list[tuple[str, int]]:
-        """Every backend there is with its number of tools: from the cache until it is live, else 0."""
+        """Return every backend with its number of tools: from the cache until it is live, else 0."""
         return [(name, len(self._registry.backend_tools(name))) for name in self._names()]
 
     def catalog_bytes(self) -> int:
-        """What a client would have loaded with every tool's full definition."""
+        """Return the bytes of every tool's full definition, which a client without a gateway would load."""
         return sum(self._sizes.values())
 
     def backend_sizes(self) -> list[Json]:
-        """The same per backend: `{"name", "tools", "catalog_bytes"}`, as in `gatemini stats`."""
+        """Return `catalog_bytes` per backend: `{"name", "tools", "catalog_bytes"}`, as in `gatemini stats`."""
         return [
             {"name": name, "tools": count, "catalog_bytes": self._sizes.get(name, 0)}
             for name, count in self.inventory()

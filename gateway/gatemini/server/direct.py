@@ -1,7 +1,4 @@
-"""`gatemini --direct`: the stdio server in one process, one session, no socket.
-
-Above: cli/. Below: descriptors.py, stdio.py, gateway.py, app.py, interpreter.py.
-"""
+"""`gatemini --direct`: the stdio server in one process, with one session and no socket."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ import anyio
 from gatemini.app import App
 from gatemini.config.secrets import RedactingFormatter, Redactor
 from gatemini.errors import ConfigError
-from gatemini.interpreter import prepare
 from gatemini.server.descriptors import Wire, claim_stdio
 from gatemini.server.gateway import build_server
 from gatemini.server.shortcut import Shortcut
@@ -26,9 +22,9 @@ LOG_FORMAT = "gatemini: %(levelname)s %(name)s: %(message)s"
 
 
 def main(config_path: Path | None, wire: Wire | None = None) -> int:
-    """Serve until the client closes stdin or a signal comes. Exit code 1 when the config cannot be used.
+    """Serve until the client closes stdin or a signal comes; return exit code 1 when the config cannot be used.
 
-    `wire` is stdin and stdout when the caller has claimed them already (before the heavy imports).
+    `wire` is stdin and stdout where the caller has claimed them already, before the heavy imports.
     """
     wire = wire or claim_stdio()
     redactor = Redactor()
@@ -51,7 +47,6 @@ async def _serve(wire: Wire, config_path: Path | None, redactor: Redactor) -> No
     opened = App.open(config_path, redactor=redactor, serving=True)
     async with opened as app, anyio.create_task_group() as group:
         logging.getLogger().setLevel(app.loaded.config.log_level.upper())
-        prepare()
         for problem in app.problems():
             logging.getLogger("gatemini.config").warning("%s", problem)
         group.start_soon(_stop_on_signal, group.cancel_scope)

@@ -1,7 +1,4 @@
-"""The three prompts: `discover`, `find_tool`, `backend_status` (spec 1.4).
-
-Pure functions of a `View` and the index. Above: `surface.py`. Below: `resources.py`, `discovery.py`.
-"""
+"""The three prompts: `discover`, `find_tool`, `backend_status`, as pure functions of a `View` and the index."""
 
 from __future__ import annotations
 
@@ -100,7 +97,7 @@ def _discover(view: View, index: SearchIndex) -> str:
 
 
 def _largest(view: View) -> Tool:
-    """A tool of the backend with the most tools that needs something: it makes the better example."""
+    """Return a tool with required parameters, of the backend with the most tools: it makes the better example."""
     backend = max(view.registry.backends(), key=lambda name: len(view.registry.backend_tools(name)))
     tools = view.registry.backend_tools(backend)
     return next((t for t in tools if required_parameters(t.input_schema) and t.description), tools[0])
@@ -124,7 +121,7 @@ def _find_tool(view: View, index: SearchIndex, task: str, meaning: Meaning | Non
 
 
 def _schema(tool: Tool, *, spoken: bool) -> str:
-    """Declaration and JSON Schema; where they would fill the context, the signature and where the rest is."""
+    """Return declaration and JSON Schema; where these are too long, the signature and where to read the rest."""
     whole = declaration(tool, spoken=spoken)
     if len(whole) > _SCHEMA_CHARS:
         whole = f"{signature(tool, spoken=spoken)}\n// the whole declaration: gatemini://types/{quote(tool.backend)}\n"
@@ -135,7 +132,7 @@ def _schema(tool: Tool, *, spoken: bool) -> str:
 
 
 def _example(view: View, tool: Tool) -> str:
-    """The call with a value for each variable in it, to be filled in: it runs as it stands."""
+    """Return code that calls the tool with a sample value for each parameter, and runs as it is."""
     call = call_of(view.registry, tool)
     values = {variable_name(n): _sample(tool.input_schema, n) for n in required_parameters(tool.input_schema)}
     if call.endswith("(args)"):
@@ -145,7 +142,7 @@ def _example(view: View, tool: Tool) -> str:
 
 
 def _sample(schema: Json, name: str) -> str:
-    """A value such as the parameter takes, as TypeScript."""
+    """Return a sample value of the parameter's type, as TypeScript."""
     properties = schema.get("properties")
     here = follow(schema, properties.get(name)) if isinstance(properties, Mapping) else None
     if not isinstance(here, Mapping):

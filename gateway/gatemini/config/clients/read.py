@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gatemini.config.backend import BackendConfig
-from gatemini.config.document import Document, written_path
+from gatemini.config.document import Document
 from gatemini.config.entries import GUESSED_WORDS, Entry, guessed_word
 from gatemini.config.environment import read_env_file
+from gatemini.config.files import written_path
 from gatemini.config.problems import KeyPath, Problem, closest, dotted, shown
 
 _SECTIONS: tuple[KeyPath, ...] = (
