@@ -230,15 +230,11 @@ class Machine(wasmtime_raw.Instance):
         if not self.grow_memory(pages):
             raise Trapped(limits.MEMORY)
 
-    def prefault(self, at: int, size: int) -> None:
-        """Have these pages of memory mapped in one go: written one by one, each costs a fault of its own."""
-        pages.populate(self.locate()[0] + at, size)
-
     def forget(self, kept: Sequence[tuple[int, bytes]]) -> bool:
         """All memory but the `kept` pieces, in order of address, is again what it was in the fresh instance.
 
         False where the system offers no way to that, or the machine ended in a way that leaves doubts."""
-        if not pages.CAN_DROP or self.stopped is not None:
+        if self.stopped is not None:
             return False
         address, size = self.locate()
         at = 0

@@ -69,15 +69,6 @@ FUNCTIONS = (
     "rejected",
     "console",
 )
-ALWAYS_CALLED = (
-    "JS_ParseJSON",
-    "JS_Call",
-    "JS_Eval",
-    "JS_FreeValue",
-    "js_std_loop_once",
-    "JS_ToCStringLen2",
-    "JS_FreeCString",
-)
 NO_CALLS = b'"calls":[]}'
 """The end of an outbox in which there is nothing to do."""
 CONSOLE_HEAD = 16
@@ -202,10 +193,8 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     return Image(
         size // PAGE,
         pieces,
-        runtime,
         context,
         functions,
-        ALWAYS_CALLED,
         inbox,
         scratch,
         rejections,

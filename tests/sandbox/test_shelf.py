@@ -153,21 +153,6 @@ def test_a_guest_that_has_ended_has_no_hold_on_the_next_chain_of_its_machine(
     assert second.resume(b"").end is None
 
 
-def test_where_memory_cannot_be_put_back_every_chain_gets_a_new_machine(
-    engine: Engine, image: Image, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("gatemini_sandbox.pages.CAN_DROP", True)
-    monkeypatch.setattr("gatemini_sandbox.pages.drop", lambda address, size: True)  # and nothing happens
-    made = Shelf(engine, image, LIMITS.memory_mb * MIB)
-    made.restock()
-    assert "cannot be put back" in caplog.text
-    guest, machine, end = begun(made, image, "return 1")
-    assert end == "done"
-    guest.close()
-    assert machine not in made._ready
-    made.close()
-
-
 def test_where_memory_cannot_be_put_back_a_new_machine_is_made(
     image: Image, stocked: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
