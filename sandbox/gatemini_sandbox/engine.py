@@ -1,6 +1,6 @@
 """Run the guest: one compiled module, many machines, each ended at an epoch tick when its budget is used up.
 
-It knows nothing of JavaScript; quickjs' C API is in guest.py.
+It knows nothing of JavaScript; QuickJS' C API is in c_api.py.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Machine(wasmtime_raw.Instance):
         self.budget = budget
         self.clock = clock
         self.stopped: str | None = None
-        self._open = threading.Lock()  # taken by whoever frees it, for good
+        self._open = threading.Lock()  # taken for good by the thread that frees it
         self._turn_since: float | None = None
         self.number = next(_numbers)
         store = wasmtime.Store(engine.wasmtime)
