@@ -112,6 +112,13 @@ class Api:
         return self.checked(self.machine.call("JS_GetPropertyUint32", self.context, value, index))
 
 
+def track_rejections(machine: Machine, runtime: int, scratch: int) -> int:
+    """Have unhandled rejections of promises listed; gives the address of the list's head."""
+    machine.call("JS_SetHostPromiseRejectionTracker", runtime, REJECTION_TRACKER, 0)
+    machine.write(scratch, struct.pack("<I", runtime) + bytes(252))
+    return machine.call32("js_std_cmd", LIBC_OPAQUE, scratch) + REJECTION_LIST
+
+
 def check_build(api: Api, rejections: int) -> None:
     """Raises GuestTampered naming the constant that is not as in the build; see docs/contributing.md."""
     _assume("UNDEFINED, or EVAL_GLOBAL,", api.evaluate(b"undefined", "probe"), UNDEFINED)

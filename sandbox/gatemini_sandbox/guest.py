@@ -18,15 +18,13 @@ from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.c_api import (
     INBOX_BYTES,
     JOB_THREW,
-    LIBC_OPAQUE,
     REJECTION,
     REJECTION_BYTES,
-    REJECTION_LIST,
-    REJECTION_TRACKER,
     UNDEFINED,
     Api,
     Threw,
     check_build,
+    track_rejections,
 )
 from gatemini_sandbox.engine import Engine, Machine, Trapped
 from gatemini_sandbox.errors import GuestFault, GuestTampered
@@ -88,10 +86,8 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     machine.call("JS_SetGCThreshold", runtime, GC_BYTES)
     context = machine.call32("JS_NewContext", runtime)
     machine.call("js_std_init_handlers", runtime)
-    machine.call("JS_SetHostPromiseRejectionTracker", runtime, REJECTION_TRACKER, 0)
     inbox, scratch = machine.call32("malloc", INBOX_BYTES + 1), machine.call32("malloc", 256)
-    machine.write(scratch, struct.pack("<I", runtime) + bytes(252))
-    rejections = machine.call32("js_std_cmd", LIBC_OPAQUE, scratch) + REJECTION_LIST
+    rejections = track_rejections(machine, runtime, scratch)
     api = Api(machine, context, inbox, scratch)
     check_build(api, rejections)
     functions, console = _load_runtime(api, limits)
