@@ -30,7 +30,6 @@ from gatemini.config.load import Loaded, load_config
 from gatemini.config.schema import CompositeTool, Config
 from gatemini.config.secrets import Redactor
 from gatemini.embedding import Embedding
-from gatemini.explain.name_hints import WATCHED
 from gatemini.history import SearchHistory, history_path
 from gatemini.housekeeping import Housekeeping
 from gatemini.indexing import Indexing

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gatemini.cache import default_path
-from gatemini.chain.names import WATCHED
 from gatemini.config.schema import SandboxConfig
+from gatemini.explain.name_hints import WATCHED
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
 
