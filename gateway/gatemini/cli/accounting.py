@@ -208,7 +208,3 @@ COMMANDS = (
         ],
     ),
 )
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)

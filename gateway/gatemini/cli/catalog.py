@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,7 +187,3 @@ COMMANDS = (
     ),
     shell.Command("types", types, [shell.argument("backend", help="name of a backend")]),
 )
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)
