@@ -19,7 +19,7 @@ import anyio.abc
 import httpx2
 
 from gatemini.backends.transports.event_stream import Event, EventReader
-from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import LARGE_BYTES, Broken, Piece, decode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
