@@ -23,7 +23,7 @@ from gatemini.errors import BackendStarting, ConfigError
 
 pytestmark = pytest.mark.anyio
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 GIVEN = "return [...(await {}.env({{}})).GIVEN].join(' ');"
 """What a backend was given, its letters apart so that nothing is hidden."""
 
