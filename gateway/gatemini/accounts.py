@@ -16,8 +16,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.model import Json
-from gatemini.processes.liveness import same_process, start_time
 from gatemini.processes.own_files import read_own, replace_own, temporary_prefix
+from gatemini.processes.process_facts import same_process, start_time
 
 VERSION = 1
 FILES_KEPT = 20

@@ -21,15 +21,15 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.facts import HintContext
 from gatemini.chain.handles import answer_results_call, spoken_method
 from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker, error_fields
-from gatemini.chain.names import absent_names
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
 from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.explain.error_facts import HintContext
+from gatemini.explain.name_hints import not_available
 from gatemini.model import Json
 from gatemini.output.jsontext import encode
 from gatemini.output.results import ResultStore
@@ -499,7 +499,7 @@ def _start(
         seed=secrets.token_bytes(32),
         now_ms=time.time() * 1000,
         args=args,
-        absent=absent_names((), context),
+        absent=not_available((), context),
     )
 
 
@@ -513,7 +513,7 @@ async def _complete(
         start,
         catalog=_catalog(services) if needs.catalog else None,
         interfaces=_interfaces(needs, services),
-        absent=absent_names(needs.read, context),
+        absent=not_available(needs.read, context),
     )
 
 

@@ -41,7 +41,7 @@ def search(
         answer: dict[str, Any] = {"results": results, "total": found.total, "tier": found.tier}
         if found.did_you_mean:
             answer["did_you_mean"] = found.did_you_mean
-        if missing := (await gateway.unlisted(0)).note():
+        if missing := (await gateway.readiness.unlisted(0)).note():
             answer["note"] = missing
         return answer
 
@@ -90,7 +90,7 @@ def tools(*, backend: str | None, config: Path | None, as_json: bool) -> None:
                 for t in there
             ]
         }
-        if missing := (await gateway.unlisted(0)).note():
+        if missing := (await gateway.readiness.unlisted(0)).note():
             answer["note"] = missing
         return answer
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-from gatemini.backends.transports.cli_template import TemplateError, places
 from gatemini.config.backend import BackendConfig, CliTool
+from gatemini.config.cli_template import TemplateError, places
 from gatemini.config.problems import KeyPath
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
