@@ -1,6 +1,6 @@
-"""One parse of the submitted text with tree-sitter, and the nodes the later steps care about.
+"""Parse the submitted text once with tree-sitter, and collect the nodes the later steps need.
 
-Above: wrap.py. Below: the tree-sitter grammar for TypeScript. The grammar is more forgiving than TypeScript about line
+The grammar is more forgiving than TypeScript about line
 breaks; the few places where that changes the meaning are found here and parsed again with a semicolon in the gap.
 """
 
@@ -126,9 +126,6 @@ _TOKENS = (
     (re.compile(rb"(?<!=)>(?=\s*+[`(]|[ \t]*+(?:\n|//|/\*))"), ">", "binary_expression", "greater"),
     (re.compile(rb"\busing(?=\s++[\w$])"), "using", "assignment_expression", "using"),
 )
-
-# Children of one node with an error; of real code that many never stand in the same list.
-MOST_LOOSE = 3000
 
 # Depth of the tree up to which queries take linear time: the parser counts it in 16 bits.
 MOST_DEEP = 60_000
@@ -266,12 +263,7 @@ def parse_tree(data: bytes) -> Tree:
 
 
 def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:
-    """Nodes of the interesting kinds with the kind, outermost first, in the order of the text.
-
-    None of a text that is mostly rubble: it is an error whatever it holds, and a query takes quadratic time for it.
-    """
-    if _is_rubble(root):
-        return []
+    """Nodes of the interesting kinds with the kind, outermost first, in the order of the text."""
     _check_depth(root)
     found = [entry for start in range(0, len(data) or 1, STRETCH) for entry in _captured(root, start)]
     for pattern, token, parent_kind, kind in _TOKENS:
@@ -305,20 +297,6 @@ def _captured(root: Node, start: int) -> list[tuple[int, int, str, Node]]:
         ),
         key=lambda entry: entry[:3],
     )
-
-
-def _is_rubble(root: Node) -> bool:
-    """Whether thousands of tokens lie side by side in a place where the grammar fails."""
-    stack = [root]
-    while stack:
-        check()
-        node = stack.pop()
-        if not node.has_error:
-            continue
-        if node.child_count > MOST_LOOSE:
-            return True
-        stack.extend(node.children)
-    return False
 
 
 def _check_depth(root: Node) -> None:
