@@ -103,7 +103,7 @@ def test_no_code_is_an_error_that_says_so(text):
         ("return '\ud800'", r"U\+D800 \(line 1, column 9\)"),
     ],
 )
-def test_binary_rubbish_is_named_with_its_place(text, said):
+def test_binary_data_is_named_with_its_place(text, said):
     with pytest.raises(CodeError, match=said):
         clean(text)
 

@@ -80,7 +80,7 @@ def clean(code: str) -> Cleaned:
 
 
 def _joined_surrogates(text: str) -> str:
-    """Surrogate pairs become the characters they stand for; a lone one is an error that names its place."""
+    """Surrogate pairs become characters; a lone one is an error that names its place."""
     if text.isascii() or not (found := re.search(r"[\ud800-\udfff]", text)):
         return text
     joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -124,7 +124,7 @@ def _lines(text: str) -> Iterator[_Line]:
 def unfence(text: str) -> tuple[str, str]:
     """The code inside one surrounding markdown fence, on its own lines, and the prose in front of it.
 
-    Text without a fence is returned as it is. Raises CodeError for a second block, and where code stands
+    Text without a fence is returned as it is. Raises CodeError for a second block, and where code is
     outside the block (it would be lost).
     """
     if "```" not in text and "~~~" not in text:
@@ -153,7 +153,7 @@ def unfence(text: str) -> tuple[str, str]:
 
 
 def _opening(text: str) -> _Line | None:
-    """The first line that opens a fence, unless what stands there is inside a comment, string or template."""
+    """The first line that opens a fence, unless it is inside a comment, string or template."""
     if "```" not in text and "~~~" not in text:
         return None
     protected = _protected(text)
@@ -204,7 +204,7 @@ def _refuse_code_outside(text: str, part: str, offset: int) -> None:
         if _CODE_OUTSIDE.match(part, line.start, line.end):
             number, _ = place(text, offset + line.start)
             raise CodeError(
-                f"line {number} looks like code but stands outside the fenced block",
+                f"line {number} looks like code but is outside the fenced block",
                 hint="send all the code in one block; inside a template literal write \\`\\`\\` for a fence",
             )
 
@@ -231,7 +231,7 @@ def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
             at_top = False
         if not at_top and found and found["name"] in PRAGMAS and not _inside(_protected(code), line.start):
             raise CodeError(
-                f"the pragma @{found['name']} {_at(code, line.start)} stands below the first line of code",
+                f"the pragma @{found['name']} {_at(code, line.start)} is below the first line of code",
                 hint="pragmas are comment lines at the top of the code",
             )
     for start, end in reversed(cut):

@@ -38,7 +38,7 @@ _RESERVED: Final = frozenset(
 )
 
 Broken = Callable[[Node, list[Node]], Node | None]
-"""Of a node that breaks the rule, the part to point at. Asked of every node, with those it stands in, outermost first:
+"""Of a node that breaks the rule, the part to point at. It is called for every node, with those around it, outermost first:
 `Node.parent` looks for the parent from the root, and deep code has many nodes deep down."""
 
 
@@ -56,7 +56,7 @@ def find_early(js: str, message: str, line: int, byte_column: int) -> tuple[int,
 
 
 def _walk(root: Node) -> Iterator[tuple[Node, list[Node]]]:
-    """Every node in the order of the text, with those it stands in, outermost first."""
+    """Every node in the order of the text, with those around it, outermost first."""
     above: list[Node] = []
     waiting = [(root, 0)]
     while waiting:
@@ -78,7 +78,7 @@ def _statement(root: Node, row: int, column: int) -> Node | None:
 
 
 def _around(above: list[Node]) -> Iterator[Node]:
-    """What stands around a node, out to the function it belongs to, that function included."""
+    """The nodes around one, out to the function it belongs to, that function included."""
     for up in reversed(above):
         check()
         yield up

@@ -1,7 +1,7 @@
-"""The parts of TypeScript that stand for code: enums, namespaces, parameter properties and import aliases.
+"""Write the JavaScript of TypeScript that has code: enums, namespaces, parameter properties and import aliases.
 
-Above: typescript.py, which erases everything else. Below: parse.py, positions.py. The code is written in place, on the
-lines where the construct stands, so that the user's expressions inside it keep their positions. The result is what the
+The code is written in place, on the lines of the construct, so that expressions inside it keep their positions. The
+result is what the
 TypeScript compiler emits for ES2022 (fields are defined, not assigned), with two shortcuts that show only to code that
 reassigns an exported `const` from outside: exported names of a namespace stay local bindings beside their property.
 """

@@ -1,7 +1,7 @@
-"""TypeScript to JavaScript by erasing: type-only code becomes blanks of the same length, so positions stay.
+"""Erase types: type-only code becomes blanks of the same length, so that positions stay.
 
-Above: wrap.py. Below: parse.py (which nodes), positions.py (the edits). What TypeScript emits code for (enum,
-namespace, parameter property) is in emit.py; imports, exports and the shape of the whole are in shape.py.
+What TypeScript emits code for (enum, namespace, parameter property) is in emit.py; imports, exports and the shape of
+the whole are in shape.py.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Eraser:
         if parent is not None and parent.type == "arrow_function":
             parameters = parent.child_by_field_name("parameters")
             if parameters is not None and b"\n" in self._data[parameters.end_byte : end]:
-                # No line break may stand before `=>`: the closing parenthesis moves to the end of the type.
+                # No line break may be before `=>`: the closing parenthesis moves to the end of the type.
                 close = parameters.end_byte - 1
                 blanks = re.sub(rb"[^\n]", b" ", self._data[close : end - 1])
                 self._patch.replace(close, end, blanks + b")")

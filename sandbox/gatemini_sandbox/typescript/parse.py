@@ -95,7 +95,7 @@ _CONTINUING = frozenset(b"([`+-*/,.<>=&|^?%")
 # it is meant as an operator.
 _GLUING_LINE = re.compile(rb"\n[ \t]*((?:[(\[`]|[+-](?![\s+=-])|/(?![\s/*=])))")
 _GLUED = ("call_expression", "subscript_expression", "binary_expression")
-# What may stand between such a token and its statement: expressions that end where the statement ends.
+# What may be between such a token and its statement: expressions that end where the statement ends.
 _SPINE = frozenset(
     [
         *_GLUED,
@@ -235,7 +235,7 @@ def parse(data: bytes) -> Parsed:
 
 
 def continues(data: bytes, end: int) -> bool:
-    """Whether the next token stands on another line and could go on with what ends here."""
+    """Whether the next token is on another line and could go on with what ends here."""
     between = _BETWEEN.match(data, end)
     if between is None or b"\n" not in between[0]:
         return False
@@ -399,8 +399,8 @@ def _gap_in_query(data: bytes, query: Node) -> tuple[int, int] | None:
 def _glued_tail(data: bytes, root: Node) -> set[tuple[int, int]]:
     """The line that begins a value of its own but would be read as the next part of the statement above it.
 
-    JavaScript glues `(`, `[`, a template, a regex or a sign to what stands before; whoever writes the value on a line
-    of its own, not indented, means a statement. Only the last statement gives a value, so only that is looked at.
+    JavaScript glues `(`, `[`, a template, a regex or a sign to the line before; a value on a line of its own, not
+    indented, is meant as a statement. Only the last statement gives a value, so only that is looked at.
     """
     last = last_statement(root)
     if last is None:
