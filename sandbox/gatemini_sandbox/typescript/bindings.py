@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tree_sitter import Node, Query, QueryCursor
 
-from gatemini_sandbox.typescript.parse import FUNCTION_DECLARATIONS, LANGUAGE, descendants, text
+from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, descendants, text
+from gatemini_sandbox.typescript.parse import LANGUAGE
 
 CLASSES = ("class_declaration", "abstract_class_declaration")
 FUNCTIONS = frozenset(

@@ -14,7 +14,8 @@ from tree_sitter import Node
 
 from gatemini_sandbox.patience import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS, binding_nodes
-from gatemini_sandbox.typescript.parse import FUNCTION_DECLARATIONS, parse_tree, text
+from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, text
+from gatemini_sandbox.typescript.parse import parse_tree
 
 _LOOPS: Final = ("for_statement", "for_in_statement", "while_statement", "do_statement")
 _BLOCKS: Final = ("statement_block", "switch_body", "program", *_LOOPS)

@@ -6,7 +6,8 @@ from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
 from gatemini_sandbox.typescript.known_values import Values
-from gatemini_sandbox.typescript.parse import parse, text
+from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.parse import parse
 from gatemini_sandbox.typescript.positions import SourceText
 
 _FUNCTIONS = FUNCTIONS | {"class_body"}

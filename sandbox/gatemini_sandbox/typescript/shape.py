@@ -13,16 +13,16 @@ from typing import Literal
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import identifiers, value_names
-from gatemini_sandbox.typescript.parse import (
+from gatemini_sandbox.typescript.nodes import (
     ANY_FUNCTION,
     FUNCTION_DECLARATIONS,
-    Parsed,
     code_end,
     descendants,
     last_statement,
     text,
     with_functions,
 )
+from gatemini_sandbox.typescript.parse import Parsed
 from gatemini_sandbox.typescript.positions import Patch, SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import declarations, identifiers
-from gatemini_sandbox.typescript.parse import parse, text
+from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.parse import parse
 from gatemini_sandbox.typescript.positions import SourceText
 
 
