@@ -173,11 +173,9 @@ class Session:
             raise SessionClosed("this session is not at a step: it was not started, has ended, or is closed")
 
     async def _begun(self, lane: Lane, start: Start, *, complete: bool) -> Answer:
-        link = await self._sandbox.link_for(lane)
-        if self._over:
-            raise SessionClosed("this session is closed")
-        self._link = link
-        link.open(self._number, self)
+        link = self._link = self._sandbox.link_for(lane)
+        link.open(self._number, self)  # before it is ready, so that nobody else takes the place
+        await self._sandbox.until_ready(link)
         return await self._asked(self._run(start, complete=complete))
 
     def _run(self, start: Start, *, complete: bool) -> Run:
@@ -373,15 +371,13 @@ class Sandbox:
         sizes = self.held.values()
         return sum(sizes) > self.limits.total_memory_mb * MIB and memory >= max(sizes)
 
-    async def link_for(self, lane: Lane) -> Link:
-        """The least busy process of a kind; a new one when all are full. Raises SandboxError."""
-        link = self._chosen(lane)
+    async def until_ready(self, link: Link) -> None:
+        """Wait for the start of a process. Raises SandboxError."""
         try:
             await link.until_ready()
         except SandboxError:
             self._forget(link)
             raise
-        return link
 
     def close(self) -> None:
         """End all processes and threads; sessions still open are lost."""
@@ -402,7 +398,8 @@ class Sandbox:
         """Why the compiled guest cannot be kept on disk, so that every start compiles it; "" when it can."""
         return next((link.cache_problem for link in self._links if link.ready), "")
 
-    def _chosen(self, lane: Lane) -> Link:
+    def link_for(self, lane: Lane) -> Link:
+        """The least busy process of a kind; a new one, which is still to start, when all are full."""
         with self._lock:
             if self.isolation == "thread":
                 return next(iter(self._links), None) or self._new("small")

@@ -105,6 +105,9 @@ class Link:
                 except SandboxError as exc:
                     self.gone, self._failure = True, exc
                     raise
+                if self.gone:  # closed meanwhile
+                    self.close()
+                    raise WorkerLost(GONE)
                 self.ready = True
 
     def open(self, session: int, listener: Listener) -> None:
@@ -119,6 +122,8 @@ class Link:
         """End a session whatever it is doing, and kill the process if it cannot."""
         if self._sessions.pop(session, None) is None or self.gone:
             return
+        if not self.ready:  # it knows nothing of the session yet
+            return self._on_change(self)
         with contextlib.suppress(RuntimeError):  # without a loop nobody can wait for the end either
             loop = asyncio.get_running_loop()
             self._dropping[session] = loop.call_later(STOP_SECONDS, self._does_not_stop)

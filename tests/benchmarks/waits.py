@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import anyio
-from gatemini.interpreter import prepare
 from tests.benchmarks.contestants import PLAIN_SERVER, stdio_backend
 from tests.benchmarks.guests import at_most, figure, running_app
 from tests.benchmarks.measure import Figure, Outcome, Ratio
@@ -64,7 +63,6 @@ async def _waits(rounds: int) -> Outcome:
             anyio.create_task_group() as group,
         ):
             gc.collect()
-            prepare()  # as the server does
             watch = Watch()
             group.start_soon(watch.run)
             for size in SIZES:

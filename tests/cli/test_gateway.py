@@ -191,8 +191,10 @@ def test_doctor_tells_the_walls_around_worker_processes_and_which_the_kernel_lac
 
 
 def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thread(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    config = tmp_path / "threads.yaml"
+    config.write_text("sandbox: {isolation: thread}")
     starts = threading.Thread.start
 
     def start(thread: threading.Thread) -> None:
@@ -201,7 +203,7 @@ def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thre
         starts(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    answer = run("doctor", "--json")
+    answer = run("doctor", "--json", "-c", str(config))
     assert answer.code == 1
     finding = next(f for f in answer.json["findings"] if f["what"] == "sandbox")
     assert "can't start new thread" in finding["seen"]
