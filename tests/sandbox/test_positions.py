@@ -129,7 +129,7 @@ async def test_a_position_is_that_of_the_submitted_typescript(sandbox, before, m
 
 async def end_of(sandbox, code: str) -> Failed:
     runner = Runner(sandbox)
-    end = await runner(code, ["demo"])
+    end = await runner(code)
     assert isinstance(end, Failed), end
     return end
 

@@ -183,7 +183,7 @@ async def test_where_memory_cannot_be_put_back_the_next_chains_find_a_machine_re
         assert isinstance(await session.start(), Done)
         session.close()
     with anyio.fail_after(BOUND):
-        while not sandbox.ready:  # noqa: ASYNC110 - a thread makes it, and tells nobody
+        while not sandbox._links[0]._core._shelf.ready:  # noqa: ASYNC110 - a thread makes it, and tells nobody
             await anyio.sleep(0.005)
     sandbox.close()
 
