@@ -22,7 +22,6 @@ async def test_a_chain_that_waits_for_a_call_keeps_no_other_from_running(tmp_pat
             assert not is_error, text
             ended.append(name)
 
-        await anyio.to_thread.run_sync(app.sandbox.warm)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run, "waiting", "let x = await demo.sleep({ ms: 1500, tag: 't' }); return [x];")
             tasks.start_soon(run, "other", "let y = 1; return y + 1;")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.guest import Chain, Runner
+from fixtures.guest import Runner
 from gatemini_sandbox.messages import Failed
 
 pytestmark = pytest.mark.anyio
@@ -132,13 +132,6 @@ async def end_of(sandbox, code: str) -> Failed:
     end = await runner(code)
     assert isinstance(end, Failed), end
     return end
-
-
-async def test_a_syntax_error_of_the_engine_has_its_place(sandbox):
-    session = Chain(sandbox, "\n let a = ;")
-    end = await session.start()
-    assert isinstance(end, Failed)
-    assert (end.error.name, end.error.line) == ("SyntaxError", 2)
 
 
 async def test_the_frames_of_the_program_are_listed_innermost_first(run):
