@@ -1,7 +1,7 @@
 """The composition root: one gateway put together, owning the one root task group.
 
 `async with App.open(config)` starts every backend concurrently and yields at once; leaving it stops all of
-them and saves the cache. Above: server/direct.py, cli/. Below: everything.
+them and saves the cache. Above: server/direct_mode.py, cli/. Below: everything.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from gatemini.reload import PROCESS_KEYS, FileState, file_state, read_only_at_st
 from gatemini.search.index import SearchIndex
 from gatemini.server.admission import Admission
 from gatemini.server.budgets import budget_for
-from gatemini.server.catalog import Catalog
+from gatemini.server.client_session import Session
 from gatemini.server.clients import ConnectedClients
 from gatemini.server.discovery import keys_of
+from gatemini.server.discovery_tools import Catalog
 from gatemini.server.parking import Parking
 from gatemini.server.registration import Registration
-from gatemini.server.resources import View
-from gatemini.server.session import Session
 from gatemini.server.surface import Surface
 from gatemini.server.tools import MetaTools
+from gatemini.server.view import View
 from gatemini.tracker import RECENT_CALLS, Tracker
 from gatemini.types.identifiers import COMPOSITE_BACKEND
 from gatemini.unlisted import Unlisted

@@ -28,14 +28,22 @@ from gatemini_sandbox.wasi import Clock
 
 logger = logging.getLogger(__name__)
 
+# `check_build` compares these with the guest at each boot; docs/contributing.md says where each comes from.
 # JSValue is 64 bits with the tag in the upper half (NaN boxing of 32-bit builds, quickjs.h).
 UNDEFINED = 3 << 32
 TAG_EXCEPTION = 6
+COUNTED_FROM = 0xFFFF0001
+"""Tags from here, the negative ones, are of values with a reference count."""
 EVAL_GLOBAL = 0
-# Slot of js_std_promise_rejection_tracker in the function table of the pinned build, and where the list it
-# fills starts in quickjs-libc's thread state; entries are {prev, next, promise, reason}.
+JOB_THREW = 0xFFFFFFFE
+"""What js_std_loop_once gives for a job that ended with an exception: -2."""
 REJECTION_TRACKER = 73
+"""Slot of js_std_promise_rejection_tracker in the function table."""
 REJECTION_LIST = 32
+"""Where the head of the list that it fills is in quickjs-libc's thread state."""
+REJECTION = "<IIQQ"
+"""One entry of that list: previous, next, promise, reason."""
+REJECTION_BYTES = struct.calcsize(REJECTION)
 LIBC_OPAQUE = 0  # js_std_cmd: the runtime's libc state
 
 INBOX_BYTES = PAGE
@@ -72,7 +80,6 @@ ALWAYS_CALLED = (
 )
 NO_CALLS = b'"calls":[]}'
 """The end of an outbox in which there is nothing to do."""
-JOB_THREW = 0xFFFFFFFE
 CONSOLE_HEAD = 16
 FULL = 0.9
 """Part of its memory from which a guest that ended strangely is taken to have run out of it."""
@@ -140,7 +147,7 @@ class Api:
         return self.checked(value)
 
     def release(self, value: int) -> None:
-        if value >> 32 > 0xFFFF0000:  # tags with a reference count are negative
+        if value >> 32 >= COUNTED_FROM:
             self.machine.call("JS_FreeValue", self.context, value)
 
     def text(self, value: int) -> bytes:
@@ -185,12 +192,11 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     machine.write(scratch, struct.pack("<I", runtime) + bytes(252))
     rejections = machine.call32("js_std_cmd", LIBC_OPAQUE, scratch) + REJECTION_LIST
     api = Api(machine, context, inbox, scratch)
+    check_build(api, rejections)
     functions, console = _load_runtime(api, limits)
     machine.call("JS_RunGC", runtime)
     machine.call("free", api.allocate(HEADROOM_BYTES))
-    machine.write(
-        machine.engine.stack_bottom, bytes(STACK_BYTES)
-    )  # what booting left there is no part of the image
+    machine.write(machine.engine.stack_bottom, bytes(STACK_BYTES))  # without what booting left there
     size = machine.locate()[1]
     pieces = _differences(fresh, machine.read(0, size))
     return Image(
@@ -216,6 +222,52 @@ def _check_heap(machine: Machine) -> None:
         if bottom - size < at < bottom + STACK_BYTES:
             raise GuestTampered("the guest's allocator uses the C stack as heap (STACK_PAGES)")
         machine.call("free", at)
+
+
+def check_build(api: Api, rejections: int) -> None:
+    """Raises GuestTampered naming a constant of this file that is not as in the build: see docs/contributing.md."""
+    _assume("UNDEFINED, or EVAL_GLOBAL,", api.evaluate(b"undefined", "probe"), UNDEFINED)
+    _assume("tag of whole numbers (NaN boxing)", api.evaluate(b"7", "probe"), 7)
+    for source, counted in (
+        (b"1.5", False),
+        (b"-1e308", False),
+        (b"null", False),
+        (b"({})", True),
+        (b"[1] + ''", True),
+    ):
+        value = api.evaluate(source, "probe")
+        _assume(f"COUNTED_FROM for {source.decode()}", value >> 32 >= COUNTED_FROM, counted)
+        api.release(value)
+    try:
+        _assume("TAG_EXCEPTION", api.evaluate(b"throw 7", "probe") >> 32, TAG_EXCEPTION)
+    except Threw as exc:
+        _assume("TAG_EXCEPTION", exc.value, 7)
+    api.evaluate(b"queueMicrotask(() => { throw 7 })", "probe")
+    _assume("JOB_THREW", api.machine.call32("js_std_loop_once", api.context), JOB_THREW)
+    _assume("what a job threw", api.machine.call("JS_GetException", api.context), 7)
+    _check_rejections(api, rejections)
+
+
+def _check_rejections(api: Api, rejections: int) -> None:
+    """The list of rejected promises fills when one is rejected, and empties when it is handled."""
+    machine = api.machine
+    what = "list of rejections (REJECTION_TRACKER, REJECTION_LIST, LIBC_OPAQUE)"
+    try:
+        handle = api.evaluate(b"(p => () => { p.catch(() => 0) })(Promise.reject(7))", "probe")
+        entry = struct.unpack("<I", machine.read(rejections + 4, 4))[0]
+        before, after, _, reason = struct.unpack(REJECTION, machine.read(entry, REJECTION_BYTES))
+        _assume(what, (before, after, reason), (rejections, rejections, 7))
+        api.call(handle)
+        machine.call32("js_std_loop_once", api.context)
+        _assume(what, struct.unpack("<II", machine.read(rejections, 8)), (rejections, rejections))
+        api.release(handle)
+    except (Trapped, GuestFault) as exc:
+        raise GuestTampered(f"the guest is another build than assumed: {what}: {exc}") from None
+
+
+def _assume(constant: str, found: object, assumed: object) -> None:
+    if found != assumed:
+        raise GuestTampered(f"the guest is another build than assumed: {constant} is {found}, not {assumed}")
 
 
 def _load_runtime(api: Api, limits: Limits) -> tuple[dict[str, int], int]:
@@ -385,7 +437,7 @@ class Guest:
         for _ in range(MOST_REJECTIONS):
             if entry == self._image.rejections:
                 break
-            _, after, promise, reason = struct.unpack("<IIQQ", api.machine.read(entry, 24))
+            _, after, promise, reason = struct.unpack(REJECTION, api.machine.read(entry, REJECTION_BYTES))
             duplicates = [api.machine.call("JS_DupValue", api.context, value) for value in (promise, reason)]
             api.call(functions["rejected"], *duplicates)
             entry = after

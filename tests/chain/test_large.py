@@ -20,7 +20,7 @@ from gatemini.app import App
 from gatemini.chain import large
 from gatemini.chain.jsvalue import dumps
 from gatemini.chain.large import is_large, release, write
-from gatemini.server.session import Session
+from gatemini.server.client_session import Session
 
 ROWS = 12_000
 TEXT = st.text(max_size=4) | st.sampled_from(["0", "1", "10", "__proto__"])

@@ -27,7 +27,7 @@ from fixtures.running import client_of
 from gatemini.app import App
 from gatemini.config.load import load_config
 from gatemini.server import parking
-from gatemini.server.session import Session
+from gatemini.server.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

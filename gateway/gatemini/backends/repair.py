@@ -14,7 +14,7 @@ import orjson
 
 from gatemini.backends.wire import MAX_SAFE_INTEGER, encode
 from gatemini.model import Json, Tool
-from gatemini.types.schema import resolve_pointer
+from gatemini.types.schema_reader import resolve_pointer
 
 MAX_SCHEMA_DEPTH = 64
 """Schemas nested deeper are replaced by an open object: nobody writes them, and every reader recurses."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError
 
-from gatemini.chain.arguments import sentence
+from gatemini.chain.schema_faults import sentence
 from gatemini.chain.schemas import faults
 from gatemini.model import Json, Tool
 from gatemini.piecewise.reading import Written

@@ -202,10 +202,8 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
     except SandboxSyntaxError as exc:
         raise of_syntax(exc) from exc
     except SandboxError as exc:
-        damaged = isinstance(exc, (GuestMissing, GuestTampered))
-        mend = "`gatemini doctor` says what mends it" if damaged else "send the chain again"
-        if isinstance(exc, HostExhausted):
-            mend = "the machine must give more before any code runs"
+        lasting = isinstance(exc, (GuestMissing, GuestTampered, HostExhausted))
+        mend = "only the operator can change it; see `gatemini doctor`" if lasting else "send the chain again"
         raise SandboxFault(
             f"{type(exc).__name__}: {exc}", hint=f"{mend}; it is no fault of the code"
         ) from exc

@@ -114,7 +114,7 @@ def _direct() -> int:
     wire = import_module("gatemini.server.descriptors").claim_stdio()
     # The sandbox process loads while this one imports, so that it is ready when the first chain comes.
     import_module("gatemini_sandbox.spawn").start_early()
-    code = int(import_module("gatemini.server.direct").main(None, wire))
+    code = int(import_module("gatemini.server.direct_mode").main(None, wire))
     sys.stderr.flush()
     # Everything is closed; a worker thread that was given up (a model being loaded) must not delay the exit.
     os._exit(code)

@@ -1,3 +1,5 @@
+"""Where other clients keep their MCP servers: files, formats and keys, one row each."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

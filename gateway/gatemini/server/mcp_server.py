@@ -24,17 +24,17 @@ from gatemini import __version__
 from gatemini.errors import GateminiError
 from gatemini.model import Json
 from gatemini.server.acquaintance import Acquaintance
-from gatemini.server.arguments import parsed_json
 from gatemini.server.asking import call_and_ask, state_boundary
 from gatemini.server.counting import AnswerCount
 from gatemini.server.relay import Relay, progress_token, wanted_level
 from gatemini.server.shortcut import Shortcut
 from gatemini.server.subscriptions import Feed
 from gatemini.server.surface import Surface
+from gatemini.server.tool_arguments import parsed_json
 
 logger = logging.getLogger(__name__)
 
-TOLD_BUFFER = 64
+NOTIFICATIONS_BUFFERED = 64
 """Notifications that may wait to be sent during one call; further ones are dropped."""
 
 _NOTIFICATIONS: dict[str, type[types.ServerNotification]] = {
@@ -207,15 +207,15 @@ class _Server(Server[Any]):
 async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay], Awaitable[Any]]) -> Any:
     """Run a meta-tool while the client is notified of progress and of log messages of backends."""
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    send, receive = anyio.create_memory_object_stream[types.ServerNotification](TOLD_BUFFER)
+    send, receive = anyio.create_memory_object_stream[types.ServerNotification](NOTIFICATIONS_BUFFERED)
 
     def tell(method: str, params: Json) -> None:
         try:
             send.send_nowait(_NOTIFICATIONS[method].model_validate({"method": method, "params": params}))
         except anyio.WouldBlock:
-            logger.debug("%s left out: the client reads slower than it is told", method)
+            logger.debug("dropped %s: the client reads too slowly", method)
         except (KeyError, ValidationError):
-            logger.debug("%s left out: no client could read it", method)
+            logger.debug("dropped %s: no client could read it", method)
 
     relay = Relay(
         tell,

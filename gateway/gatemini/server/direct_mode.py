@@ -14,9 +14,9 @@ from gatemini.app import App
 from gatemini.config.secrets import RedactingFormatter, Redactor
 from gatemini.errors import ConfigError
 from gatemini.server.descriptors import Wire, claim_stdio
-from gatemini.server.gateway import build_server
+from gatemini.server.mcp_server import build_server
 from gatemini.server.shortcut import Shortcut
-from gatemini.server.stdio import serve_wire
+from gatemini.server.stdio_streams import serve_wire
 
 LOG_FORMAT = "gatemini: %(levelname)s %(name)s: %(message)s"
 

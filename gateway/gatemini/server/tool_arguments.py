@@ -51,7 +51,7 @@ def read_arguments(tool: str, arguments: Any) -> tuple[Json, list[str]]:
             raise _unknown(tool, key, properties)
         if name in taken:
             raise InvalidRequest(
-                f"{tool}: '{name}' and '{visible(shorten(str(key), _SHOWN))}' say the same; send one of them"
+                f"{tool}: '{name}' and '{visible(shorten(str(key), _SHOWN))}' are the same parameter; send one of them"
             )
         if value is None and name not in schema.get("required", ()):
             continue  # clients send null for "not given"

@@ -19,7 +19,7 @@ _MISSING = object()
 
 
 def resolve_pointer(root: Any, reference: str) -> Any:
-    """Return what `#`, `#/a/b` or `#anchor` names inside `root`; None when there is nothing (a remote reference)."""
+    """Return what `#` or `#/a/b` names inside `root`; None when there is nothing (a remote reference)."""
     found = _locate(root, reference)
     return None if found is _MISSING else found
 
@@ -27,10 +27,8 @@ def resolve_pointer(root: Any, reference: str) -> Any:
 def _locate(root: Any, reference: str) -> Any:
     if reference in ("#", "#/"):
         return root
-    if not reference.startswith("#"):
-        return _MISSING
     if not reference.startswith("#/"):
-        return _anchored(root, reference[1:])
+        return _MISSING
     here = root
     for raw in reference[2:].split("/"):
         part = unquote(raw).replace("~1", "/").replace("~0", "~")
@@ -41,15 +39,6 @@ def _locate(root: Any, reference: str) -> Any:
         else:
             return _MISSING
     return here
-
-
-def _anchored(root: Any, anchor: str) -> Any:
-    for holder in ("$defs", "definitions"):
-        entries = root.get(holder) if isinstance(root, Mapping) else None
-        for entry in entries.values() if isinstance(entries, Mapping) else ():
-            if isinstance(entry, Mapping) and anchor in (entry.get("$anchor"), entry.get("$id")):
-                return entry
-    return _MISSING
 
 
 def follow(root: Any, schema: Any) -> Any:
