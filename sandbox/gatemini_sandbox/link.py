@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Literal, Protocol
 
 import anyio.to_thread
 
@@ -43,6 +43,8 @@ from gatemini_sandbox.messages import (
 
 logger = logging.getLogger(__name__)
 
+Lane = Literal["small", "large", "second"]
+"""Kinds of processes: for small code; for code that takes long to parse; with the second parser compiled."""
 START_SECONDS = 60.0
 """A process' start: a second of compiling without a cache, on a loaded machine."""
 STOP_SECONDS = 8.0
@@ -65,7 +67,7 @@ class Listener(Protocol):
 class Link:
     """One core with the sessions that are open in it."""
 
-    def __init__(self, settings: Settings, lane: str, on_change: Callable[[Link], None]) -> None:
+    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[Link], None]) -> None:
         self.settings = settings
         self.lane = lane
         self.ready = self.gone = False
@@ -174,7 +176,7 @@ class Link:
 class ProcessLink(Link):
     """A sandbox process."""
 
-    def __init__(self, settings: Settings, lane: str, on_change: Callable[[Link], None]) -> None:
+    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[Link], None]) -> None:
         super().__init__(settings, lane, on_change)
         self._child: spawn.Child | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -18,17 +18,15 @@ import anyio
 from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import SandboxError, SessionClosed
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.link import Link, ProcessLink
+from gatemini_sandbox.link import Lane, Link, ProcessLink
 from gatemini_sandbox.messages import Settings as CoreSettings
 
 logger = logging.getLogger(__name__)
 
 Isolation = Literal["thread", "process"]
-Lane = Literal["small", "large", "second"]
-"""Kinds of processes: for small code; for code that takes long to parse; with the second parser compiled."""
-
-IDLE_SECONDS = 60.0
-"""How long a process beyond the usual ones is kept without a chain."""
+IDLE_SECONDS: dict[Lane, float] = {"small": 60.0, "large": 60.0, "second": 300.0}
+"""How long a process beyond the usual ones is kept without a chain. The second parser takes a second to compile, and
+every syntax error asks for it."""
 
 
 def usual_processes() -> int:
@@ -95,6 +93,8 @@ class Pool:
             self._retired += links
         for link in links:
             self._changed(link)
+        if links:
+            self._warm_soon()
 
     def holds_too_much(self, session: int, memory: int) -> bool:
         """Note what a guest holds; whether it must end because all together hold too much, and it the most. Within one
@@ -201,14 +201,15 @@ class Pool:
                 self._forget(link)
                 link.close()
 
-        _on_the_loop(lambda loop: loop.call_later(IDLE_SECONDS, let_go))
+        _on_the_loop(lambda loop: loop.call_later(IDLE_SECONDS[link.lane], let_go))
 
     def _warm_soon(self) -> None:
         def warm() -> None:
             try:
                 self.warm()
             except SandboxError as exc:
-                logger.warning("a lost sandbox process is not replaced yet: %s", exc)
+                if not self._closed:
+                    logger.warning("no sandbox process is ready for the next chain: %s", exc)
 
         _on_the_loop(lambda loop: loop.run_in_executor(None, warm))
 

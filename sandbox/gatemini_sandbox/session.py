@@ -12,7 +12,7 @@ import orjson
 
 from gatemini_sandbox.errors import GuestFault, ReadingTooLong, SandboxError, SessionClosed, WorkerLost
 from gatemini_sandbox.limits import TOTAL_MEMORY
-from gatemini_sandbox.link import GONE, Link, error_of
+from gatemini_sandbox.link import GONE, Lane, Link, error_of
 from gatemini_sandbox.messages import (
     Answer,
     Call,
@@ -34,7 +34,7 @@ from gatemini_sandbox.messages import (
     Stepped,
     encode_start,
 )
-from gatemini_sandbox.pool import Lane, Pool
+from gatemini_sandbox.pool import Pool
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 LARGE_CODE = 8 * 1024

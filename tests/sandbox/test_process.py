@@ -114,7 +114,7 @@ async def test_with_one_guest_for_each_process_two_chains_never_share_one(make):
 
 
 async def test_large_code_runs_beside_no_small_one_and_its_process_is_let_go(apart, monkeypatch):
-    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.0)
+    monkeypatch.setitem(pool.IDLE_SECONDS, "large", 0.0)
     large = f"// {'x' * LARGE_CODE}\nreturn await demo.echo({{}})"
     chain = Chain(apart, large)
     step = await chain.start()
