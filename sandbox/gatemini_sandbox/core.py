@@ -240,7 +240,6 @@ class Core:
 def _facts(program: Program) -> Facts:
     return Facts(
         dict(program.shadowed),
-        list(program.unawaited),
         program.declared_never_called,
         program.lost_value,
         list(program.rounded),

@@ -1,6 +1,6 @@
 """Run the guest: one compiled module, many machines, each ended at an epoch tick when its budget is used up.
 
-It knows nothing of JavaScript; quickjs' C API is in guest.py.
+It knows nothing of JavaScript; QuickJS' C API is in c_api.py.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Machine(wasmtime_raw.Instance):
         self.budget = budget
         self.clock = clock
         self.stopped: str | None = None
-        self._open = threading.Lock()  # taken by whoever frees it, for good
+        self._open = threading.Lock()  # taken for good by the thread that frees it
         self._turn_since: float | None = None
         self.number = next(_numbers)
         store = wasmtime.Store(engine.wasmtime)
@@ -230,15 +230,11 @@ class Machine(wasmtime_raw.Instance):
         if not self.grow_memory(pages):
             raise Trapped(limits.MEMORY)
 
-    def prefault(self, at: int, size: int) -> None:
-        """Have these pages of memory mapped in one go: written one by one, each costs a fault of its own."""
-        pages.populate(self.locate()[0] + at, size)
-
     def forget(self, kept: Sequence[tuple[int, bytes]]) -> bool:
         """All memory but the `kept` pieces, in order of address, is again what it was in the fresh instance.
 
         False where the system offers no way to that, or the machine ended in a way that leaves doubts."""
-        if not pages.CAN_DROP or self.stopped is not None:
+        if self.stopped is not None:
             return False
         address, size = self.locate()
         at = 0
@@ -258,7 +254,7 @@ class Machine(wasmtime_raw.Instance):
         return self.global_i32(STACK_POINTER)
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """`work` with the budget counting and ticks coming; all calls into the guest go through here."""
+        """Do `work`, which calls the guest, with the budget counting and ticks coming."""
         budget = self.budget
         before = getattr(_on_thread, "machine", None)
         _on_thread.machine = self

@@ -1,8 +1,6 @@
-"""QuickJS inside the machine: the only file that knows its C API (QuickJS-NG 0.15, the pinned reactor build).
+"""Boot QuickJS once, and run each chain in a guest whose memory is that image (shelf.py).
 
-One guest is booted with the runtime's JavaScript; its memory becomes an image, and every chain gets a machine whose
-memory is that image (shelf.py). A step is a handful of crossings: replies in, all jobs run, outbox out.
-Above: session.py, worker.py. Below: engine.py, messages.py, the JavaScript of gatemini_js.
+A step is a handful of calls into the machine: replies in, all jobs run, outbox out.
 """
 
 from __future__ import annotations
@@ -16,8 +14,18 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
-from gatemini_sandbox import limits as codes
 from gatemini_sandbox.budget import Budget, Ledger
+from gatemini_sandbox.c_api import (
+    INBOX_BYTES,
+    JOB_THREW,
+    REJECTION,
+    REJECTION_BYTES,
+    UNDEFINED,
+    Api,
+    Threw,
+    check_build,
+    track_rejections,
+)
 from gatemini_sandbox.engine import Engine, Machine, Trapped
 from gatemini_sandbox.errors import GuestFault, GuestTampered
 from gatemini_sandbox.limits import MIB, Limits
@@ -28,26 +36,6 @@ from gatemini_sandbox.wasi import Clock
 
 logger = logging.getLogger(__name__)
 
-# `check_build` compares these with the guest at each boot; docs/contributing.md says where each comes from.
-# JSValue is 64 bits with the tag in the upper half (NaN boxing of 32-bit builds, quickjs.h).
-UNDEFINED = 3 << 32
-TAG_EXCEPTION = 6
-COUNTED_FROM = 0xFFFF0001
-"""Tags from here, the negative ones, are of values with a reference count."""
-EVAL_GLOBAL = 0
-JOB_THREW = 0xFFFFFFFE
-"""What js_std_loop_once gives for a job that ended with an exception: -2."""
-REJECTION_TRACKER = 73
-"""Slot of js_std_promise_rejection_tracker in the function table."""
-REJECTION_LIST = 32
-"""Where the head of the list that it fills is in quickjs-libc's thread state."""
-REJECTION = "<IIQQ"
-"""One entry of that list: previous, next, promise, reason."""
-REJECTION_BYTES = struct.calcsize(REJECTION)
-LIBC_OPAQUE = 0  # js_std_cmd: the runtime's libc state
-
-INBOX_BYTES = PAGE
-"""Messages up to this size use a block that is always there."""
 GC_BYTES = 2 * MIB
 """Allocation after which the guest first looks for cycles; QuickJS' own 256 KiB costs a short chain several looks."""
 HEADROOM_BYTES = MIB
@@ -56,7 +44,7 @@ COMPARE = 4096
 """Grain of the memory image: pieces of this size that a fresh instance already has are left out."""
 MOST_REJECTIONS = 20
 TELLING_SECONDS = 0.5
-"""What a guest whose time is over gets to say how far it came."""
+"""Wall time of the step that collects the end of a chain, when its own is over."""
 FUNCTIONS = (
     "begin",
     "run",
@@ -69,100 +57,11 @@ FUNCTIONS = (
     "rejected",
     "console",
 )
-ALWAYS_CALLED = (
-    "JS_ParseJSON",
-    "JS_Call",
-    "JS_Eval",
-    "JS_FreeValue",
-    "js_std_loop_once",
-    "JS_ToCStringLen2",
-    "JS_FreeCString",
-)
 NO_CALLS = b'"calls":[]}'
 """The end of an outbox in which there is nothing to do."""
 CONSOLE_HEAD = 16
 FULL = 0.9
 """Part of its memory from which a guest that ended strangely is taken to have run out of it."""
-
-
-class Threw(Exception):
-    """A guest function ended with a JavaScript exception; `value` is the thrown JSValue, owned."""
-
-    def __init__(self, value: int) -> None:
-        super().__init__(value)
-        self.value = value
-
-
-class Api:
-    """The C API over one machine."""
-
-    def __init__(self, machine: Machine, context: int, inbox: int, scratch: int) -> None:
-        self.machine = machine
-        self.context = context
-        self._inbox = inbox
-        self._scratch = scratch
-
-    def allocate(self, size: int) -> int:
-        at = self.machine.call32("malloc", size)
-        if at == 0:
-            raise Trapped(codes.MEMORY)
-        return at
-
-    def put(self, data: bytes) -> tuple[int, bool]:
-        """`data` and a NUL in guest memory; True when it must be freed."""
-        own = len(data) >= INBOX_BYTES
-        at = self.allocate(len(data) + 1) if own else self._inbox
-        self.machine.write(at, data + b"\0")
-        return at, own
-
-    def checked(self, value: int) -> int:
-        if value >> 32 == TAG_EXCEPTION:
-            raise Threw(self.machine.call("JS_GetException", self.context))
-        return value
-
-    def parse(self, text: bytes) -> int:
-        at, own = self.put(text)
-        value = self.machine.call("JS_ParseJSON", self.context, at, len(text), self._scratch)
-        if own:
-            self.machine.call("free", at)
-        return self.checked(value)
-
-    def evaluate(self, source: bytes, name: str) -> int:
-        label = name.encode() + b"\0"
-        self.machine.write(self._scratch + 64, label)
-        at, own = self.put(source)
-        value = self.machine.call("JS_Eval", self.context, at, len(source), self._scratch + 64, EVAL_GLOBAL)
-        if own:
-            self.machine.call("free", at)
-        return self.checked(value)
-
-    def call(self, function: int, *arguments: int) -> int:
-        """Calls a JavaScript function; takes over the arguments, gives the result."""
-        machine = self.machine
-        if arguments:
-            machine.write(self._scratch, struct.pack(f"<{len(arguments)}Q", *arguments))
-        value = machine.call("JS_Call", self.context, function, UNDEFINED, len(arguments), self._scratch)
-        for argument in arguments:
-            self.release(argument)
-        return self.checked(value)
-
-    def release(self, value: int) -> None:
-        if value >> 32 >= COUNTED_FROM:
-            self.machine.call("JS_FreeValue", self.context, value)
-
-    def text(self, value: int) -> bytes:
-        """UTF-8 of a string, which is released."""
-        machine = self.machine
-        at = machine.call32("JS_ToCStringLen2", self.context, self._scratch, value, 0)
-        if at == 0:
-            raise Threw(machine.call("JS_GetException", self.context))
-        data = machine.read(at, int.from_bytes(machine.read(self._scratch, 4), "little"))
-        machine.call("JS_FreeCString", self.context, at)
-        self.release(value)
-        return data
-
-    def item(self, value: int, index: int) -> int:
-        return self.checked(self.machine.call("JS_GetPropertyUint32", self.context, value, index))
 
 
 def boot(engine: Engine, limits: Limits) -> Image:
@@ -187,10 +86,8 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     machine.call("JS_SetGCThreshold", runtime, GC_BYTES)
     context = machine.call32("JS_NewContext", runtime)
     machine.call("js_std_init_handlers", runtime)
-    machine.call("JS_SetHostPromiseRejectionTracker", runtime, REJECTION_TRACKER, 0)
     inbox, scratch = machine.call32("malloc", INBOX_BYTES + 1), machine.call32("malloc", 256)
-    machine.write(scratch, struct.pack("<I", runtime) + bytes(252))
-    rejections = machine.call32("js_std_cmd", LIBC_OPAQUE, scratch) + REJECTION_LIST
+    rejections = track_rejections(machine, runtime, scratch)
     api = Api(machine, context, inbox, scratch)
     check_build(api, rejections)
     functions, console = _load_runtime(api, limits)
@@ -202,10 +99,8 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     return Image(
         size // PAGE,
         pieces,
-        runtime,
         context,
         functions,
-        ALWAYS_CALLED,
         inbox,
         scratch,
         rejections,
@@ -222,52 +117,6 @@ def _check_heap(machine: Machine) -> None:
         if bottom - size < at < bottom + STACK_BYTES:
             raise GuestTampered("the guest's allocator uses the C stack as heap (STACK_PAGES)")
         machine.call("free", at)
-
-
-def check_build(api: Api, rejections: int) -> None:
-    """Raises GuestTampered naming a constant of this file that is not as in the build: see docs/contributing.md."""
-    _assume("UNDEFINED, or EVAL_GLOBAL,", api.evaluate(b"undefined", "probe"), UNDEFINED)
-    _assume("tag of whole numbers (NaN boxing)", api.evaluate(b"7", "probe"), 7)
-    for source, counted in (
-        (b"1.5", False),
-        (b"-1e308", False),
-        (b"null", False),
-        (b"({})", True),
-        (b"[1] + ''", True),
-    ):
-        value = api.evaluate(source, "probe")
-        _assume(f"COUNTED_FROM for {source.decode()}", value >> 32 >= COUNTED_FROM, counted)
-        api.release(value)
-    try:
-        _assume("TAG_EXCEPTION", api.evaluate(b"throw 7", "probe") >> 32, TAG_EXCEPTION)
-    except Threw as exc:
-        _assume("TAG_EXCEPTION", exc.value, 7)
-    api.evaluate(b"queueMicrotask(() => { throw 7 })", "probe")
-    _assume("JOB_THREW", api.machine.call32("js_std_loop_once", api.context), JOB_THREW)
-    _assume("what a job threw", api.machine.call("JS_GetException", api.context), 7)
-    _check_rejections(api, rejections)
-
-
-def _check_rejections(api: Api, rejections: int) -> None:
-    """The list of rejected promises fills when one is rejected, and empties when it is handled."""
-    machine = api.machine
-    what = "list of rejections (REJECTION_TRACKER, REJECTION_LIST, LIBC_OPAQUE)"
-    try:
-        handle = api.evaluate(b"(p => () => { p.catch(() => 0) })(Promise.reject(7))", "probe")
-        entry = struct.unpack("<I", machine.read(rejections + 4, 4))[0]
-        before, after, _, reason = struct.unpack(REJECTION, machine.read(entry, REJECTION_BYTES))
-        _assume(what, (before, after, reason), (rejections, rejections, 7))
-        api.call(handle)
-        machine.call32("js_std_loop_once", api.context)
-        _assume(what, struct.unpack("<II", machine.read(rejections, 8)), (rejections, rejections))
-        api.release(handle)
-    except (Trapped, GuestFault) as exc:
-        raise GuestTampered(f"the guest is another build than assumed: {what}: {exc}") from None
-
-
-def _assume(constant: str, found: object, assumed: object) -> None:
-    if found != assumed:
-        raise GuestTampered(f"the guest is another build than assumed: {constant} is {found}, not {assumed}")
 
 
 def _load_runtime(api: Api, limits: Limits) -> tuple[dict[str, int], int]:
@@ -319,10 +168,10 @@ def _differences(fresh: bytes, booted: bytes) -> tuple[tuple[int, bytes], ...]:
 
 
 class Guest:
-    """One chain's guest, step by step and blocking. Gives raw facts: what it says is believed by steps.py only.
+    """One chain's guest. Its steps block, and give what the guest says unchecked (steps.py checks it).
 
-    After its last step it counts no more, but its memory is held until `close`, which nobody has to wait for.
-    `stop` may be called from any thread, everything else by one thread at a time.
+    After the last step its memory no longer counts, and is held until `close`. `stop` may be called on any thread,
+    everything else on one thread at a time.
     """
 
     def __init__(self, shelf: Shelf, image: Image, limits: Limits, ledger: Ledger, clock: Clock) -> None:
@@ -336,18 +185,18 @@ class Guest:
         self.budget = Budget(limits.cpu_seconds, time.monotonic() + limits.wall_seconds, ledger)
 
     def stop(self) -> None:
-        """Ends the guest within a tick, wherever it is."""
+        """End the guest within a tick, whatever it does."""
         self.budget.cancelled = True
 
     def close(self) -> None:
-        with self._closing:  # twice at once would put one machine on the shelf twice
+        with self._closing:  # two threads at once would put one machine on the shelf twice
             machine, self._machine = self._machine, None
         if machine is not None and not (self._ended_well and self._shelf.give_back(machine)):
             machine.close()
 
     @property
     def memory_bytes(self) -> int:
-        with self._closing:  # asked on one thread while another frees it, it would be read from what is gone
+        with self._closing:  # another thread may free it meanwhile
             return 0 if self._machine is None else self._machine.locate()[1]
 
     def begin(self, start: bytes, source: bytes) -> Raw:
@@ -355,12 +204,12 @@ class Guest:
         return self._step(lambda: self._begin(start, source))
 
     def resume(self, replies: bytes) -> Raw:
-        """Goes on with a batch of replies; empty when only time has passed."""
+        """The next step, with a batch of replies; empty when only time has passed."""
         return self._step(lambda: self._resume(replies))
 
     def outcome(self) -> Raw:
         """The end of a chain whose code is settled, without waiting for its open calls."""
-        # Asked for when the wall time is over: telling what there is must not fail for that.
+        # The wall time may be over already, and must not end this step too.
         self.budget.wall_until = max(self.budget.wall_until, time.monotonic() + TELLING_SECONDS)
         return self._step(lambda: self._ended(Raw(end="done")))
 
@@ -429,7 +278,7 @@ class Guest:
         return raw if raw.end is None else self._ended(raw)
 
     def _ended(self, raw: Raw) -> Raw:
-        """Adds what the guest says at its end: value or error, notes, ids."""
+        """Add what the guest says at its end: value or error, notes, ids."""
         api, functions = self._api, self._image.functions
         if not raw.text and raw.end in ("done", "failed"):
             raw.text = api.text(api.call(functions["outcome"]))

@@ -144,7 +144,6 @@ class Facts(msgspec.Struct):
 
     shadowed: dict[str, Place] = {}
     """Backends hidden by a variable of the same name: where."""
-    unawaited: list[tuple[int, int, str]] = []
     declared_never_called: str | None = None
     lost_value: tuple[int, int, str] | None = None
     rounded: list[tuple[int, int, str]] = []

@@ -189,11 +189,6 @@ class Instance:
         """The deadline callback is called at the next tick of the engine's epoch."""
         ffi.wasmtime_context_set_epoch_deadline(self._context, 1)
 
-    def look_up(self, names: Iterable[str]) -> None:
-        """Find guest functions before their first calls."""
-        for name in names:
-            self._function(name)
-
     def _function(self, name: str) -> tuple[Any, Any]:
         item = self._export(name)
         function = self._functions[name] = (ctypes.byref(item.of.func), item)

@@ -1,10 +1,10 @@
-"""Constants of guest.py that depend on QuickJS' build are compared with the guest at boot."""
+"""Constants of c_api.py that depend on QuickJS' build are compared with the guest at boot."""
 
 from __future__ import annotations
 
 import pytest
 
-from gatemini_sandbox import guest
+from gatemini_sandbox import c_api, guest
 from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.errors import GuestTampered
 from gatemini_sandbox.limits import Limits
@@ -29,8 +29,8 @@ def engine(module_cache):
 @pytest.mark.parametrize("constant", WRONG)
 def test_a_constant_that_is_not_as_in_the_build_is_named(engine, monkeypatch, constant):
     wrong, named = WRONG[constant]
-    assert getattr(guest, constant) != wrong
-    monkeypatch.setattr(guest, constant, wrong)
+    assert getattr(c_api, constant) != wrong
+    monkeypatch.setattr(c_api, constant, wrong)
     with pytest.raises(GuestTampered, match=named):
         guest.boot(engine, Limits())
 

@@ -188,7 +188,7 @@ STEP = Stepped(
     Calls([Call(1, "tool", "demo", "echo", True, b"{}", [["a", 0]])], 5.0),
     65536,
     bytes(8),
-    Facts(shadowed={"demo": (1, 2)}, unawaited=[(1, 2, "demo.echo()")], lost_value=(3, 4, "x")),
+    Facts(shadowed={"demo": (1, 2)}, lost_value=(3, 4, "x")),
 )
 END = Stepped(3, Failed(ErrorInfo("Error", "m", 1, 2, code={"a": [1]}, stack=[("f", 1, 2)]), lines={7: 1}))
 

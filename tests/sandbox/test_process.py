@@ -202,11 +202,11 @@ async def test_a_process_is_reached_through_descriptors_beyond_those_select_take
 
 @needs_linux
 async def test_a_process_started_beside_a_backend_does_not_wear_its_mark():
-    worn = mark.wear()
+    worn = mark.set_mark()
     child = spawn.Child()  # in the same turn of the event loop: the mark is still on
     try:
         assert worn
-        assert watchdog.bearers(worn) == set()
+        assert watchdog.marked(worn) == set()
     finally:
         child.kill()
         child.reap()

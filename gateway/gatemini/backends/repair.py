@@ -1,8 +1,6 @@
-"""Pure repairs of what backends list and answer: every tool stays, every result gets its normal shape.
+"""Repair what backends list: every tool is kept, and gets an object schema.
 
-The SDK's typed client drops a whole list for one odd schema and loses a result for one odd block; here one
-tool gets an open schema and a note, and a result is put into the form the rest of the gateway relies on
-(`content` always a list of objects with a `type`). Above: `session.py`. Below: the model.
+The SDK's typed client drops a whole list for one odd schema. Here only the one tool gets an open schema and a note. Pure.
 """
 
 from __future__ import annotations
@@ -10,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import orjson
-
-from gatemini.backends.wire import MAX_SAFE_INTEGER, encode
+from gatemini.backends.wire import encode
 from gatemini.model import Json, Tool
 from gatemini.types.schema_reader import resolve_pointer
 
 MAX_SCHEMA_DEPTH = 64
-"""Schemas nested deeper are replaced by an open object: nobody writes them, and every reader recurses."""
+"""Deeper schemas are replaced by an open object, because all code that reads them is recursive."""
 
 MAX_REF_HOPS = 8
-"""How many local `$ref`s are followed from the root of a schema."""
+"""Local `$ref`s that are followed from the root of a schema."""
 
 _COMBINATORS = ("anyOf", "oneOf", "allOf")
 _TYPES = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
@@ -41,26 +37,20 @@ _NAMED_PARTS = ("properties", "patternProperties", "$defs", "definitions", "depe
 
 
 _OF_TOOLS = {"input_schema": "inputSchema", "output_schema": "outputSchema", "parameters": "inputSchema"}
-_OF_RESULTS = {"structured_content": "structuredContent", "is_error": "isError"}
-_OF_BLOCKS = {"mime_type": "mimeType"}
-"""Other spellings that are met: of models written out under their Python names, of other function formats."""
-
-_BLOCKS = frozenset(("text", "image", "audio", "resource", "resource_link"))
-_NOT_VALUES = frozenset(("content", "structuredContent", "_meta", "isError", "resultType"))
-"""Members of a result; in one without content any other is what the tool brought."""
+"""Other spellings: of models dumped under their Python names, of other function formats."""
 
 
 def repair_tools(
     raw: Iterable[Any], *, backend: str, namespace: str | None = None, tags: Sequence[str] = ()
 ) -> tuple[list[Tool], list[str]]:
-    """Tools as listed, mended, names byte for byte; and one sentence for each thing mended."""
+    """The listed tools with unchanged names, and one sentence for each repair."""
     listing = Listing(backend, namespace, tags)
     listing.read(raw)
     return listing.tools(), listing.repairs
 
 
 class Listing:
-    """A tool list that is mended part by part: a long one must not hold everybody up."""
+    """A tool list that is repaired part by part, so that a long one does not block the event loop."""
 
     def __init__(self, backend: str, namespace: str | None = None, tags: Sequence[str] = ()) -> None:
         self.repairs: list[str] = []
@@ -85,16 +75,16 @@ class Listing:
                 self.repairs.append(f"{name}: listed twice, the first one is kept")
                 continue
             notes: list[str] = []
-            self._tools[name] = self._mended(name, _renamed(item, _OF_TOOLS, notes), notes)
+            self._tools[name] = self._repaired(name, renamed(item, _OF_TOOLS, notes), notes)
             self.repairs.extend(f"{name}: {note}" for note in notes)
 
-    def _mended(self, name: str, item: Json, notes: list[str]) -> Tool:
+    def _repaired(self, name: str, item: Json, notes: list[str]) -> Tool:
         annotations = _object_or_none(item, "annotations", notes)
         title = _text(item, "title", notes) or _text(annotations or {}, "title", notes)
         return Tool(
             backend=self._backend,
             name=name,
-            description=_text(item, "description", notes) or title or "",  # all that some say of themselves
+            description=_text(item, "description", notes) or title or "",  # some servers give only a title
             input_schema=repair_input_schema(item.get("inputSchema"), notes),
             output_schema=_object_or_none(item, "outputSchema", notes),
             annotations=annotations or {},
@@ -106,9 +96,9 @@ class Listing:
 
 
 def repair_input_schema(schema: Any, notes: list[str]) -> Json:
-    """An object schema, whatever came; appends what was mended to `notes`."""
+    """An object schema for any input; appends what was repaired to `notes`."""
     if not isinstance(schema, dict):
-        notes.append(f"inputSchema was {_shape(schema)}, any object is accepted")
+        notes.append(f"inputSchema was {shape(schema)}, any object is accepted")
         return {"type": "object"}
     if _too_deep(schema):
         notes.append(f"inputSchema is nested deeper than {MAX_SCHEMA_DEPTH} levels, any object is accepted")
@@ -130,7 +120,7 @@ def repair_input_schema(schema: Any, notes: list[str]) -> Json:
 
 
 def _with_plain_types(schema: Json, notes: list[str]) -> Json:
-    """`OBJECT` and `String` as the `object` and `string` that are meant: some SDKs write their own enums' names."""
+    """Read `OBJECT` and `String` as `object` and `string`: some SDKs write the names of their own enums."""
     fixed: Json = _plain_types(schema)
     if fixed is not schema:
         notes.append("type names in capitals were read as the types of JSON Schema")
@@ -138,7 +128,7 @@ def _with_plain_types(schema: Json, notes: list[str]) -> Json:
 
 
 def _plain_types(schema: Any) -> Any:
-    """The schema itself where there is nothing to change; names of properties and values are no schemas."""
+    """The same object if there is nothing to change; names of properties and values are no schemas."""
     if isinstance(schema, list):
         parts = [_plain_types(part) for part in schema]
         return parts if any(new is not old for new, old in zip(parts, schema, strict=True)) else schema
@@ -161,13 +151,13 @@ def _plain_types(schema: Any) -> Any:
 
 
 def _repair_members(schema: Json, notes: list[str]) -> Json:
-    """Make `properties`, `required` and the root's combinators well formed; copies on change."""
+    """Repair `properties`, `required` and the combinators of the root, in a copy."""
     changes: Json = {}
     drop: set[str] = set()
     if "properties" in schema:
         properties = schema["properties"]
         if not isinstance(properties, dict):
-            notes.append(f"properties was {_shape(properties)} and was dropped")
+            notes.append(f"properties was {shape(properties)} and was dropped")
             drop.add("properties")
         elif bad := [k for k, v in properties.items() if not isinstance(v, dict | bool)]:
             notes.append(
@@ -177,14 +167,14 @@ def _repair_members(schema: Json, notes: list[str]) -> Json:
     if "required" in schema:
         required = schema["required"]
         if not isinstance(required, list):
-            notes.append(f"required was {_shape(required)} and was dropped")
+            notes.append(f"required was {shape(required)} and was dropped")
             drop.add("required")
         elif not all(isinstance(r, str) for r in required):
             notes.append("required held something that is no name")
             changes["required"] = [r for r in required if isinstance(r, str)]
     for key in ("$defs", "definitions"):
         if key in schema and not isinstance(schema[key], dict):
-            notes.append(f"{key} was {_shape(schema[key])} and was dropped")
+            notes.append(f"{key} was {shape(schema[key])} and was dropped")
             drop.add(key)
     for key in _COMBINATORS:
         branches = schema.get(key)
@@ -199,7 +189,7 @@ def _repair_members(schema: Json, notes: list[str]) -> Json:
 
 
 def _without_root_ref(schema: Json, notes: list[str]) -> Json:
-    """Put the target of a local `$ref` at the root in its place; definitions stay reachable."""
+    """Replace a local `$ref` at the root by its target; definitions are kept."""
     if "$ref" not in schema:
         return schema
     current, seen = schema, 0
@@ -231,146 +221,8 @@ def _too_deep(value: object) -> bool:
     return True
 
 
-def repair_result(result: Any) -> tuple[Json, list[str]]:
-    """An MCP `CallToolResult` as a dict whose `content` is a list of typed blocks; notes on what was mended."""
-    notes: list[str] = []
-    if not isinstance(result, dict):
-        result = _from_bare(result, notes)
-    elif "toolResult" in result and "content" not in result:
-        notes.append("the answer had the shape of a 2024 draft (toolResult)")
-        result = _from_bare(result["toolResult"], [])
-    result = _renamed(result, _OF_RESULTS, notes)
-    content = result.get("content")
-    fixed = dict(result)
-    if content is None and result.get("structuredContent") is None:
-        own = {key: value for key, value in result.items() if key not in _NOT_VALUES}
-        if own:
-            notes.append("the answer was the bare value instead of a result object")
-            fixed["structuredContent"] = own
-    if not isinstance(content, list) or not all(_well_formed(block) for block in content):
-        fixed["content"] = _repair_content(content, notes, structured="structuredContent" in fixed)
-    if "structuredContent" in fixed and fixed["structuredContent"] is None:
-        del fixed["structuredContent"]
-    if "isError" in fixed and not isinstance(fixed["isError"], bool):
-        flag = fixed["isError"]
-        fixed["isError"] = flag not in (None, 0, "", "false", "False")
-        if flag is not None:
-            notes.append(f"isError was {_shape(flag)}")
-    if "_meta" in fixed and not isinstance(fixed["_meta"], dict):
-        del fixed["_meta"]
-    return fixed, notes
-
-
-def repair_contents(result: Any) -> list[Json]:
-    """The contents of a resource as a list of objects with `text` or `blob`, in whatever shape they came."""
-    if isinstance(result, dict):
-        found = result.get("contents", result.get("content"))
-        if found is None:
-            found = {key: value for key, value in result.items() if key not in _NOT_VALUES | {"contents"}}
-    else:
-        found = result
-    contents: list[Json] = []
-    for item in found if isinstance(found, list) else [found]:
-        if isinstance(item, dict):
-            block = _renamed(item, _OF_BLOCKS, [])
-            inner = block.get("resource")
-            contents.append(inner if isinstance(inner, dict) else block)
-        elif item is not None:
-            contents.append({"text": _as_text(item)})
-    return [content for content in contents if content]
-
-
-def exact_integers(value: Any, notes: list[str]) -> Any:
-    """`value` with integers beyond 2^53 as text, so that JavaScript keeps their digits.
-
-    For answers that never were text (in-process servers); the wire does the same while reading.
-    """
-    try:
-        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
-    except (TypeError, ValueError, RecursionError):
-        fixed = _integers_as_text(value, 0)
-        if fixed != value:
-            notes.append("integers beyond 2^53 were kept as text")
-        return fixed
-    return value
-
-
-def _integers_as_text(value: Any, depth: int) -> Any:
-    if isinstance(value, bool) or depth > 500:
-        return value
-    if isinstance(value, int):
-        return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
-    if isinstance(value, dict):
-        return {k: _integers_as_text(v, depth + 1) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_integers_as_text(v, depth + 1) for v in value]
-    return value
-
-
-def _from_bare(value: Any, notes: list[str]) -> Json:
-    """A result that is no object: the value itself, as text and, where it has structure, structured."""
-    notes.append(f"the answer was {_shape(value)} instead of a result object")
-    if value is None:
-        return {"content": []}
-    if isinstance(value, list) and value and all(isinstance(v, dict) and "type" in v for v in value):
-        return {"content": value}
-    if isinstance(value, dict) and isinstance(value.get("content"), list):
-        return value
-    bare: Json = {"content": [{"type": "text", "text": _as_text(value)}]}
-    if isinstance(value, dict | list):
-        bare["structuredContent"] = value
-    return bare
-
-
-def _well_formed(block: object) -> bool:
-    if not isinstance(block, dict):
-        return False
-    kind = block.get("type")
-    if not isinstance(kind, str) or not _OF_BLOCKS.keys().isdisjoint(block):
-        return False
-    if kind not in _BLOCKS and kind.lower() in _BLOCKS:
-        return False
-    return kind != "text" or isinstance(block.get("text"), str)
-
-
-def _repair_content(content: Any, notes: list[str], *, structured: bool) -> list[Json]:
-    if content is None:
-        if not structured:
-            notes.append("the result had no content")
-        return []
-    if not isinstance(content, list):
-        notes.append(f"content was {_shape(content)} instead of a list")
-        content = [content]
-    else:
-        notes.append("content held blocks of the wrong shape")
-    return [_repair_block(block) for block in content if block is not None]
-
-
-def _repair_block(value: Any) -> Json:
-    if not isinstance(value, dict):
-        return {"type": "text", "text": _as_text(value)}
-    block = _renamed(value, _OF_BLOCKS, [])
-    if isinstance(block.get("type"), str) and block["type"].lower() in _BLOCKS:
-        block = {**block, "type": block["type"].lower()}
-    if isinstance(block.get("resource"), dict):
-        block = {**block, "resource": _renamed(block["resource"], _OF_BLOCKS, [])}
-    if _well_formed(block):
-        return block
-    kind = block.get("type")
-    if kind == "text" or (not isinstance(kind, str) and "text" in block):
-        return {**block, "type": "text", "text": _as_text(block.get("text"))}
-    if isinstance(block.get("resource"), dict):
-        return {**block, "type": "resource"}
-    if isinstance(block.get("data"), str):
-        mime = block.get("mimeType")
-        return {**block, "type": "audio" if isinstance(mime, str) and mime.startswith("audio/") else "image"}
-    if isinstance(block.get("uri"), str):
-        return {**block, "type": "resource_link"}
-    return {"type": "text", "text": _as_text(block)}
-
-
-def _renamed(item: Json, spellings: Mapping[str, str], notes: list[str]) -> Json:
-    """The object with each other spelling in the place of the right one, where that is not there."""
+def renamed(item: Json, spellings: Mapping[str, str], notes: list[str]) -> Json:
+    """The object with other spellings of keys replaced by the right ones, if those are missing."""
     for other, right in spellings.items():
         if other in item:
             value = item[other]
@@ -381,17 +233,11 @@ def _renamed(item: Json, spellings: Mapping[str, str], notes: list[str]) -> Json
     return item
 
 
-def _as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else encode(value).decode()
-
-
 def _text(item: Json, key: str, notes: list[str]) -> str | None:
     value = item.get(key)
     if value is None or isinstance(value, str):
         return value
-    notes.append(f"{key} was {_shape(value)} and was dropped")
+    notes.append(f"{key} was {shape(value)} and was dropped")
     return None
 
 
@@ -400,12 +246,12 @@ def _object_or_none(item: Json, key: str, notes: list[str]) -> Json | None:
     if value is None:
         return None
     if not isinstance(value, dict) or _too_deep(value):
-        notes.append(f"{key} was {_shape(value)} and was dropped")
+        notes.append(f"{key} was {shape(value)} and was dropped")
         return None
     return value
 
 
-def _shape(value: object) -> str:
+def shape(value: object) -> str:
     if value is None:
         return "missing or null"
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number"}

@@ -20,8 +20,15 @@ from gatemini.chain.conversation import ScriptRun
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
 from gatemini.chain.dry_run import DryRun
-from gatemini.chain.facts import HintContext
-from gatemini.chain.failure import (
+from gatemini.chain.fences import Cleaned, clean
+from gatemini.chain.invoke import Invoker
+from gatemini.chain.journal import Journal, SessionJournals
+from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
+from gatemini.chain.script import run_script
+from gatemini.chain.services import ChainServices
+from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.explain.error_facts import HintContext
+from gatemini.explain.failure import (
     Failure,
     explain,
     hint_context,
@@ -30,15 +37,9 @@ from gatemini.chain.failure import (
     of_syntax,
     program_facts,
 )
-from gatemini.chain.fences import Cleaned, clean
-from gatemini.chain.invoke import Invoker
-from gatemini.chain.journal import Journal, SessionJournals
-from gatemini.chain.misread import nothing_returned, slips
-from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
-from gatemini.chain.report import BUDGET
-from gatemini.chain.script import run_script
-from gatemini.chain.services import ChainServices
-from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.explain.promise_hints import promise_notes
+from gatemini.explain.report import BUDGET
+from gatemini.explain.value_hints import nothing_returned
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
@@ -217,7 +218,7 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
     if end.kind == "undefined":
         facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
-    notes += slips(program_facts(run.facts), end.text, left_open=run.left_open > 0)
+    notes += promise_notes(program_facts(run.facts), end.text, left_open=run.left_open > 0)
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
 
 

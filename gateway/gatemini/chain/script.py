@@ -11,12 +11,12 @@ from typing import Any
 
 from gatemini.chain.conversation import Conversation, ScriptRun, out_of_time
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.facts import HintContext
 from gatemini.chain.interfaces import all_interfaces, interface_of
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.names import absent_names
 from gatemini.chain.services import ChainServices
 from gatemini.errors import ChainTimeout, CodeError, ResumeRefused
+from gatemini.explain.error_facts import HintContext
+from gatemini.explain.name_hints import not_available
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
 from gatemini_sandbox.errors import ReadingTooLong
@@ -135,7 +135,7 @@ def _start(
         seed=secrets.token_bytes(32),
         now_ms=time.time() * 1000,
         args=args,
-        absent=absent_names((), context),
+        absent=not_available((), context),
     )
 
 
@@ -149,7 +149,7 @@ async def _complete(
         start,
         catalog=_catalog(services) if needs.catalog else None,
         interfaces=_interfaces(needs, services),
-        absent=absent_names(needs.read, context),
+        absent=not_available(needs.read, context),
     )
 
 

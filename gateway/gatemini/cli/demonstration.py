@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
 
 from gatemini.cli import shell
 
@@ -23,7 +22,3 @@ def demo(*, as_json: bool) -> int:
 
 
 COMMANDS = (shell.Command("demo", demo, config=""),)
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)

@@ -106,7 +106,7 @@ def dispatch(words: list[str]) -> int:
         near = import_module("difflib").get_close_matches(words[0], COMMANDS, n=1)
         return _usage(f"there is no command {words[0]}" + (f", did you mean {near[0]}?" if near else ""))
     module = import_module(f"gatemini.cli.{COMMANDS[words[0]][0]}")
-    return int(module.start(words))
+    return int(import_module("gatemini.cli.shell").start(module.COMMANDS, words))
 
 
 def _direct() -> int:

@@ -19,7 +19,7 @@ from urllib.parse import unquote_plus, urlsplit, urlunsplit
 import anyio
 
 from gatemini.backends.callers import Caller, RpcError
-from gatemini.backends.transports.cli_template import TemplateError, words_of
+from gatemini.config.cli_template import TemplateError, words_of
 from gatemini.config.schema import BackendConfig, RegistrationConfig
 from gatemini.config.secrets import looks_secret
 from gatemini.errors import BackendUnreachable, RegistrationRefused

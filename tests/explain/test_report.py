@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.chain.report import CallLine, ErrorReport, render_error
+from gatemini.explain.report import CallLine, ErrorReport, render_error
 from gatemini.output.room import Room
 
 SOURCE = "const a = 1;\n\treturn a.b.c;\n"

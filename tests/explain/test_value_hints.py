@@ -1,4 +1,4 @@
-"""A value that is not what the code takes it for is described, where it is a tool's result, instead of left to be looked at."""
+"""A tool's result that is not what the code takes it for is described in the hint."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from gatemini.chain.brought import MOST_READ, described, find
-from gatemini.chain.facts import ErrorFacts, HintContext, ProgramFacts
-from gatemini.chain.hints import hint
 from gatemini.chain.jsvalue import dumps
-from gatemini.chain.misread import nothing_returned, slips
+from gatemini.explain.call_values import MOST_READ, described, find
+from gatemini.explain.error_facts import ErrorFacts, HintContext, ProgramFacts
+from gatemini.explain.hints import hint
+from gatemini.explain.promise_hints import promise_notes
+from gatemini.explain.value_hints import nothing_returned
 
-BROUGHT: dict[tuple[str, str], Any] = {
+RESULTS: dict[tuple[str, str], Any] = {
     ("demo", "list"): [
         {"id": 1, "title": "t", "user": None},
         {"id": 2, "title": "u", "user": {"login": "x"}},
@@ -21,6 +22,10 @@ BROUGHT: dict[tuple[str, str], Any] = {
     ("demo", "text"): "one\ntwo",
     ("demo", "nothing"): None,
     ("demo", "held"): {"dry_run": True},
+    ("demo", "file"): {"content": '{"offices": [1]}'},
+    ("demo", "folder"): {"content": "a.md\nb.md"},
+    ("demo", "query"): "[{'id': 1, 'name': None}]",
+    ("demo", "orders"): {"orders": [{"id": 1, "customer_id": 7}]},
     ("files-eu", "get-row"): {"row": {"name": "n"}},
 }
 LIST = "const r = await demo.list({ n: 1 });\n"
@@ -28,12 +33,12 @@ SEARCH = "const r = (await demo.search({ q: 1 })) as any;\n"
 TEXT = 'let r: string = await demo["text"]({});\n'
 
 
-def brought(backend: str, tool: str) -> str | None:
-    value = BROUGHT.get((backend, tool), ...)
+def last_result(backend: str, tool: str) -> str | None:
+    value = RESULTS.get((backend, tool), ...)
     return None if value is ... else dumps(value)
 
 
-CONTEXT = HintContext(backends={"demo": "demo", "files_eu": "files-eu"}, brought=brought)
+CONTEXT = HintContext(backends={"demo": "demo", "files_eu": "files-eu"}, last_result=last_result)
 
 
 def said(message: str, source: str, at: str) -> str:
@@ -59,6 +64,8 @@ def said(message: str, source: str, at: str) -> str:
         (LIST + "for (const row of r) log(row.owner.id);", "id", "row.owner is undefined: row is an object {id, title, user}"),
         (SEARCH + "return r.items.map((hit: any) => hit.file.size);", "size", "hit.file is undefined: hit is an object {path}"),
         ("const r = await files_eu['get-row']({});\nreturn r.row.id.x;", "x", "r.row.id is undefined: r.row is an object {name}"),
+        ("const c = await demo.file({});\nreturn c.offices.map(f);", "map", "c.offices is undefined: c is an object {content}; c.content is text: it holds JSON: use JSON.parse(c.content)"),
+        ("const { orders } = await demo.orders({});\nconst o = orders[0];\nreturn o.customer.name;", "name", "o.customer is undefined: o is an object {id, customer_id}; did you mean o.customer_id?"),
         ("const c = await demo.held({});\nreturn c.user.id;", "id", "c.user is undefined: c is {dry_run: true}, which stands for a call the dry run held"),
     ],
 )  # fmt: skip
@@ -75,6 +82,8 @@ def test_a_member_that_is_null_in_the_result_is_no_misspelling():
     ("source", "at", "expected"),
     [
         (TEXT + "r.map(f);", "map", 'r is text ("one\\ntwo"), not an array: take it apart, for example `r.split("\\n")`'),
+        ("const r = await demo.folder({});\nr.filter(f);", "filter", 'r is an object {content}, not an array: r.content is text: take it apart, for example `r.content.split("\\n")`'),
+        ("const r = await demo.query({});\nr.map(f);", "map", 'r is text ("[{\'id\': 1, \'name\': None}]"), not an array: it holds a Python literal (single quotes, None), not JSON: ask the tool for JSON'),
         (SEARCH + "r.filter(f);", "filter", "r is an object {total_count, items}, not an array: use r.items"),
         (LIST + "r.split(',');", "split", "r is an array of 2 objects {id, title, user}, not text"),
         ("const r = await files_eu['get-row']({});\nr.forEach(f);", "forEach", "r is an object {row}, not an array: Object.entries(r) gives its members"),
@@ -136,7 +145,7 @@ def test_a_tool_that_was_not_called_is_told_wherever_its_result_is_used():
         ({}, "an empty object"),
         ({str(i): i for i in range(9)}, "an object {0, 1, 2, 3, 4, 5, 6, 7, …}"),
         ("", "an empty text"),
-        ("x" * 50, 'text ("' + "x" * 39 + '…")'),
+        ("x" * 50, 'text ("' + "x" * 37 + '...")'),
         (5, "5"),
         (None, "null"),
     ],
@@ -146,8 +155,8 @@ def test_values_are_described_in_a_few_words(value, words):
 
 
 def test_of_a_very_long_result_only_the_kind_is_told():
-    context = HintContext(backends={"demo": "demo"}, brought=lambda *_: "[" + "1," * MOST_READ + "1]")
-    assert find("r", LIST, context).said == "r is an array"
+    context = HintContext(backends={"demo": "demo"}, last_result=lambda *_: "[" + "1," * MOST_READ + "1]")
+    assert str(find("r", LIST, context)) == "r is an array"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +164,7 @@ def test_of_a_very_long_result_only_the_kind_is_told():
     [
         ((2, 8, "r.items"), "the code returned undefined: `r.items` on line 2 is undefined: r is an array of 2 objects {id, title, user}: use r itself"),
         ((2, 8, "f(r)"), "the code returned undefined: `f(r)` on line 2 is undefined"),
-        ((2, 1, ""), "the code returned no value: `return` stands alone on line 2; put the value on the same line"),
+        ((2, 1, ""), "the code returned no value: `return` is alone on line 2; put the value on the same line"),
         ((2, 8, "undefined"), "the code returned no value: end with `return …`, or with an expression"),
     ],
 )  # fmt: skip
@@ -175,7 +184,7 @@ def test_code_that_returned_undefined_is_told_which_expression_was(returned, exp
     ],
 )
 def test_slips_for_want_of_an_await_are_noted(source, text, left_open, notes):
-    found = slips(ProgramFacts(source=source), text, left_open=left_open)
+    found = promise_notes(ProgramFacts(source=source), text, left_open=left_open)
     assert len(found) == len(notes)
     assert all(part in note for part, note in zip(notes, found, strict=True))
 
@@ -193,7 +202,7 @@ def test_slips_for_want_of_an_await_are_noted(source, text, left_open, notes):
     ],
 )
 def test_an_array_of_promises_nobody_waits_for_is_told(source, waits):
-    notes = slips(ProgramFacts(source=source), "1", left_open=True)
+    notes = promise_notes(ProgramFacts(source=source), "1", left_open=True)
     assert [note for note in notes if "array of promises" in note] == ([] if waits else notes)
     assert bool(notes) is not waits
 
@@ -209,7 +218,8 @@ def test_an_array_of_promises_nobody_waits_for_is_told(source, waits):
 )
 def test_code_sent_as_one_string_is_told(source, told):
     assert (
-        any("one string" in note for note in slips(ProgramFacts(source=source), "x", left_open=False)) is told
+        any("one string" in note for note in promise_notes(ProgramFacts(source=source), "x", left_open=False))
+        is told
     )
 
 
@@ -221,4 +231,13 @@ def test_a_method_of_numbers_on_text_and_a_member_that_is_null_are_told_as_such(
     assert (
         said("cannot read property 'Symbol.iterator' of null", spread, "r[0].user")
         == "r[0].user is null in this result: write (r[0].user ?? [])"
+    )
+
+
+def test_an_argument_that_was_undefined_is_traced_to_the_result_it_came_from():
+    source = "const { orders } = await demo.orders({});\nconst o = orders[0];\nawait demo.get({ customer_id: o.customerId });"
+    message = 'demo.get was not called: required "customer_id" is missing'
+    error = ErrorFacts("ToolError", message, 3, 12, source, tool="demo.get", given="required: customer_id")
+    assert hint(error, CONTEXT) == (
+        "customer_id got o.customerId, which is undefined: o is an object {id, customer_id}; did you mean o.customer_id?"
     )

@@ -1,7 +1,4 @@
-"""A chain that ended with an error: from whatever went wrong to the report an agent can act on.
-
-One kind of failure for all tiers. Above: run.py. Below: hints.py (what to change), report.py (the text).
-"""
+"""A chain that ended with an error, and the report of it that an agent can act on: one kind for all tiers."""
 
 from __future__ import annotations
 
@@ -10,15 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from gatemini.chain.client import CallRecord
-from gatemini.chain.hints import BackendState, ErrorFacts, HintContext, ProgramFacts, hint
 from gatemini.chain.outcome import Outcome
-from gatemini.chain.report import CallLine, ErrorReport, render_error
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Trace
 from gatemini.errors import GateminiError
+from gatemini.explain.error_facts import BackendState, ErrorFacts, HintContext, ProgramFacts
+from gatemini.explain.hints import hint
+from gatemini.explain.report import CallLine, ErrorReport, render_error
 from gatemini.output.room import Room
 from gatemini.types.identifiers import spoken
-from gatemini.types.typescript import signature
+from gatemini.types.typescript import argument_types, signature
 from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
@@ -103,7 +101,7 @@ def explain(
     budget: Room,
     trace: Trace | None = None,
 ) -> str:
-    """The whole error text of 2.4, within `budget`, cause first."""
+    """The whole error text within `budget`, cause first."""
     if failure.batch is not None:
         return failure.batch
     facts = replace(failure.facts, source=source)
@@ -130,7 +128,7 @@ def explain(
 
 
 def hint_context(services: ChainServices, program: Facts | None, trace: Trace | None) -> HintContext:
-    """What hints may ask for of the gateway, the code, and what its calls brought."""
+    """What hints may look up: in the gateway, in the code, and in the results of its calls."""
     registry = services.registry
 
     def tools(backend: str) -> list[str]:
@@ -142,22 +140,34 @@ def hint_context(services: ChainServices, program: Facts | None, trace: Trace | 
         except GateminiError:
             return None
 
+    def arguments(backend: str, name: str) -> str:
+        try:
+            return argument_types(registry.find(backend, name))
+        except GateminiError:
+            return ""
+
     def state(name: str) -> BackendState | None:
         found = services.backends.state(name)
         if found is None:
             return None
         return BackendState(str(found), services.backends.error(name), services.backends.stderr_tail(name))
 
-    def brought(backend: str, tool: str) -> str | None:
-        # Of `raw` a name stands for the whole MCP result.
+    def last_result(backend: str, tool: str) -> str | None:
+        # With `raw` a name stands for the whole MCP result.
         if trace is None or program is None or ".raw" in program.source:
             return None
         return trace.last(f"{backend}.{tool}")
 
-    facts = ProgramFacts() if program is None else program_facts(program)
-    names = services.identifiers()[0]
     return HintContext(
-        names, tools, services.owners, signed, state, brought, facts, disabled=services.disabled()
+        services.identifiers()[0],
+        tools,
+        services.owners,
+        signed,
+        arguments,
+        state,
+        last_result,
+        ProgramFacts() if program is None else program_facts(program),
+        services.disabled(),
     )
 
 
@@ -165,7 +175,6 @@ def program_facts(program: Facts, given: Sequence[tuple[int, int, str]] = ()) ->
     """What hints look at of a program; `given` are the expressions that may have given its value."""
     return ProgramFacts(
         program.shadowed,
-        program.unawaited,
         program.declared_never_called,
         program.lost_value,
         given,

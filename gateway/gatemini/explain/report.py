@@ -1,7 +1,7 @@
-"""The text an agent reads after a failed chain (spec 2.4): cause first, within what its client shows of an error.
+"""The text an agent reads after a failed chain: cause first, within what its client shows of an error.
 
-`Type: message (line L, column C)`, the source line with a caret, HINT, the calls that were made (so that
-nothing is done twice), the console. Pure. Above: failure.py. Below: places.py, trailing.py, the sandbox's excerpt.
+`Type: message (line L, column C)`, the source line with a caret, HINT, the calls that were made (so that nothing is
+done twice), notes, the console.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gatemini.chain.places import line_at
 from gatemini.chain.trailing import console_block, told_once
+from gatemini.explain.source_lines import line_at
 from gatemini.output.room import Room, weight
+from gatemini.types.wording import cut_middle, one_line, shorten
 from gatemini_sandbox.typescript.syntax_error import excerpt
 
 BUDGET: Final = Room(10_000)
@@ -20,6 +21,9 @@ BUDGET: Final = Room(10_000)
 
 SHOWN_CALLS: Final = 40
 """Calls listed; of more, the first and the last ones (failed ones are always among them as far as they fit)."""
+
+SHOWN_OUTCOME: Final = 160
+"""Characters shown of what became of one call."""
 
 _SHARE_MESSAGE: Final = 0.5
 _SHARE_HINT: Final = 0.2
@@ -75,7 +79,7 @@ def _rendered(report: ErrorReport, budget: int) -> str:
     notes = [f"NOTE: {note}" for note in told_once(report.notes)]
     text = "\n".join([*head, *calls, *notes])
     if len(text) > budget:
-        return _cut_middle(text, budget)
+        return cut_middle(text, budget)
     console = console_block(report.console, report.console_dropped, Room(budget).beside(text))
     return f"{text}\n{console}" if console else text
 
@@ -85,7 +89,7 @@ def _first_lines(report: ErrorReport, budget: int) -> list[str]:
     said = report.message.strip() or "(no message)"
     if report.tool and report.tool not in said and not _names(said, report.tool):
         said = f"{report.tool}: {said}"
-    message = _cut_middle(said, int(budget * _SHARE_MESSAGE))
+    message = cut_middle(said, int(budget * _SHARE_MESSAGE))
     first, newline, rest = message.partition("\n")
     lines = [f"{report.name}: {first}{where}"]
     if newline:
@@ -94,9 +98,9 @@ def _first_lines(report: ErrorReport, budget: int) -> list[str]:
     if source_line is not None and source_line.strip():
         lines += [part.rstrip() for part in excerpt(source_line, report.column or 1)]
     if report.cause:
-        lines.append(_cut_middle(report.cause, int(budget * _SHARE_HINT)))
+        lines.append(cut_middle(report.cause, int(budget * _SHARE_HINT)))
     if report.hint:
-        lines.append(f"HINT: {_cut_middle(report.hint, int(budget * _SHARE_HINT))}")
+        lines.append(f"HINT: {cut_middle(report.hint, int(budget * _SHARE_HINT))}")
     return lines
 
 
@@ -136,7 +140,7 @@ def _calls(report: ErrorReport, budget: int) -> list[str]:
 
 def _call(index: int, call: CallLine, message: str) -> str:
     took = f" ({_duration(call.ms)})" if call.ms is not None and call.sent else ""
-    outcome = _one_line(call.outcome)
+    outcome = shorten(one_line(call.outcome), SHOWN_OUTCOME)
     if not call.sent:
         why = outcome.removeprefix("error: ")
         outcome = "held, not sent" if why == "ok" else f"not sent: {why}"
@@ -147,7 +151,7 @@ def _call(index: int, call: CallLine, message: str) -> str:
 
 def _is_this(call: CallLine, message: str) -> bool:
     """Whether the error of this call is the one that is reported."""
-    outcome = _one_line(call.outcome)
+    outcome = shorten(one_line(call.outcome), SHOWN_OUTCOME)
     said = outcome.removeprefix("error: ").removesuffix("...").removesuffix("…")
     return said != outcome and said != "" and " ".join(message.split()).startswith(said)
 
@@ -158,20 +162,3 @@ def _duration(ms: float) -> str:
     if ms >= 1_000:
         return f"{ms / 1000:.1f} s"
     return f"{ms:.0f} ms" if ms >= 1 else "<1 ms"
-
-
-def _one_line(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 160 else flat[:159] + "…"
-
-
-def _cut_middle(text: str, limit: int) -> str:
-    """At most `limit` characters: three quarters from the head, the rest from the tail."""
-    if len(text) <= limit:
-        return text
-    mark = " … [cut] … "
-    if limit <= len(mark):
-        return text[:limit]
-    keep = limit - len(mark)
-    tail = keep // 4
-    return text[: keep - tail] + mark + (text[-tail:] if tail else "")

@@ -1,6 +1,6 @@
-"""The texts of some 80 errors, as an agent gets them from the whole path, kept in tests/data/error_golden.txt.
+"""The texts of errors that agents meet, as they get them from the whole path, kept in tests/data/error_golden.txt.
 
-Read the file when it changes: could you mend the code from the text alone? To write it anew, run this with
+Read the file when it changes: could you correct the code from the text alone? To write it anew, run this with
 GATEMINI_WRITE_GOLDEN=1.
 """
 
@@ -25,7 +25,6 @@ COMPOSITE = {
         "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
         "code": "const r = await demo.echo({ n: args.n });\nreturn r.list.length;",
     },
-    "faulty": {"code": "const r = await demo.echo({ n: 1 };\nreturn r;"},
 }
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -37,7 +36,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "unknown backend": ("const r = await github.list_issues({ repo: 'a/b' });\nreturn r;", {}),
     "misspelled backend": ("return [await dmeo.echo({ n: 1 })];", {}),
     "backend by its configured name": ("return [await files-eu.echo({ n: 1 })];", {}),
-    "camel-cased backend": ("return [await filesEu.echo({ n: 1 })];", {}),
     "unknown tool": ("const r = await demo.ecko({ n: 1 });\nreturn r.n;", {}),
     "bare tool name": ("const r = await add({ a: 1, b: 2 });\nreturn r;", {}),
     "unknown tool in a JSON call": ('{"tool": "demo.rowz", "arguments": {}}', {}),
@@ -64,15 +62,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {},
     ),
     "forgotten await in a loop": ("for (const row of demo.rows({ n: 3 })) {\n  console.log(row.id);\n}", {}),
-    "forgotten await, then a deep property": (
-        "const r = demo.echo({ user: { id: 7 } });\nreturn r.user.id;",
-        {},
-    ),
     "parsing what is parsed": (
         "const r = await demo.echo({ a: 1 });\nconst data = JSON.parse(r);\nreturn data.a;",
         {},
     ),
-    "parsing prose": ("const r = await demo.echo({ a: 'hello' });\nreturn JSON.parse(r.a);", {}),
     "property of undefined": ("const r = await demo.echo({ items: [] });\nreturn r.data.items.length;", {}),
     "not an array": (
         "const r = await demo.echo({ items: [1, 2] });\nreturn r.map((x: number) => x * 2);",
@@ -80,10 +73,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "not iterable": (
         "const r = await demo.echo({ items: [1] });\nfor (const x of r) console.log(x);\nreturn 1;",
-        {},
-    ),
-    "property of an array that other servers wrap": (
-        "const r = await demo.rows({ n: 3 });\nreturn r.data.map((x: any) => x.id);",
         {},
     ),
     "MCP content instead of the value": (
@@ -103,15 +92,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {},
     ),
     "assignment to a constant": ("const total = 0;\nfor (const n of [1, 2]) total += n;\nreturn total;", {}),
-    "undeclared variable": ("const rows = await demo.rows({ n: 2 });\nreturn row.length;", {}),
     "require": ("const fs = require('fs');\nreturn fs.readFileSync('/etc/hostname', 'utf8');", {}),
     "import": ("import fs from 'node:fs';\nreturn fs.readFileSync('/etc/hostname', 'utf8');", {}),
-    "dynamic import": ("const fs = await import('fs');\nreturn fs;", {}),
     "fetch": ("const r = await fetch('http://127.0.0.1/');\nreturn r.status;", {}),
     "environment": ("return process.env.HOME;", {}),
     "Python": ("import os\n\ndef main():\n    return os.getcwd()\n", {}),
-    "Python without a definition": ("rows = demo.rows(n=3)\nfor r in rows:\n    print(r)\n", {}),
-    "shell": ("curl -s http://example.com | jq .", {}),
     "prose": ("Please list all issues of the repository and count them.", {}),
     "curly quotes": ("const r = await demo.echo({ name: “x” });\nreturn r;", {}),
     "unclosed brace": (
@@ -119,98 +104,35 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {},
     ),
     "two fenced blocks": ("```ts\nreturn 1;\n```\nand\n```ts\nreturn 2;\n```", {}),
-    "unknown pragma": ("// @dryrun\nawait demo.write({ key: 'a', value: 1 });", {}),
-    "empty code": ("  \n", {}),
-    "binary rubbish": ("\x7fELF\x02\x01\x01\x00\x00", {}),
     "deadlock": ("await demo.echo({ n: 1 });\nawait new Promise(() => {});\nreturn 1;", {}),
-    "endless recursion": ("const f = (n: number): number => f(n + 1) + 1;\nreturn f(0);", {}),
-    "too many values in one call": (
-        "const a: number[] = [];\nfor (;;) a.push(...new Array(1e5).fill(1));",
-        {},
-    ),
     "timeout": (
         "await demo.write({ key: 'a', value: 1 });\nawait demo.sleep({ ms: 20000, tag: 'x' });\nreturn 1;",
         {"timeout": 400},
     ),
     "thrown string": ("console.log('before');\nthrow 'just text';", {}),
-    "thrown null": ("throw null;", {}),
     "error with a cause": (
         "try {\n  await demo.fail({ message: 'boom' });\n} catch (e) {\n  throw new Error('while saving', { cause: e });\n}",
         {},
     ),
-    "all promises of Promise.any failed": (
-        "return await Promise.any([\n  demo.fail({ message: 'a' }),\n  Promise.reject(new TypeError('b')),\n]);",
-        {},
-    ),
-    "a chain of causes": (
-        "const low = new TypeError('low');\nthrow new Error('top', { cause: new Error('mid', { cause: low }) });",
-        {},
-    ),
-    "one of two reads": ("const a = {};\nconst y = null;\nreturn [a.x, y.x];", {}),
-    "flags of a regex": ("const a = 'x';\nreturn a.match(/x/gg);", {}),
-    "registration from inside": ("await gatemini.register_manual({});", {}),
-    "tool named like an object's member": ("return [await demo.toString({ n: 1 })];", {}),
-    "then of a backend": ("return [await demo.then({ n: 1 })];", {}),
-    "AbortController": ("const stop = new AbortController();\nreturn stop;", {}),
     "backends under another name": ("return await tools.demo.echo({ n: 1 });", {}),
-    "tool of an unknown backend": ("return await shop.rows({ n: 1 });", {}),
     "unknown backend by name": ("return await __backends['github'].list({ n: 1 });", {}),
     "main function with parameters": (
         "export default async function main({ demo }: any) {\n  return await demo.echo({ n: 1 });\n}",
         {},
     ),
     "inside of a composite tool": ("const r = await composite.broken({ n: 1 });\nreturn r;", {}),
-    "wrong arguments of a composite tool": ("return await composite.broken({ m: 1 });", {}),
-    "misspelled bare tool": ("return [await ecko({ n: 1 })];", {}),
-    "error in an enum's program": (
-        "enum Level { Low, High }\ninterface X { a: number }\nconst x: X = { a: Level.High };\nreturn x.b.c;",
-        {},
-    ),
-    "console before an error": (
-        "for (let i = 0; i < 3; i++) console.log('row', i);\nconst r: any = null;\nreturn r.x;",
-        {},
-    ),
     "Intl": ("return new Intl.NumberFormat('de').format(1234.5);", {}),
-    "bigint mixed": ("return 1n + 1;", {}),
-    "circular JSON": ("const a: any = {};\na.self = a;\nreturn JSON.stringify(a);", {}),
     "a name declared twice": ("const x = 1;\nconst x = 2;\nreturn x;", {}),
     "await in a plain function": (
         "function load() {\n  return await demo.rows({ n: 1 });\n}\nreturn load();",
         {},
     ),
-    "backend called as a function": ("return await demo({ tool: 'echo' });", {}),
     "tool without calling": ("const r = await demo.echo;\nreturn r.n.m;", {}),
-    "JSON call with text after it": ('{"tool": "demo.echo", "arguments": {"n": 1}} Thanks!', {}),
-    "bare JSON object as code": ('{"name": "demo.echo", "arguments": {}}', {}),
-    "backend in another case": ("return [await Demo.echo({ n: 1 })];", {}),
     "tool named as some clients do": ("return [await mcp__gateway__demo_add({ a: 1, b: 2 })];", {}),
     "tool called by a client's method": ('return [await demo.callTool("add", { a: 1, b: 2 })];', {}),
-    "argument in another case": ("return [await demo.write({ Key: 'a', val: 1 })];", {}),
-    "arguments as Python names them": ("rows = await demo.rows(n=3)\nprint(len(rows))", {}),
-    "Python's comprehension": ("const r = await demo.rows({ n: 3 });\nreturn [x.id for x in r]", {}),
     "Python's f-string": ('const n = 1;\nreturn f"row {n}";', {}),
     "line breaks escaped twice": ("const r = await demo.echo({ n: 1 });\\nreturn r.n;", {}),
-    "reserved word as a name": ("const r = 1;\nconst class = r;\nreturn r;", {}),
     "text over two lines": ('const s = "one\ntwo";\nreturn s;', {}),
-    "MCP content in brackets": ("return JSON.parse((await demo.echo({ a: 1 })).content[0].text);", {}),
-    "code in JSON": ('{"code": "return await demo.echo({ n: 1 });"}', {}),
-    "list of calls with other keys": ('[{"name": "demo.echo", "args": {"n": 1}}]', {}),
-    "a message of the protocol": (
-        '{"method": "tools/call", "params": {"name": "demo.echo", "arguments": {}}}',
-        {},
-    ),
-    "deadlock behind another promise": (
-        "const ready = new Promise((resolve) => resolve(1));\nconst never = new Promise((resolve) => {});\nawait ready;\nawait never;",
-        {},
-    ),
-    "one of two thrown texts": ('const n = 1;\nif (n > 1) throw "first";\nthrow `second ${n}`;', {}),
-    "a class returned": ("return class Row { id = 1 };", {}),
-    "rejected with text": ('const n = 1;\nreturn Promise.reject("no luck");', {}),
-    "faulty composite tool": ("return [await composite.faulty({})];", {}),
-    "all calls of a batch fail": (
-        '[{"tool": "demo.fail", "arguments": {"message": "a"}}, {"tool": "demo.nope"}]',
-        {},
-    ),
 }
 
 

@@ -1,7 +1,6 @@
-"""Where in a text: lines and columns as a reader of the submitted code counts them.
+"""Lines and columns of the submitted code, as its reader counts them.
 
-Lines end at LF, CRLF, CR, U+2028 and U+2029; columns are 1-based Unicode code points. Pure. Above:
-fences.py, parse.py, report.py. Below: nothing.
+Lines end at LF, CRLF, CR, U+2028 and U+2029; columns are 1-based Unicode code points.
 """
 
 from __future__ import annotations
@@ -21,24 +20,18 @@ def place(text: str, offset: int) -> tuple[int, int]:
 
 def line_at(text: str, line: int) -> str | None:
     """The text of a line by its 1-based number, or None when there is no such line."""
-    start = line_start(text, line)
-    if start is None:
-        return None
-    end = LINE_END.search(text, start)
-    return text[start : end.start() if end else len(text)]
-
-
-def line_start(text: str, line: int) -> int | None:
-    """The offset at which a line begins, or None when there is no such line."""
     start = 0
     for _ in range(line - 1):
         end = LINE_END.search(text, start)
         if end is None:
             return None
         start = end.end()
-    return start if line >= 1 else None
+    if line < 1:
+        return None
+    end = LINE_END.search(text, start)
+    return text[start : end.start() if end else len(text)]
 
 
 def blank(text: str) -> str:
-    """The same number of lines with nothing on them, so that what follows keeps its line."""
+    """The same number of lines with nothing on them, so that the lines behind them keep their numbers."""
     return "".join(LINE_END.findall(text))

@@ -1,0 +1,53 @@
+"""The status of backends, and the memory of their processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import anyio
+
+from gatemini.backends.actor import Backend
+from gatemini.backends.calls.failures import remedy_of
+from gatemini.backends.status import BackendStatus
+from gatemini.processes.process_facts import resident_sizes
+
+
+def status_of(backend: Backend) -> BackendStatus:
+    """A snapshot of the backend as it is now."""
+    facts, link, session, error = backend.facts, backend.link, backend.session, backend.error
+    return BackendStatus(
+        name=backend.config.name,
+        state=backend.state,
+        transport=backend.config.transport,
+        dynamic=backend.dynamic,
+        era=backend.era,
+        protocol_version=facts.protocol_version if facts else None,
+        server_info=facts.server_info if facts else None,
+        instructions=facts.instructions if facts else None,
+        capabilities=facts.capabilities if facts else {},
+        pid=backend.pid,
+        tools=len(backend.tools),
+        error=error.message if error else None,
+        remedy=remedy_of(error),
+        stderr_tail=backend.stderr_tail(),
+        repairs=list(backend.repairs),
+        skipped_lines=backend.skipped + (link.skipped if link else 0),
+        stray_replies=backend.stray + (session.peer.stray if session else 0),
+        restarts=backend.restarts.total,
+        calls_open=backend.limits.open,
+        rss=backend.memory.rss,
+        peak_rss=backend.memory.peak,
+        max_memory_mb=backend.config.max_memory_mb,
+        circuit=backend.breaker.circuit,
+        since=backend.since,
+    )
+
+
+async def measure_memory(backends: Iterable[Backend]) -> None:
+    """Measure the processes of all backends in one pass, on a worker thread; those over their limit restart."""
+    pids = {b.pid: b for b in backends if b.pid is not None}
+    if pids:
+        sizes = await anyio.to_thread.run_sync(resident_sizes, list(pids))
+        for pid, backend in pids.items():
+            if pid in sizes and backend.pid == pid:
+                backend.sampled(sizes[pid], anyio.current_time())
