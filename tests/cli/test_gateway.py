@@ -187,7 +187,7 @@ def test_doctor_shows_the_walls_of_sandbox_processes_and_those_the_kernel_lacks(
     partly = walls_finding(["rlimit_core", "no_new_privs", "landlock abi 4"])
     assert partly.verdict == "warn"
     assert partly.seen.endswith("landlock abi 4; this kernel does not give seccomp")
-    assert walls_finding([]).seen.startswith("worker processes behind nothing")
+    assert walls_finding([]).seen.startswith("sandbox processes behind nothing")
 
 
 def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thread(
