@@ -84,7 +84,6 @@ def _composed(
     else:
         reduced = reduce_output(
             shown,
-            is_json=value.kind != "string",
             options=replace(options, max_chars=left.chars, max_bytes=left.bytes),
             store=store,
             kept=None if shown == value.text else value.text,

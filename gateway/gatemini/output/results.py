@@ -200,9 +200,8 @@ class ResultStore:
             made["total_rows"] = index.total
             if index.keys:
                 made["rows_at"] = index.path
-            if index.summary is not None:
-                made["schema"] = index.summary.schema()
-                made["digest"] = index.summary.digest()
+            if index.schema is not None:
+                made["schema"], made["digest"] = index.schema, index.digest
             return {**made, "note": READ_ON.format(handle=handle)}
 
     def rows(
