@@ -1,5 +1,5 @@
 # Two targets matter to a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
-.PHONY: demo test setup setup-dev lint types tests docs bench soak lock clean
+.PHONY: demo test test-all setup setup-dev lint types tests tests-long docs bench soak versions lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -12,6 +12,8 @@ demo: setup
 	@$(PY) -m gatemini demo
 
 test: setup-dev lint types tests
+# What `make test` leaves out: the long tier, ten minutes of load, every interpreter. It takes more than an hour.
+test-all: test tests-long soak versions
 
 setup: $(VENV)/.run
 setup-dev: $(VENV)/.dev
@@ -32,19 +34,27 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 	@touch $@
 
 lint: setup-dev
+	$(VENV)/bin/lint-imports --no-logo
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
 types: setup-dev
 	$(PY) -m mypy
 
-# As many processes as processors, four at most; one that has nothing left takes over tests of the others.
-# Bytecode is kept whatever the environment says: hundreds of processes start, and compiling the source once more costs
-# each a fifth of a second. A test that hangs is ended with the stacks of its threads and counts as failed.
-tests: export PYTHONDONTWRITEBYTECODE :=
+# As many processes as processors, four at most; an idle one takes over tests of the others. Bytecode is kept whatever the
+# environment says: the tests start hundreds of processes, and each would spend a fifth of a second on compiling.
+# A test that hangs is ended with the stacks of its threads and counts as failed.
+tests tests-long: export PYTHONDONTWRITEBYTECODE :=
+PYTEST := $(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal \
+	-o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
+
 tests: setup-dev
-	$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal \
-		-o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
+	$(PYTEST) -m "not long"
+
+# The tests marked `long`, and those over generated examples once more with many of them (hypothesis marks them itself).
+# BUDGET=SECONDS skips the tests that were not started by then.
+tests-long: setup-dev
+	$(PYTEST) -m "long or hypothesis" --hypothesis-profile many $(if $(BUDGET),--budget $(BUDGET))
 
 docs: setup-dev # only the checks of the documentation; `tests` runs them too
 	$(PY) -m pytest tests/docs tests/test_architecture.py
@@ -55,6 +65,10 @@ bench: setup-dev
 SECONDS ?= 600
 soak: setup-dev # thirty backends, 64 clients, kills and reloads; a table and a verdict, on a machine that does nothing else
 	PYTHONPATH=tests $(PY) -P -m fixtures.soak $(SECONDS)
+
+# `make tests` on Python 3.11 to 3.13, each with the lowest and the highest versions that pyproject.toml allows.
+versions:
+	.ci/versions
 
 # Needs `uv` on the path; run after every change to the dependencies.
 lock:

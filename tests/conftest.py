@@ -1,7 +1,8 @@
-"""What every test shares: anyio's plugin runs async tests on asyncio; a disk that is full on demand."""
+"""Settings and fixtures that every test shares: hypothesis profiles, a time budget, asyncio for async tests, a full disk."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -10,9 +11,42 @@ from hypothesis import HealthCheck, settings
 
 from fixtures import disk
 
-# How long an example takes, or its making, is the machine's affair.
-settings.register_profile("gatemini", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("gatemini")
+# Examples are derived from the test's source, not drawn at random, so that a run fails for what was changed and for
+# nothing else. No deadline: how long an example takes depends on what else the machine does.
+settings.register_profile(
+    "few",
+    derandomize=True,
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+settings.register_profile("many", parent=settings.get_profile("few"), max_examples=300)
+settings.register_profile(
+    "explore", parent=settings.get_profile("many"), derandomize=False, max_examples=2_000
+)
+# `--hypothesis-profile NAME` on the command line overrides this.
+settings.load_profile("few")
+
+STARTED = pytest.StashKey[float]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help="skip the tests that have not been started after this many seconds",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STARTED] = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    budget = item.config.getoption("budget")
+    if budget is not None and time.monotonic() - item.config.stash[STARTED] > budget:
+        pytest.skip("the time budget of this run is used up")
 
 
 @pytest.fixture(scope="session")
@@ -22,5 +56,5 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def full_disk() -> Callable[[], AbstractContextManager[None]]:
-    """While it is entered, the operating system refuses to make any file of this process longer."""
+    """Return a context manager in which the operating system refuses to make any file of this process longer."""
     return disk.full_disk

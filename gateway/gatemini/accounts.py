@@ -17,9 +17,9 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gatemini.liveness import same_process, start_time
 from gatemini.model import Json
-from gatemini.own_files import read_own, replace_own, temporary_prefix
+from gatemini.processes.liveness import same_process, start_time
+from gatemini.processes.own_files import read_own, replace_own, temporary_prefix
 
 VERSION = 1
 FILES_KEPT = 20

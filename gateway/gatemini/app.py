@@ -20,9 +20,9 @@ import anyio
 from gatemini import demo
 from gatemini.accounts import AccountBook
 from gatemini.awaited import Awaited
-from gatemini.backends.base import Era, State
-from gatemini.backends.composite import composite_tools
 from gatemini.backends.manager import Manager
+from gatemini.backends.status import Era, State
+from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache, config_hash, default_path
 from gatemini.chain.journal import JournalBook
 from gatemini.chain.services import ChainServices
@@ -98,7 +98,9 @@ class App:
         self.indexing = Indexing(self.index)
         self.registry.listen(self.indexing.follow)
         self.registry.listen(lambda backend, _: self.changes.tell("tools", backend))
-        self.embedding = Embedding(self.index, self.indexing, cache, config.semantic.model)
+        self.embedding = Embedding(
+            self.index, self.indexing, cache.path.with_name("vectors.sqlite"), config.semantic.model
+        )
         self.clients = clients
         self.manager = Manager(
             on_tools=self._on_tools,
@@ -130,7 +132,7 @@ class App:
             self.tracker,
             self.required_keys,
             self.backend_names,
-            self.embedding.query_vector,
+            self.embedding,
         )
         self.history = SearchHistory(history_path(cache.path) if config.search.history else None)
         admission = Admission(config.registration, str(loaded.source or "the config file"))
@@ -343,7 +345,6 @@ class App:
         else:
             self.registry.remove(COMPOSITE_BACKEND)
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
-        self.embedding.tools_changed()
 
     # -- hot reload ----------------------------------------------------------------------------------
 
@@ -426,10 +427,10 @@ class App:
             self.registry.remove(name)
         else:
             self.registry.replace(name, tools)
-            if name in self._hashes:
-                self.cache.put_tools(name, self._hashes[name], tools)
+            known = name in self._hashes and not self.cache.put_tools(name, self._hashes[name], tools)
+            if not known:  # the vectors of tools that were cached are stored already
+                self.embedding.tools_changed()
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
-        self.embedding.tools_changed()
 
     def _on_state(self, name: str, state: State) -> None:
         logger.debug("backend %s is %s", name, state)

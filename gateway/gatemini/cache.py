@@ -1,4 +1,4 @@
-"""What outlives a process: tools per backend, verdicts on eras, embeddings, usage counts.
+"""What outlives a process: tools per backend, verdicts on eras, usage counts.
 
 One JSON file, private, written as a whole and never trusted when read: whatever is not exactly as written
 is set aside as `cache.json.bad` and the gateway starts cold. Above: app (load at start, save when due and at
@@ -7,8 +7,6 @@ shutdown). Below: `own_files.py`.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import logging
 import os
@@ -22,15 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.folders import cache_folder
 from gatemini.model import Json, Tool
-from gatemini.own_files import NotOurs, read_own, replace_own
+from gatemini.processes.own_files import NotOurs, read_own, replace_own
 
-VERSION = 1
+VERSION = 2
 SAVE_EVERY_SECONDS = 5.0
 """At most this often while running; shutdown saves what is left."""
 MAX_BYTES = 256 << 20
 """A larger file is not ours."""
-MAX_EMBEDDINGS = 50_000
-"""Vectors kept per model, newest use last; more than any registry has tools."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +58,6 @@ class _Backend(_Strict):
 class _File(_Strict):
     version: int
     backends: dict[str, _Backend] = Field(default_factory=dict)
-    embeddings: dict[str, dict[str, str]] = Field(default_factory=dict)
     usage: dict[str, int] = Field(default_factory=dict)
 
 
@@ -77,10 +72,6 @@ def config_hash(config: BaseModel | Mapping[str, Any]) -> str:
     """
     plain = config.model_dump(mode="json") if isinstance(config, BaseModel) else dict(config)
     return hashlib.sha256(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-def text_hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _as_it_is(value: Any) -> Any:
@@ -188,7 +179,6 @@ class Cache:
         return _File.model_construct(
             version=now.version,
             backends=backends,
-            embeddings={model: vectors.copy() for model, vectors in now.embeddings.items()},
             usage=self._redact(now.usage),
         )
 
@@ -221,16 +211,18 @@ class Cache:
             known = self._lists[backend] = (config, [_tool(backend, kept) for kept in entry.tools])
         return known[1].copy()
 
-    def put_tools(self, backend: str, config: str, tools: Iterable[Tool]) -> None:
+    def put_tools(self, backend: str, config: str, tools: Iterable[Tool]) -> bool:
+        """Keep the tools a backend lists; return whether they differ from those kept."""
         listed = list(tools)
         if self.tools(backend, config) == listed:
-            return
+            return False
         before = self._file.backends.get(backend)
         if before is None or before.config != config:
             self._file.backends[backend] = _Backend(config=config)
         self._lists[backend] = (config, listed)
         self._told.add(backend)
         self._dirty = True
+        return True
 
     def era(self, backend: str, config: str) -> str | None:
         """Which handshake this backend answered last time under this configuration."""
@@ -256,30 +248,6 @@ class Cache:
             self._dirty = self._file.backends.pop(name, None) is not None or self._dirty
             self._lists.pop(name, None)
             self._told.discard(name)
-
-    def embeddings(self, model: str) -> dict[str, bytes]:
-        """Vectors (the caller's own bytes) of one model by `text_hash`; what is no base64 is left out."""
-        made: dict[str, bytes] = {}
-        for key, text in self._file.embeddings.get(model, {}).items():
-            try:
-                made[key] = base64.b64decode(text, validate=True)
-            except (binascii.Error, ValueError):
-                continue
-        return made
-
-    def put_embeddings(self, model: str, vectors: Mapping[str, bytes]) -> None:
-        """Adds vectors; other models' are dropped, since one model is in use at a time."""
-        kept = self._file.embeddings.get(model, {})
-        if set(self._file.embeddings) - {model}:
-            self._dirty = True
-        for key, data in vectors.items():
-            text = base64.b64encode(data).decode()
-            if kept.get(key) != text:
-                kept[key] = text
-                self._dirty = True
-        for key in list(kept)[: max(0, len(kept) - MAX_EMBEDDINGS)]:
-            del kept[key]
-        self._file.embeddings = {model: kept}
 
     @property
     def usage(self) -> dict[str, int]:

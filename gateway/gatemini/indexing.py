@@ -1,7 +1,6 @@
-"""The search index kept up with the registry: a small change at once, a large one in steps between other work.
+"""Keep the search index up to date with the registry: a small change at once, a large one in steps.
 
-A backend may list thousands of tools; reading them takes the better part of a second, in which calls and searches
-must not wait. Above: app.py, embedding.py. Below: search/index.py.
+A backend may list thousands of tools; indexing them takes most of a second, in which calls and searches must not wait.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from gatemini.model import Tool
 from gatemini.search.index import SearchIndex
 
 TURN_SECONDS = 0.001
-"""Between two steps: an answer to somebody else takes several turns of the event loop, not one."""
+"""Pause between two steps: an answer to another request takes several turns of the event loop."""
 
 
 class Indexing:
-    """Tells `index` what the registry has."""
+    """Passes changes of the registry to `index`."""
 
     def __init__(self, index: SearchIndex) -> None:
         self._index = index
@@ -27,22 +26,22 @@ class Indexing:
         self._idle.set()
 
     def follow(self, backend: str, tools: Sequence[Tool] | None) -> None:
-        """The registry's listener. What one step takes in is searchable at once, the rest soon."""
+        """Listen to the registry. Tools of the first step are searchable at once, the others soon after."""
         self._index.expect(backend, tools or ())
         self.work()
 
     def work(self) -> None:
-        """Do one step of what is waiting, and leave the rest to `run`."""
+        """Do one step of the waiting changes, and leave the rest to `run`."""
         if self._index.work() and self._idle.is_set():
             self._idle = anyio.Event()
             self._wanted.set()
 
     async def idle(self) -> None:
-        """Until everything that is waiting now is taken in; `run` must be running."""
+        """Wait until every change known now is indexed; `run` must be running."""
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Index waiting changes until cancelled."""
         while True:
             await self._wanted.wait()
             self._wanted = anyio.Event()

@@ -30,12 +30,11 @@ from gatemini_sandbox.budget import (
     free_cores,
 )
 from gatemini_sandbox.errors import GuestFault, GuestTampered, HostExhausted
-from gatemini_sandbox.module import STACK_POINTER, guest_wasm, patched
+from gatemini_sandbox.module import PAGE, RED_ZONE, STACK_BYTES, STACK_POINTER, guest_wasm, patched
 from gatemini_sandbox.module_cache import load_module
 
 NATIVE_STACK = 2 * limits.MIB
 """wasmtime's own bound on native stack; above its async stack size (2 MiB) it would abort the process."""
-PAGE = 65536
 WASI_MODULE = "wasi_snapshot_preview1"
 MOST_SLOTS = 8
 CALL_STACK = 4 * limits.MIB
@@ -134,14 +133,17 @@ class Engine:
         config.epoch_interruption = True
         config.max_wasm_stack = NATIVE_STACK
         ffi.wasmtime_config_async_stack_size_set(config.ptr(), CALL_STACK)
+        wasm = guest_wasm()
         try:
             self.wasmtime = wasmtime.Engine(config)
-            self.module, self.cache_problem = load_module(self.wasmtime, patched(guest_wasm()), cache_dir)
+            self.module, self.cache_problem = load_module(self.wasmtime, lambda: patched(wasm), cache_dir)
         except wasmtime.WasmtimeError as exc:  # the module is the pinned one: it is not to blame
             raise HostExhausted(f"the guest cannot be compiled: {_in_one_line(exc)}") from None
         self.ticker = Ticker(self.wasmtime)
         self.turns = Turns(free_cores())
         self._linker = wasmtime.Linker(self.wasmtime)
+        self.stack_bottom = _first_pages(self.module) * PAGE - STACK_BYTES
+        """Address of the lowest byte of the guest's C stack; see module.py."""
         self.check_imports([(entry.module, entry.name or "") for entry in self.module.imports])
         for entry in self.module.imports:
             self._bind(entry)
@@ -196,6 +198,12 @@ class Engine:
         return instance
 
 
+def _first_pages(module: wasmtime.Module) -> int:
+    """Pages a new instance has."""
+    kinds = [entry.type for entry in module.exports]
+    return next(int(kind.limits.min) for kind in kinds if isinstance(kind, wasmtime.MemoryType))
+
+
 def _in_one_line(error: wasmtime.WasmtimeError) -> str:
     return " ".join(str(error).split())
 
@@ -223,6 +231,7 @@ class Machine:
         self._slots = (ctypes.c_uint64 * (2 * MOST_SLOTS)).from_buffer(self._values)
         self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
         self._trap_ref = ctypes.byref(self._trap)
+        self._stack_end = engine.stack_bottom + RED_ZONE  # a pointer below it trapped in the patch's check
         self.here = self.leaves = False
         self._left: Any = None  # a call that was begun and is not over
         self._typed = (ffi.wasmtime_val_t * 2)()  # argument and result of such a call
@@ -329,18 +338,8 @@ class Machine:
         self.budget = budget
         _machines[self.number] = self
 
-    def set_stack(self, top: int) -> None:
-        """Points the guest's C stack at `top`; it grows downwards."""
-        item = self._export(STACK_POINTER)
-        value: Any = ffi.wasmtime_val_t()
-        value.kind = 0
-        value.of.i32 = top
-        error = ffi.wasmtime_global_set(self._context, ctypes.byref(item.of.global_), ctypes.byref(value))
-        if error:
-            raise wasmtime.WasmtimeError._from_ptr(error)
-
     def stack(self) -> int:
-        """Where the guest's C stack stands, signed: a frame may have been put below address 0. Also after a trap."""
+        """The guest's C stack pointer, signed: a frame may have been put below address 0. Also after a trap."""
         item = self._export(STACK_POINTER)
         value: Any = ffi.wasmtime_val_t()
         ffi.wasmtime_global_get(self._context, ctypes.byref(item.of.global_), ctypes.byref(value))
@@ -446,7 +445,7 @@ class Machine:
             text = trap.message
             self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
             self._trap_ref = ctypes.byref(self._trap)
-            if trap.trap_code is wasmtime.TrapCode.STACK_OVERFLOW:
+            if trap.trap_code is wasmtime.TrapCode.STACK_OVERFLOW or self.stack() < self._stack_end:
                 reason = limits.STACK
         return Trapped(reason or "fault", text)
 

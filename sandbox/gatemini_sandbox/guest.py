@@ -18,10 +18,11 @@ from typing import Any
 
 from gatemini_sandbox import limits as codes
 from gatemini_sandbox.budget import Budget, Ledger
-from gatemini_sandbox.engine import PAGE, Engine, Machine, Trapped
-from gatemini_sandbox.errors import GuestFault
+from gatemini_sandbox.engine import Engine, Machine, Trapped
+from gatemini_sandbox.errors import GuestFault, GuestTampered
 from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import DONE, FAILED, PROTOCOL, Raw, outbox_head
+from gatemini_sandbox.module import PAGE, STACK_BYTES
 from gatemini_sandbox.shelf import Image, Shelf
 from gatemini_sandbox.wasi import Clock
 
@@ -37,9 +38,6 @@ REJECTION_TRACKER = 73
 REJECTION_LIST = 32
 LIBC_OPAQUE = 0  # js_std_cmd: the runtime's libc state
 
-STACK_BYTES = 4 * MIB
-CANARY = b"\xa5the C stack never comes here" * 64
-"""At the bottom of the C stack: native code runs out of its own stack first, but for calls with very many arguments."""
 INBOX_BYTES = PAGE
 """Messages up to this size use a block that is always there."""
 GC_BYTES = 2 * MIB
@@ -180,8 +178,7 @@ def boot(engine: Engine, limits: Limits) -> Image:
 
 def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     machine.call("_initialize")
-    stack = machine.call32("malloc", STACK_BYTES)
-    machine.set_stack(stack + STACK_BYTES)
+    _check_heap(machine)
     runtime = machine.call32("JS_NewRuntime")
     machine.call("JS_SetMaxStackSize", runtime, 0)
     machine.call("JS_SetGCThreshold", runtime, GC_BYTES)
@@ -195,8 +192,9 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     functions, console = _load_runtime(api, limits)
     machine.call("JS_RunGC", runtime)
     machine.call("free", api.allocate(HEADROOM_BYTES))
-    machine.write(stack, bytes(STACK_BYTES))
-    machine.write(stack, CANARY)
+    machine.write(
+        machine.engine.stack_bottom, bytes(STACK_BYTES)
+    )  # what booting left there is no part of the image
     size = machine.locate()[1]
     pieces = _differences(fresh, machine.read(0, size))
     return Image(
@@ -208,12 +206,20 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
         ALWAYS_CALLED,
         inbox,
         scratch,
-        stack,
-        stack + STACK_BYTES,
         rejections,
         console,
         limits.console_bytes,
     )
+
+
+def _check_heap(machine: Machine) -> None:
+    """Raises GuestTampered if the allocator takes the C stack for free memory: it must know its heap's end by itself."""
+    bottom = machine.engine.stack_bottom
+    for size in (PAGE, STACK_BYTES // 2):
+        at = machine.call32("malloc", size)
+        if bottom - size < at < bottom + STACK_BYTES:
+            raise GuestTampered("the guest's allocator uses the C stack as heap (STACK_PAGES)")
+        machine.call("free", at)
 
 
 def _load_runtime(api: Api, limits: Limits) -> tuple[dict[str, int], int]:
@@ -364,8 +370,6 @@ class Guest:
         except (Threw, GuestFault) as exc:
             detail = str(exc) if isinstance(exc, GuestFault) else ""
             raw = Raw(end="broken", detail=detail)
-        if self._stack_ran_over(trapped=raw.end in ("trapped", "broken")):
-            raw = Raw(end="trapped", reason=codes.STACK)  # whatever it said: its own data may be overwritten
         raw.readings = self._clock.readings
         if raw.end is not None:
             self._ended_well = raw.end in ("done", "failed", "deadlock")
@@ -373,12 +377,6 @@ class Guest:
             if self._machine is not None:
                 self._machine.retire()
         return raw
-
-    def _stack_ran_over(self, trapped: bool) -> bool:
-        machine, bottom = self._machine, self._image.stack_bottom
-        if machine is None:
-            return False
-        return machine.read(bottom, len(CANARY)) != CANARY or (trapped and machine.stack() < bottom)
 
     def _restore(self) -> None:
         image = self._image

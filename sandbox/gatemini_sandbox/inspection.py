@@ -13,7 +13,6 @@ from typing import Any
 from gatemini_sandbox import module, wasi
 from gatemini_sandbox.budget import TICK_SECONDS
 from gatemini_sandbox.engine import NATIVE_STACK, WASI_MODULE
-from gatemini_sandbox.guest import STACK_BYTES
 from gatemini_sandbox.limits import Limits
 
 
@@ -32,11 +31,11 @@ def inspect(limits: Limits | None = None) -> dict[str, Any]:
             "bytes": len(wasm),
         },
         "engine": {"name": "wasmtime", "version": importlib.metadata.version("wasmtime")},
-        "patch": f"global 0 is exported as {module.STACK_POINTER}, so that the C stack can be given room; "
-        "one constant: a call may have 131071 arguments, not 65535",
+        "patch": f"a C stack of {module.STACK_BYTES >> 20} MiB, whose pointer (global 0, exported as {module.STACK_POINTER}) "
+        "is checked wherever it is set; one constant: a call may have 131071 arguments, not 65535",
         "host_functions": 0,
         "imports": imports,
-        "stack": {"guest_bytes": STACK_BYTES, "native_bytes": NATIVE_STACK},
+        "stack": {"guest_bytes": module.STACK_BYTES, "native_bytes": NATIVE_STACK},
         "tick_seconds": TICK_SECONDS,
         "limits": dataclasses.asdict(limits or Limits()),
     }

@@ -19,12 +19,12 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import wasmtime
 
-from gatemini_sandbox.module import GUEST_SHA256, MORE_ARGUMENTS, PATCH
+from gatemini_sandbox.module import patch_identity
 
 if sys.platform != "win32":
     import fcntl
@@ -48,14 +48,16 @@ class CacheUnusable(Exception):
     """The argument says what is wrong with the directory or its files."""
 
 
-def load_module(engine: wasmtime.Engine, wasm: bytes, directory: Path | None) -> tuple[wasmtime.Module, str]:
+def load_module(
+    engine: wasmtime.Engine, wasm: Callable[[], bytes], directory: Path | None
+) -> tuple[wasmtime.Module, str]:
     """The module, from the cache when that can be trusted, and why it could not be kept ("" when it could)."""
     if directory is None:
-        return wasmtime.Module(engine, wasm), ""
+        return wasmtime.Module(engine, wasm()), ""
     try:
         cache = ModuleCache(directory)
     except CacheUnusable as exc:
-        return wasmtime.Module(engine, wasm), str(exc)
+        return wasmtime.Module(engine, wasm()), str(exc)
     with cache:
         found = _from(cache, engine)
         if found is not None:
@@ -64,7 +66,7 @@ def load_module(engine: wasmtime.Engine, wasm: bytes, directory: Path | None) ->
             found = _from(cache, engine)  # another process may have written it meanwhile
             if found is not None:
                 return found, ""
-            module = wasmtime.Module(engine, wasm)
+            module = wasmtime.Module(engine, wasm())
             try:
                 cache.write(bytes(module.serialize()))
             except CacheUnusable as exc:
@@ -216,5 +218,5 @@ def _identity() -> str:
         cpu += [line for line in lines if line.startswith(("flags", "Features"))][:1]
     except OSError:
         pass
-    parts = [importlib.metadata.version("wasmtime"), GUEST_SHA256, PATCH.hex(), MORE_ARGUMENTS.hex(), *cpu]
+    parts = [importlib.metadata.version("wasmtime"), patch_identity(), *cpu]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

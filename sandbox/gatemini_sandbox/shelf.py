@@ -18,8 +18,9 @@ import wasmtime
 
 from gatemini_sandbox import pages
 from gatemini_sandbox.budget import Budget, Ledger
-from gatemini_sandbox.engine import PAGE, Engine, Machine, Trapped
+from gatemini_sandbox.engine import Engine, Machine, Trapped
 from gatemini_sandbox.errors import HostExhausted
+from gatemini_sandbox.module import PAGE
 from gatemini_sandbox.wasi import Clock
 
 logger = logging.getLogger(__name__)
@@ -42,8 +43,6 @@ class Image:
     """What every chain calls of the C API: found while its guest waits on the shelf, not while the chain waits."""
     inbox: int
     scratch: int
-    stack_bottom: int
-    stack_top: int
     rejections: int
     console: int
     console_bytes: int
@@ -167,4 +166,3 @@ class Shelf:
         address = machine.locate()[0]
         for at, piece in self._image.pieces:
             ctypes.memmove(address + at, piece, len(piece))
-        machine.set_stack(self._image.stack_top)

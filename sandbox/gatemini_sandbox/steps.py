@@ -13,8 +13,6 @@ from contextlib import suppress
 from typing import Protocol
 
 from gatemini_sandbox import limits as codes
-from gatemini_sandbox.blame import Frame, find_unplaced, refine
-from gatemini_sandbox.early import find_early
 from gatemini_sandbox.errors import GuestFault, ReadingTooLong
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import (
@@ -36,6 +34,8 @@ from gatemini_sandbox.messages import (
     encode_replies,
 )
 from gatemini_sandbox.patience import patience
+from gatemini_sandbox.typescript.early_errors import find_early
+from gatemini_sandbox.typescript.places import Frame, find_unplaced, refine
 
 MOST_FRAMES = 20
 PLACING_SECONDS = 1.0

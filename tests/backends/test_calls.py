@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config
-from gatemini.backends.base import State
+from gatemini.backends.status import State
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendNotFound, BackendProtocol, BackendStopped, BackendTimeout
 

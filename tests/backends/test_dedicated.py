@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
 from gatemini.backends.actor import Backend
-from gatemini.backends.base import Caller
-from gatemini.backends.fallback import FALLBACK_META, able
-from gatemini.backends.pool import Seats
-from gatemini.backends.retry import sent
+from gatemini.backends.callers import Caller
+from gatemini.backends.calls.fallback import FALLBACK_META, able
+from gatemini.backends.calls.retry import sent
+from gatemini.backends.instances import Seats
 from gatemini.config.backend import RetryConfig
 from gatemini.config.schema import BackendConfig, PoolConfig
 from gatemini.errors import (
@@ -150,7 +150,7 @@ async def test_a_fallback_that_runs_answers_before_one_that_never_starts(bench: 
     assert outcome.answered_by == "second"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_fallback_that_never_starts_leaves_time_to_start_another(bench: Bench) -> None:
     bench.manager.add(odd_config("never", options={"asleep": 600}))
     bench.manager.add(odd_config("lazy", lazy=True))
@@ -159,7 +159,7 @@ async def test_a_fallback_that_never_starts_leaves_time_to_start_another(bench: 
     assert outcome.answered_by == "lazy"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("waits_for", ["its start", "a place", "an instance"])
 async def test_a_backend_that_lets_a_call_wait_leaves_its_fallback_time(bench: Bench, waits_for: str) -> None:
     """The first may take half of the time where one other is there to answer."""
@@ -236,7 +236,7 @@ async def test_a_repeatable_call_may_fall_back_after_a_crash(bench: Bench, tmp_p
     assert journal.read_text().split()[0] == "read_die"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_repeatable_call_is_made_again_after_a_crash_also_beside_a_fallback(
     bench: Bench, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config
 from gatemini.backends import session
-from gatemini.backends.base import Era, State
+from gatemini.backends.status import Era, State
 from gatemini.errors import BackendStopped
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "backends.md"
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if f.slow else []) for n, f in FAULTS.items()]
+    "name", [pytest.param(n, marks=[pytest.mark.long] if f.slow else []) for n, f in FAULTS.items()]
 )
 async def test_after_the_fault_all_is_as_before(tmp_path: Path, name: str) -> None:
     await survive(FAULTS[name], tmp_path)

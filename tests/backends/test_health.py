@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.backend_bench import Bench, odd_config, running_bench
-from gatemini.backends.base import State
+from gatemini.backends.calls.call_limits import RateWindow
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
-from gatemini.backends.limits import RateWindow
 from gatemini.backends.manager import resident_sizes
+from gatemini.backends.status import State
 from gatemini.config.schema import HealthConfig, RateLimit
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendUnhealthy
 

@@ -17,8 +17,8 @@ from anyio.streams.tls import TLSListener
 from fixtures.backend_bench import TEST_SECONDS, Bench, running_bench
 from fixtures.certificates import self_signed
 from fixtures.odd_http import Handler, OddHttp, Request, serving
-from gatemini.backends import http_link, share
-from gatemini.backends.base import State
+from gatemini.backends.status import State
+from gatemini.backends.transports import http_link
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendBusy,
@@ -30,6 +30,7 @@ from gatemini.errors import (
     BackendUnreachable,
     ResultTooLarge,
 )
+from gatemini.processes import throttle
 
 pytestmark = pytest.mark.anyio
 
@@ -648,16 +649,16 @@ async def test_connections_are_used_again_after_an_answer_that_came_as_events(
 async def test_what_adds_nothing_to_a_message_is_read_in_turns_wherever_it_is_cut(
     bench: Bench, server: OddHttp, monkeypatch: pytest.MonkeyPatch, first: bytes, data: bytes
 ) -> None:
-    monkeypatch.setattr(share, "IDLE_BURST_SECONDS", 0.01)
+    monkeypatch.setattr(throttle, "IDLE_BURST_SECONDS", 0.01)
     rested = anyio.Event()
-    charge = share.IdleShare.charge
+    charge = throttle.IdleShare.charge
 
-    def noted(account: share.IdleShare, seconds: float) -> float:
+    def noted(account: throttle.IdleShare, seconds: float) -> float:
         if (rest := charge(account, seconds)) > 0:
             rested.set()
         return rest
 
-    monkeypatch.setattr(share.IdleShare, "charge", noted)
+    monkeypatch.setattr(throttle.IdleShare, "charge", noted)
 
     async def pouring(request: Request) -> None:
         await request.begin_events()
@@ -677,15 +678,15 @@ async def test_what_adds_nothing_to_a_message_is_read_in_turns_wherever_it_is_cu
 async def test_a_server_that_sends_without_end_what_nobody_asked_for_is_read_in_turns(
     bench: Bench, server: OddHttp, monkeypatch: pytest.MonkeyPatch, transport: str, data: bytes
 ) -> None:
-    monkeypatch.setattr(share, "IDLE_BURST_SECONDS", 0.01)
+    monkeypatch.setattr(throttle, "IDLE_BURST_SECONDS", 0.01)
     rests: list[float] = []
-    charge = share.IdleShare.charge
+    charge = throttle.IdleShare.charge
 
-    def noted(account: share.IdleShare, seconds: float) -> float:
+    def noted(account: throttle.IdleShare, seconds: float) -> float:
         rests.append(charge(account, seconds))
         return rests[-1]
 
-    monkeypatch.setattr(share.IdleShare, "charge", noted)
+    monkeypatch.setattr(throttle.IdleShare, "charge", noted)
     streams: list[Request] = []
 
     async def pouring(request: Request) -> None:

@@ -17,14 +17,14 @@ import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench
 from fixtures.odd_http import OddHttp, Request
-from gatemini.backends.base import RpcError
-from gatemini.backends.children import Children
-from gatemini.backends.http import open_sse, open_streamable
+from gatemini.backends.callers import RpcError
 from gatemini.backends.peer import Peer
-from gatemini.backends.stdio import open_stdio
+from gatemini.backends.transports.http import open_sse, open_streamable
+from gatemini.backends.transports.stdio import open_stdio
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendTimeout
 from gatemini.model import Json
+from gatemini.processes.children import Children
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.backend_bench import Bench, odd_config
 from gatemini.backends import session
-from gatemini.backends.base import State
+from gatemini.backends.status import State
 from gatemini.errors import BackendStopped
 
 pytestmark = pytest.mark.anyio

@@ -18,12 +18,12 @@ import psutil
 import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
-from gatemini.backends import watchdog
-from gatemini.backends.base import State
-from gatemini.backends.children import Children
+from gatemini.backends.status import State
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendError
-from gatemini.liveness import start_time
+from gatemini.processes import watchdog
+from gatemini.processes.children import Children
+from gatemini.processes.liveness import start_time
 
 pytestmark = pytest.mark.anyio
 

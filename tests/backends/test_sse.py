@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends.sse import Event, EventReader
+from gatemini.backends.transports.event_stream import Event, EventReader
 
 LINES = st.sampled_from(
     [

@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import Bench
-from gatemini.backends import share
-from gatemini.backends.pipes import STDERR, STDOUT, ChildPipes
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendProtocol, BackendStopped, ResultTooLarge
+from gatemini.processes import throttle
+from gatemini.processes.pipes import STDERR, STDOUT, ChildPipes
 
 pytestmark = pytest.mark.anyio
 
@@ -55,8 +55,8 @@ async def test_a_child_that_writes_without_end_is_read_in_turns(
         rested(child, fd)
 
     monkeypatch.setattr(ChildPipes, "_rested", noted)
-    monkeypatch.setattr(share, "IDLE_BURST_SECONDS", 0.0)
-    monkeypatch.setattr(share, "MAX_REST_SECONDS", 0.01)
+    monkeypatch.setattr(throttle, "IDLE_BURST_SECONDS", 0.0)
+    monkeypatch.setattr(throttle, "MAX_REST_SECONDS", 0.01)
     await bench.odd()
     assert await bench.value("flood", {"times": 3000}, timeout=20) == "done"
     assert set(rests) == {STDOUT}

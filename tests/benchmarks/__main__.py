@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import metadata
 
 from rich.console import Console
-from tests.benchmarks import cold, gateway, guests, large, waits, warm
+from tests.benchmarks import cold, command_line, gateway, guests, large, waits, warm
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
@@ -25,6 +25,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "codemode": gateway.codemode,
     "codemode_sdk": gateway.codemode_sdk,
     "warm": warm.warm,
+    "command_line": command_line.command_line,
     "cold": cold.cold,
     "large": large.large,
     "waits": waits.waits,

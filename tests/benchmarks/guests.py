@@ -28,11 +28,11 @@ from tests.benchmarks.contestants import PYTHON_BACKEND, TESTS
 from tests.benchmarks.measure import Figure, Outcome, Ratio
 
 from gatemini.app import App
-from gatemini.backends.python import load_server
+from gatemini.backends.transports.python import load_server
 from gatemini.model import Tool
 from gatemini.server.session import Session as ClientSession
 from gatemini_sandbox import Calls, Done, Limits, Reply, Sandbox, Session, Start
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript.prepare import prepare
 
 Isolation = Literal["thread", "process"]
 BOTH: tuple[Isolation, ...] = ("thread", "process")

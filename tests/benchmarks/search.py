@@ -17,6 +17,7 @@ import json
 import random
 import statistics
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle, islice
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from gatemini.embedding import MEANING_CHARS
 from gatemini.errors import ConfigError
 from gatemini.model import Tool
 from gatemini.registry import Registry
@@ -32,6 +34,7 @@ from gatemini.search.embeddings import Embedder, load_embedder
 from gatemini.search.evaluate import Query, Report, evaluate, parse_queries
 from gatemini.search.index import Ranking, SearchIndex
 from gatemini.search.repair import Vocabulary
+from gatemini.search.vectors import Vectors
 from gatemini.server.definitions import tool_definitions
 from gatemini.server.discovery import definition_bytes, list_tools_meta, search_tools, tool_info
 from gatemini.server.listing import tool_index
@@ -64,24 +67,35 @@ def by_backend(tools: Sequence[Tool]) -> dict[str, list[Tool]]:
     return grouped
 
 
-def index_of(tools: Sequence[Tool], ranking: Ranking, model: Embedder | None = None) -> SearchIndex:
-    index = SearchIndex(ranking, model)
-    for backend, own in by_backend(tools).items():
-        index.replace(backend, own)
-    while model is not None and (pending := index.pending(ENCODED_AT_ONCE)):
-        index.supply(dict(zip(pending, model.encode(list(pending.values())), strict=True)))
-    return index
+class Searcher:
+    """An index, and vectors of its tools where a model is given, in one process."""
+
+    def __init__(self, tools: Sequence[Tool], ranking: Ranking, model: Embedder | None = None) -> None:
+        self.index, self._vectors, self._model = SearchIndex(ranking), Vectors(), model
+        for backend, own in by_backend(tools).items():
+            self.index.replace(backend, own)
+        for slot, tool in enumerate(self.index.tools):
+            self._vectors.put(slot, self.index.texts(tool) if tool and model else ())
+        while model is not None and (texts := self._vectors.pending(ENCODED_AT_ONCE)):
+            self._vectors.supply(dict(zip(texts, model.encode(texts), strict=True)))
+
+    def search(self, text: str, limit: int = 10) -> list[str]:
+        meaning = None
+        if self._model is not None:
+            cosines = self._vectors.cosines(self._model.encode([text[:MEANING_CHARS]])[0])
+            meaning = array("f", cosines.tobytes())
+        return [hit.tool.qualified for hit in self.index.search(text, limit=limit, meaning=meaning).hits]
 
 
-def measure(index: SearchIndex, queries: Sequence[Query]) -> tuple[Report, float]:
+def measure(searcher: Searcher, queries: Sequence[Query]) -> tuple[Report, float]:
     """The report and the median CPU milliseconds of a query."""
     times: list[float] = []
 
     def search(text: str, limit: int) -> list[str]:
         begun = time.thread_time()
-        hits = index.search(text, limit=limit).hits
+        found = searcher.search(text, limit)
         times.append((time.thread_time() - begun) * 1000)
-        return [hit.tool.qualified for hit in hits]
+        return found
 
     return evaluate(search, queries), statistics.median(times)
 
@@ -91,7 +105,7 @@ def quality(tools: Sequence[Tool], queries: Sequence[Query], model: Embedder | N
     rankings: list[Ranking] = ["best", "classic"]
     for ranking in rankings:
         for embedder in [None, model] if model else [None]:
-            report, ms = measure(index_of(tools, ranking, embedder), queries)
+            report, ms = measure(Searcher(tools, ranking, embedder), queries)
             row(f"{ranking}{' + bundled model' if embedder else ''}", report, ms)
 
 
@@ -108,7 +122,7 @@ def without(signal: str) -> Iterator[None]:
         "letters": [patch.object(best, "LETTERS", 0.0)],
         "meaning": [patch.object(best, "MEANING", 0.0), patch.object(best, "MATCH_MEANING", 2.0)],
         "the name's own vector": [patch.object(best, "NAME_SHARE", 1e-6)],
-        "mending": [patch.object(Vocabulary, "mend", nothing)],
+        "repair": [patch.object(Vocabulary, "repair", nothing)],
         "synonyms": [patch.object(best, "SYNONYMS", {})],
         "other languages": [
             patch.object(best, "foreign", lambda _: ()),
@@ -133,13 +147,19 @@ def without(signal: str) -> Iterator[None]:
             one.stop()
 
 
-def _linear(words: Any, letters: Any, meaning: Any) -> Any:
-    score = words + best.LETTERS * letters * letters
-    return score if meaning is None else score + best.MEANING * meaning.clip(0)
+def _linear(slots: Any, words: Any, letters: Any, meaning: Any) -> Any:
+    """`best.fuse` without the square of the lexical score."""
+    more = meaning or {}
+    return {
+        slot: words.get(slot, 0.0)
+        + best.LETTERS * letters.get(slot, 0.0) ** 2
+        + best.MEANING * more.get(slot, 0.0)
+        for slot in slots
+    }
 
 
 SIGNALS = (
-    "letters", "meaning", "the name's own vector", "mending", "synonyms", "joined words", "other languages",
+    "letters", "meaning", "the name's own vector", "repair", "synonyms", "joined words", "other languages",
     "short forms", "parameters", "the backend's name", "stemming", "squared words",
 )  # fmt: skip
 
@@ -149,13 +169,13 @@ def ablation(tools: Sequence[Tool], queries: Sequence[Query], model: Embedder | 
     for embedder in [None, model] if model else [None]:
         row(
             "(nothing)" + (", with the model" if embedder else ""),
-            *measure(index_of(tools, "best", embedder), queries),
+            *measure(Searcher(tools, "best", embedder), queries),
         )
         for signal in SIGNALS:
             if embedder is None and signal in ("meaning", "the name's own vector"):
                 continue
             with without(signal):
-                row(signal, *measure(index_of(tools, "best", embedder), queries))
+                row(signal, *measure(Searcher(tools, "best", embedder), queries))
 
 
 def size(value: Any) -> float:
@@ -258,10 +278,10 @@ def speed_with_model(
 ) -> None:
     """A query with its encoding, at each size: what an agent waits for."""
     for count in counts:
-        index = index_of([tool for own in grown(tools, count).values() for tool in own], "best", model)
-        index.search("warm up")
-        each = [timed(lambda i=index, q=q: i.search(q.text)) for q in queries]
-        print(f"with the model, {len(index)} tools: {statistics.median(each):.2f} ms a query")
+        searcher = Searcher([tool for own in grown(tools, count).values() for tool in own], "best", model)
+        searcher.search("warm up")
+        each = [timed(lambda s=searcher, q=q: s.search(q.text)) for q in queries]
+        print(f"with the model, {len(searcher.index)} tools: {statistics.median(each):.2f} ms a query")
 
 
 def one_large_backend(tools: Sequence[Tool]) -> None:

@@ -24,7 +24,7 @@ def benchmarks(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_hop_and_the_chains_are_measured_in_one_command() -> None:
     ran = benchmarks("hop", "inprocess", "--rounds", "1", "--json")
     assert ran.returncode == 0, ran.stderr
@@ -34,7 +34,7 @@ def test_the_hop_and_the_chains_are_measured_in_one_command() -> None:
     assert all(f["median_ms"] > 0 for f in figures["inprocess"]["figures"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_session_costs_a_twentieth_of_loading_every_schema_and_raw_results() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.context_session", "--json"],
@@ -57,7 +57,7 @@ def test_an_unknown_scenario_is_a_usage_error_that_names_it() -> None:
     assert "nonsense" in ran.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_guests_are_measured_without_a_client() -> None:
     ran = benchmarks("idle", "rival", "calls", "--rounds", "1", "--json")
     assert ran.returncode == 0, ran.stderr

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gatemini.cache import Cache, config_hash, text_hash
+from gatemini.cache import VERSION, Cache, config_hash
 from gatemini.config.schema import BackendConfig
 from gatemini.model import Tool
 
@@ -38,7 +38,6 @@ def filled(path: Path) -> Cache:
     cache = Cache(path)
     cache.put_tools("demo", "hash", [TOOL])
     cache.put_era("demo", "hash", "2026-07-28")
-    cache.put_embeddings("model", {text_hash("a"): b"\x00\x01\xff"})
     cache.put_usage({"demo.echo": 3})
     return cache
 
@@ -51,7 +50,6 @@ def test_what_was_saved_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.problem is None
     assert again.tools("demo", "hash") == [TOOL]
     assert again.era("demo", "hash") == "2026-07-28"
-    assert again.embeddings("model") == {text_hash("a"): b"\x00\x01\xff"}
     assert again.usage == {"demo.echo": 3}
 
 
@@ -90,7 +88,7 @@ def test_the_file_is_private_and_written_as_a_whole(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["cache.json"]
 
 
-GOOD = {"version": 1, "backends": {}, "embeddings": {}, "usage": {}}
+GOOD = {"version": VERSION, "backends": {}, "usage": {}}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,7 @@ GOOD = {"version": 1, "backends": {}, "embeddings": {}, "usage": {}}
         b"[]",
         b"null",
         b"[" * 100_000,
-        json.dumps({**GOOD, "version": 2}).encode(),
+        json.dumps({**GOOD, "version": 1}).encode(),
         json.dumps({**GOOD, "version": True}).encode(),
         json.dumps({**GOOD, "extra": 1}).encode(),
         json.dumps({**GOOD, "usage": {"a": "many"}}).encode(),
@@ -110,7 +108,6 @@ GOOD = {"version": 1, "backends": {}, "embeddings": {}, "usage": {}}
         json.dumps(
             {**GOOD, "backends": {"a": {"config": "x", "tools": [{"name": "t", "input_schema": []}]}}}
         ).encode(),
-        json.dumps({**GOOD, "embeddings": {"m": ["x"]}}).encode(),
     ],
 )
 def test_anything_else_in_the_file_is_set_aside_with_a_warning(tmp_path: Path, content: bytes) -> None:
@@ -188,12 +185,11 @@ def test_an_odd_value_anywhere_costs_at_most_the_content(tmp_path: Path) -> None
             cache.load()
             cache.tools("demo", "hash")
             cache.era("demo", "hash")
-            cache.embeddings("model")
             cache.put_usage({"a.b": 1})
             assert cache.save(), (at, odd)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_a_damaged_file_never_raises(tmp_path: Path, noise: bytes, at: int) -> None:
     path = tmp_path / "cache.json"
@@ -203,15 +199,6 @@ def test_a_damaged_file_never_raises(tmp_path: Path, noise: bytes, at: int) -> N
     cache = Cache(path)
     cache.load()
     cache.tools("demo", "hash")
-    cache.embeddings("model")
-
-
-def test_embeddings_that_are_no_base64_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "cache.json"
-    path.write_text(json.dumps({**GOOD, "embeddings": {"m": {"a": "AAE=", "b": "!"}}}))
-    cache = Cache(path)
-    cache.load()
-    assert cache.embeddings("m") == {"a": b"\x00\x01"}
 
 
 def test_a_place_that_cannot_be_written_is_a_warning(
@@ -316,13 +303,6 @@ def test_backends_no_longer_configured_are_forgotten(tmp_path: Path) -> None:
     cache.forget(["demo", "never there"])
     assert cache.tools("demo", "hash") is None
     assert cache.tools("other", "hash") is not None
-
-
-def test_another_models_embeddings_make_room_for_the_one_in_use(tmp_path: Path) -> None:
-    cache = filled(tmp_path / "cache.json")
-    cache.put_embeddings("new", {"k": b"v"})
-    assert cache.embeddings("model") == {}
-    assert cache.embeddings("new") == {"k": b"v"}
 
 
 def test_two_gateways_with_one_file_never_leave_a_damaged_one(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.chain.answer import ChainValue, compose
@@ -32,7 +32,6 @@ def texts(content: list[Json]) -> list[str]:
 
 
 @pytest.mark.anyio
-@settings(deadline=None, max_examples=80)
 @given(
     value=st.one_of(
         st.tuples(WORDS, st.integers(0, 9_000)).map(lambda drawn: drawn[0] * drawn[1]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.chain.arguments import check
@@ -35,7 +35,7 @@ def refusal(schema: dict, arguments) -> ArgumentsInvalid:
 
 def test_arguments_that_fit_pass_untouched():
     arguments = {"a": 1, "b": 2.5, "extra": [None]}
-    assert checked(ADD, arguments) == (arguments, ())
+    assert checked(ADD, arguments) == (arguments, ()) == checked(ADD, [arguments])
 
 
 IDS = {
@@ -87,19 +87,9 @@ def test_a_bigint_beside_it_makes_no_integer_of_other_text():
         check(tool(IDS), {"id": "5", "maybe": "12"}, str, [["id"]])
 
 
-def test_the_digits_of_a_bigint_stay_where_text_is_taken_and_that_is_told():
-    arguments, notes = check(tool(IDS), {"text": "5"}, str, [["text"]])
-    assert arguments == {"text": "5"}
-    assert notes == ("arguments of demo.add: BigInt became a decimal string (text)",)
-
-
 @pytest.mark.parametrize("nothing", [None, {}, [], [None], [{}]])
 def test_no_arguments_are_an_empty_object(nothing):
     assert checked({"type": "object"}, nothing) == ({}, ())
-
-
-def test_the_list_of_one_object_is_that_object():
-    assert checked(ADD, [{"a": 1, "b": 2}]) == ({"a": 1, "b": 2}, ())
 
 
 @pytest.mark.parametrize("given_", ['{"a": 1, "b": 2}', ['  {"a": 1, "b": 2}']])
@@ -135,7 +125,6 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
         (ADD, {"a": 1, "bb": 2}, 'required "b" is missing (there is "bb")'),
         (ADD, {"a": "1", "b": 2}, '"a" must be number, got string "1"'),
         (ADD, {"a": None, "b": 2}, '"a" must be number, got null'),
-        (ADD, {"a": [1], "b": 2}, '"a" must be number, got array'),
         (
             ADD | {"additionalProperties": False},
             {"a": 1, "b": 2, "lable": "x"},
@@ -146,16 +135,10 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
             {"u": "opn"},
             'one of "open", "closed", got "opn" (did you mean "open"?)',
         ),
-        ({"properties": {"u": {"enum": list(range(400))}}}, {"u": -1}, "(400 in all)"),
         ({"properties": {"u": {"const": 3}}}, {"u": 4}, "must be 3, got 4"),
         ({"properties": {"n": {"type": "integer", "minimum": 1}}}, {"n": 0}, '"n" must be at least 1, got 0'),
         ({"properties": {"s": {"maxLength": 2}}}, {"s": "abc"}, '"s" must have at most 2 characters, has 3'),
         ({"properties": {"s": {"pattern": "^a+$"}}}, {"s": "b"}, "must match the pattern ^a+$"),
-        (
-            {"properties": {"s": {"type": ["string", "null"]}}},
-            {"s": 1},
-            "must be string or null, got number 1",
-        ),
         (
             {"properties": {"rows": {"type": "array", "items": {"type": "object", "required": ["id"]}}}},
             {"rows": [{"id": 1}, {}]},
@@ -190,11 +173,6 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
             '"x" must be one of "open", "held", got "opened" (did you mean "open"?)',
         ),
         (
-            {"properties": {"x": {"anyOf": [{"enum": ["open", "held"]}, {"type": "null"}]}}},
-            {"x": "lost"},
-            '"x" must be one of "open", "held", got "lost"',
-        ),
-        (
             {"properties": {"n": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]}}},
             {"n": 0},
             '"n" must be at least 1, got 0',
@@ -203,18 +181,6 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
             {"properties": {"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}},
             {"n": "5"},
             '"n" must be integer or null, got string "5" (pass the number 5)',
-        ),
-        (
-            {
-                "properties": {
-                    "rows": {
-                        "type": "array",
-                        "items": {"anyOf": [{"type": "object", "required": ["id"]}, {"type": "null"}]},
-                    }
-                }
-            },
-            {"rows": [{"id": 1}, {"name": 2}]},
-            '"rows[1]" lacks the required "id"',
         ),
         (
             {
@@ -248,8 +214,6 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
             {"n": [1]},
             '"n[0]" must be string',
         ),
-        ({"properties": {"n": {"prefixItems": [{"type": "string"}]}}}, {"n": [1]}, '"n[0]" must be string'),
-        ({"properties": {"n": {"type": "integer"}}}, {"n": "5"}, 'got string "5" (pass the number 5)'),
         (
             {"properties": {"n": {"type": "object"}}},
             {"n": '{"a": 1}'},
@@ -260,9 +224,7 @@ def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example
             {"n": "bug"},
             'must be array, got string "bug" (write ["bug"])',
         ),
-        ({"properties": {"n": {"type": "string"}}}, {"n": None}, '"n" must be string, got null'),
         ({"properties": {"n": {"multipleOf": 5}}}, {"n": 7}, '"n" must be a multiple of 5, got 7'),
-        ({"properties": {"n": {"minItems": 1}}}, {"n": []}, '"n" must have at least 1 items, has 0'),
         (
             {"oneOf": [{"required": ["url"]}, {"required": ["path", "mode"]}]},
             {"n": 1},
@@ -312,10 +274,7 @@ def test_many_faults_are_counted_not_listed():
     error = refusal(schema, {f"p{i}": i for i in range(30)})
     assert len(error.message) < 500
     assert "more" in error.message
-
-
-def test_a_long_value_is_not_repeated_in_the_error():
-    assert len(refusal(ADD, {"a": "x" * 10_000, "b": 1}).text()) < 800
+    assert len(refusal(ADD, {"a": "x" * 10_000, "b": 1}).text()) < 800, "long values are cut"
 
 
 # --- what must never block or hang a call -----------------------------------------------------------
@@ -325,26 +284,21 @@ def test_a_long_value_is_not_repeated_in_the_error():
     "schema",
     [
         {"properties": {"a": {"type": "strin"}}},
-        {"properties": {"a": {"type": 5}}},
         {"properties": {"a": "string"}},
         {"properties": {"a": {"required": "xyz"}}},
         {"properties": {"a": {"enum": "abc"}}},
-        {"properties": {"a": {"enum": []}}},
         {"properties": {"a": {"minimum": "5"}}},
         {"properties": {"a": {"multipleOf": 0}}},
         {"properties": {"a": {"maxLength": "9"}}},
         {"properties": {"a": {"pattern": "("}}},
-        {"properties": {"a": {"pattern": 5}}},
         {"properties": {"a": {"anyOf": []}}},
         {"properties": {"a": {"$ref": "https://example.invalid/schema.json"}}},
         {"properties": {"a": {"$ref": "#/$defs/none"}}},
-        {"properties": {"a": {"$ref": 5}}},
         {"properties": {"a": {"$ref": "#/properties/a"}}},
         {"properties": {"a": {"$dynamicRef": "#nothing"}}},
         {"properties": []},
         {"properties": None, "required": None},
         {"required": "name"},
-        {"required": [5, None]},
         {"$schema": "https://example.invalid/draft", "properties": {"a": True}},
         {"$schema": ["x"]},
         {"$id": 5, "properties": {"a": {"$ref": "other"}}},
@@ -480,7 +434,6 @@ DRAFTS = ["draft-03/schema#", "draft-04/schema#", "draft-06/schema#", "draft-07/
 DECLARED = st.sampled_from([{}, *({"$schema": f"http://json-schema.org/{draft}"} for draft in DRAFTS)])
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(KEYWORDS, SCHEMAS, max_size=5),
     DECLARED,
@@ -526,7 +479,6 @@ SCHEMAS = st.fixed_dictionaries(
 @given(
     schema=SCHEMAS, instance=st.one_of(st.dictionaries(st.sampled_from("abcd"), PLAIN_VALUES), PLAIN_VALUES)
 )
-@settings(max_examples=300)
 def test_what_plainly_fits_a_schema_is_valid_by_jsonschema(schema, instance):
     prepared = _Prepared(schema)
     if prepared.plainly_fits(instance):
@@ -556,12 +508,6 @@ def test_most_calls_need_no_validator(instance, fits):
         "required": ["name"],
     }
     assert _Prepared(schema).plainly_fits(instance) is fits
-
-
-def test_required_properties_are_asked_of_a_schema_that_declares_none():
-    schema = {"type": "object", "properties": {}, "required": ["name"]}
-    assert not _Prepared(schema).plainly_fits({})
-    assert faults(schema, {})
 
 
 @pytest.mark.parametrize("more", [[{"timeout": 1000}], [0, [{"a": 1, "b": 2}]], [None]])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.backend_bench import ODD
+from fixtures.modes import MODES
 from fixtures.running import answer, running_app
 
 pytestmark = pytest.mark.anyio
@@ -29,8 +30,8 @@ def counted(call: str) -> str:
     return f"const r = await {call}; let d = 0; for (let v = r.x; v !== undefined; v = v[0]) d++; return d"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.long
+@pytest.mark.parametrize("isolation", MODES)
 async def test_deep_arguments_reach_a_backend_in_every_tier(tmp_path: Path, isolation: str) -> None:
     async with running_app(tmp_path, BACKEND, sandbox={"isolation": isolation}) as app:
         for depth in DEPTHS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gatemini.chain.fences import clean, unfence
@@ -230,7 +230,6 @@ LINES = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(), LINES.map("\n".join), LINES.map("\r\n".join)))
 @example("`" * 50_000)
 @example("`\n~~~\n" * 5_000)
@@ -253,14 +252,12 @@ def test_cleaning_is_total_and_keeps_line_numbers(text):
             assert line.strip() in (line_at(text, number) or "")
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab`~\n\r '\"/*"))
 def test_text_without_three_marks_is_untouched(text):
     if "```" not in text and "~~~" not in text:
         assert unfence(text) == (text, "")
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="aß😀\n\r\u2028\u2029"), st.integers(0, 50))
 def test_a_place_names_the_line_that_holds_it(text, offset):
     offset = min(offset, len(text))

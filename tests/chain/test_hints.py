@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.chain import places
@@ -436,7 +436,6 @@ def test_a_slip_is_told_by_what_stands_at_its_place(marked, part):
     assert part in (hint(facts, context()) or "")
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["TypeError", "SyntaxError", "ReferenceError", "ToolError", "Error"]),
     st.one_of(

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from quickjs_rs import Runtime
 
@@ -69,7 +69,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(VALUES)
 @example({"__proto__": 1, "constructor": {"1": -0.0}})
 @example(5.960464477539063e-08)
@@ -80,7 +79,6 @@ def test_dumps_agrees_with_the_engine(value):
     assert theirs == ours or json.loads(theirs) == json.loads(ours)
 
 
-@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @example(5e-324)
 @example(1.7976931348623157e308)
@@ -94,7 +92,6 @@ def test_numbers_are_written_as_the_engine_writes_them(value):
     )  # it may write 17 digits
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_what_was_written_and_read_is_written_the_same_again(value):
     assert dumps(loads_exact(dumps(value))) == dumps(value)
@@ -133,7 +130,6 @@ def test_exact_integers_stay_integers():
     assert loads_exact('{"id": 123456789012345678901234}') == {"id": 123456789012345678901234}
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_loads_reads_what_the_standard_library_reads(value):
     text = json.dumps(value, allow_nan=False) if _is_finite(value) else "1"
@@ -148,7 +144,6 @@ def _is_finite(value) -> bool:
     return not isinstance(value, dict) or all(map(_is_finite, value.values()))
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text() | st.integers(0, 2**40).map(str), st.integers()))
 def test_ordering_keys_loses_none(members):
     assert ordered_keys(members) == members
@@ -253,7 +248,6 @@ LITERALS = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(_objects(LITERALS))
 @example("{2: 1, 1: 2, a: undefined, a: 3, '1': 4, 1e3: 5 , 0x10: 7, 4294967294: 8, 4294967295: 9}")
 @example("{a: 9007199254740993, b: -0, c: 1_000, d: 123456789012345680000, e: 1e21}")
@@ -266,7 +260,6 @@ def test_a_tier_2_literal_has_the_value_the_engine_gives_it(literal):
     assert _in_order(dumps(plan.arguments)) == _in_order(expected)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="{}[]:,'\"`\\$ab01._xeun-+/*\n \u2028", max_size=30))
 def test_where_the_engine_refuses_a_literal_tier_2_does_too(inside):
     plan = parse(f"demo.echo({{{inside}}})", lambda name: name == "demo")

@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from fixtures.direct import write_config
+from fixtures.modes import MODES
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
 from gatemini.config.schema import SandboxConfig
@@ -160,8 +161,8 @@ async def run(app: App, name: str, code: str, **more: Any) -> tuple[str, bool]:
     return text, failed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.long
+@pytest.mark.parametrize("isolation", MODES)
 @pytest.mark.parametrize("name", ROWS)
 async def test_a_limit_follows_a_reload_and_names_itself_and_its_value(
     tmp_path: Path, name: str, isolation: str
@@ -220,7 +221,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("isolation", MODES)
 @pytest.mark.parametrize("code", ENDS)
 async def test_a_limit_cancels_open_calls_and_tells_the_console_and_what_was_done(
     tmp_path: Path, code: str, isolation: str

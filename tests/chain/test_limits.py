@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from fixtures.modes import MODES
 from fixtures.running import answer, running_app
 from gatemini.app import App
 from gatemini.chain.script import STARTED_AT_ONCE
@@ -17,7 +18,7 @@ from gatemini.model import Json
 
 pytestmark = pytest.mark.anyio
 
-ISOLATION = pytest.mark.parametrize("isolation", ["thread", "process"])
+ISOLATION = pytest.mark.parametrize("isolation", MODES)
 
 
 @ISOLATION
@@ -124,7 +125,7 @@ async def test_an_endless_wait_lasts_as_long_as_the_chain(tmp_path: Path, isolat
         assert text.startswith("ChainTimeout: the chain did not end within its timeout of 300 ms")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @ISOLATION
 @pytest.mark.parametrize(
     ("code", "computing"),
@@ -148,7 +149,7 @@ async def test_the_end_of_the_time_tells_whether_the_code_computed_or_waited(
     assert ("the code was computing, not waiting" in text) is computing
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_call_that_the_end_of_the_chains_time_cuts_off_is_listed_in_one_form(tmp_path: Path) -> None:
     codes = (
         "await demo.sleep({ ms: 60000 }); return 1;",

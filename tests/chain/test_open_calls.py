@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from fixtures.modes import MODES
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
 
@@ -16,7 +17,7 @@ TIMEOUT_MS = 1500
 """Long enough for a loaded machine to get through code that waits for nothing but a timer of 20 ms."""
 
 
-@pytest.fixture(params=["thread", "process"], scope="module")
+@pytest.fixture(params=MODES, scope="module")
 async def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
     folder = tmp_path_factory.mktemp("open")
     async with running_app(folder, DEMO, sandbox={"isolation": request.param}) as running:
@@ -24,7 +25,7 @@ async def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         yield running
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("code", "note"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.chain.report import CallLine, ErrorReport, render_error
@@ -114,7 +114,6 @@ def test_a_long_message_never_pushes_out_hint_and_calls():
 TEXT = st.text(max_size=300)
 
 
-@settings(deadline=None)
 @given(
     st.builds(
         ErrorReport,

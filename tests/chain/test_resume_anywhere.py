@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.gate_server import STATE
@@ -14,7 +14,6 @@ from fixtures.running import running_app
 from gatemini.app import App
 
 GATE = {"gate": {"transport": "python", "module": "fixtures.gate_server:server"}}
-EXAMPLES = 60
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,6 @@ async def check(app: App, cut: Cut) -> str:
 def test_every_write_happens_once_wherever_the_chain_is_cut(tmp_path: Path) -> None:
     found: list[Cut] = []
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(cuts())
     def collect(cut: Cut) -> None:
         found.append(cut)

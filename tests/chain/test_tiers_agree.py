@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.running import DEMO, answer, running_app
@@ -74,7 +74,6 @@ def test_any_json_argument_comes_back_the_same_from_both_tiers(
     async def examples(app: App) -> None:
         found: list[dict[str, Any]] = []
 
-        @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
         @given(
             st.dictionaries(
                 st.text(st.characters(exclude_categories=["Cs"]), max_size=8), json_values, max_size=4

@@ -6,7 +6,7 @@ import base64
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.chain.values import Value, to_value, tool_error
@@ -378,7 +378,6 @@ BLOCKS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {},

@@ -13,13 +13,13 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from fixtures.backend_bench import ODD
 from fixtures.command_line import Run
-from fixtures.direct import DEMO_SERVER, chain_value, gateway, write_config
+from fixtures.direct import chain_value, gateway, write_config
+from fixtures.running import DEMO, gateway_in_process
 from gatemini.app import App
 from gatemini.cli.accounting import BAR_CELLS, bar
 from gatemini.output.results import ResultStore
-
-DEMO = {"demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}}
 
 
 async def _session(folder: Path) -> dict[str, Any]:
@@ -35,8 +35,10 @@ async def _session(folder: Path) -> dict[str, Any]:
 def test_a_command_that_ended_before_anything_was_listed_hides_no_tools(run: Run, tmp_path: Path) -> None:
     go = tmp_path / "go"
     waits = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
-    serves = f"import os, runpy, time\n{waits}\nrunpy.run_path({str(DEMO_SERVER)!r}, run_name='__main__')"
-    config = write_config(tmp_path, {"demo": {"command": sys.executable, "args": ["-P", "-c", serves]}})
+    serves = f"import os, runpy, time\n{waits}\nrunpy.run_path({str(ODD)!r}, run_name='__main__')"
+    config = write_config(
+        tmp_path, {"demo": {"command": sys.executable, "args": ["-I", "-S", "-c", serves, "{}"]}}
+    )
     (tmp_path / "chain.ts").write_text("return 1;")
     assert run("run", str(tmp_path / "chain.ts"), "-c", str(config)).code == 0
     go.touch()
@@ -55,7 +57,7 @@ async def _stats(client: Client) -> dict[str, Any]:
 async def test_every_answer_is_counted_once_it_is_made_and_never_in_itself(
     mode: Any, handshake: str, tmp_path: Path
 ) -> None:
-    async with gateway(tmp_path, DEMO, mode=mode) as client:
+    async with gateway_in_process(tmp_path, DEMO, mode=mode) as client:
         listed = await client.list_tools()
         result = await client.call_tool("call_tool_chain", {"code": "return await demo.rows({ n: 2000 });"})
         handle = re.search(r"res_[0-9a-f]{8}", result.content[-1].text)[0]  # type: ignore[union-attr,index]
@@ -88,7 +90,7 @@ async def test_every_answer_is_counted_once_it_is_made_and_never_in_itself(
 
 @pytest.mark.anyio
 async def test_names_that_nobody_knows_are_counted_together(tmp_path: Path) -> None:
-    async with gateway(tmp_path, {}, mode="legacy") as client:
+    async with gateway_in_process(tmp_path, {}, mode="legacy") as client:
         for n in range(3):
             assert (await client.call_tool(f"nothing_{n}", {})).is_error
             with pytest.raises(MCPError):
@@ -101,7 +103,7 @@ async def test_names_that_nobody_knows_are_counted_together(tmp_path: Path) -> N
 
 @pytest.mark.anyio
 async def test_prompts_are_counted_and_of_a_failed_chain_what_its_calls_brought(tmp_path: Path) -> None:
-    async with gateway(tmp_path, DEMO) as client:
+    async with gateway_in_process(tmp_path, DEMO) as client:
         asked = await client.get_prompt("find_tool", {"task": "add two numbers"})
         code = "await demo.rows({ n: 3000 }); return await demo.fail({ message: 'no' });"
         failed = await client.call_tool("call_tool_chain", {"code": code})
@@ -136,7 +138,6 @@ async def test_the_first_look_at_a_stored_result_is_not_taken_on_the_event_loop(
         assert threading.get_ident() not in threads
 
 
-@pytest.mark.slow
 def test_after_a_session_the_terminal_tells_what_each_answer_put_into_the_context(
     run: Run, tmp_path: Path
 ) -> None:

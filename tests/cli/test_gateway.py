@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.command_line import Run
 from fixtures.direct import write_config
-from gatemini.backends.base import BackendStatus, State
+from gatemini.backends.status import BackendStatus, State
 from gatemini.cli.doctor import backend_finding, walls_finding
 from gatemini.history import SearchHistory, history_path
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gatemini.config import pending
 from gatemini.config.load import Loaded, load_config
 
 Load = Callable[..., Loaded]
@@ -22,10 +21,3 @@ def load(tmp_path: Path) -> Load:
         return load_config(path, environ=env or {}, home=tmp_path / "home", config_dir=tmp_path / "conf")
 
     return loaded
-
-
-@pytest.fixture(autouse=True)
-def all_built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests look at the model as a whole; what is not read yet has tests of its own."""
-    if "test_pending" not in request.node.nodeid:
-        monkeypatch.setattr(pending, "PENDING", {})

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.config.document import read_document
@@ -154,13 +154,11 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(JSON_VALUES, st.sampled_from([None, 1]))
 def test_whatever_json_writes_is_read_back_the_same(value: object, indent: int | None) -> None:
     assert parse_jsonc(json.dumps(value, indent=indent), max_depth=100).value == value
 
 
-@settings(deadline=None)
 @given(st.text(alphabet='{}[]",:/*\\ \n1eEtfnul-.x'))
 def test_any_text_is_json_or_one_named_error(text: str) -> None:
     found: JsonSyntaxError | None = None

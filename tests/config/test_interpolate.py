@@ -6,7 +6,7 @@ from contextlib import suppress
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.config.interpolate import Reference, TemplateError, expand, expand_url, parse_template
@@ -103,7 +103,6 @@ def test_only_user_info_and_query_of_a_url_count_as_secret() -> None:
         assert bool(expand_url(parse_template(template), look).secret) is secret
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_any_value_in_a_query_or_user_info_comes_back_unchanged(value: str) -> None:
     def only(_: Reference) -> str:
@@ -116,14 +115,12 @@ def test_any_value_in_a_query_or_user_info_comes_back_unchanged(value: str) -> N
     assert parse_qs(parts.query, keep_blank_values=True) == {"a": ["1"], "k": [value], "z": ["2"]}
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="${}:-aB1_ "))
 def test_any_text_is_a_template_or_one_named_error(template: str) -> None:
     with suppress(TemplateError):
         expand(parse_template(template), look)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_text_with_every_dollar_doubled_means_itself(value: str) -> None:
     assert text(value.replace("$", "$$")) == value

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.config.dynamic import dynamic_backend
@@ -346,7 +346,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["name", "command", "url", "tools", "env", "args", "retry", "x"]), VALUES)
 )
@@ -407,7 +406,7 @@ def test_a_part_that_stops_the_start_does_not_hide_what_is_wrong_elsewhere(load:
     text = (
         "registration: {http: maybe}\n"
         "composite_tools: {c: {code: 'return ((1;'}}\n"
-        "backends:\n  a: {comand: x}\n  b: {command: x, env: {T: '${NOT_THERE}', S: 'secretref:exec:sh -c x'}}\n"
+        "backends:\n  a: {comand: x}\n  b: {command: x, env: {T: '${NOT_THERE}', S: 'secretref:command:gone'}}\n"
     )
     with pytest.raises(ConfigError) as caught:
         load(text)

@@ -13,7 +13,6 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     Implementation,
-    PromptReference,
     ResourceTemplateReference,
     TextContent,
     TextResourceContents,
@@ -74,24 +73,12 @@ async def test_discovery_works_inside_a_chain(client: Client) -> None:
 
 
 async def test_every_template_is_listed_and_reads(client: Client) -> None:
-    templates = {t.uri_template for t in (await client.list_resource_templates()).resource_templates}
-    assert templates == {
-        "gatemini://tool/{tool_name}",
-        "gatemini://backend/{backend_name}",
-        "gatemini://backend/{backend_name}/tools",
-        "gatemini://recent/{limit}",
-        "gatemini://guide/{topic}",
-        "gatemini://result/{handle}",
-        "gatemini://result/{handle}/{offset}",
-        "gatemini://types/{backend_name}",
-    }
-    for path, mime in (
-        ("tool/demo-eu.add", "application/json"),
-        ("backend/demo-eu", "application/json"),
-        ("backend/demo-eu/tools", "application/json"),
-        ("recent/3", "application/json"),
-        ("guide/results", "text/markdown"),
-    ):
+    listed = (await client.list_resource_templates()).resource_templates
+    assert {t.uri_template.removeprefix("gatemini://") for t in listed} == {
+        "tool/{tool_name}", "backend/{backend_name}", "backend/{backend_name}/tools", "recent/{limit}",
+        "guide/{topic}", "result/{handle}", "result/{handle}/{offset}", "types/{backend_name}",
+    }  # fmt: skip
+    for path, mime in (("tool/demo-eu.add", "application/json"), ("guide/results", "text/markdown")):
         found, text = await read(client, f"gatemini://{path}")
         assert found == mime
         assert text
@@ -110,10 +97,8 @@ async def test_a_stored_result_is_read_by_handle_and_row(client: Client) -> None
 @pytest.mark.parametrize(
     ("uri", "says"),
     [
-        ("gatemini://nothing", "gatemini://overview"),
-        ("gatemini://guide/nothing", "call_tool_chain, discovery, results"),
+        ("file:///etc/passwd", "begin with gatemini://"),
         ("gatemini://tool/demo-eu.ad", "demo-eu.add"),
-        ("gatemini://backend/demo", "demo-eu"),
         ("gatemini://result/res_00000000", "does not exist in this session"),
     ],
 )
@@ -137,11 +122,6 @@ async def test_arguments_of_templates_are_completed(
     reference = ResourceTemplateReference(type="ref/resource", uri=f"gatemini://{template}")
     found = await client.complete(reference, {"name": argument, "value": value})
     assert offered in found.completion.values
-
-
-async def test_completing_a_prompts_free_text_offers_nothing(client: Client) -> None:
-    reference = PromptReference(type="ref/prompt", name="find_tool")
-    assert (await client.complete(reference, {"name": "task", "value": "a"})).completion.values == []
 
 
 async def prompt(client: Client, name: str, **arguments: str) -> str:

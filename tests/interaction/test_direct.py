@@ -14,13 +14,17 @@ from typing import Any
 import psutil
 import pytest
 
-from fixtures.direct import DEMO_SERVER, TESTS, write_config
+from fixtures.backend_bench import ODD
+from fixtures.direct import TESTS, write_config
 
 WAIT_SECONDS = 20.0
 
-LEGACY = {
+DEMO: dict[str, Any] = {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
+QUICK: dict[str, Any] = {"demo": {"command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}}
+"""A backend process that starts in milliseconds."""
+LEGACY: dict[str, Any] = {
     "protocolVersion": "2025-06-18",
-    "capabilities": {},
+    "capabilities": {"elicitation": {}},
     "clientInfo": {"name": "raw", "version": "1"},
 }
 
@@ -89,9 +93,16 @@ def direct(config: Path | None, **environ: str) -> Iterator[Raw]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
-    """One gateway for tests after which it must go on as if nothing had been."""
-    with direct(write_config(tmp_path_factory.mktemp("direct"), {})) as raw:
+    """One gateway for all tests that leave it as it was; its client can be asked."""
+    with direct(write_config(tmp_path_factory.mktemp("direct"), DEMO)) as raw:
         raw.initialize()
+        yield raw
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Raw]:
+    """A gateway that has got no message yet."""
+    with direct(write_config(tmp_path, DEMO)) as raw:
         yield raw
 
 
@@ -141,34 +152,25 @@ def test_garbage_lines_do_not_end_the_server(shared: Raw) -> None:
     assert shared.chain("return 2 * 3;")["content"][0]["text"] == "6"
 
 
-def test_a_request_with_half_a_character_is_answered(tmp_path: Path) -> None:
-    """As JSON.stringify writes a string that was cut inside an emoji."""
-    with direct(write_config(tmp_path, {})) as raw:
-        raw.initialize()
-        code = b'return \\"\\ud83d\\".length;'
-        raw.send(
-            b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":'
-            b'{"name":"call_tool_chain","arguments":{"code":"' + code + b'"}}}'
-        )
-        raw._id = 1
-        raw.send({"jsonrpc": "2.0", "method": "notifications/nothing"})
-        assert raw.process.stdout is not None
-        answer = json.loads(raw.process.stdout.readline())
-        assert answer["id"] == 2
-        assert answer["result"]["content"][0]["text"] == "1"
+def test_a_request_with_half_a_character_is_answered(shared: Raw) -> None:
+    """JSON.stringify writes a lone surrogate for a string that was cut inside an emoji."""
+    code = b'return \\"\\ud83d\\".length;'
+    shared.send(
+        b'{"jsonrpc":"2.0","id":802,"method":"tools/call","params":'
+        b'{"name":"call_tool_chain","arguments":{"code":"' + code + b'"}}}'
+    )
+    shared.send({"jsonrpc": "2.0", "method": "notifications/nothing"})
+    assert shared.answer_to(802)["result"]["content"][0]["text"] == "1"
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        '{"id":77,"method":"ping"}',
-        '{"jsonrpc":"1.0","id":77,"method":"ping"}',
-        '{"jsonrpc":"2.0","id":77,"method":"ping","params":[1]}',
-    ],
-)
-def test_a_bad_request_with_a_readable_id_is_not_left_waiting(shared: Raw, bad: str) -> None:
-    shared.send(bad.encode())
-    assert shared.answer_to(77)["error"]["code"] == -32600
+def test_a_bad_request_with_a_readable_id_gets_an_error(shared: Raw) -> None:
+    for bad in (
+        b'{"id":77,"method":"ping"}',
+        b'{"jsonrpc":"1.0","id":77,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":77,"method":"ping","params":[1]}',
+    ):
+        shared.send(bad)
+        assert shared.answer_to(77)["error"]["code"] == -32600, bad
 
 
 def test_arguments_that_are_no_object_are_a_tool_error(shared: Raw) -> None:
@@ -181,23 +183,68 @@ def test_arguments_that_are_no_object_are_a_tool_error(shared: Raw) -> None:
     assert sent_as_text["result"]["content"][0]["text"] == "7"
 
 
-def test_a_future_protocol_version_gets_a_clean_answer(tmp_path: Path) -> None:
-    with direct(write_config(tmp_path, {})) as raw:
-        answer = raw.request("initialize", {**LEGACY, "protocolVersion": "2099-01-01"})
-        assert answer["result"]["protocolVersion"] in ("2025-11-25", "2025-06-18")
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": "2099-01-01",
-            "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }
-    with direct(write_config(tmp_path, {})) as raw:
-        assert "error" in raw.request("tools/list", {"_meta": meta})
-        known = {**meta, "io.modelcontextprotocol/protocolVersion": "2026-07-28"}
-        assert len(raw.request("tools/list", {"_meta": known})["result"]["tools"]) == 7
+def test_a_chain_with_its_arguments_sent_as_text_can_ask_and_report_progress(shared: Raw) -> None:
+    arguments = json.dumps({"code": "return (await demo.confirm({ q: 'sure?' })).ok;"})
+    params = {"name": "call_tool_chain", "arguments": arguments, "_meta": {"progressToken": "t"}}
+    shared.send({"jsonrpc": "2.0", "id": 900, "method": "tools/call", "params": params})
+    seen: list[dict[str, Any]] = []
+    while not seen or seen[-1].get("id") != 900:
+        seen.append(shared.receive())
+        if seen[-1].get("method") == "elicitation/create":
+            given = {"action": "accept", "content": {"ok": True}}
+            shared.send({"jsonrpc": "2.0", "id": seen[-1]["id"], "result": given})
+    assert seen[-1]["result"]["content"][0]["text"] == "true"
+    assert [m["params"]["progress"] for m in seen if m.get("method") == "notifications/progress"] == [1]
+
+
+def test_requests_before_the_handshake_are_answered_and_a_future_version_is_negotiated(fresh: Raw) -> None:
+    for given, told in ((b"1.5", 1.5), (b"null", None), (b"true", None), (b"[1]", None)):
+        fresh.send(b'{"jsonrpc":"2.0","id":' + given + b',"method":"ping"}')
+        answer = fresh.receive()
+        assert answer["id"] == told, given
+        assert "string or an integer" in answer["error"]["message"], given
+    assert fresh.request("ping")["result"] == {}
+    assert "before `initialize`" in fresh.request("tools/list")["error"]["message"]
+    assert fresh.request("no/such")["error"]["code"] == -32601
+    future = fresh.request("initialize", {**LEGACY, "protocolVersion": "2099-01-01"})
+    assert future["result"]["protocolVersion"] in ("2025-11-25", "2025-06-18")
+    fresh.initialize()
+    assert len(fresh.request("tools/list")["result"]["tools"]) == 7
+
+
+def test_a_future_version_of_the_stateless_era_is_refused_and_a_known_one_served(fresh: Raw) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2099-01-01",
+        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    assert "error" in fresh.request("tools/list", {"_meta": meta})
+    known = {**meta, "io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    assert len(fresh.request("tools/list", {"_meta": known})["result"]["tools"]) == 7
+
+
+def test_batches_and_a_progress_token_of_zero_are_taken_with_and_without_the_shortcut(fresh: Raw) -> None:
+    """The first call is served by the SDK, the next ones by the shortcut. The tokens of a widespread SDK begin at 0."""
+    fresh.initialize()
+    ping = {"jsonrpc": "2.0", "method": "ping"}
+    code = "await demo.echo({ n: 1 }); await demo.echo({ n: 2 }); return 1;"
+    call = {"name": "call_tool_chain", "arguments": {"code": code}, "_meta": {"progressToken": 0}}
+    for _ in range(2):
+        fresh.send(json.dumps([{**ping, "id": 501}, 5, {**ping, "id": "b"}]).encode())
+        fresh.send(b"[]")
+        before = len(fresh.lines)
+        fresh.request("tools/call", call)
+        told = [json.loads(line) for line in fresh.lines[before:]]
+        progress = [m["params"] for m in told if m.get("method") == "notifications/progress"]
+        assert [(p["progressToken"], p["progress"]) for p in progress] == [(0, 1), (0, 2)]
+    answered = [json.loads(line).get("id") for line in fresh.lines]
+    while min(answered.count(501), answered.count("b")) < 2:
+        answered.append(fresh.receive().get("id"))  # answers come in any order
+    assert (answered.count(501), answered.count("b")) == (2, 2)
 
 
 def test_closing_stdin_ends_the_gateway_and_its_backends(tmp_path: Path) -> None:
-    config = write_config(tmp_path, {"demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}})
+    config = write_config(tmp_path, QUICK)
     with direct(config) as raw:
         raw.initialize()
         assert raw.chain("return (await demo.echo({ n: 4 })).n;")["content"][0]["text"] == "4"
@@ -211,9 +258,9 @@ def test_closing_stdin_ends_the_gateway_and_its_backends(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_no_process_survives_the_gateway(tmp_path: Path, sign: signal.Signals) -> None:
-    """As with npx: a shell that starts the server as its own child, ignoring SIGTERM."""
-    launcher = f'trap "" TERM; "{sys.executable}" -P "{DEMO_SERVER}"; true'
+def test_no_process_outlives_the_gateway(tmp_path: Path, sign: signal.Signals) -> None:
+    """The backend is a shell that ignores SIGTERM and starts the server as its own child, as npx does."""
+    launcher = f'trap "" TERM; "{sys.executable}" -I -S "{ODD}" "{{}}"; true'
     config = write_config(
         tmp_path, {"demo": {"command": "/bin/sh", "args": ["-c", launcher], "shutdown_grace_period": "300ms"}}
     )
@@ -230,18 +277,19 @@ def test_no_process_survives_the_gateway(tmp_path: Path, sign: signal.Signals) -
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("empty.yaml", "", "empty"),
         ("half.yaml", "backends:\n  a: {command: [", "line"),
-        ("half.json", '{"mcpServers": {"a": {"command": "x"', "line"),
-        ("list.yaml", "- a\n- b\n", "mapping"),
         ("binary.yaml", "\x00\x01\x02\x7f", "text"),
+        ("missing.yaml", None, "missing.yaml"),
+        (".", None, "directory"),
     ],
 )
-def test_a_config_that_cannot_be_used_is_a_clear_error(
-    tmp_path: Path, name: str, content: str, said: str
+def test_a_config_that_cannot_be_used_ends_the_start_with_a_clear_error(
+    tmp_path: Path, name: str, content: str | None, said: str
 ) -> None:
+    """The other forms of unusable files are tested without a process, in tests/config."""
     path = tmp_path / name
-    path.write_text(content)
+    if content is not None:
+        path.write_text(content)
     done = subprocess.run(
         [sys.executable, "-P", "-m", "gatemini", "--direct", "-c", str(path)],
         stdin=subprocess.DEVNULL,
@@ -250,37 +298,19 @@ def test_a_config_that_cannot_be_used_is_a_clear_error(
         timeout=60,
         check=False,
     )
-    assert done.returncode == 1
-    assert name in done.stderr
+    assert (done.returncode, done.stdout) == (1, "")
+    assert str(path) in done.stderr
     assert said in done.stderr.lower()
-    assert done.stdout == ""
 
 
-def test_a_directory_or_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "none.yaml"):
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "gatemini", "--direct", "-c", str(path)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert (done.returncode, done.stdout) == (1, "")
-        assert str(path) in done.stderr
-
-
-def test_one_bad_backend_never_stops_the_others(tmp_path: Path) -> None:
-    config = write_config(
-        tmp_path,
-        {
-            "demo": {"transport": "python", "module": "fixtures.demo_server:server"},
-            "gone": {"command": "/no/such/command"},
-            "typo": {"comand": "x"},
-            "keyless": {"command": "x", "env": {"TOKEN": "${SURELY_NOT_SET_ANYWHERE}"}},
-        },
-    )
-    with direct(config) as raw:
+def test_one_bad_backend_does_not_keep_the_others_from_being_served(tmp_path: Path) -> None:
+    backends = {
+        **DEMO,
+        "gone": {"command": "/no/such/command"},
+        "typo": {"comand": "x"},
+        "keyless": {"command": "x", "env": {"TOKEN": "${SURELY_NOT_SET_ANYWHERE}"}},
+    }
+    with direct(write_config(tmp_path, backends)) as raw:
         raw.initialize()
         assert raw.chain("return (await demo.echo({ n: 9 })).n;")["content"][0]["text"] == "9"
         failed = raw.chain("return await gone.x({});")
@@ -296,61 +326,9 @@ def test_without_a_config_the_demo_backends_are_served(tmp_path: Path) -> None:
         assert {n.split(".")[0] for n in names} == {"shop", "notes", "clock"}
 
 
-def test_a_progress_token_of_zero_is_a_token(tmp_path: Path) -> None:
-    """The ids of a widespread SDK begin at 0, and it uses them as tokens."""
-    with direct(
-        write_config(tmp_path, {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}})
-    ) as raw:
-        raw.initialize()
-        code = "await demo.echo({ n: 1 }); await demo.echo({ n: 2 }); return 1;"
-        for _ in range(2):  # the first call goes through the SDK, the next ones take the short way
-            before = len(raw.lines)
-            raw.request(
-                "tools/call",
-                {"name": "call_tool_chain", "arguments": {"code": code}, "_meta": {"progressToken": 0}},
-            )
-            told = [json.loads(line) for line in raw.lines[before:]]
-            progress = [m["params"] for m in told if m.get("method") == "notifications/progress"]
-            assert [(p["progressToken"], p["progress"]) for p in progress] == [(0, 1), (0, 2)]
-
-
-def test_a_batch_is_taken_message_by_message(tmp_path: Path) -> None:
-    with direct(write_config(tmp_path, {})) as raw:
-        raw.initialize()
-        ping = {"jsonrpc": "2.0", "method": "ping"}
-        for _ in range(2):  # before and after the short way is known
-            raw.send(json.dumps([{**ping, "id": 501}, 5, {**ping, "id": "b"}]).encode())
-            raw.send(b"[]")
-            assert raw.chain("return 1")["content"][0]["text"] == "1"
-        answered = [json.loads(line).get("id") for line in raw.lines]
-        while min(answered.count(501), answered.count("b")) < 2:
-            answered.append(raw.receive().get("id"))  # answers come in any order
-        assert (answered.count(501), answered.count("b")) == (2, 2)
-
-
-def test_a_request_with_an_impossible_id_is_refused_by_name(tmp_path: Path) -> None:
-    with direct(write_config(tmp_path, {})) as raw:
-        for given, told in ((b"1.5", 1.5), (b"null", None), (b"true", None), (b"[1]", None)):
-            raw.send(b'{"jsonrpc":"2.0","id":' + given + b',"method":"ping"}')
-            answer = raw.receive()
-            assert answer["id"] == told, given
-            assert "string or an integer" in answer["error"]["message"], given
-        assert raw.initialize()["result"]["serverInfo"]
-
-
-def test_what_comes_before_the_handshake_is_told_so(tmp_path: Path) -> None:
-    with direct(write_config(tmp_path, {})) as raw:
-        assert raw.request("ping")["result"] == {}
-        assert "before `initialize`" in raw.request("tools/list")["error"]["message"]
-        assert raw.request("no/such")["error"]["code"] == -32601
-        raw.initialize()
-        raw.initialize()
-        assert len(raw.request("tools/list")["result"]["tools"]) == 7
-
-
 def test_a_client_that_reads_no_more_ends_the_gateway(tmp_path: Path) -> None:
-    """Its stdin may be held open by somebody else."""
-    config = write_config(tmp_path, {"demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}})
+    """Even while its stdin is still open."""
+    config = write_config(tmp_path, QUICK)
     with direct(config) as raw:
         raw.initialize()
         raw.chain("return await demo.echo({});")
@@ -362,24 +340,3 @@ def test_a_client_that_reads_no_more_ends_the_gateway(tmp_path: Path) -> None:
         assert raw.process.wait(WAIT_SECONDS) == 0
         assert gone(family)
         raw.process.stdout = None
-
-
-def test_a_chain_whose_arguments_came_as_text_is_asked_and_told_like_any_other(tmp_path: Path) -> None:
-    config = write_config(
-        tmp_path, {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
-    )
-    with direct(config) as raw:
-        raw.request("initialize", {**LEGACY, "capabilities": {"elicitation": {}}})
-        raw.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        arguments = json.dumps({"code": "return (await demo.confirm({ q: 'sure?' })).ok;"})
-        params = {"name": "call_tool_chain", "arguments": arguments, "_meta": {"progressToken": "t"}}
-        raw.send({"jsonrpc": "2.0", "id": 900, "method": "tools/call", "params": params})
-        assert raw.process.stdout is not None
-        seen: list[dict[str, Any]] = []
-        while not seen or seen[-1].get("id") != 900:
-            seen.append(json.loads(raw.process.stdout.readline()))
-            if seen[-1].get("method") == "elicitation/create":
-                given = {"action": "accept", "content": {"ok": True}}
-                raw.send({"jsonrpc": "2.0", "id": seen[-1]["id"], "result": given})
-        assert seen[-1]["result"]["content"][0]["text"] == "true"
-        assert [m["params"]["progress"] for m in seen if m.get("method") == "notifications/progress"] == [1]

@@ -32,7 +32,7 @@ PIECE = "9fZ+q/7Lw"
 INDISCREET = TESTS / "fixtures" / "indiscreet_server.py"
 WAYS = ("text", "structured", "error", "image", "link", "unknown", "rows", "rpc_error", "notify", "ask")
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio]
 
 
 class _Telltale(BaseHTTPRequestHandler):

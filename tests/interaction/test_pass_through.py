@@ -32,6 +32,7 @@ from mcp_types import (
 
 from fixtures.direct import TESTS, chain_value, gateway, run_chain, text_of
 from fixtures.npm import missing, script
+from fixtures.running import gateway_in_process
 
 pytestmark = pytest.mark.anyio
 
@@ -57,15 +58,23 @@ both_backends = pytest.mark.parametrize("backend", ["old", "fresh"])
 
 
 class Person:
-    """Whoever sits in front of a client that can be asked everything."""
+    """The user of a client that can be asked everything; keeps the questions, log lines and progress it gets."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Asked nothing yet, and ready to accept."""
+        """Forget what came, and accept the next question."""
         self.asked: list[Any] = []
         self.elicited: dict[str, Any] = {"action": "accept", "content": {"colour": "green", "tags": ["x"]}}
+        self.logged: list[tuple[str, str | None, Any]] = []
+        self.progress: list[tuple[float, str | None]] = []
+
+    async def log(self, params: LoggingMessageNotificationParams) -> None:
+        self.logged.append((params.level, params.logger, params.data))
+
+    async def step(self, progress: float, _total: float | None, message: str | None) -> None:
+        self.progress.append((progress, message))
 
     async def elicit(self, _context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         self.asked.append(params)
@@ -81,10 +90,6 @@ class Person:
         return ListRootsResult(roots=[Root(uri="file:///home/me/project", name="project")])
 
 
-def only(backend: str) -> dict[str, dict[str, Any]]:
-    return {backend: BACKENDS[backend]}
-
-
 @asynccontextmanager
 async def asked_everything(
     folder: Path, person: Person, backends: dict[str, dict[str, Any]], **more: Any
@@ -95,6 +100,7 @@ async def asked_everything(
         elicitation_callback=person.elicit,
         sampling_callback=person.sample,
         list_roots_callback=person.roots,
+        logging_callback=person.log,
         **more,
     ) as client:
         yield client
@@ -104,11 +110,11 @@ async def asked_everything(
 async def asked(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Client, Person]]:
-    """A client of either era that can be asked everything, and who is asked; one for all questions of a call."""
+    """One client of each era, of a gateway process of its own, with both backends."""
     person = Person()
     folder = tmp_path_factory.mktemp("asked")
     async with asked_everything(folder, person, BACKENDS, mode=request.param) as client:
-        await told_of(client, "roots")  # what it asks by itself at its start is over
+        await told_of(client, "roots")  # what the backend asks by itself at its start is over
         yield client, person
 
 
@@ -166,7 +172,7 @@ async def test_the_roots_of_the_client_reach_the_backend(client: Client, backend
 
 @both_clients
 async def test_what_a_client_cannot_be_asked_is_refused_at_once(tmp_path: Path, mode: Any) -> None:
-    async with gateway(tmp_path, BACKENDS, mode=mode) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, mode=mode) as client:
         for backend in BACKENDS:
             assert (await chain_value(client, f"return await {backend}.told();"))["announced"] == {}
             for method, params in (("sampling/createMessage", HELLO), ("roots/list", None)):
@@ -184,7 +190,7 @@ async def test_what_a_client_cannot_be_asked_is_refused_at_once(tmp_path: Path, 
 async def test_a_backend_is_told_of_exactly_what_the_client_can(tmp_path: Path, mode: Any) -> None:
     tools = SamplingCapability(tools=SamplingToolsCapability())
     sampling = {"sampling_callback": Person().sample, "sampling_capabilities": tools}
-    async with gateway(tmp_path, BACKENDS, mode=mode, **sampling) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, mode=mode, **sampling) as client:
         for backend in BACKENDS:
             told = await chain_value(client, f"return await {backend}.told();")
             assert told["announced"] == {"sampling": {"tools": {}}}, backend
@@ -209,37 +215,19 @@ async def told_of(client: Client, key: str) -> Any:
     return told[key]
 
 
-async def test_outside_of_a_call_only_the_roots_are_given(tmp_path: Path) -> None:
-    async with asked_everything(tmp_path, Person(), only("old"), mode="legacy") as client:
-        assert await told_of(client, "roots") == ["file:///home/me/project"]
-        assert "only while a call of it is open" in await told_of(client, "sampled")
-        await client.session.send_notification(RootsListChangedNotification())
-        assert await told_of(client, "roots_changed") == 1
-
-
-async def test_roots_are_asked_of_a_newer_client_when_its_call_can_be_answered(tmp_path: Path) -> None:
-    async with asked_everything(tmp_path, Person(), only("old")) as client:
+async def test_a_backend_gets_the_roots_outside_of_a_call_from_a_client_of_the_handshake_era_only(
+    client: Client,
+) -> None:
+    if client.protocol_version >= "2026-07-28":
         assert await told_of(client, "roots") in (
             ["file:///home/me/project"],  # when a call happened to be open
             "this client can be asked roots/list only while a call of it is open",
         )
-
-
-# -- what is told ------------------------------------------------------------------------------------------
-
-
-class Ear:
-    """Keeps what the client is told."""
-
-    def __init__(self) -> None:
-        self.logged: list[tuple[str, str | None, Any]] = []
-        self.progress: list[tuple[float, str | None]] = []
-
-    async def log(self, params: LoggingMessageNotificationParams) -> None:
-        self.logged.append((params.level, params.logger, params.data))
-
-    async def step(self, progress: float, _total: float | None, message: str | None) -> None:
-        self.progress.append((progress, message))
+        return
+    assert await told_of(client, "roots") == ["file:///home/me/project"]
+    assert "only while a call of it is open" in await told_of(client, "sampled")
+    await client.session.send_notification(RootsListChangedNotification())
+    assert await told_of(client, "roots_changed") == 1
 
 
 LINES = [["debug", "small"], ["info", {"rows": 3}], ["error", "large"]]
@@ -249,69 +237,65 @@ def log(backend: str) -> str:
     return f"return await {backend}.log({json.dumps({'lines': LINES})});"
 
 
-@both_backends
-async def test_log_messages_of_a_call_reach_a_client_of_the_handshake_era_from_its_level_on(
-    tmp_path: Path, backend: str
-) -> None:
-    ear = Ear()
-    async with gateway(tmp_path, only(backend), mode="legacy", logging_callback=ear.log) as client:
-        for _ in range(2):  # the long way, then the short one
-            await chain_value(client, log(backend))
-        name = backend
-        assert ear.logged == [("info", name, {"rows": 3}), ("error", name, "large")] * 2
-        ear.logged.clear()
-        set_level = SetLevelRequest(params=SetLevelRequestParams(level="error"))
-        await client.session.send_request(set_level, EmptyResult)
-        await chain_value(client, log(backend))
-        assert ear.logged == [("error", name, "large")]
-        with anyio.fail_after(60):
-            while backend == "old":
-                if (await chain_value(client, "return await old.told();"))["level"] == "error":
-                    break
+async def set_level(client: Client, level: Any) -> None:
+    request = SetLevelRequest(params=SetLevelRequestParams(level=level))
+    await client.session.send_request(request, EmptyResult)
 
 
 @both_backends
-async def test_log_messages_reach_a_newer_client_that_asks_for_them_and_meta_in_any_case(
-    tmp_path: Path, backend: str
+async def test_log_messages_of_a_call_reach_the_client_from_the_level_it_asked_for(
+    client: Client, person: Person, backend: str
 ) -> None:
-    ear = Ear()
-    async with gateway(tmp_path, only(backend), logging_callback=ear.log) as client:
+    newer = client.protocol_version >= "2026-07-28"
+    meta: Any = {"io.modelcontextprotocol/logLevel": "info"} if newer else None
+    for _ in range(2):  # the second call is served by the shortcut
+        result = await client.call_tool("call_tool_chain", {"code": log(backend)}, meta=meta)
+    assert person.logged == [("info", backend, {"rows": 3}), ("error", backend, "large")] * 2
+    last = {"backend": backend, "level": "error", "data": "large"}
+    assert (result.meta or {})["gatemini/chain"]["logged"][-1] == last
+    person.logged.clear()
+    if newer:
         result = await run_chain(client, log(backend))
-        assert ear.logged == []
+        assert person.logged == []
         kept = (result.meta or {})["gatemini/chain"].get("logged", [])
         assert [line["level"] for line in kept] == (["debug", "info", "error"] if backend == "old" else [])
-        for _ in range(2):
-            result = await client.call_tool(
-                "call_tool_chain", {"code": log(backend)}, meta={"io.modelcontextprotocol/logLevel": "info"}
-            )
-        assert ear.logged == [("info", backend, {"rows": 3}), ("error", backend, "large")] * 2
-        assert (result.meta or {})["gatemini/chain"]["logged"][-1] == {
-            "backend": backend,
-            "level": "error",
-            "data": "large",
-        }
+        return
+    await set_level(client, "error")
+    await chain_value(client, log(backend))
+    assert person.logged == [("error", backend, "large")]
+    if backend == "old":
+        with anyio.fail_after(60):
+            while (await chain_value(client, "return await old.told();"))["level"] != "error":
+                pass
+    await set_level(client, "info")
 
 
-@both_clients
 @both_backends
-async def test_progress_of_a_backend_is_part_of_the_chains_which_only_grows(
-    tmp_path: Path, mode: Any, backend: str
+async def test_progress_of_a_backend_is_part_of_the_chains_progress_which_only_grows(
+    client: Client, person: Person, backend: str
 ) -> None:
-    ear = Ear()
     steps = {"steps": [[1, 4], [2, 4], [1, 4], [3, None], [4, 4]]}
     code = f"for (const n of [1, 2]) await {backend}.progress({json.dumps(steps)}); return 1;"
-    async with gateway(tmp_path, only(backend), mode=mode) as client:
-        for _ in range(2):  # the long way, then the short one
-            ear.progress.clear()
-            await client.call_tool("call_tool_chain", {"code": code}, progress_callback=ear.step)
-            values = [value for value, _ in ear.progress]
-            assert values == sorted(set(values))
-            assert values[:2] == [0.25, 0.5]
-            assert [v for v in values if v == int(v)] == [1.0, 2.0]
-            assert ear.progress[0][1] == f"{backend}.progress: at 1"
+    for _ in range(2):  # the second call is served by the shortcut
+        person.progress.clear()
+        await client.call_tool("call_tool_chain", {"code": code}, progress_callback=person.step)
+        values = [value for value, _ in person.progress]
+        assert values == sorted(set(values))
+        assert values[:2] == [0.25, 0.5]
+        assert [v for v in values if v == int(v)] == [1.0, 2.0]
+        assert person.progress[0][1] == f"{backend}.progress: at 1"
 
 
-# -- a server nobody here wrote ----------------------------------------------------------------------------
+async def test_the_first_call_of_a_client_passes_log_messages_and_progress_on_too(tmp_path: Path) -> None:
+    """Without the shortcut, which serves only the calls after it."""
+    person = Person()
+    code = f"await old.progress({{ steps: [[1, 2], [2, 2]] }}); {log('old')}"
+    async with gateway_in_process(
+        tmp_path, {"old": BACKENDS["old"]}, mode="legacy", logging_callback=person.log
+    ) as client:
+        await client.call_tool("call_tool_chain", {"code": code}, progress_callback=person.step)
+    assert person.logged == [("info", "old", {"rows": 3}), ("error", "old", "large")]
+    assert [value for value, _ in person.progress] == [0.5, 0.99, 1.0, 2.0]
 
 
 @pytest.mark.npm
@@ -319,27 +303,20 @@ async def test_progress_of_a_backend_is_part_of_the_chains_which_only_grows(
 @both_clients
 async def test_the_reference_server_asks_and_tells_through_the_gateway(tmp_path: Path, mode: Any) -> None:
     """On the TypeScript SDK: it lists tools of its own for each thing the client announced."""
-    person, ear = Person(), Ear()
+    person = Person()
     person.elicited = {"action": "accept", "content": {"name": "Ann"}}
     backends = {"everything": {"command": "node", "args": [script("mcp-server-everything")]}}
-    async with gateway(
-        tmp_path,
-        backends,
-        mode=mode,
-        elicitation_callback=person.elicit,
-        sampling_callback=person.sample,
-        list_roots_callback=person.roots,
-    ) as client:
+    async with asked_everything(tmp_path, person, backends, mode=mode) as client:
 
         async def told(tool: str, arguments: str = "{}") -> str:
             code = f'return await everything["{tool}"]({arguments});'
-            result = await client.call_tool("call_tool_chain", {"code": code}, progress_callback=ear.step)
+            result = await client.call_tool("call_tool_chain", {"code": code}, progress_callback=person.step)
             assert not result.is_error, text_of(result)
             return text_of(result)
 
         assert '"text": "hi"' in await told("trigger-sampling-request", '{ prompt: "hello", maxTokens: 5 }')
         assert "Name: Ann" in await told("trigger-elicitation-request")
         assert "file:///home/me/project" in await told("get-roots-list")
-        ear.progress.clear()
+        person.progress.clear()
         await told("trigger-long-running-operation", "{ duration: 0.2, steps: 4 }")
-        assert [value for value, _ in ear.progress] == [0.25, 0.5, 0.75, 0.99, 1.0]
+        assert [value for value, _ in person.progress] == [0.25, 0.5, 0.75, 0.99, 1.0]

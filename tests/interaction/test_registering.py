@@ -1,4 +1,4 @@
-"""`registration: ask`: the person behind the client decides what is registered, in both client eras."""
+"""`registration: ask`: the user of the client decides what is registered, in both eras of clients."""
 
 import json
 import sys
@@ -12,19 +12,19 @@ from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
-from fixtures.direct import DEMO_SERVER, chain_value, gateway, text_of
+from fixtures.backend_bench import ODD
+from fixtures.direct import chain_value, text_of
+from fixtures.running import DEMO as BACKENDS
+from fixtures.running import gateway_in_process
 
 pytestmark = pytest.mark.anyio
 
-BACKENDS: dict[str, dict[str, Any]] = {
-    "demo": {"transport": "python", "module": "fixtures.demo_server:server"}
-}
-EXTRA = {"name": "extra", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+EXTRA = {"name": "extra", "command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 
 class User:
-    """Whoever sits in front of the client."""
+    """The user of a client, with one answer to every question."""
 
     def __init__(self, action: str = "accept") -> None:
         self.action = action
@@ -42,38 +42,39 @@ async def register(client: Client, template: Any) -> CallToolResult:
 
 
 @ERAS
-async def test_what_the_person_accepts_is_registered_and_can_be_called(tmp_path: Path, mode: Any) -> None:
+async def test_a_backend_that_the_user_accepts_is_registered_and_can_be_called(
+    tmp_path: Path, mode: Any
+) -> None:
     user = User()
-    async with gateway(tmp_path, BACKENDS, mode=mode, elicitation_callback=user) as client:
-        assert await chain_value(client, "return 1;") == 1  # the client is known by now
+    async with gateway_in_process(tmp_path, BACKENDS, mode=mode, elicitation_callback=user) as client:
+        assert await chain_value(client, "return 1;") == 1
         told = json.loads(text_of(await register(client, EXTRA)))
         assert told["backend"] == "extra"
-        assert (await chain_value(client, "return (await extra.add({ a: 2, b: 3 })).sum;")) == 5
+        assert (await chain_value(client, "return (await extra.echo({ a: 5 })).a;")) == 5
         assert len(user.asked) == 1
-        assert f"{sys.executable} -P {DEMO_SERVER}" in user.asked[0]
+        assert f"{sys.executable} -I -S {ODD}" in user.asked[0]
         assert "starts programs on this machine" in user.asked[0]
 
 
 @ERAS
-@pytest.mark.parametrize(("action", "did"), [("decline", "declined"), ("cancel", "closed the question")])
-async def test_what_the_person_does_not_accept_is_not_started(
-    tmp_path: Path, mode: Any, action: str, did: str
-) -> None:
+async def test_a_backend_that_the_user_does_not_accept_is_not_started(tmp_path: Path, mode: Any) -> None:
     touched = tmp_path / "started"
     template = {"name": "extra", "command": "touch", "args": [str(touched)]}
-    async with gateway(tmp_path, BACKENDS, mode=mode, elicitation_callback=User(action)) as client:
-        result = await register(client, template)
-        assert result.is_error
-        assert did in text_of(result)
-        assert "nothing was registered" in text_of(result)
-        assert not touched.exists()
+    user = User()
+    async with gateway_in_process(tmp_path, BACKENDS, mode=mode, elicitation_callback=user) as client:
+        for user.action, did in (("decline", "declined"), ("cancel", "closed the question")):
+            result = await register(client, template)
+            assert result.is_error
+            assert did in text_of(result)
+            assert "nothing was registered" in text_of(result)
+            assert not touched.exists()
 
 
 @ERAS
-async def test_a_client_that_cannot_ask_is_refused_with_the_key_that_allows_it(
+async def test_registration_through_a_client_without_elicitation_is_refused_and_names_the_key(
     tmp_path: Path, mode: Any
 ) -> None:
-    async with gateway(tmp_path, BACKENDS, mode=mode) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, mode=mode) as client:
         for template, key in (
             (EXTRA, "registration.stdio: allow"),
             ({"name": "lines", "tools": {"say": {"command": "echo hi"}}}, "registration.cli: allow"),
@@ -84,11 +85,11 @@ async def test_a_client_that_cannot_ask_is_refused_with_the_key_that_allows_it(
             assert key in text_of(result)
 
 
-async def test_the_call_that_is_sent_again_starts_the_backend_once(tmp_path: Path) -> None:
+async def test_the_second_call_with_the_answer_starts_the_backend_once(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
-    code = f"open({str(starts)!r}, 'a').write('x'); import runpy; runpy.run_path({str(DEMO_SERVER)!r}, run_name='__main__')"
-    arguments = {"manual_call_template": {**EXTRA, "args": ["-P", "-c", code]}}
-    async with gateway(tmp_path, BACKENDS, elicitation_callback=User()) as client:
+    code = f"open({str(starts)!r}, 'a').write('x'); import runpy; runpy.run_path({str(ODD)!r}, run_name='__main__')"
+    arguments = {"manual_call_template": {**EXTRA, "args": ["-I", "-S", "-c", code, "{}"]}}
+    async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
         first = await client.session.call_tool("register_manual", arguments, allow_input_required=True)
         assert isinstance(first, InputRequiredResult)
         assert not starts.exists()
@@ -110,7 +111,7 @@ async def test_the_call_that_is_sent_again_starts_the_backend_once(tmp_path: Pat
         assert starts.read_text() == "x"
 
 
-async def test_the_person_sees_every_key_that_is_set_and_no_secret(tmp_path: Path) -> None:
+async def test_the_question_shows_every_key_that_is_set_and_no_secret(tmp_path: Path) -> None:
     user = User("decline")
     template = {
         **EXTRA,
@@ -133,7 +134,7 @@ async def test_the_person_sees_every_key_that_is_set_and_no_secret(tmp_path: Pat
         "headers": {"Authorization": "Bearer hidden-seven", "X-Team": "blue"},
     }
     top = {"registration": {"http": "ask"}}
-    async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=user) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, top=top, elicitation_callback=user) as client:
         for one in (template, lines, web):
             assert (await register(client, one)).is_error
     shown = "\n".join(user.asked)
@@ -155,19 +156,19 @@ async def test_the_person_sees_every_key_that_is_set_and_no_secret(tmp_path: Pat
         assert part in shown, part
 
 
-async def test_nobody_agrees_to_what_is_too_long_to_be_read(tmp_path: Path) -> None:
+async def test_a_registration_too_long_to_be_shown_is_refused_without_a_question(tmp_path: Path) -> None:
     user = User()
-    async with gateway(tmp_path, BACKENDS, elicitation_callback=user) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=user) as client:
         result = await register(client, {**EXTRA, "args": ["x" * 20_000]})
         assert "too long to be read" in text_of(result)
         assert user.asked == []
 
 
-async def test_an_adapter_file_is_not_looked_at_before_the_person_agrees(tmp_path: Path) -> None:
+async def test_an_adapter_file_is_read_only_after_the_user_agreed(tmp_path: Path) -> None:
     user = User("decline")
     template = {"name": "lines", "adapter_file": str(tmp_path / "adapter.yaml")}
     (tmp_path / "adapter.yaml").write_text("tools:\n  say: {command: [echo, hello]}\n")
-    async with gateway(tmp_path, BACKENDS, elicitation_callback=user) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=user) as client:
         missing = await register(client, {**template, "adapter_file": "/no/such/file"})
         assert text_of(missing) == text_of(await register(client, template))
         user.action = "accept"
@@ -178,7 +179,7 @@ async def test_an_adapter_file_is_not_looked_at_before_the_person_agrees(tmp_pat
 
 
 @ERAS
-async def test_a_registration_that_is_given_up_while_the_person_thinks_leaves_nothing(
+async def test_a_registration_that_is_cancelled_during_its_question_registers_nothing(
     tmp_path: Path, mode: Any
 ) -> None:
     thinking = anyio.Event()
@@ -188,7 +189,7 @@ async def test_a_registration_that_is_given_up_while_the_person_thinks_leaves_no
         await anyio.sleep_forever()
         raise AssertionError
 
-    async with gateway(tmp_path, BACKENDS, mode=mode, elicitation_callback=never) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, mode=mode, elicitation_callback=never) as client:
         async with anyio.create_task_group() as group:
             group.start_soon(register, client, EXTRA)
             with anyio.fail_after(60):

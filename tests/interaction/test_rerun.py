@@ -1,4 +1,4 @@
-"""Re-runs seen by a real client: what a backend process has really done is counted there, never twice."""
+"""Resumed chains through a real client: no write of a backend process happens twice. Writes are counted at the backend."""
 
 import json
 import os
@@ -18,25 +18,26 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
 from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain
+from fixtures.modes import MODES
 
 pytestmark = pytest.mark.anyio
 
 DEMO: dict[str, dict[str, Any]] = {
     "demo": {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "retry": {"max_retries": 0}}
 }
-"""Without retries of the gateway's own, which would heal a crash under a read without anybody noticing."""
+"""Without retries by the gateway, which would repeat a read after a crash unseen."""
 WAIT_SECONDS = 30.0
 
 
 def code(tag: str, ms: int) -> str:
-    """A write, a wait long enough to be interrupted in it, another write. `tag` keeps the tests apart."""
+    """Code that writes, waits for `ms`, in which the test interrupts it, and writes again; `tag` is the test's own."""
     return f"""const before = await demo.write({{ key: "{tag}-before", value: Math.random() }});
 const seen = await demo.sleep({{ ms: {ms}, tag: "{tag}" }});
 await demo.write({{ key: seen.tag + "-after", value: before }});
 return ["done", before.key ?? "nothing"];"""
 
 
-@pytest.fixture(scope="module", params=["thread", pytest.param("process", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=MODES)
 async def client(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Client]:
@@ -77,9 +78,9 @@ def processes(name: str) -> list[psutil.Process]:
     return found
 
 
-async def test_after_a_timeout_the_finished_write_is_not_made_again(client: Client) -> None:
+async def test_after_a_timeout_a_resumed_chain_repeats_no_write(client: Client) -> None:
     before = await stats(client)
-    text = code("timeout", 3000)
+    text = code("timeout", 2500)
     interrupted = await run_chain(client, text, timeout=2000)
     assert interrupted.is_error
     ident = named_id(everything(interrupted))
@@ -89,7 +90,7 @@ async def test_after_a_timeout_the_finished_write_is_not_made_again(client: Clie
     assert {"timeout-before", "timeout-after"} <= set(after["written"])
 
 
-async def test_after_a_cancel_the_next_answer_names_the_chain_and_it_goes_on(client: Client) -> None:
+async def test_after_a_cancel_the_next_answer_names_the_chain_to_resume(client: Client) -> None:
     before = await stats(client)
     text = code("cancel", 2500)
     async with anyio.create_task_group() as tasks:
@@ -105,7 +106,7 @@ async def test_after_a_cancel_the_next_answer_names_the_chain_and_it_goes_on(cli
     assert (await stats(client))["writes"] - before["writes"] == 2
 
 
-async def test_after_a_crash_of_the_backend_only_what_is_left_is_made_at_the_new_one(client: Client) -> None:
+async def test_after_a_crash_of_the_backend_a_resumed_chain_makes_only_what_is_left(client: Client) -> None:
     before = (await stats(client))["calls"].get("sleep", 0)
     text = code("crash", 2500)
     answers: list[str] = []
@@ -125,8 +126,8 @@ async def test_after_a_crash_of_the_backend_only_what_is_left_is_made_at_the_new
     assert (after["writes"], list(after["written"])) == (1, ["crash-after"])
 
 
-@pytest.mark.slow
-async def test_after_the_loss_of_its_sandbox_process_a_chain_goes_on_without_repeating_a_write(
+@pytest.mark.long
+async def test_after_the_loss_of_its_sandbox_process_a_resumed_chain_repeats_no_write(
     tmp_path: Path,
 ) -> None:
     text = code("worker", 1500)
@@ -149,8 +150,8 @@ async def test_after_the_loss_of_its_sandbox_process_a_chain_goes_on_without_rep
         assert (await stats(client))["writes"] == 2
 
 
-@pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=pytest.mark.slow)])
-async def test_after_kill_9_of_the_gateway_in_a_resumed_chain_the_id_is_refused_with_the_reason(
+@pytest.mark.parametrize("mode", MODES)
+async def test_after_sigkill_of_the_gateway_its_chains_are_refused_with_the_reason(
     tmp_path: Path, mode: str
 ) -> None:
     text = code("killed", 60000)
@@ -158,7 +159,7 @@ async def test_after_kill_9_of_the_gateway_in_a_resumed_chain_the_id_is_refused_
     top = {"sandbox": {"isolation": mode}}
     async with gateway(tmp_path, DEMO, top=top) as first:
         await stats(first)  # the backend is up
-        ident = named_id(everything(await run_chain(first, text, timeout=2000)))
+        ident = named_id(everything(await run_chain(first, text, timeout=1000)))
         begun = (await stats(first))["calls"].get("sleep", 0)
         (process,) = [p for p in processes("--direct") if p.pid not in known]
 

@@ -11,12 +11,14 @@ from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
-from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, text_of
+from fixtures.direct import DEMO_SERVER, chain_value, run_chain, text_of
+from fixtures.modes import OTHER
+from fixtures.running import DEMO, client_of, gateway_in_process, running_app
 
 pytestmark = pytest.mark.anyio
 
 BACKENDS: dict[str, dict[str, Any]] = {
-    "demo": {"transport": "python", "module": "fixtures.demo_server:server"},
+    **DEMO,
     "odd": {"command": sys.executable, "args": ["-I", "-S", str(DEMO_SERVER.parent / "odd_server.py"), "{}"]},
 }
 CODE = """await demo.write({ key: "a", value: 1 });
@@ -26,7 +28,7 @@ return "end";"""
 
 
 class User:
-    """Whoever sits in front of the client."""
+    """The user of a client, with one answer to every question."""
 
     def __init__(self, **answer: Any) -> None:
         self.answer = answer or {"action": "accept", "content": {"ok": True}}
@@ -47,7 +49,7 @@ async def test_the_user_is_asked_in_mid_script_and_every_write_happens_once(
     tmp_path: Path, mode: Any
 ) -> None:
     user = User()
-    async with gateway(tmp_path, BACKENDS, mode=mode, elicitation_callback=user) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, mode=mode, elicitation_callback=user) as client:
         assert await chain_value(client, CODE) == "end"
         assert user.asked == ["go on?"]
         found = await stats(client)
@@ -66,11 +68,13 @@ async def test_the_user_is_asked_in_mid_script_and_every_write_happens_once(
         assert (await chain_value(client, 'return await demo.confirm({ q: "four?" });'))["ok"] is False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_it_is_the_same_where_guests_run_in_processes_of_their_own(tmp_path: Path, mode: Any) -> None:
-    top = {"sandbox": {"isolation": "process"}}
-    async with gateway(tmp_path, BACKENDS, top=top, mode=mode, elicitation_callback=User()) as client:
+async def test_it_is_the_same_in_the_other_mode_of_isolation(tmp_path: Path, mode: Any) -> None:
+    top = {"sandbox": {"isolation": OTHER}}
+    async with gateway_in_process(
+        tmp_path, BACKENDS, top=top, mode=mode, elicitation_callback=User()
+    ) as client:
         assert await chain_value(client, CODE) == "end"
         found = await stats(client)
         assert (found["writes"], list(found["written"])) == (2, ["a", "b"])
@@ -78,7 +82,7 @@ async def test_it_is_the_same_where_guests_run_in_processes_of_their_own(tmp_pat
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_that_cannot_be_asked_gets_an_error_that_says_so(tmp_path: Path, mode: Any) -> None:
-    async with gateway(tmp_path, BACKENDS, mode=mode) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, mode=mode) as client:
         result = await run_chain(client, CODE)
         assert result.is_error
         assert "asks for input" in text_of(result)
@@ -87,13 +91,13 @@ async def test_a_client_that_cannot_be_asked_gets_an_error_that_says_so(tmp_path
 
 async def test_the_time_a_user_takes_is_not_the_chains(tmp_path: Path) -> None:
     async def slow(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
-        """As long as the time of another chain takes that began later."""
+        """Answer only when another chain that began later has used up the same time."""
         over = await run_chain(client, "await new Promise(() => setTimeout(() => {}, 60000))", timeout=2000)
         assert over.is_error
         assert "timeout of 2,000 ms" in text_of(over)
         return ElicitResult(action="accept", content={"ok": True})
 
-    async with gateway(tmp_path, BACKENDS, mode="legacy", elicitation_callback=slow) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, mode="legacy", elicitation_callback=slow) as client:
         await stats(client)
         assert await chain_value(client, CODE, timeout=2000) == "end"
 
@@ -124,7 +128,7 @@ async def again(client: Client, first: InputRequiredResult, code: str = CODE, **
 
 
 async def test_the_call_is_answered_input_required_and_the_second_takes_up_the_chain(tmp_path: Path) -> None:
-    async with gateway(tmp_path, BACKENDS, elicitation_callback=User()) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
         first = await asked(client)
         (request,) = (first.input_requests or {}).values()
         assert request.method == "elicitation/create"
@@ -134,7 +138,7 @@ async def test_the_call_is_answered_input_required_and_the_second_takes_up_the_c
 
 
 async def test_only_the_same_code_and_the_very_state_take_it_up_and_only_once(tmp_path: Path) -> None:
-    async with gateway(tmp_path, BACKENDS, elicitation_callback=User()) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
         first = await asked(client)
         state = str(first.request_state)
         forged = state[:-4] + ("AAAA" if state[-4:] != "AAAA" else "BBBB")
@@ -149,10 +153,10 @@ async def test_only_the_same_code_and_the_very_state_take_it_up_and_only_once(tm
 
 
 async def test_another_session_cannot_take_it_up(tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
     async with (
-        gateway(tmp_path, BACKENDS, elicitation_callback=User()) as client,
-        gateway(tmp_path / "other", BACKENDS, elicitation_callback=User()) as other,
+        running_app(tmp_path) as app,
+        client_of(app, elicitation_callback=User()) as client,
+        client_of(app, elicitation_callback=User()) as other,
     ):
         first = await asked(client)
         with pytest.raises(MCPError, match="Invalid or expired requestState"):
@@ -161,7 +165,7 @@ async def test_another_session_cannot_take_it_up(tmp_path: Path) -> None:
 
 async def test_parked_chains_leave_the_places_of_running_guests_free(tmp_path: Path) -> None:
     top = {"sandbox": {"max_concurrent_sandboxes": 1}}
-    async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=User()) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, top=top, elicitation_callback=User()) as client:
         parked = [await asked(client) for _ in range(3)]
         assert await chain_value(client, "const x = 1; return x + 1;") == 2
         for first in parked:
@@ -170,7 +174,7 @@ async def test_parked_chains_leave_the_places_of_running_guests_free(tmp_path: P
 
 
 async def test_no_more_than_sixteen_chains_wait_for_their_users(tmp_path: Path) -> None:
-    async with gateway(tmp_path, BACKENDS, elicitation_callback=User()) as client:
+    async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
         parked = [await asked(client) for _ in range(16)]
         refused = await run_chain(client, CODE)
         assert refused.is_error

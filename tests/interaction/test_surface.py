@@ -1,4 +1,4 @@
-"""What a real MCP client sees: seven tools, instructions, both protocol eras, errors as tool errors."""
+"""The MCP surface through a real client of either era: seven tools, instructions, errors as tool errors, notes."""
 
 import json
 import sys
@@ -13,6 +13,7 @@ from mcp_types import ResourceTemplateReference
 
 from fixtures.backend_bench import ODD
 from fixtures.direct import chain_value, gateway, run_chain, text_of
+from fixtures.running import DEMO, gateway_in_process
 
 pytestmark = pytest.mark.anyio
 
@@ -25,15 +26,12 @@ SEVEN = [
     "register_manual",
     "deregister_manual",
 ]
-DEMO: dict[str, dict[str, Any]] = {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
-
 ADD = {"name": "add", "description": "Add two numbers.", "inputSchema": {"type": "object"}}
 SLOW_TO_LIST = {
     "command": sys.executable,
     "args": ["-I", "-S", str(ODD), json.dumps({"tools": [ADD], "delay": 0.1})],
 }
-"""Has not listed its tools when a client's first call comes, and lists long before anybody gives up, also where the
-machine has other work: it starts in milliseconds, where a server of the SDK takes a second of a whole core."""
+"""A backend that has not listed its tools when a client's first call comes, and lists them in a tenth of a second."""
 
 
 @pytest.fixture(scope="module", params=["legacy", "auto"])
@@ -56,12 +54,9 @@ async def test_the_seven_tools_are_listed_with_flat_schemas(client: Client) -> N
     assert size / 4 < 1500
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_first_call_may_name_a_tool_alone_though_nothing_is_listed_yet(
-    mode: Any, tmp_path: Path
-) -> None:
-    async with gateway(tmp_path, {"demo": {**SLOW_TO_LIST}}, mode=mode) as client:
-        assert await chain_value(client, '{"tool": "add", "arguments": {"a": 1}}') == {"a": 1}
+async def _called_by_its_name_alone(client: Client) -> Any:
+    assert await chain_value(client, '{"tool": "add", "arguments": {"a": 1}}') == {"a": 1}
+    return "demo.add"
 
 
 async def _searched_in_a_chain(client: Client) -> Any:
@@ -95,37 +90,38 @@ async def _completed(client: Client) -> Any:
 @pytest.mark.parametrize(
     "look",
     [
-        _searched_in_a_chain, _interfaces_in_a_chain, _described_without_a_guest, _read, _prompted, _completed,
+        _called_by_its_name_alone, _searched_in_a_chain, _interfaces_in_a_chain, _described_without_a_guest, _read, _prompted, _completed,
     ],
 )  # fmt: skip
-async def test_whoever_looks_for_tools_first_waits_for_a_backend_that_has_not_listed_any(
+async def test_the_first_look_for_tools_waits_for_a_backend_that_has_not_listed_any(
     look: Callable[[Client], Awaitable[Any]], tmp_path: Path
 ) -> None:
-    async with gateway(tmp_path, {"demo": {**SLOW_TO_LIST}}) as client:
+    async with gateway_in_process(tmp_path, {"demo": SLOW_TO_LIST}) as client:
         assert "demo.add" in str(await look(client))
 
 
-@pytest.mark.parametrize(
-    ("code", "hint"),
-    [
-        ("return await search_tools({ task_description: 'add' })", "write `await gatemini.search_tools("),
-        ("return await tool_info({ tool_name: 'demo.add' })", "write `await gatemini.tool_info("),
-        ("return await callTool('demo.add', { a: 1, b: 2 })", "write `await backend.tool({…})`"),
-        ("return await call_tool_chain({ code: 'return 1' })", "this is the chain"),
-    ],
-)
-async def test_a_chain_that_calls_a_meta_tool_reads_how_it_is_spelled_there(
-    client: Client, code: str, hint: str
+HINTS_FOR_META_TOOLS = [
+    ("return await search_tools({ task_description: 'add' })", "write `await gatemini.search_tools("),
+    ("return await tool_info({ tool_name: 'demo.add' })", "write `await gatemini.tool_info("),
+    ("return await callTool('demo.add', { a: 1, b: 2 })", "write `await backend.tool({…})`"),
+    ("return await call_tool_chain({ code: 'return 1' })", "this is the chain"),
+]
+
+
+async def test_a_chain_that_calls_a_meta_tool_gets_a_hint_how_to_call_it_there(
+    client: Client, subtests: pytest.Subtests
 ) -> None:
-    assert f"HINT: {hint}" in text_of(await run_chain(client, code)).replace("inside a chain ", "")
+    for code, hint in HINTS_FOR_META_TOOLS:
+        with subtests.test(code):
+            assert f"HINT: {hint}" in text_of(await run_chain(client, code)).replace("inside a chain ", "")
 
 
-async def test_tool_info_of_a_meta_tool_says_whose_it_is(client: Client) -> None:
+async def test_tool_info_of_a_meta_tool_says_that_it_is_the_gateways_own(client: Client) -> None:
     told = text_of(await client.call_tool("tool_info", {"tool_name": "search_tools"}))
     assert "HINT: search_tools is a tool of this gateway itself" in told
 
 
-async def test_a_call_that_its_client_has_parsed_already_is_taken(client: Client) -> None:
+async def test_code_that_a_client_sends_as_parsed_json_is_taken_as_a_json_call(client: Client) -> None:
     call = {"tool": "demo.add", "arguments": {"a": 1, "b": 2}}
     one = await client.call_tool("call_tool_chain", {"code": call})
     many = await client.call_tool("call_tool_chain", {"code": [call]})
@@ -147,7 +143,7 @@ async def test_backends_that_do_not_run_are_named_where_a_tool_is_looked_for(tmp
         "gone": {"command": "no-such-program"},
         "off": {"command": "x", "env": {"T": "${UNSET_1}"}},
     }
-    async with gateway(tmp_path, backends) as client:
+    async with gateway_in_process(tmp_path, backends) as client:
         for name in ("search_tools", "list_tools_meta"):
             told = await client.call_tool(name, {"task_description": "add"} if name == "search_tools" else {})
             assert (
@@ -173,7 +169,7 @@ async def test_backends_that_do_not_run_are_named_where_a_tool_is_looked_for(tmp
         assert "Not running, tools unknown: off, gone" in text_of(missing)
 
 
-async def test_annotations_tell_what_reads_and_what_acts(client: Client) -> None:
+async def test_annotations_separate_tools_that_read_from_those_that_act(client: Client) -> None:
     hints = {t.name: t.annotations for t in (await client.list_tools()).tools}
     for name in SEVEN[:4]:
         assert hints[name] is not None
@@ -199,24 +195,25 @@ async def test_discovery_answers_are_compact_json_without_a_second_copy(client: 
     assert answer["results"][0]["call"] == "await demo.add({a, b})"
 
 
-@pytest.mark.parametrize(
-    ("tried", "instead"),
-    [
-        ("await fetch('http://127.0.0.1/')", "search_tools('fetch url')"),
-        ("require('fs')", "search_tools('read file')"),
-        ("await import('fs')", "no require/module system here"),
-        ("process.env.HOME", "secrets belong in the backend's config"),
-        ("new Intl.NumberFormat()", "format numbers and dates by hand"),
-    ],
-)
+INSTEAD = [
+    ("await fetch('http://127.0.0.1/')", "search_tools('fetch url')"),
+    ("require('fs')", "search_tools('read file')"),
+    ("await import('fs')", "no require/module system here"),
+    ("process.env.HOME", "secrets belong in the backend's config"),
+    ("new Intl.NumberFormat()", "format numbers and dates by hand"),
+]
+
+
 async def test_an_error_that_code_catches_says_what_to_use_instead(
-    client: Client, tried: str, instead: str
+    client: Client, subtests: pytest.Subtests
 ) -> None:
-    told = await chain_value(
-        client, f"try {{ return {tried} }} catch (e: any) {{ return [e.name, e.message] }}"
-    )
-    assert told[0] == "ReferenceError"
-    assert instead in told[1]
+    for tried, instead in INSTEAD:
+        with subtests.test(tried):
+            name, message = await chain_value(
+                client, f"try {{ return {tried} }} catch (e: any) {{ return [e.name, e.message] }}"
+            )
+            assert name == "ReferenceError"
+            assert instead in message
 
 
 async def test_a_number_that_javascript_rounds_is_named_in_a_note(client: Client) -> None:
@@ -236,38 +233,39 @@ async def test_a_chain_runs_and_its_meta_tells_tier_and_calls(client: Client) ->
     assert [(c["tool"], c["outcome"]) for c in told["calls"]] == [("demo.add", "ok")]
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("call_tool_chain", {"code": ""}, "there is no code to run"),
-        ("call_tool_chain", {}, "needs 'code'"),
-        ("call_tool_chain", {"code": 5}, "code"),
-        ("call_tool_chain", {"code": "return 1", "timeoutt": 1}, "timeout"),
-        ("call_tool_chain", {"code": "\x00\x01\x02"}, "not text"),
-        ("call_tool_chain", {"code": "def f(x):\n    return x\n"}, "Python"),
-        ("call_tool_chain", {"code": "x" * (1 << 20)}, "limit"),
-        ("search_tools", {}, "needs 'task_description'"),
-        ("tool_info", {"tool_name": "demo.ad"}, "demo.add"),
-        ("tool_info", {"tool_name": "demo.add", "detail": "all"}, "brief"),
-        ("get_required_keys_for_tool", {"tool_name": "nope"}, "nope"),
-        ("register_manual", {"manual_call_template": {}}, "name"),
-        ("register_manual", {"manual_call_template": {"name": "x"}}, "command"),
-        (
-            "register_manual",
-            {"manual_call_template": {"name": "x", "command": "true"}},
-            "registration.stdio: allow",
-        ),
-        ("deregister_manual", {"manual_name": "demo"}, "configured"),
-        ("no_such_tool", {}, "search_tools"),
-    ],
-)
+BAD_INPUT: list[tuple[str, dict[str, Any], str]] = [
+    ("call_tool_chain", {"code": ""}, "there is no code to run"),
+    ("call_tool_chain", {}, "needs 'code'"),
+    ("call_tool_chain", {"code": 5}, "code"),
+    ("call_tool_chain", {"code": "return 1", "timeoutt": 1}, "timeout"),
+    ("call_tool_chain", {"code": "\x00\x01\x02"}, "not text"),
+    ("call_tool_chain", {"code": "def f(x):\n    return x\n"}, "Python"),
+    ("call_tool_chain", {"code": "x" * (1 << 20)}, "limit"),
+    ("search_tools", {}, "needs 'task_description'"),
+    ("tool_info", {"tool_name": "demo.ad"}, "demo.add"),
+    ("tool_info", {"tool_name": "demo.add", "detail": "all"}, "brief"),
+    ("get_required_keys_for_tool", {"tool_name": "nope"}, "nope"),
+    ("register_manual", {"manual_call_template": {}}, "name"),
+    ("register_manual", {"manual_call_template": {"name": "x"}}, "command"),
+    (
+        "register_manual",
+        {"manual_call_template": {"name": "x", "command": "true"}},
+        "registration.stdio: allow",
+    ),
+    ("deregister_manual", {"manual_name": "demo"}, "configured"),
+    ("no_such_tool", {}, "search_tools"),
+]
+
+
 async def test_bad_input_is_a_tool_error_that_says_what_would_be_right(
-    client: Client, tool: str, arguments: dict[str, Any], said: str
+    client: Client, subtests: pytest.Subtests
 ) -> None:
-    result = await client.call_tool(tool, arguments)
-    assert result.is_error is True
-    assert said in text_of(result)
-    assert await chain_value(client, "return 1 + 1;") == 2  # the server lives on
+    for tool, arguments, said in BAD_INPUT:
+        with subtests.test(f"{tool} {arguments}"[:80]):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error is True
+            assert said in text_of(result)
+    assert await chain_value(client, "return 1 + 1;") == 2  # the server still answers
 
 
 async def test_progress_advances_with_each_finished_call(client: Client) -> None:
@@ -293,14 +291,17 @@ async def test_resources_and_prompts_answer(client: Client) -> None:
     assert names == {"discover", "find_tool", "backend_status"}
 
 
-@pytest.mark.parametrize("size", [-1, 0, 1, 99, "7"])
-async def test_a_budget_too_small_to_show_anything_is_raised_with_a_note(client: Client, size: Any) -> None:
+async def test_a_budget_too_small_to_show_anything_is_raised_with_a_note(
+    client: Client, subtests: pytest.Subtests
+) -> None:
     code = "return Array.from({ length: 500 }, (_, id) => ({ id, name: 'row ' + id }));"
-    result = await run_chain(client, code, max_output_size=size)
-    assert json.loads(text_of(result)) == {"$reduced": "array of 500 items, 13.5KB"}
-    notes = text_of(result, -1).split("\n")
-    assert notes[0] == f"max_output_size {size} is below 100; 100 was used"
-    assert "full result: res_" in notes[1]
+    for size in (-1, 0, 1, 99, "7"):
+        with subtests.test(str(size)):
+            result = await run_chain(client, code, max_output_size=size)
+            assert json.loads(text_of(result)) == {"$reduced": "array of 500 items, 13.5KB"}
+            notes = text_of(result, -1).split("\n")
+            assert notes[0] == f"max_output_size {size} is below 100; 100 was used"
+            assert "full result: res_" in notes[1]
 
 
 async def test_a_timeout_out_of_range_is_named_in_the_error_it_leads_to(client: Client) -> None:

@@ -13,7 +13,7 @@ from fixtures.backend_bench import ODD
 from fixtures.config_keys import Changed, row
 from fixtures.running import DEMO
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 PYTHON = [sys.executable, "-I", "-S"]
 NAMES = "return (await gatemini.list_tools_meta({})).tools;"

@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.config_keys import Changed, row
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 BILLS = (
     "return Array.from({ length: 300 }, (_, id) => "

@@ -20,7 +20,7 @@ from fixtures.direct import DEMO_SERVER
 from fixtures.running import answer, running_app
 from gatemini.app import App
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 NOWHERE = {"name": "far", "url": "http://127.0.0.1:9/mcp"}
 PROGRAM = {"name": "near", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
@@ -119,7 +119,6 @@ async def test_whether_searches_are_kept_and_where(tmp_path: Path) -> None:
         assert (folder / "own" / "searches.jsonl").exists() is history
 
 
-@pytest.mark.slow
 @pytest.mark.proves("semantic.model")
 async def test_whether_a_model_is_loaded_and_which(tmp_path: Path) -> None:
     for model, says in (("none", None), (str(tmp_path), str(tmp_path)), ("bundled", None)):
@@ -211,7 +210,6 @@ async def kept(folder: Path, key: str, value: Any) -> AsyncIterator[Any]:
         yield session.results
 
 
-@pytest.mark.slow
 @pytest.mark.proves("results.memory_mb", "results.disk_mb")
 async def test_how_much_of_results_is_kept_and_where(tmp_path: Path) -> None:
     async with kept(tmp_path, "results.memory_mb", 64) as results:

@@ -21,10 +21,11 @@ from fixtures.backend_bench import ODD
 from fixtures.config_keys import changed_app
 from fixtures.running import answer
 from gatemini.app import App
-from gatemini.backends.base import Caller, State
+from gatemini.backends.callers import Caller
+from gatemini.backends.status import State
 from gatemini.errors import BackendBusy, BackendError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 FLAGS = ["-I", "-S"]
 WAIT_SECONDS = 20.0
@@ -119,7 +120,6 @@ async def test_when_a_backend_is_started(tmp_path: Path) -> None:
         assert app.manager.status("demo").pid is not None
 
 
-@pytest.mark.slow
 @pytest.mark.proves("backends.*.shutdown_grace_period")
 async def test_how_long_a_backend_may_take_to_leave(tmp_path: Path) -> None:
     code = (
@@ -140,7 +140,6 @@ async def test_how_long_a_backend_may_take_to_leave(tmp_path: Path) -> None:
         assert goodbye.exists() is said_goodbye, name
 
 
-@pytest.mark.slow
 @pytest.mark.proves("health.drain_timeout")
 async def test_how_long_open_calls_may_go_on_when_a_backend_is_replaced(tmp_path: Path) -> None:
     for drain, ends in (("10s", True), ("1ms", False)):
@@ -170,7 +169,6 @@ def beside(folder: Path, **keys: Any) -> Any:
     return odd(prerequisite=wanted)
 
 
-@pytest.mark.slow
 @pytest.mark.proves(
     "backends.*.prerequisite.command",
     "backends.*.prerequisite.args",
@@ -195,7 +193,6 @@ async def test_what_is_started_beside_a_backend(tmp_path: Path) -> None:
         assert "prerequisite" in (app.manager.error("demo") or "")
 
 
-@pytest.mark.slow
 @pytest.mark.proves("backends.*.prerequisite.process_match", "backends.*.prerequisite.managed")
 async def test_whose_the_process_beside_a_backend_is(tmp_path: Path) -> None:
     mark = f"mark-{os.getpid()}-of-this-test"
@@ -223,7 +220,6 @@ async def test_whose_the_process_beside_a_backend_is(tmp_path: Path) -> None:
     psutil.wait_procs(running(), timeout=WAIT_SECONDS)
 
 
-@pytest.mark.slow
 @pytest.mark.proves("backends.*.prerequisite.startup_delay")
 async def test_how_long_a_prerequisite_is_watched_before_the_backend_starts(tmp_path: Path) -> None:
     failing = [*FLAGS, "-c", "raise SystemExit(3)"]
@@ -283,7 +279,6 @@ async def test_when_an_instance_that_was_taken_is_replaced(tmp_path: Path) -> No
 # -- repeats ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value", "shared", "shipped", "changed"),
     [
@@ -383,7 +378,6 @@ async def test_how_long_an_automatic_restart_may_take(tmp_path: Path) -> None:
         await until(lambda: "(health.restart_timeout)" in (app.manager.error("demo") or ""))
 
 
-@pytest.mark.slow
 @pytest.mark.proves(
     "backends.*.max_memory_mb", "health.memory_check_interval", "health.memory_restart_cooldown"
 )

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.errors import InvalidRequest
@@ -52,7 +52,6 @@ def test_where_no_field_is_an_identity_the_one_that_tells_rows_apart_goes_last()
     assert made["rows"] == [{"ts": row["ts"]} for row in rows]
 
 
-@settings(deadline=None)
 @given(fields=st.permutations(["id", "name", "body"]), count=st.integers(1, 3), budget=st.integers(1, 900))
 def test_fields_asked_for_by_name_stay_and_rows_go(fields: list[str], count: int, budget: int) -> None:
     asked = fields[:count]
@@ -79,7 +78,6 @@ def test_a_budget_without_an_end_cuts_nothing(budget: float) -> None:
     assert compact(ROWS, budget_tokens=budget)["rows"] == ROWS
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.dictionaries(st.sampled_from("abcdef"), st.one_of(st.integers(), st.text(max_size=60))),

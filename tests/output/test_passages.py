@@ -5,7 +5,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.output.intent import filter_text
@@ -110,7 +110,6 @@ awkward = st.text(
 )
 
 
-@settings(deadline=None)
 @given(
     texts=st.lists(st.tuples(awkward, st.integers(1, 2000)).map(lambda p: p[0] * p[1]), max_size=10),
     room=st.integers(0, 5000),

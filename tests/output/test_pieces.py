@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.output import lazy
@@ -18,7 +18,6 @@ from gatemini.output.pieces import cut_json, cut_text
 from gatemini.output.results import ResultStore
 from gatemini.output.rows import Shown
 
-relaxed = settings(deadline=None, max_examples=60)
 SMALLEST = 24
 """Bytes of a piece, below which an escape would not fit."""
 
@@ -92,7 +91,6 @@ def parse_exactly(text: bytes) -> Any:
     return json.loads(text) if found is None or not found.faithful else found.value
 
 
-@relaxed
 @given(values, st.integers(SMALLEST, 400), st.sampled_from(["compact", "escapes", "indented"]))
 def test_pieces_put_together_are_the_row_and_none_is_larger_than_it_may_be(
     value: Any, most: int, style: str
@@ -115,7 +113,6 @@ def without_halves(value: Any) -> Any:
     return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(value, ensure_ascii=False)))
 
 
-@relaxed
 @given(texts.map(lambda text: text * 9), st.integers(SMALLEST, 300))
 def test_pieces_of_a_line_are_the_line_byte_for_byte_and_whole_characters(line: str, most: int) -> None:
     pieces = cut_text(line, most)
@@ -140,7 +137,6 @@ def test_what_cannot_be_cut_by_its_structure_comes_as_parts_of_its_text(shape: s
         assert len(text) - len(inner) <= 32
 
 
-@relaxed
 @given(value=values, most=st.integers(1024, 4000))
 def test_following_next_offset_gives_every_row_and_no_page_is_too_large(value: Any, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

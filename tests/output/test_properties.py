@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fixtures.documents import documents, options, values
@@ -19,7 +19,6 @@ from gatemini.output.room import BOUNDLESS, Room
 from gatemini.output.truncate import truncate
 
 LONGEST_FOOTER = 130
-relaxed = settings(deadline=None, max_examples=60)
 """Time is for the benchmarks; a busy machine must not fail a property."""
 
 
@@ -43,7 +42,6 @@ texts = st.one_of(
 """JSON and plain text; the pipeline is told nothing of which it is but what it sees."""
 
 
-@relaxed
 @given(texts, options())
 def test_an_answer_is_never_longer_than_its_input_in_characters_or_bytes(
     text: str, made: OutputOptions
@@ -54,7 +52,6 @@ def test_an_answer_is_never_longer_than_its_input_in_characters_or_bytes(
         assert len(answer) <= len(text)
 
 
-@relaxed
 @given(texts, options())
 def test_an_answer_is_never_longer_than_its_budget_and_the_footer(text: str, made: OutputOptions) -> None:
     answer = reduced(text, made)
@@ -67,7 +64,6 @@ def test_an_answer_is_never_longer_than_its_budget_and_the_footer(text: str, mad
     assert len(encode(whole(answer))) <= limit.bytes + footer
 
 
-@relaxed
 @given(texts, options())
 def test_whatever_was_left_out_is_in_the_store_byte_for_byte(text: str, made: OutputOptions) -> None:
     store = ResultStore()
@@ -81,7 +77,6 @@ def test_whatever_was_left_out_is_in_the_store_byte_for_byte(text: str, made: Ou
         assert encode(store.text(answer.handle)) == encode(text)
 
 
-@relaxed
 @given(texts, options())
 def test_bytes_are_counted_as_they_are(text: str, made: OutputOptions) -> None:
     answer = reduced(text, made)
@@ -93,7 +88,6 @@ def is_table(answer: Reduced) -> bool:
     return any(line.startswith("Table of") for line in answer.notes)
 
 
-@relaxed
 @given(documents(), options())
 def test_json_stays_json_unless_the_notes_say_table_or_the_text_ends_in_the_mark_of_a_cut(
     value: Any, made: OutputOptions
@@ -104,7 +98,6 @@ def test_json_stays_json_unless_the_notes_say_table_or_the_text_ends_in_the_mark
         json.loads(answer.text)
 
 
-@relaxed
 @given(documents(), options())
 def test_with_room_for_a_few_lines_json_is_never_cut_as_text(value: Any, made: OutputOptions) -> None:
     made = replace(made, max_chars=200_000, max_bytes=BOUNDLESS, budget_tokens=None)
@@ -125,7 +118,6 @@ def collapsed(value: Any) -> Any:
             yield from collapsed(item)
 
 
-@relaxed
 @given(st.integers(5, 400), st.integers(0, 30), st.integers(1, 4))
 def test_counts_told_equal_counts_dropped(rows: int, lacking: int, depth: int) -> None:
     table = [{"id": n, "text": "word " * 9, **({} if n < lacking else {"extra": n})} for n in range(rows)]
@@ -151,7 +143,6 @@ def test_counts_told_equal_counts_dropped(rows: int, lacking: int, depth: int) -
         assert len(listed) == min(20, rows - FIRST_ROWS)
 
 
-@relaxed
 @given(st.integers(31, 300), st.integers(1, 30), st.sampled_from(["needle", "needle hay", "hay"]))
 def test_the_sections_told_of_an_intent_are_those_kept_and_those_there_were(
     count: int, every: int, intent: str
@@ -170,7 +161,6 @@ def test_the_sections_told_of_an_intent_are_those_kept_and_those_there_were(
     assert kept == (matching or rows)
 
 
-@relaxed
 @given(st.integers(1, 400), st.integers(200, 3000))
 def test_lines_told_as_truncated_are_those_that_are_not_shown(count: int, budget: int) -> None:
     lines = [f"line number {n}" for n in range(count)]
@@ -189,7 +179,6 @@ def test_lines_told_as_truncated_are_those_that_are_not_shown(count: int, budget
     assert cut == count - first - last
 
 
-@relaxed
 @given(
     st.lists(
         st.tuples(st.sampled_from(["x", "é", "😀", '\\"']), st.integers(0, 900)), min_size=1, max_size=12
@@ -219,7 +208,6 @@ def test_what_a_cut_tells_of_lines_kilobytes_and_characters_is_what_is_missing(
         assert [int(told[3]), int(told[4])] == [len(part) - (part[-1] == "") for part in whole_lines]
 
 
-@relaxed
 @given(st.integers(60, 400), st.integers(100, 900), st.booleans())
 def test_rows_and_fields_told_as_dropped_for_a_token_budget_are_those_missing(
     count: int, tokens: int, wrapped: bool
@@ -235,7 +223,6 @@ def test_rows_and_fields_told_as_dropped_for_a_token_budget_are_those_missing(
     assert (told["total_rows"], told["truncated"]) == (count, len(told["rows"]) < count)
 
 
-@relaxed
 @given(st.integers(20, 300), st.integers(300, 5000))
 def test_keys_listed_by_path_and_keys_shown_are_all_the_keys(count: int, budget: int) -> None:
     value = {f"k{n}": [f"{n}", ["x" * 90, n]] for n in range(count)}
@@ -257,7 +244,6 @@ SWITCHES = {
 """What in an answer shows that a stage was at work."""
 
 
-@relaxed
 @given(
     st.one_of(
         documents().map(dump),
@@ -298,7 +284,6 @@ small = st.one_of(
 """Texts that every stage would find something to do with, were they larger."""
 
 
-@relaxed
 @given(small, st.sampled_from([None, "name 7"]))
 def test_small_input_goes_out_as_it_came_and_again(text: str, intent: str | None) -> None:
     store = ResultStore()
@@ -311,7 +296,6 @@ def test_small_input_goes_out_as_it_came_and_again(text: str, intent: str | None
     assert store.list() == []
 
 
-@relaxed
 @given(documents(), options())
 def test_a_reduced_answer_reduced_again_stays_within_the_same_budget_and_parses(
     value: Any, made: OutputOptions
@@ -322,7 +306,6 @@ def test_a_reduced_answer_reduced_again_stays_within_the_same_budget_and_parses(
     assert len(encode(again.text)) <= len(encode(once.text))
 
 
-@relaxed
 @given(
     st.text(st.characters(codec=None), max_size=3000),
     st.builds(Room, st.integers(0, 3000), st.integers(0, 3000) | st.just(BOUNDLESS)),
@@ -337,7 +320,6 @@ def test_truncation_shows_an_exact_head_and_tail_within_its_budget(text: str, li
     assert len(made.head) + len(made.tail) <= len(text)
 
 
-@relaxed
 @given(
     st.lists(
         st.sampled_from(['\\"', "\\\\", "\\u00e9", "\\ud83d\\ude00", "a", "\\n", "é", "😀"]), min_size=40
@@ -407,13 +389,11 @@ def broken_texts(draw: st.DrawFn) -> str:
     return text
 
 
-@relaxed
 @given(broken_texts())
 def test_what_is_no_json_is_never_read_as_json(text: str) -> None:
     assert lazy.checked(encode(text)) is None
 
 
-@relaxed
 @given(broken_texts(), options())
 def test_no_stage_but_the_cut_runs_on_what_does_not_parse(text: str, made: OutputOptions) -> None:
     store = ResultStore()
@@ -429,7 +409,6 @@ def test_no_stage_but_the_cut_runs_on_what_does_not_parse(text: str, made: Outpu
         assert store.info(answer.handle)["kind"] == "text"
 
 
-@relaxed
 @given(
     st.lists(
         st.sampled_from(
@@ -462,7 +441,6 @@ def test_a_backslash_before_a_surrogate_pair_leaves_the_pair_whole() -> None:
         assert not made.tail.startswith("\ude00")
 
 
-@relaxed
 @given(values)
 def test_parse_gives_back_what_dump_wrote(value: Any) -> None:
     parsed = parse(dump(value).encode())
@@ -471,7 +449,6 @@ def test_parse_gives_back_what_dump_wrote(value: Any) -> None:
     assert parsed.faithful
 
 
-@relaxed
 @given(st.text(st.characters(codec=None)))
 def test_bytes_and_text_are_one(text: str) -> None:
     assert decode(encode(text)) == text

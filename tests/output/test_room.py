@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.output.jsontext import encode
@@ -13,7 +13,6 @@ any_text = st.text(st.characters(codec=None), max_size=60)
 rooms = st.builds(Room, st.integers(0, 80) | st.just(BOUNDLESS), st.integers(0, 200) | st.just(BOUNDLESS))
 
 
-@settings(deadline=None)
 @given(any_text, rooms)
 def test_the_beginning_and_the_end_that_fit_are_the_longest_ones(text: str, room: Room) -> None:
     first, last = room.first(text), room.last(text)
@@ -23,7 +22,6 @@ def test_the_beginning_and_the_end_that_fit_are_the_longest_ones(text: str, room
     assert last == len(text) or not room.holds(text[len(text) - last - 1 :])
 
 
-@settings(deadline=None)
 @given(st.lists(any_text, max_size=4), rooms)
 def test_what_is_left_beside_some_lines_holds_what_fits_together_with_them(
     lines: list[str], room: Room

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gatemini.output.jsontext import dump
@@ -103,7 +103,6 @@ names = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_every_value_and_type_can_be_read_back(data: st.DataObject) -> None:
     columns = data.draw(st.lists(names, min_size=1, max_size=5, unique=True))

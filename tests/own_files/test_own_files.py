@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatemini.own_files import replace_own
+from gatemini.processes.own_files import replace_own
 
 
 def mode(path: Path) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.backends import wire
@@ -103,7 +103,6 @@ def read_both_ways(line: bytes) -> tuple[list[Any], list[Any]]:
 
 
 @given(CONTAINERS, st.booleans())
-@settings(max_examples=40)
 def test_a_document_in_pieces_has_the_value_and_the_text_it_has_at_once(value: Any, spaces: bool) -> None:
     text = texts(value, spaces)
     expected, _ = loads(text)
@@ -114,7 +113,6 @@ def test_a_document_in_pieces_has_the_value_and_the_text_it_has_at_once(value: A
 
 
 @given(st.lists(st.sampled_from(SCRAPS) | TREES.map(lambda v: texts(v, False).encode("utf-8", "replace"))))
-@settings(max_examples=40)
 def test_a_message_in_pieces_is_read_and_mended_as_at_once(scraps: list[bytes]) -> None:
     pairs = b",".join(b'"k%d":%s' % (n % 5, scrap) for n, scrap in enumerate(scraps))
     for body in (b"[" + b",".join(scraps) + b"]", b"{" + pairs + b"}"):

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.modes import MODES
 from fixtures.running import answer, running_app
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("isolation", MODES)
 async def test_console_bytes_and_line_length_follow_the_configuration(tmp_path: Path, isolation: str) -> None:
     sandbox = {"isolation": isolation, "max_console_bytes": 1000, "max_console_line": 40}
     async with running_app(tmp_path, sandbox=sandbox) as app:

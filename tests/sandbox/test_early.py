@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Failed, Sandbox, blame, early, steps
-from gatemini_sandbox.blame import refine
-from gatemini_sandbox.early import find_early
+from gatemini_sandbox import Failed, Sandbox, steps
 from gatemini_sandbox.errors import ReadingTooLong
 from gatemini_sandbox.patience import patience
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript import early_errors as early
+from gatemini_sandbox.typescript import places as blame
+from gatemini_sandbox.typescript.early_errors import find_early
+from gatemini_sandbox.typescript.places import refine
+from gatemini_sandbox.typescript.prepare import prepare
 
 # « stands in front of what has to be pointed at.
 BROKEN = [

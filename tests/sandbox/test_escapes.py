@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psutil
@@ -12,6 +13,7 @@ import pytest
 
 import gatemini_js
 from fixtures.guest import Runner
+from fixtures.modes import DEFAULT, OTHER
 from gatemini_sandbox import Done, Failed, Limits, Sandbox
 
 pytestmark = pytest.mark.anyio
@@ -21,13 +23,25 @@ HEAD = re.compile(r"// .+\n// ends: (any|value|error)(?: (.+))?\n")
 """`any`, `value <JSON text>`, `value note <word>`, or `error <name> <limit>`."""
 
 
+IN_BOTH_MODES = 30
+
+
+def in_modes() -> list[Any]:
+    """Each program in the default mode, and in the other one too: thirty of them always, the rest in the long tier."""
+    every = len(PROGRAMS) // IN_BOTH_MODES
+    long = {name for at, name in enumerate(PROGRAMS) if at % every}
+    return [
+        *((name, DEFAULT) for name in PROGRAMS),
+        *(pytest.param(n, OTHER, marks=[pytest.mark.long] if n in long else []) for n in PROGRAMS),
+    ]
+
+
 def test_there_are_enough_programs_and_each_says_how_it_ends():
     assert len(PROGRAMS) >= 60
     assert [name for name, code in PROGRAMS.items() if not HEAD.match(code)] == []
 
 
-@pytest.mark.parametrize("mode", ["thread", "process"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "mode"), in_modes())
 async def test_a_hostile_program_ends_as_it_says_and_the_next_chain_works(
     request: pytest.FixtureRequest, name: str, mode: str
 ):

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from fixtures.guest import Runner
+from fixtures.modes import MODES
 from gatemini_sandbox import Done, Failed, Limits, Sandbox
 
 pytestmark = pytest.mark.anyio
@@ -177,7 +178,7 @@ HOW = {name: end for name, end, _ in PROGRAMS}
 AT_ONCE = 6
 
 
-@pytest.fixture(scope="module", params=["thread", pytest.param("process", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=MODES)
 def shared(request: pytest.FixtureRequest, module_cache: Any, sandbox: Sandbox) -> Any:
     limits = Limits(cpu_seconds=20, memory_mb=48, calls=500, guests=AT_ONCE)
     made = Sandbox(limits, cache_dir=module_cache, isolation=request.param)

@@ -205,7 +205,7 @@ anyio.run(main, "process", False)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_where_memory_cannot_be_had_every_chain_is_told_and_works_again_later(
     module_cache: Path, sandbox: Sandbox
 ) -> None:

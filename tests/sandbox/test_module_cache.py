@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import wasmtime
 
+from fixtures.modes import MODES
 from gatemini_sandbox import Sandbox
 from gatemini_sandbox import module_cache as module_cache_module
 from gatemini_sandbox.module_cache import (
@@ -42,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 def loaded(directory: Path) -> str:
     """Why the module could not be kept; that it is the right one is asserted."""
     engine = wasmtime.Engine()
-    module, problem = load_module(engine, SMALLEST, directory)
+    module, problem = load_module(engine, lambda: SMALLEST, directory)
     assert [export.name for export in module.exports] == ["one"]
     return problem
 
@@ -264,13 +265,13 @@ class Counting(real):
         super().__init__(*arguments)
 wasmtime.Module = Counting
 sys.stdin.readline()
-_, problem = module_cache.load_module(wasmtime.Engine(), bytes.fromhex(sys.argv[2]), pathlib.Path(sys.argv[1]))
+_, problem = module_cache.load_module(wasmtime.Engine(), lambda: bytes.fromhex(sys.argv[2]), pathlib.Path(sys.argv[1]))
 print(len(counted), problem)
 """
 
 
 @posix
-@pytest.mark.slow
+@pytest.mark.long
 def test_of_many_that_start_at_once_one_compiles(tmp_path: Path) -> None:
     words = [sys.executable, "-c", COMPILE, tmp_path / "new", SMALLEST.hex()]
     started = [
@@ -303,8 +304,8 @@ def test_a_file_larger_than_any_module_is_not_read(tmp_path: Path) -> None:
 
 
 @posix
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["thread", "process"])
+@pytest.mark.long
+@pytest.mark.parametrize("mode", MODES)
 def test_the_sandbox_tells_why_it_compiles_at_every_start(
     module_cache: Path, sandbox: Sandbox, tmp_path: Path, mode: str
 ) -> None:

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.openings import MOST_OPEN, check_openings
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript.nesting import MOST_OPEN, check_openings
+from gatemini_sandbox.typescript.prepare import prepare
 
 SIZE = 250_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatemini_sandbox.outside import outside_calls
+from gatemini_sandbox.typescript.undeclared import outside_calls
 
 
 def calls(code: str) -> list[tuple[str, str, int]]:

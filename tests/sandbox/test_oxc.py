@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done, Sandbox, oxc
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox import Done, Sandbox
+from gatemini_sandbox.typescript import oxc
+from gatemini_sandbox.typescript.prepare import prepare
 
 ONLY_OXC = "f<T>`x`;\n"
 WORDS = st.lists(st.sampled_from([b"a", b"b", b"(", b")", b";"]), max_size=60)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gatemini_sandbox import oxc
-from gatemini_sandbox.diagnose import offending_offset
 from gatemini_sandbox.errors import ReadingTooLong, SecondParserCold
-from gatemini_sandbox.parse import collect, parse_tree
 from gatemini_sandbox.patience import check, over, patience
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript import oxc
+from gatemini_sandbox.typescript.diagnose import offending_offset
+from gatemini_sandbox.typescript.parse import collect, parse_tree
+from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 SIZE = 200_000
 
@@ -93,6 +93,6 @@ def test_what_is_found_in_code_does_not_depend_on_the_stretches_it_is_looked_at_
         return [(kind, node.start_byte, node.end_byte) for kind, node in collect(code, root)]
 
     whole = found()
-    monkeypatch.setattr("gatemini_sandbox.parse.STRETCH", stretch)
+    monkeypatch.setattr("gatemini_sandbox.typescript.parse.STRETCH", stretch)
     assert found() == whole
     assert len(whole) > 100

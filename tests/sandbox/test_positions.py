@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.guest import Plain, Runner, start
 from gatemini_sandbox import Failed
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript.prepare import prepare
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.guest import Plain, Runner, start
-from gatemini.backends import mark, watchdog
+from gatemini.processes import mark, watchdog
 from gatemini_sandbox import Calls, Done, Failed, GuestFault, Limits, Reply, Sandbox, frames, workers
 from gatemini_sandbox.messages import Raw
 from gatemini_sandbox.worker import pack_raw

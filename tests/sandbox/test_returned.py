@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript.prepare import prepare
 
 
 @pytest.mark.parametrize(

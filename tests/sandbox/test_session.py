@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from fixtures.guest import Plain, Runner, start
+from fixtures.modes import MODES
 from gatemini_sandbox import Calls, Done, Failed, Limits, Reply, Sandbox, SessionClosed
 
 pytestmark = pytest.mark.anyio
@@ -262,7 +263,7 @@ async def test_all_guests_together_have_a_memory_limit(module_cache):
     shared.close()
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("isolation", MODES)
 async def test_a_run_that_repeats_another_reads_the_same_times_and_goes_on_from_them(module_cache, isolation):
     code = """
         const first = [Date.now(), performance.now(), new Date().toISOString()];
@@ -288,7 +289,7 @@ async def test_a_run_that_repeats_another_reads_the_same_times_and_goes_on_from_
     made.close()
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("isolation", MODES)
 async def test_changed_limits_hold_for_the_chains_that_begin_then(module_cache, isolation):
     code = "const held = new Uint8Array(60e6); return held.length"
     made = Sandbox(Limits(memory_mb=128), cache_dir=module_cache, isolation=isolation)

@@ -9,14 +9,23 @@ import anyio
 import pytest
 
 from fixtures.guest import Plain, start
+from fixtures.wasm import functions
 from gatemini_sandbox import Done, Limits, Sandbox, shelf
 from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.engine import Engine, Machine
 from gatemini_sandbox.guest import Guest, boot
 from gatemini_sandbox.limits import MIB
 from gatemini_sandbox.messages import Start, encode_start
-from gatemini_sandbox.module import _read_leb as leb
-from gatemini_sandbox.module import guest_wasm, patched
+from gatemini_sandbox.module import (
+    CODE_SECTION,
+    GLOBAL_SECTION,
+    GLOBAL_SET,
+    STACK_BYTES,
+    guest_wasm,
+    patched,
+    read_leb,
+    sections,
+)
 from gatemini_sandbox.pages import CAN_DROP
 from gatemini_sandbox.shelf import Image, Shelf
 from gatemini_sandbox.wasi import Clock
@@ -87,7 +96,7 @@ def test_a_machine_that_serves_again_has_the_memory_of_a_new_one(
     guest.close()
     assert stocked.take() is machine
     assert content(machine) == new
-    assert machine.stack() == image.stack_top
+    assert machine.stack() == machine.engine.stack_bottom + STACK_BYTES
 
 
 FINISHED = {
@@ -193,77 +202,25 @@ def test_no_more_machines_are_kept_than_the_shelf_holds(image: Image, stocked: S
     assert len(stocked._ready) <= shelf.SHELF
 
 
-NO_OPERAND = {*range(0x02), 0x05, 0x0B, 0x0F, 0x1A, 0x1B, *range(0x45, 0xC5)}
-ONE_INDEX = {0x0C, 0x0D, 0x10, *range(0x20, 0x27), 0x3F, 0x40, 0xD2}
-BLOCKS = {0x02, 0x03, 0x04}
-CONSTANTS = {0x41, 0x42}
-BRANCHES, INDIRECT, PREFIX, GLOBAL_SET = 0x0E, 0x11, 0xFC, 0x24
-CODE_SECTION, TABLE_SECTION, GLOBAL_SECTION, ELEMENT_SECTION, DATA_SECTION = 10, 4, 6, 9, 11
-TABLE_SET, MEMORY_INIT, DATA_DROP = 0x26, 0xFC08, 0xFC09
-TABLE_WRITES = {TABLE_SET, 0xFC0C, 0xFC0E, 0xFC0F, 0xFC11}  # set; init, copy, grow, fill
-
-
-def sections(wasm: bytes) -> dict[int, bytes]:
-    found, at = {}, 8
-    while at < len(wasm):
-        size, start = leb(wasm, at + 1)
-        found[wasm[at]] = wasm[start : start + size]
-        at = start + size
-    return found
-
-
-def instructions(code: bytes) -> tuple[set[int], set[int]]:
-    """The kinds of instructions in a code section without SIMD, and the globals it sets."""
-    kinds, globals_set = set(), set()
-    count, at = leb(code, 0)
-    for _ in range(count):
-        size, at = leb(code, at)
-        end = at + size
-        groups, at = leb(code, at)
-        for _ in range(groups):
-            _, at = leb(code, at)
-            at += 1  # the type of these locals
-        while at < end:
-            kind, at = code[at], at + 1
-            if kind == PREFIX:
-                sub, at = leb(code, at)
-                kind = PREFIX << 8 | sub
-                for _ in range(
-                    {8: 2, 9: 1, 10: 2, 11: 1, 12: 2, 13: 1, 14: 2, 15: 1, 16: 1, 17: 1}.get(sub, 0)
-                ):
-                    _, at = leb(code, at)
-            elif kind in ONE_INDEX or kind in CONSTANTS or kind in BLOCKS:
-                operand, at = leb(code, at)  # the length of a signed one is that of an unsigned one
-                if kind == GLOBAL_SET:
-                    globals_set.add(operand)
-            elif kind == BRANCHES:
-                targets, at = leb(code, at)
-                for _ in range(targets + 1):
-                    _, at = leb(code, at)
-            elif kind == INDIRECT or 0x28 <= kind <= 0x3E:
-                _, at = leb(code, at)
-                _, at = leb(code, at)
-            elif kind in (0x43, 0x44):
-                at += 4 if kind == 0x43 else 8
-            else:
-                assert kind in NO_OPERAND, f"instruction {kind:#x} is not known here"
-            kinds.add(kind)
-        assert at == end
-    return kinds, globals_set
+INDIRECT, TABLE_SECTION = 0x11, 4
+MEMORY_INIT, DATA_DROP, ELEM_DROP = 0xFC08, 0xFC09, 0xFC0D
+TABLE_WRITES = {0x26, 0xFC0C, 0xFC0E, 0xFC0F, 0xFC11}  # set; init, copy, grow, fill
 
 
 def test_the_guest_can_change_nothing_of_its_machine_but_memory_and_stack_pointer() -> None:
-    parts = sections(patched(guest_wasm()))
-    kinds, globals_set = instructions(parts[CODE_SECTION])
+    parts = dict(sections(patched(guest_wasm())))
+    code = [one for body in functions(parts[CODE_SECTION]) for one in body]
+    kinds = {kind for kind, _, _ in code}
+    globals_set = {operand for kind, operand, _ in code if kind == GLOBAL_SET}
     assert INDIRECT in kinds  # the reading works
     assert not kinds & TABLE_WRITES
-    assert not kinds & {MEMORY_INIT, DATA_DROP, 0xFC0D}  # nor elem.drop
+    assert not kinds & {MEMORY_INIT, DATA_DROP, ELEM_DROP}
     assert globals_set == {0}  # the stack pointer
-    count, at = leb(parts[TABLE_SECTION], 0)
+    count, at = read_leb(parts[TABLE_SECTION], 0)
     assert count == 1
     limited, at = parts[TABLE_SECTION][at + 1], at + 2
-    least, at = leb(parts[TABLE_SECTION], at)
-    assert (limited, least) == (1, leb(parts[TABLE_SECTION], at)[0])  # as large as it will ever be
+    least, at = read_leb(parts[TABLE_SECTION], at)
+    assert (limited, least) == (1, read_leb(parts[TABLE_SECTION], at)[0])  # as large as it will ever be
     assert parts[GLOBAL_SECTION][:3] == bytes([2, 0x7F, 1])  # two, the first of which can change
     assert parts[GLOBAL_SECTION].endswith(bytes([0x7F, 0, 0x41, 0, 0x0B]))  # and the second cannot
 

@@ -79,8 +79,8 @@ def depths(top: int = 20_000) -> list[int]:
 
 
 async def right_at(run: Runner, walk: str, depth: int) -> bool:
-    """Whether the walk gave its right result; a StackError is the only other end it may have."""
-    end = await run(f"const n = {depth}; {WALKS[walk][1]}")
+    """Whether the walk gives its right result; a StackError is the only other end it may have."""
+    end = await run(f"const n = {depth}; {walk}")
     if isinstance(end, Done):
         assert end.text == str(depth), f"{walk} at depth {depth}"
         return True
@@ -89,13 +89,13 @@ async def right_at(run: Runner, walk: str, depth: int) -> bool:
     return False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("walk", WALKS)
 async def test_every_depth_gives_the_right_result_or_a_stack_error(sandbox, walk):
-    floor, run = WALKS[walk][0], Runner(sandbox)
+    (floor, code), run = WALKS[walk], Runner(sandbox)
     deepest, lowest_full = 0, 0
     for depth in sorted({*depths(), floor}):
-        if await right_at(run, walk, depth):
+        if await right_at(run, code, depth):
             deepest = max(deepest, depth)
         else:
             assert depth > floor, f"{walk} must reach {floor}"
@@ -103,7 +103,12 @@ async def test_every_depth_gives_the_right_result_or_a_stack_error(sandbox, walk
     assert deepest >= floor
     if lowest_full:
         assert deepest < lowest_full, f"{walk} overflowed at {lowest_full} and not at {deepest}"
-        await every_depth_about_the_end(run, walk, deepest, lowest_full)
+        await every_depth_about_the_end(run, code, deepest, lowest_full)
+
+
+async def test_the_depths_that_must_work_do(run):
+    for floor, code in WALKS.values():
+        assert await right_at(run, code, floor)
 
 
 async def every_depth_about_the_end(run: Runner, walk: str, right: int, full: int) -> None:
@@ -118,15 +123,71 @@ async def every_depth_about_the_end(run: Runner, walk: str, right: int, full: in
         assert await right_at(run, walk, depth) is (depth <= right), f"{walk} at depth {depth}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("walk", WALKS)
 async def test_a_worker_process_overflows_at_its_depths_as_cleanly(small_process, walk):
-    run = Runner(small_process)
+    code, run = WALKS[walk][1], Runner(small_process)
     right, full = 1, 20_000
-    assert await right_at(run, walk, right)
-    if not await right_at(run, walk, full):
-        await every_depth_about_the_end(run, walk, right, full)
+    assert await right_at(run, code, right)
+    if not await right_at(run, code, full):
+        await every_depth_about_the_end(run, code, right, full)
     assert await run.value("return [1, 2, 3].reduce((a, b) => a + b, 0)") == 6
+
+
+# Frames of thousands of operands, variables, parameters or bound arguments; LEAF uses tables and heap all over the guest.
+LEAF = r"""(() => "e\u0301".normalize("NFC") + "stra\u00dfe".toUpperCase() + "aXb".replace(/x/i, (m) => m + "y")
+    + JSON.stringify({ a: [3, 1, 2].sort() }) === '\u00e9STRASSEaXyb{"a":[1,2,3]}' ? n : "wrong")"""
+WIDE = {
+    "operands": """
+        const f = eval("(function f(k, g) { if (k < 0) return Math.max(" + "0,".repeat(WIDTH - 1) + "0); return k ? f(k - 1, g) : g() })");
+        return f(n, LEAF)""",
+    "variables": """
+        const names = Array.from({ length: WIDTH }, (_, i) => "v" + i).join();
+        const f = eval("(function f(k, g) { var " + names + "; return k ? f(k - 1, g) : g() })");
+        return f(n, LEAF)""",
+    "parameters": """
+        const names = Array.from({ length: WIDTH }, (_, i) => "p" + i).join();
+        const f = eval("(function f(k, g, " + names + ") { return k ? f(k - 1, g) : g() })");
+        return f(n, LEAF)""",
+    "bound arguments": """
+        const many = new Array(WIDTH).fill(0);
+        const f = (k) => (k ? f.bind(null, k - 1, ...many)(...many) : LEAF());
+        return f(n)""",
+    "a leaf that calls nothing": """
+        const names = (c) => Array.from({ length: WIDTH }, (_, i) => c + i).join();
+        const leaf = eval("(function (" + names("p") + ") { var " + names("v") + "; return 1 })");
+        const f = eval("(function f(k, g) { var " + names("v") + "; return k ? f(k - 1, g) : g() })");
+        return f(n, () => leaf() + LEAF() - 1)""",
+}
+
+
+SLOW_TO_COMPILE = {"parameters", "a leaf that calls nothing"}
+"""The engine compares each parameter with all others."""
+
+
+@pytest.mark.parametrize(
+    ("frame", "width"),
+    [
+        (frame, width)
+        for frame in WIDE
+        for width in (2_000, 65_000)
+        if width == 2_000 or frame not in SLOW_TO_COMPILE
+    ],
+)
+async def test_wide_frames_about_the_end_of_the_stack_change_no_data(sandbox, frame, width):
+    await wide_frames_about_the_end(Runner(sandbox), frame, width)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("frame", WIDE)
+async def test_frames_of_many_widths_about_the_end_of_the_stack_change_no_data(sandbox, frame):
+    for width in range(1_000, 20_000, 907):
+        await wide_frames_about_the_end(Runner(sandbox), frame, width)
+
+
+async def wide_frames_about_the_end(run: Runner, frame: str, width: int) -> None:
+    code = WIDE[frame].replace("LEAF", LEAF).replace("WIDTH", str(width))
+    await every_depth_about_the_end(run, code, right=1, full=1_000)
 
 
 async def test_a_guest_that_overflowed_leaves_nothing_behind(run):

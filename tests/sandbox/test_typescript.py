@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.guest import Runner
 from gatemini_sandbox import Done
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import Program, prepare
+from gatemini_sandbox.typescript.prepare import Program, prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 CASES = Path(__file__).parent / "cases"
 HEAD, TAIL = "(async function(){'use strict';", "\n})"
@@ -34,27 +34,25 @@ PROGRAMS = cases()
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("name", PROGRAMS)
-async def test_the_guest_gives_the_value_the_compilers_output_gives(sandbox, name):
-    code, value = PROGRAMS[name]
-    end = await Runner(sandbox).program(prepare(code))
-    assert isinstance(end, Done), end
-    got = end.text if end.kind == "string" else json.loads(end.text)
-    assert got == json.loads(value)
+async def test_each_program_gives_the_value_that_the_compilers_output_gives(sandbox, subtests):
+    for name, (code, value) in PROGRAMS.items():
+        with subtests.test(name):
+            end = await Runner(sandbox).program(prepare(code))
+            assert isinstance(end, Done), end
+            got = end.text if end.kind == "string" else json.loads(end.text)
+            assert got == json.loads(value)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_no_line_is_added_or_lost_by_erasing(name):
-    program = prepare(PROGRAMS[name][0])
-    if program.exact:
-        assert program.js.count("\n") == program.source.count("\n") + 1
+def test_erasing_types_keeps_the_lines_and_the_positions_of_words(subtests):
+    for name, (code, _) in PROGRAMS.items():
+        program = prepare(code)
+        if program.exact:
+            with subtests.test(name):
+                assert program.js.count("\n") == program.source.count("\n") + 1
+                words_lead_back_to_themselves(program)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_every_word_that_stays_leads_back_to_itself(name):
-    program = prepare(PROGRAMS[name][0])
-    if not program.exact:
-        return
+def words_lead_back_to_themselves(program: Program) -> None:
     lines = program.source.split("\n")
     wrong = []
     for number, line in enumerate(program.js.split("\n"), 1):
@@ -222,7 +220,6 @@ def outcome(code: str) -> Program | SandboxSyntaxError:
         return error
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.one_of(
         st.text(), st.lists(TOKENS, max_size=25).map(" ".join), st.lists(TOKENS, max_size=25).map("".join)
@@ -241,7 +238,6 @@ def test_any_text_gives_a_program_or_an_error_with_a_place_in_the_text(code):
         assert 1 <= column <= len(lines[line - 1]) + 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(PROGRAMS)), st.data())
 def test_a_program_with_a_piece_cut_out_is_run_or_refused_in_words(name, data):
     code = PROGRAMS[name][0]

@@ -247,7 +247,7 @@ json_values = st.recursive(
 
 
 @given(value=json_values)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_json_value_passes_through_the_guest_unchanged(run, value: Any):
     end = await run("return await demo.echo({ v: 1 })", answer=lambda _: [value])
     assert json.loads(end.text, parse_int=float) == [as_floats(value)]

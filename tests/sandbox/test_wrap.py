@@ -8,8 +8,8 @@ import pytest
 
 from fixtures.guest import Runner
 from gatemini_sandbox import Done, Failed
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 ECHO = "const x = await demo.echo({ n: 3 })"
 

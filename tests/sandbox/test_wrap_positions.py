@@ -6,8 +6,8 @@ import pytest
 
 from fixtures.guest import Runner
 from gatemini_sandbox import Failed
-from gatemini_sandbox.syntax import SandboxSyntaxError, excerpt
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError, excerpt
 
 # What stands before, around and behind the error; all of it moves, grows or shrinks when it is erased.
 SURROUNDINGS = {

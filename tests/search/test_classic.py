@@ -1,17 +1,15 @@
-"""`search.ranking: classic`, the documented ladder, pinned by scores computed by hand (spec 3.2)."""
+"""`search.ranking: classic`, the documented ladder, pinned by scores computed by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
 
-import numpy as np
 import pytest
 
 from gatemini.model import Tool
 from gatemini.search.fallbacks import correct, edits_allowed
 from gatemini.search.index import SearchIndex
-from gatemini.search.postings import Floats
 
 TOOLS = [
     Tool("web", "web_search", "Find pages"),
@@ -79,28 +77,11 @@ def test_a_term_takes_the_closest_known_word_and_the_first_by_name_among_equals(
     assert correct(["zzzz"], ["search"]) is None
 
 
-class Table:
-    """An embedder that knows its vectors by heart."""
-
-    name = "table"
-
-    def __init__(self, vectors: dict[str, list[float]]) -> None:
-        self._vectors = vectors
-
-    def encode(self, texts: Sequence[str]) -> Floats:
-        return np.array([self._vectors.get(text, [0.0, 1.0]) for text in texts], dtype=np.float32)
-
-
 def test_meaning_is_fused_by_reciprocal_rank() -> None:
-    embedder = Table({"list_files Show a directory of things": [1.0, 0.0], "search": [0.8, 0.6]})
-    index = ladder()
-    index.set_embedder(embedder)
-    pending = index.pending()
-    assert "web_search Find pages" in pending.values()
-    index.supply(dict(zip(pending, embedder.encode(list(pending.values())), strict=True)))
-    found = index.search("search")
+    # Cosines by slot, of web_search, get_repository and list_files.
+    found = ladder().search("search", meaning=[0.6, 0.6, 0.8])
     scores = {hit.tool.name: hit.score for hit in found.hits}
-    # web_search: rank 1 by BM25, rank 2 by meaning (cosine 0.6, shared); list_files: rank 1 by meaning alone.
+    # web_search: rank 1 by BM25 and rank 2 (shared) by meaning; list_files: rank 1 by meaning alone.
     assert scores["web_search"] == pytest.approx(1 / 61 + 1 / 62, rel=1e-5)
     assert scores["list_files"] == pytest.approx(1 / 61, rel=1e-5)
     assert scores["get_repository"] == pytest.approx(1 / 62, rel=1e-5)

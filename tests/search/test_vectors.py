@@ -1,76 +1,85 @@
-"""Vectors by slot: shortened rows of a large catalog rank as whole ones do."""
+"""Vectors by slot, their cosines with a query, and the store that keeps them."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gatemini.search.postings import Floats
-from gatemini.search.vectors import BLOCK, Vectors
+from gatemini.search.embeddings import Floats
+from gatemini.search.vector_store import MOST_VECTORS, VectorStore
+from gatemini.search.vectors import Vectors
 
-SIZE = 256
-COUNT = 3 * BLOCK
-
-
-def like_language(count: int) -> Floats:
-    """Unit rows whose directions matter unequally, as those of sentences do."""
-    made = np.random.default_rng(3).standard_normal((count, SIZE)) * np.geomspace(1.0, 0.02, SIZE)
-    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+ONE, OTHER = np.eye(2, dtype=np.float32)
 
 
-@pytest.fixture(scope="module")
-def rows() -> Floats:
-    return like_language(COUNT + 20)
-
-
-def filled(rows: Floats, large: int) -> Vectors:
-    vectors = Vectors("m", large=large)
-    for slot in range(COUNT):
-        vectors.add(slot, ((str(slot), 1.0),))
-    vectors.supply({key: rows[int(text)] for key, text in vectors.pending(COUNT).items()})
+def filled(**texts: Floats) -> Vectors:
+    vectors = Vectors()
+    for slot, text in enumerate(texts):
+        vectors.put(slot, [(text, 1.0)])
+    vectors.supply(texts)
     return vectors
 
 
-def test_shortened_rows_keep_cosines_and_the_likeliest_exactly(rows: Floats) -> None:
-    whole, short = filled(rows, 10**9), filled(rows, 2 * BLOCK)
-    for query in rows[COUNT:]:
-        exact, about = whole.likeness(query, COUNT), short.likeness(query, COUNT)
-        assert exact is not None
-        assert about is not None
-        assert np.abs(exact - about).max() < 0.2
-        best = np.argsort(-exact)[:20]
-        assert about[best] == pytest.approx(exact[best], abs=1e-5)
+def test_a_vector_is_the_weighted_sum_of_its_texts() -> None:
+    vectors = Vectors()
+    vectors.put(0, [("a", 1.0), ("b", 0.5), ("b", 0.5)])
+    vectors.supply({"a": ONE})
+    assert not vectors.cosines(ONE).any(), "a slot counts once it has the vectors of all its texts"
+    vectors.supply({"b": OTHER})
+    assert vectors.cosines(ONE)[0] == pytest.approx(0.5**0.5)
 
 
-def test_slots_that_come_and_go_after_shortening_are_right(rows: Floats) -> None:
-    vectors = filled(rows, 2 * BLOCK)
-    query = rows[COUNT]
-    vectors.remove([5])
-    vectors.add(5, (("new", 1.0),))
-    before = vectors.likeness(query, COUNT)
-    assert before is not None
-    assert before[5] == pytest.approx(0, abs=1e-6)
-    vectors.add(COUNT, (("beyond", 1.0),))
-    vectors.supply(dict.fromkeys(vectors.pending(2), query))
-    after = vectors.likeness(query, COUNT + 1)
-    assert after is not None
-    assert after[[5, COUNT]] == pytest.approx([1, 1], abs=1e-5)
+def test_a_slot_given_to_another_tool_has_nothing_of_the_one_before() -> None:
+    vectors = filled(a=ONE, b=OTHER)
+    vectors.put(0, [("c", 1.0)])
+    assert vectors.cosines(ONE)[:2] == pytest.approx([0, 0])
+    vectors.supply({"c": OTHER})
+    assert vectors.cosines(OTHER)[:2] == pytest.approx([1, 1])
+    vectors.put(0, [])
+    assert (len(vectors), vectors.cosines(OTHER)[:2].tolist()) == (1, [0, 1])
 
 
-def test_a_vector_is_the_sum_of_its_texts_by_their_shares() -> None:
-    vectors = Vectors("m")
-    vectors.add(0, (("a", 1.0), ("b", 0.5), ("b", 0.5)))
-    one, other = np.eye(2, dtype=np.float32)
-    assert not vectors.any()
-    vectors.supply({key: one if text == "a" else other for key, text in vectors.pending(9).items()})
-    assert vectors.likeness(one, 1) == pytest.approx([0.5**0.5])
+def test_texts_of_removed_slots_are_not_pending() -> None:
+    vectors = Vectors()
+    vectors.put(0, [("shared", 1.0)])
+    vectors.put(1, [("shared", 1.0), ("own", 1.0)])
+    vectors.put(1, [])
+    assert vectors.pending() == ["shared"]
+    vectors.put(0, [])
+    assert vectors.pending() == []
 
 
-def test_texts_nobody_waits_for_any_more_are_not_asked_for() -> None:
-    vectors = Vectors("m")
-    vectors.add(0, (("shared", 1.0),))
-    vectors.add(1, (("shared", 1.0), ("own", 1.0)))
-    vectors.remove([1])
-    assert list(vectors.pending(9).values()) == ["shared"]
-    vectors.remove([0])
-    assert vectors.pending(9) == {}
+@pytest.mark.parametrize("vector", [np.ones(7, np.float32), np.full(2, np.nan, np.float32)])
+def test_a_vector_of_another_size_or_not_finite_is_ignored(vector: Floats) -> None:
+    vectors = filled(a=ONE)
+    vectors.put(1, [("new", 1.0)])
+    vectors.supply({"new": vector, "unknown": ONE})
+    assert vectors.pending() == ["new"]
+
+
+def test_a_store_returns_the_vectors_of_its_own_model(tmp_path: Path) -> None:
+    VectorStore(tmp_path / "v.sqlite", "m").put({"a": ONE, "\ud800": OTHER})
+    kept = VectorStore(tmp_path / "v.sqlite", "m").get(["a", "\ud800", "c"])
+    assert {text: vector.tolist() for text, vector in kept.items()} == {"a": [1, 0], "\ud800": [0, 1]}
+    assert VectorStore(tmp_path / "v.sqlite", "other").get(["a"]) == {}
+    assert (tmp_path / "v.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_a_store_deletes_its_oldest_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gatemini.search.vector_store.MOST_VECTORS", 2)
+    assert MOST_VECTORS > 2
+    store = VectorStore(tmp_path / "v.sqlite", "m")
+    for text in "abc":
+        store.put({text: ONE})
+    assert set(store.get("abc")) == {"b", "c"}
+
+
+@pytest.mark.parametrize("content", [b"no database at all", None])
+def test_a_store_that_cannot_be_used_is_empty(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "v.sqlite"
+    path.write_bytes(content) if content else path.mkdir()
+    store = VectorStore(path, "m")
+    store.put({"a": ONE})
+    assert store.get(["a"]) == {}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,8 @@ from fixtures.backend_bench import ODD
 from fixtures.direct import write_config
 from fixtures.running import answer
 from gatemini.app import App
-from gatemini.backends.base import State
-from gatemini.config import secrets as secrets_module
+from gatemini.backends.status import State
+from gatemini.config import references
 from gatemini.errors import BackendStarting, ConfigError
 
 pytestmark = pytest.mark.anyio
@@ -48,11 +46,12 @@ class Teller:
     """A command that tells a secret once it is let: `secretref` names it, `let` gives it the word."""
 
     def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
         self.word, self.pid = folder / f"{name}.word", folder / f"{name}.pid"
         self.script = folder / f"{name}.py"
         self.script.write_text(
             "import os, sys, time\n"
-            "word, pid = sys.argv[1:]\n"
+            "word, pid = sys.argv[1:3]\n"
             "open(pid, 'a').write(f'{os.getpid()}\\n')\n"
             "while not os.path.exists(word): time.sleep(0.01)\n"
             "print(open(word).read())\n"
@@ -60,7 +59,11 @@ class Teller:
 
     @property
     def secretref(self) -> str:
-        return f"secretref:exec:{sys.executable} -I -S {self.script} {self.word} {self.pid}"
+        return f"secretref:command:{self.name}"
+
+    @property
+    def argv(self) -> list[str]:
+        return [sys.executable, "-I", "-S", str(self.script), str(self.word), str(self.pid)]
 
     def let(self, word: str) -> None:
         new = self.word.with_suffix(".new")
@@ -76,20 +79,17 @@ def slow(tmp_path: Path) -> Teller:
     return Teller(tmp_path, "slow")
 
 
-@pytest.fixture
-def silent_server() -> Iterator[str]:
-    """A server that takes connections and says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-
-
 def backend(given: str, **keys: Any) -> dict[str, Any]:
     args = ["-I", "-S", str(ODD)]
     return {"command": sys.executable, "args": args, "env": {"GIVEN": given}, **keys}
 
 
+def commands(folder: Path) -> dict[str, list[str]]:
+    return {name: Teller(folder, name).argv for name in ("slow", "other", "silent")}
+
+
 def config(folder: Path, backends: dict[str, Any], **secrets: Any) -> Path:
-    told = {"exec_allow": [sys.executable], "exec_timeout": "1m", **secrets}
+    told = {"commands": commands(folder), "command_timeout": "1m", **secrets}
     return write_config(folder, backends, secrets=told)
 
 
@@ -107,9 +107,9 @@ async def test_others_serve_while_a_secret_is_waited_for_and_the_state_says_so(
         status = app.manager.status("waits")
         assert (status.state, status.error) == (
             State.STARTING,
-            f"waits for secretref:exec:{sys.executable}",
+            "waits for secretref:command:slow",
         )
-        with pytest.raises(BackendStarting, match=f"waits waits for secretref:exec:{sys.executable}"):
+        with pytest.raises(BackendStarting, match="waits waits for secretref:command:slow"):
             await app.manager.call_tool("waits", "pid", {}, timeout=0.2)
         pid = app.manager.status("plain").pid
         slow.let("told-by-it")
@@ -153,31 +153,25 @@ async def test_a_secret_that_cannot_be_had_is_the_reason_its_backend_is_not_ther
         assert await given(app, "plain") == "plainly"
 
 
-async def test_a_silent_provider_holds_up_no_secret_of_another(
-    tmp_path: Path, slow: Teller, silent_server: str
-) -> None:
+async def test_a_silent_provider_holds_up_no_secret_of_another(tmp_path: Path, slow: Teller) -> None:
     slow.let("told-by-it")
     backends = {
-        "vaulted": backend("secretref:vault:db#password"),
-        "again": backend("secretref:vault:other#password"),
+        "waits": backend("secretref:command:silent:a"),
+        "again": backend("secretref:command:silent:b"),
         "told": backend(slow.secretref),
     }
-    vault = {"address": silent_server, "token": "t-123456", "timeout": "1m"}
-    async with App.open(config(tmp_path, backends, vault=vault), environ={}) as app:
+    async with App.open(config(tmp_path, backends), environ={}) as app:
         assert await given(app, "told") == "told-by-it"
-        assert app.manager.error("vaulted") == "waits for secretref:vault:db#password"
+        assert app.manager.error("waits") == "waits for secretref:command:silent:a"
         assert app.manager.state("again") is State.STARTING
 
 
-async def test_a_provider_that_gave_no_answer_is_not_waited_for_twice(
-    tmp_path: Path, silent_server: str
-) -> None:
-    backends = {n: backend(f"secretref:vault:{n}#password") for n in ("one", "two", "three")}
-    vault = {"address": silent_server, "token": "t-123456", "timeout": "200ms"}
-    async with App.open(config(tmp_path, backends, vault=vault), environ={}) as app:
+async def test_each_reference_to_a_provider_that_gave_no_answer_is_named(tmp_path: Path) -> None:
+    backends = {n: backend(f"secretref:command:silent:{n}") for n in ("one", "two", "three")}
+    async with App.open(config(tmp_path, backends, command_timeout="200ms"), environ={}) as app:
         await until(lambda: app.manager.names() == [])
         for name, reason in app.loaded.disabled.items():
-            assert f"secretref:vault:{name}#password" in reason
+            assert f"secretref:command:silent:{name}: " in reason
             assert "gave no answer within 0.2 s" in reason
 
 
@@ -257,7 +251,10 @@ async def test_a_changed_file_asks_anew_and_restarts_only_whose_secret_is_anothe
 def change(folder: Path, backends: dict[str, Any], **secrets: Any) -> None:
     """Write the file anew in one step, as editors do."""
     (folder / "other").mkdir()
-    os.replace(config(folder / "other", backends, **secrets), folder / "config.yaml")
+    os.replace(
+        config(folder / "other", backends, **{"commands": commands(folder), **secrets}),
+        folder / "config.yaml",
+    )
 
 
 async def test_a_file_changed_while_a_secret_is_asked_for_asks_anew_and_drops_the_answer(
@@ -280,41 +277,26 @@ async def test_a_file_changed_while_a_secret_is_asked_for_asks_anew_and_drops_th
         assert found == ["told-by-it"]
 
 
-async def test_a_mended_address_does_not_wait_for_the_wrong_one(tmp_path: Path, silent_server: str) -> None:
-    backends = {"waits": backend("secretref:vault:db#password")}
-    vault = {"address": silent_server, "token": "t-123456", "timeout": "1m"}
-    async with App.open(config(tmp_path, backends, vault=vault), environ={}) as app:
-        assert app.manager.error("waits") == "waits for secretref:vault:db#password"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            closed = f"http://127.0.0.1:{free.getsockname()[1]}"
-        change(tmp_path, backends, vault={**vault, "address": closed})
+async def test_a_corrected_command_does_not_wait_for_the_wrong_one(tmp_path: Path) -> None:
+    backends = {"waits": backend("secretref:command:silent")}
+    async with App.open(config(tmp_path, backends), environ={}) as app:
+        assert app.manager.error("waits") == "waits for secretref:command:silent"
+        change(tmp_path, backends, commands={"silent": ["no-such-command-here"]})
         await until(lambda: "waits" in app.loaded.disabled)
-        assert "secretref:vault:db#password" in app.loaded.disabled["waits"]
+        assert "no-such-command-here was not found" in app.loaded.disabled["waits"]
 
 
 def no_keychain(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> str:
         raise KeyError("what nobody thought of")
 
-    monkeypatch.setattr(secrets_module, "read_keychain", fails)
+    monkeypatch.setattr(references, "read_keychain", fails)
 
 
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    starts = threading.Thread.start
-
-    def start(thread: threading.Thread) -> None:
-        if thread.name == "gatemini-secrets":
-            raise RuntimeError("can't start new thread")
-        starts(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start)
-
-
-@pytest.mark.parametrize("broken", [no_keychain, no_thread])
-async def test_where_asking_itself_fails_the_backend_is_told_so_and_the_gateway_serves_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Callable[[pytest.MonkeyPatch], None]
+async def test_where_asking_itself_fails_the_backend_says_so_and_the_gateway_serves_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken(monkeypatch)
+    no_keychain(monkeypatch)
     backends = {"waits": backend("secretref:keyring:gh"), "plain": backend("plainly")}
     async with App.open(config(tmp_path, backends), environ={}) as app:
         await until(lambda: "waits" in app.loaded.disabled)

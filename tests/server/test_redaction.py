@@ -76,7 +76,7 @@ async def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
             f"{made} throw s.repeat(1500);",
             f"{made} return await demo.fail({{ message: s.repeat(1500) }});",
         ):
-            for size in range(200, 240, 9):
+            for size in (200, 218, 236):
                 answer = await surface.call_tool("call_tool_chain", {"code": code, "max_output_size": size})
                 assert secret[:9] not in json.dumps(answer), code
         for pad in range(0, len(secret), 7):

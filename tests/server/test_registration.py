@@ -9,14 +9,14 @@ from typing import Any
 import anyio
 import pytest
 
-from fixtures.direct import DEMO_SERVER
+from fixtures.backend_bench import ODD
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
 from gatemini.config.schema import RegistrationConfig
 
 pytestmark = pytest.mark.anyio
 
-STDIO = {"name": "extra", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+STDIO = {"name": "extra", "command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}
 
 
 async def call(app: App, name: str, arguments: Any) -> tuple[bool, Any]:
@@ -39,13 +39,13 @@ async def test_a_registered_process_is_found_called_and_gone_after_deregistratio
     failed, told = await register(app, STDIO)
     assert not failed
     assert told["backend"] == "extra"
-    assert told["tools"] == len(told["names"]) > 5
-    assert (await answer(app, "return (await extra.add({ a: 2, b: 3 })).sum;"))[0] == "5"
+    assert told["tools"] > len(told["names"]) == 20  # the first ones
+    assert (await answer(app, "return (await extra.echo({ a: 5 })).a;"))[0] == "5"
     assert await call(app, "deregister_manual", {"manual_name": "extra"}) == (
         False,
         {"backend": "extra", "removed": told["tools"]},
     )
-    text, failed, _ = await answer(app, "return await extra.add({ a: 2, b: 3 });")
+    text, failed, _ = await answer(app, "return await extra.echo({});")
     assert failed, text
     failed, text = await call(app, "deregister_manual", {"manual_name": "extra"})
     assert failed
@@ -86,11 +86,6 @@ async def test_a_disabled_backend_is_not_registered(app: App) -> None:
     assert "leave it out" in text
 
 
-async def test_a_template_sent_as_a_json_string_is_taken(app: App) -> None:
-    failed, told = await register(app, json.dumps(STDIO))
-    assert not failed, told
-
-
 async def test_the_same_name_again_replaces_it_and_does_not_count_twice(app: App) -> None:
     for _ in range(3):
         failed, told = await register(app, STDIO)
@@ -111,15 +106,6 @@ async def test_a_configured_name_is_neither_replaced_nor_removed(app: App) -> No
     assert "config.yaml" in text
 
 
-async def test_a_backend_that_cannot_start_leaves_nothing_and_tells_its_stderr(app: App) -> None:
-    code = "import sys; print('no licence key', file=sys.stderr); sys.exit(3)"
-    failed, text = await register(app, {"name": "broken", "command": sys.executable, "args": ["-c", code]})
-    assert failed
-    assert "no licence key" in text
-    assert "broken" not in app.manager.names()
-    assert not (await register(app, {**STDIO, "name": "broken"}))[0]
-
-
 async def test_a_failed_replacement_keeps_nothing_half_registered(app: App) -> None:
     assert not (await register(app, STDIO))[0]
     failed, _ = await register(app, {"name": "extra", "command": "/no/such/program"})
@@ -136,7 +122,8 @@ async def test_a_failed_replacement_keeps_nothing_half_registered(app: App) -> N
         ({"name": "ok"}, "command"),
         ({"name": "ok", "command": "x", "comand": "y"}, "comand"),
         ({"name": "ok", "command": "x", "url": "http://127.0.0.1:1/"}, "url"),
-        ({"name": "ok", "command": 5}, "command"),
+        ({"name": "ok", "command": "x", "timeout": 0}, "above 0 and at most 168h"),
+        ({"name": "ok", "url": "http://h/", "headers": {"A": "x\r\nB: y"}}, "newline"),
         ("not json", "object"),
         ([1], "object"),
     ],
@@ -210,8 +197,7 @@ async def test_private_networks_are_only_open_where_the_owner_lists_them(app: Ap
 async def test_names_of_a_stranger_are_shown_escaped_and_short(app: App) -> None:
     names = ["a\u200bb", "n" * 10_000, "plain"]
     tools = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
-    odd = str(DEMO_SERVER.parent / "odd_server.py")
-    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", odd, json.dumps(tools)]}
+    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(tools)]}
     failed, told = await register(app, server)
     assert not failed, told
     assert told["names"][0] == "a\\u200bb"
@@ -225,8 +211,7 @@ async def test_names_of_a_stranger_are_shown_escaped_and_short(app: App) -> None
 async def test_what_hides_in_a_name_is_escaped_in_failures_notes_and_resources(app: App) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
     tools = {"tools": [{"name": "ev\u200bil", "description": "x\u202ey", "inputSchema": schema}]}
-    odd = str(DEMO_SERVER.parent / "odd_server.py")
-    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", odd, json.dumps(tools)]}
+    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(tools)]}
     assert not (await register(app, server))[0]
     for code in ('odd["ev\\u200bil"]({ b: 1 })', "odd.evi()", 'odd["ev\\u200bil"]({ a: 1 })'):
         for way in ("", "// @dry-run\n"):
@@ -234,43 +219,12 @@ async def test_what_hides_in_a_name_is_escaped_in_failures_notes_and_resources(a
             assert "\u200b" not in text
             assert "\u202e" not in text
     surface = app.surface(app.new_session())
-    for path in (
-        "recent",
-        "recent/5",
-        "tools",
-        "backend/odd",
-        "types/odd",
-        "llms-full",
-        "tool/odd.ev%E2%80%8Bil",
-    ):
+    for path in ("recent/5", "tools", "backend/odd", "types/odd", "llms-full", "tool/odd.ev%E2%80%8Bil"):
         _, text = await surface.read_resource(f"gatemini://{path}")
         assert "\u200b" not in text
         assert "\u202e" not in text
     (offered,), _ = surface.complete("tool_name", "odd.ev")
     assert app.registry.resolve(offered).name == "ev\u200bil"
-
-
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
-        ({"url": "ftp://h/x"}, "http://"),
-        ({"url": "https://"}, "host and port"),
-        ({"url": "http://h:99999/"}, "host and port"),
-        ({"url": "http://h/a b"}, "blank"),
-        ({"url": "http://h/", "headers": {"A": "x\r\nB: y"}}, "newline"),
-        ({"url": "http://h/", "headers": {"a b": "x"}}, "no header name"),
-        ({"command": "x", "env": {"A=B": "x"}}, "no variable name"),
-        ({"command": "x", "args": ["a\0b"]}, "NUL"),
-        ({"command": "x", "timeout": 0}, "above 0 and at most 168h"),
-    ],
-)
-async def test_values_are_checked_as_those_of_a_configured_backend(
-    app: App, template: dict[str, Any], said: str
-) -> None:
-    failed, text = await register(app, {"name": "ok", **template})
-    assert failed
-    assert said in text
-    assert "ok" not in app.manager.names()
 
 
 async def test_calls_that_remove_the_same_backend_at_once_tell_what_goes_on(app: App) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends.base import LEVELS
+from gatemini.backends.callers import LEVELS
 from gatemini.chain.client import CallRecord
 from gatemini.config.secrets import Redactor
 from gatemini.server.relay import Relay, Steps, progress_token

@@ -50,13 +50,12 @@ def _no_json(constant: str) -> Any:
 @pytest.mark.parametrize(
     ("line", "ident"),
     [
-        (b'{"jsonrpc":"2.0","id":"a\tb","method":"ping"', None),
-        (b'{"jsonrpc":"2.0","id":"a\\qb","method":5}', None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping"', None),
         (b'{"jsonrpc":"2.0","id":"a\\"b","method":5}', 'a"b'),
-        (b'{"jsonrpc":"2.0","id":"\\u00e9","method":5}', "é"),
         (b'{"jsonrpc":"2.0","id":7,"method":5}', 7),
+        (b'[{"jsonrpc":"2.0","id":7,"method":5}, 5, []]', 7),
     ],
-    ids=["a tab in the id", "no escape", "an escaped quote", "an escaped letter", "a number"],
+    ids=["cut off", "text", "a number", "in an array"],
 )
 async def test_a_line_that_is_no_message_is_answered_where_its_id_can_be_read(
     line: bytes, ident: Any, tmp_path: Path
@@ -66,11 +65,11 @@ async def test_a_line_that_is_no_message_is_answered_where_its_id_can_be_read(
     assert following.id == AFTER["id"]
 
 
-@pytest.mark.parametrize("written", ["1e999", "NaN", "null", "[1]", "1" * 5000, "1.5"])
+@pytest.mark.parametrize("written", ["NaN", "null", "[1]", "1" * 5000, "1.5"])
 async def test_a_request_whose_id_is_none_is_refused_in_json(written: str, tmp_path: Path) -> None:
     line = f'{{"jsonrpc":"2.0","id":{written},"method":"ping"}}'.encode()
     said, following = await answers_to(line, tmp_path)
-    assert [answer.get("id") for answer in said] in ([], [None], [1.5])
+    assert [answer.get("id") for answer in said] in ([], [None])
     assert following.id == AFTER["id"]
 
 

@@ -15,8 +15,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 
-from fixtures.direct import DEMO_SERVER, gateway, run_chain, text_of
-from fixtures.running import running_app
+from fixtures.backend_bench import ODD
+from fixtures.direct import run_chain, text_of
+from fixtures.running import DEMO, gateway_in_process, running_app
 from gatemini.errors import InvalidRequest, ResourceNotFound
 from gatemini.model import Tool
 from gatemini.server.gateway import build_server
@@ -29,9 +30,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed"),
 ]
 
-DEMO: dict[str, dict[str, Any]] = {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
 TOP = {"registration": {"stdio": "allow"}}
-EXTRA = {"name": "extra", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
+EXTRA = {"name": "extra", "command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}
 TOLD_SECONDS = 60.0
 """Bounds how long a notification may take; it comes within a fraction of a second."""
 
@@ -54,13 +54,13 @@ async def legacy(tmp_path: Path) -> AsyncIterator[tuple[Client, Told]]:
         send.send_nowait(message)
 
     with send, told:
-        async with gateway(tmp_path, DEMO, top=TOP, mode="legacy", message_handler=note) as client:
+        async with gateway_in_process(tmp_path, DEMO, top=TOP, mode="legacy", message_handler=note) as client:
             yield client, told
 
 
 @pytest.fixture
 async def modern(tmp_path: Path) -> AsyncIterator[Client]:
-    async with gateway(tmp_path, DEMO, top=TOP, mode="auto") as client:
+    async with gateway_in_process(tmp_path, DEMO, top=TOP, mode="auto") as client:
         assert client.protocol_version == "2026-07-28"
         yield client
 

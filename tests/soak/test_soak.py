@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 SECONDS = float(os.environ.get("SOAK_SECONDS", "120"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_thirty_backends_and_64_clients_survive_kills_and_reloads_without_a_lost_answer() -> None:
     report = await soak(SECONDS)
     assert report.problems() == [], report.table()

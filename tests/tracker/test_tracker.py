@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.tracker import Histogram, Tracker
@@ -111,7 +111,6 @@ def test_an_ended_session_leaves_its_share_in_the_whole() -> None:
     assert counts.stats("a")["total_calls"] == 0
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.floats(0.001, 600_000), min_size=1, max_size=200), st.sampled_from([50.0, 95.0, 99.0, 100.0])
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -132,6 +131,15 @@ def types_of(name: str, tool: Tool) -> dict[str, str]:
     return {"name": name, "text": "".join(f"type {n} = {t or 'unknown'};\n" for n, t in told.items())}
 
 
+def modules_of(tools: list[Tool], mark: str = "") -> list[dict[str, str]]:
+    """Everything that is shown of each tool, as modules to compile."""
+    modules = []
+    for index, tool in enumerate(tools):
+        modules += [module_of(f"d{mark}{index}", tool), types_of(f"a{mark}{index}", tool)]
+        modules.append({"name": f"s{mark}{index}", "text": signature(tool)})
+    return modules
+
+
 def compile_errors(modules: list[dict[str, str]]) -> list[Any]:
     script = Path(__file__).with_name("typecheck.cjs")
     done = subprocess.run(
@@ -151,34 +159,18 @@ def test_the_check_itself_finds_errors() -> None:
 
 
 def test_every_schema_of_the_zoo_compiles_and_its_call_fits() -> None:
-    modules = []
-    for index, (name, schema) in enumerate(ZOO.items()):
-        tool = Tool("demo", "tool", name, schema, schema)
-        modules.append(module_of(f"d{index}", tool))
-        modules.append({"name": f"s{index}", "text": signature(tool)})
-        modules.append(types_of(f"a{index}", tool))
-    assert compile_errors(modules) == []
+    tools = [Tool("demo", "tool", name, schema, schema) for name, schema in ZOO.items()]
+    assert compile_errors(modules_of(tools)) == []
 
 
 def test_every_odd_name_compiles_and_its_call_fits() -> None:
     modules = []
     for number, backend in enumerate(["files-eu", "delete", "fetch", "2x", "__composite", "日本"]):
         tools = [Tool(backend, name, "odd */ name", TREE, TREE) for name in NAMES]
-        modules += [module_of(f"d{number}_{i}", tool) for i, tool in enumerate(tools)]
-        modules += [{"name": f"s{number}_{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
-        modules += [types_of(f"a{number}_{i}", tool) for i, tool in enumerate(tools)]
+        modules += modules_of(tools, f"{number}_")
         modules.append({"name": f"all{number}", "text": backend_declarations(tools)})
         modules.append({"name": f"quoted{number}", "text": backend_declarations(tools, spoken=False)})
         modules.append({"name": f"one{number}", "text": signature(tools[0], spoken=False)})
-    assert compile_errors(modules) == []
-
-
-def test_random_schemas_compile() -> None:
-    maker = random.Random(20261128)
-    tools = [Tool("demo", f"tool{i}", "", random_document(maker), random_document(maker)) for i in range(400)]
-    modules = [module_of(f"d{i}", tool) for i, tool in enumerate(tools)]
-    modules += [{"name": f"s{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
-    modules += [types_of(f"a{i}", tool) for i, tool in enumerate(tools)]
     assert compile_errors(modules) == []
 
 
@@ -189,45 +181,4 @@ def test_every_schema_of_the_corpus_compiles_and_its_call_fits() -> None:
         Tool(e["server"], e["name"], e["description"] or "", e["inputSchema"] or {}, e.get("outputSchema"))
         for e in entries
     ]
-    modules = [module_of(f"d{i}", tool) for i, tool in enumerate(tools)]
-    modules += [{"name": f"s{i}", "text": signature(tool)} for i, tool in enumerate(tools)]
-    modules += [types_of(f"a{i}", tool) for i, tool in enumerate(tools)]
-    assert compile_errors(modules) == []
-
-
-def random_document(maker: random.Random) -> dict[str, Any]:
-    """An object schema with `$defs` that may refer to each other in any way."""
-    names = ["A", "B", "C"]
-    document = random_schema(maker, 3, names)
-    document = document if isinstance(document, dict) else {}
-    document["$defs"] = {name: random_schema(maker, 3, names) for name in names}
-    return document
-
-
-def random_schema(maker: random.Random, depth: int, names: list[str]) -> Any:
-    if depth == 0 or maker.random() < 0.1:
-        return maker.choice(
-            [True, {}, {"type": "string"}, {"$ref": f"#/$defs/{maker.choice(names)}"}, {"const": 1}]
-        )
-    schema: dict[str, Any] = {}
-    for _ in range(maker.randint(1, 3)):
-        match maker.randrange(9):
-            case 0:
-                schema["$ref"] = maker.choice(["#", "#/$defs/A", "#/$defs/B", "#/$defs/C", "#/$defs/D/items"])
-            case 1:
-                schema["properties"] = {k: random_schema(maker, depth - 1, names) for k in ("a", "b-c")}
-            case 2:
-                schema["items"] = random_schema(maker, depth - 1, names)
-            case 3:
-                schema["anyOf"] = [random_schema(maker, depth - 1, names) for _ in range(2)]
-            case 4:
-                schema["allOf"] = [random_schema(maker, depth - 1, names) for _ in range(2)]
-            case 5:
-                schema["type"] = maker.choice(["object", "array", ["string", "null"], ["object", "array"]])
-            case 6:
-                schema["additionalProperties"] = random_schema(maker, depth - 1, names)
-            case 7:
-                schema["prefixItems"] = [random_schema(maker, depth - 1, names)]
-            case 8:
-                schema["nullable"] = True
-    return schema
+    assert compile_errors(modules_of(tools)) == []

@@ -16,21 +16,9 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from gatemini.backends.base import (
-    NOBODY,
-    SILENT,
-    BackendStatus,
-    Caller,
-    Clients,
-    Era,
-    Events,
-    Link,
-    OpenLink,
-    ProgressFn,
-    ServerFacts,
-    State,
-)
-from gatemini.backends.endings import (
+from gatemini.backends.callers import NOBODY, Caller, Clients, ProgressFn
+from gatemini.backends.calls.call_limits import CallLimits
+from gatemini.backends.calls.failures import (
     circuit_open,
     not_answered,
     not_ready,
@@ -40,10 +28,11 @@ from gatemini.backends.endings import (
     remedy_of,
     worth_starting_again,
 )
+from gatemini.backends.calls.retry import sent
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
-from gatemini.backends.limits import CallLimits
-from gatemini.backends.retry import sent
 from gatemini.backends.session import McpSession, SavedFacts
+from gatemini.backends.status import SILENT, BackendStatus, Era, Events, ServerFacts, State
+from gatemini.backends.transports.link import Link, OpenLink
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendCrashed,

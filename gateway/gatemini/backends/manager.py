@@ -22,30 +22,16 @@ import psutil
 from anyio.abc import TaskStatus
 
 from gatemini.backends.actor import Backend
-from gatemini.backends.addresses import Permitted
-from gatemini.backends.base import (
-    NOBODY,
-    SILENT,
-    BackendStatus,
-    Caller,
-    Clients,
-    Era,
-    Events,
-    Link,
-    NoClients,
-    OpenLink,
-    ProgressFn,
-    Receiver,
-    State,
-)
-from gatemini.backends.children import Children
-from gatemini.backends.cli_adapter import open_cli
-from gatemini.backends.fallback import Call, able, fall_back
-from gatemini.backends.http import open_sse, open_streamable
-from gatemini.backends.pool import Pool
-from gatemini.backends.prerequisite import Prerequisites
-from gatemini.backends.python import open_python
-from gatemini.backends.stdio import open_stdio, stderr_text
+from gatemini.backends.callers import NOBODY, Caller, Clients, NoClients, ProgressFn
+from gatemini.backends.calls.fallback import Call, able, fall_back
+from gatemini.backends.instances import Pool
+from gatemini.backends.status import SILENT, BackendStatus, Era, Events, State
+from gatemini.backends.transports.addresses import Permitted
+from gatemini.backends.transports.cli_adapter import open_cli
+from gatemini.backends.transports.http import open_sse, open_streamable
+from gatemini.backends.transports.link import Link, OpenLink, Receiver
+from gatemini.backends.transports.python import open_python
+from gatemini.backends.transports.stdio import open_stdio, stderr_text
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendCrashed,
@@ -55,6 +41,8 @@ from gatemini.errors import (
     BackendStopped,
 )
 from gatemini.model import CallOutcome, Json, Tool
+from gatemini.processes.children import Children
+from gatemini.processes.prerequisites import Prerequisites
 
 STOP_MARGIN_SECONDS = 15.0
 """Beyond the longest grace period: the most that stopping all backends may take."""

@@ -17,17 +17,10 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from gatemini.backends.base import (
-    INTERNAL_ERROR,
-    METHOD_NOT_FOUND,
-    AskFn,
-    Caller,
-    Link,
-    ProgressFn,
-    RpcError,
-)
-from gatemini.backends.call_clock import CallClock
-from gatemini.backends.rpc_errors import error_code, error_text
+from gatemini.backends.callers import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, Caller, ProgressFn, RpcError
+from gatemini.backends.calls.call_clock import CallClock
+from gatemini.backends.calls.rpc_errors import error_code, error_text
+from gatemini.backends.transports.link import Link
 from gatemini.backends.wire import Broken, Piece, request_id
 from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, ResultTooLarge
 from gatemini.model import Json

@@ -15,20 +15,19 @@ from typing import Any
 
 import anyio
 
-from gatemini.backends.base import (
+from gatemini.backends.callers import (
     LEVELS,
     LOGGED,
     METHOD_NOT_FOUND,
     NOBODY,
     Caller,
     Clients,
-    Era,
     ProgressFn,
     RpcError,
-    ServerFacts,
 )
 from gatemini.backends.peer import ASK_SECONDS, LISTEN, MOST_QUESTIONS, Peer, Reply
 from gatemini.backends.repair import Listing, repair_contents, repair_result
+from gatemini.backends.status import Era, ServerFacts
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol, BackendStopped, BackendTimeout
 from gatemini.model import CallOutcome, Json, Tool

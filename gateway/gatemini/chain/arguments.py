@@ -1,8 +1,7 @@
-"""Arguments checked against the tool's input schema before a call leaves (spec 2.4).
+"""Check arguments against the tool's input schema before a call is sent.
 
-A fault names the field, lists what is required and shows the signature, so that the call can be written
-right at the second try. What cannot be checked is let through: the backend has the last word. Pure.
-Above: invoke.py. Below: schemas.py.
+An error names the field, lists what is required and shows the signature, so that the next try can be right. What cannot
+be checked is sent: the backend decides. Pure functions.
 """
 
 from __future__ import annotations
@@ -57,10 +56,10 @@ _TYPES: Final = {
 def check(
     tool: Tool, arguments: Any, signature: Callable[[Tool], str], digits: Paths = ()
 ) -> tuple[Json, tuple[str, ...]]:
-    """The arguments as the object to send, with notes on what was made of them.
+    """Return the object of arguments to send, with notes on what was changed.
 
-    `arguments` is one object, or what the code passed instead: None, a JSON string of an object, or the
-    list of positional arguments; `digits` are the places in it at which a BigInt stands as text. Raises ArgumentsInvalid naming field, required ones and the signature.
+    `arguments` is one object, or what the code passed instead: None, a JSON string of an object, or the list of
+    positional arguments; `digits` are the paths in it at which a BigInt is held as text. Raises ArgumentsInvalid.
     """
     named, notes = _as_object(tool, arguments, signature)
     named = _well_formed(named, notes)
@@ -110,7 +109,7 @@ def _parsed_object(text: str) -> Json | None:
 
 
 def _positional(tool: Tool, given: Sequence[Any], signature: Callable[[Tool], str]) -> ArgumentsInvalid:
-    """The error for arguments that are not one object, with the call as it should have been written."""
+    """Return the error for arguments that are not one object, with the call as it should be written."""
     kinds = ", ".join(_kind(item) for item in given[:6])
     names = _parameter_order(tool)
     written = (
@@ -146,7 +145,7 @@ def _parameter_order(tool: Tool) -> list[str]:
 
 
 def _well_formed(arguments: Json, notes: list[str]) -> Json:
-    """The same arguments without lone surrogates, which no backend could decode."""
+    """Return the arguments without lone surrogates, which no backend could decode."""
     try:
         orjson.dumps(arguments)
     except (orjson.JSONEncodeError, RecursionError):
@@ -163,8 +162,10 @@ def _well_formed(arguments: Json, notes: list[str]) -> Json:
 
 
 def _of_exact_integers(tool: Tool, arguments: Json, bigints: Container[Any]) -> list[tuple[str | int, ...]]:
-    """The places of digits that code has as text, where only a number is taken. Beyond 2^53 such an id came from a
-    tool as text; a BigInt of any size is text here."""
+    """Return the paths of digits held as text where only a number is accepted.
+
+    Beyond 2^53 such an id came from a tool as text; a BigInt of any size is text here.
+    """
     return [
         path
         for fault in faults(tool.input_schema, arguments)
@@ -184,7 +185,7 @@ def _with_integers(arguments: Json, places: Sequence[tuple[str | int, ...]]) -> 
 
 
 def _takes_number(fault: ValidationError) -> bool:
-    """Whether the place is refused for its type, and a number would do there."""
+    """Return whether a value is refused for its type, and a number would be accepted there."""
     branches = [one for one in fault.context or () if one.absolute_path == fault.absolute_path]
     return bool(fault.absolute_path) and any(
         one.validator == "type" and _numeric(one.validator_value) for one in [fault, *branches]
@@ -197,12 +198,12 @@ def _numeric(wanted: Any) -> bool:
 
 
 def _is_integer(text: Any, least: int) -> bool:
-    """Whether a text holds the digits of an integer of more than `least`, and of no more than 64 bits."""
+    """Return whether a text holds the digits of an integer of more than `least`, and of no more than 64 bits."""
     return isinstance(text, str) and _INTEGER.fullmatch(text) is not None and least < abs(int(text)) < 2**63
 
 
 def _without_lone_surrogates(text: str) -> str:
-    """JSON text as `dumps` writes it, with the escapes of lone surrogates replaced by U+FFFD."""
+    """Replace the escapes of lone surrogates in JSON text of `dumps` by U+FFFD."""
     pieces = text.split("\\ud")
     out = [pieces[0]]
     for piece in pieces[1:]:
@@ -214,13 +215,13 @@ def _without_lone_surrogates(text: str) -> str:
 
 
 def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:
-    """What is wrong, as (field, sentence), the most useful first."""
+    """Return what is wrong as (field, sentence), the most useful first."""
     missing = [name for name in tool.required if name not in arguments]
     unknown: list[str] = []
     other: list[tuple[str, str]] = []
     for fault in faults(tool.input_schema, arguments):
         if list(fault.absolute_schema_path) == ["required"]:
-            continue  # already known, all of them
+            continue  # `missing` has all of them
         if not fault.absolute_path and unknown_names(fault):
             unknown.extend(unknown_names(fault))
         else:
@@ -246,7 +247,7 @@ def _unknown_sentence(name: str, free: Sequence[str]) -> str:
 
 
 def _nearest(name: str, others: Sequence[str], least: float) -> str | None:
-    """The name most like it; one that differs in case and underscores only is the same word."""
+    """Return the most similar name; one that differs only in case and underscores counts as the same word."""
     word = _word(name)
     same = next((other for other in others if _word(other) == word), None)
     return same if same is not None else next(iter(difflib.get_close_matches(name, others, 1, least)), None)
@@ -257,7 +258,7 @@ def _word(name: str) -> str:
 
 
 def sentence(fault: ValidationError, whole: str = "the object of arguments") -> tuple[str, str]:
-    """The field of one fault, and the fault in the words of someone who has to mend it."""
+    """Return the field of one fault, and the fault as a sentence for the author of the call."""
     deepest = _deepest(fault)
     field = _path(deepest.absolute_path)
     subject = f'"{field}"' if field else whole
@@ -265,10 +266,11 @@ def sentence(fault: ValidationError, whole: str = "the object of arguments") -> 
 
 
 def _deepest(fault: ValidationError) -> ValidationError:
-    """Of a failed anyOf/oneOf the branch that was meant, if one clearly was; else the fault itself.
+    """Return the intended branch of a failed anyOf/oneOf if one clearly is, else the fault itself.
 
-    Meant is the only one of the value's type (so of `string | null` the string's own condition is told), or of several
-    the only one that fails further inside."""
+    Intended is the only branch of the value's type (so for `string | null` the string's own condition is reported), or
+    of several the only one that fails further inside.
+    """
     depth = len(fault.absolute_path)
     branches: dict[Any, list[ValidationError]] = {}
     for inner in fault.context or ():
@@ -336,7 +338,7 @@ def _must(fault: ValidationError) -> str:
 
 
 def _only_types(fault: ValidationError) -> list[str] | None:
-    """The types of an anyOf whose branches all failed for the value's type alone."""
+    """Return the types of an anyOf whose branches all failed for the value's type alone."""
     branches = fault.validator_value if isinstance(fault.validator_value, list) else []
     types = [branch.get("type") if isinstance(branch, dict) else None for branch in branches]
     depth = len(fault.absolute_path)
@@ -353,7 +355,7 @@ def _only_types(fault: ValidationError) -> list[str] | None:
 
 
 def _meant(value: Any, rule: Any) -> str:
-    """What to do about text that holds the value that is wanted."""
+    """Return advice for text that holds a value of the wanted type."""
     wanted = rule if isinstance(rule, list) else [rule]
     if not isinstance(value, str):
         return ""
@@ -365,7 +367,7 @@ def _meant(value: Any, rule: Any) -> str:
 
 
 def _alternatives(branches: Any) -> str:
-    """The allowed forms: objects by what they require, others by their type."""
+    """Return the allowed forms: objects by their required members, others by their type."""
     kinds = []
     for branch in branches:
         required = branch.get("required") if isinstance(branch, dict) else None

@@ -1,19 +1,16 @@
-"""The client behind one chain, as far as the chain has to do with it: whom to ask, and whom to tell what.
-
-Above: server/tools.py makes one for each `call_tool_chain`. Below: invoke.py, which talks to it; backends/base.py.
-"""
+"""The client of one chain: requests it can answer and notifications it wants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gatemini.backends.base import NOBODY, Caller
+from gatemini.backends.callers import NOBODY, Caller
 
 
 @dataclass(slots=True)
 class CallRecord:
-    """One call a chain made: what, with which outcome, how long. `outcome` is None while it is open."""
+    """One call of a chain: tool, outcome, duration. `outcome` is None while the call is open."""
 
     id: int
     backend: str
@@ -23,12 +20,12 @@ class CallRecord:
     ms: float = 0.0
     bytes: int = 0
     sent: bool = False
-    """Whether it left the gateway (a composite tool: whether its code began)."""
+    """Whether it left the gateway (for a composite tool: whether its code began)."""
     answered_by: str | None = None
-    """The backend that answered instead, where one did."""
+    """The backend that answered in place of the called one, if any."""
 
     def told(self) -> str:
-        """The finished call as one line of progress."""
+        """Return the finished call as one line of progress."""
         return f"{self.tool}: {self.outcome} ({self.ms:.0f} ms)"
 
 
@@ -39,7 +36,7 @@ class ChainClient:
     caller: Caller = NOBODY
     on_call_done: Callable[[CallRecord], None] | None = None
     on_call_progress: Callable[[CallRecord, float, float | None, str | None], None] | None = None
-    """Progress, total and message of a call that is open."""
+    """Receives progress, total and message of an open call."""
 
 
 NO_CLIENT = ChainClient()

@@ -24,7 +24,7 @@ from gatemini.model import Json, Tool
 from gatemini.types.identifiers import spoken
 from gatemini.types.wording import shorten
 from gatemini_sandbox import Done, ErrorInfo
-from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 MOST_DEPTH = 4
 """Composite tools within composite tools."""

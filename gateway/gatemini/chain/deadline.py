@@ -1,7 +1,4 @@
-"""The time of one chain: a wall clock that stands still while a question to the user is open (spec 2.6).
-
-Above: run.py, script.py, invoke.py. Below: anyio.
-"""
+"""The deadline of one chain: a wall clock that is paused while a question to the user is open."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ from contextlib import contextmanager
 import anyio
 
 STILL_SECONDS = 0.05
-"""Least time that seems left while the clock stands still, so that whoever waits for it looks again, not at once."""
+"""Least time left while the clock is paused, so that waiters look again later and not at once."""
 
 
 class ChainTime:
-    """`seconds` from now on, all waiting included but that for the user; `clock` counts seconds."""
+    """A deadline `seconds` from now, including all waits but those for the user; `clock` counts seconds."""
 
     def __init__(
         self,
@@ -26,7 +23,7 @@ class ChainTime:
     ) -> None:
         self.seconds = seconds
         self.on_still = on_still
-        """Told when the clock stops (True) and when it goes on (False)."""
+        """Called with True when the clock is paused and with False when it continues."""
         self._clock = clock
         self._ends = clock() + seconds
         self._questions = 0
@@ -34,14 +31,14 @@ class ChainTime:
         self._scopes: list[tuple[anyio.CancelScope, float]] = []
 
     def left(self) -> float:
-        """Seconds until it is over; zero or less when it is."""
+        """Return the seconds left; zero or less once the deadline has passed."""
         if self._questions:
             return max(STILL_SECONDS, self._ends - self._stopped)
         return self._ends - self._clock()
 
     @contextmanager
     def bound(self, grace: float = 0.0) -> Iterator[anyio.CancelScope]:
-        """Cancels what is inside when the time and the grace are over, however often the clock stood still."""
+        """Cancel the block when time and grace are over, however often the clock was paused."""
         scope = anyio.CancelScope(deadline=self._scope_deadline(grace))
         self._scopes.append((scope, grace))
         try:
@@ -52,7 +49,7 @@ class ChainTime:
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """While a question to the user is open."""
+        """Pause the clock while a question to the user is open."""
         self._questions += 1
         if self._questions == 1:
             self._stop()

@@ -1,7 +1,4 @@
-"""Tiers 1 and 2: one call, or an array of them, without a sandbox; and the introspection forms.
-
-Above: run.py. Below: invoke.py (the one door), trace.py, interfaces.py.
-"""
+"""Tiers 1 and 2: one call, or an array of calls, without a sandbox; and the introspection forms."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from gatemini.model import Json, Tool
 
 
 async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> ChainValue:
-    """The value of one call; its failure is the chain's."""
+    """Return the value of one call; its failure is the chain's."""
     with refusals():
         outcome, backend = await _made(_issued(1, plan, invoker), plan, invoker, services)
     invoker.trace.deliver([1])
@@ -37,7 +34,7 @@ async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainS
 
 
 async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> ChainValue:
-    """A JSON array of calls: all at once, each entry answered in order; a failure only if all failed."""
+    """Run a JSON array of calls at once and return the answers in order; a failure only if all failed."""
     answers = [""] * len(plan.calls)
     notes: list[str] = []
     good: list[int] = []
@@ -70,7 +67,7 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
 
 
 async def describe(plan: Describe, invoker: Invoker, services: ChainServices) -> ChainValue:
-    """`__getToolInterface("name")` and `__interfaces`, as the sandbox would answer them."""
+    """Answer `__getToolInterface("name")` and `__interfaces` as the sandbox does."""
     await services.listed(invoker.time)
     value = interface_of(plan.name or "", services) if plan.kind == "interface" else all_interfaces(services)
     notes = several(plan.name or "", services) if value is None else []
@@ -85,7 +82,7 @@ def _issued(number: int, plan: JsonCall | SingleCall, invoker: Invoker) -> Entry
 async def _made(
     entry: Entry, plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices
 ) -> tuple[Outcome, str]:
-    """The outcome of a call, from the journal where it is answered there, and its backend."""
+    """Return the outcome of a call, from the journal where it has it, and its backend."""
     backend, tool = await _target(plan, invoker, services)
     if entry.answered:
         return invoker.replayed(entry, backend), backend
@@ -99,7 +96,7 @@ async def _made(
 
 
 def _too_much(tool: str, backend: str, most: int) -> Json:
-    """What the guest says of arguments over their limit."""
+    """Return the guest's error for arguments over their limit."""
     return {
         "name": "LimitError",
         "message": f"the arguments of {tool} are larger than {most} bytes (limit.arguments)",
@@ -111,7 +108,7 @@ def _too_much(tool: str, backend: str, most: int) -> Json:
 
 
 async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> tuple[str, str]:
-    """Backend and tool as the invoker takes them; raises for a name that is no tool's."""
+    """Return backend and tool of a plan. Raises ToolNotFound."""
     if isinstance(plan, SingleCall):
         return services.identifiers()[0][plan.backend], plan.tool
     head, dot, rest = plan.tool.partition(".")
@@ -122,7 +119,7 @@ async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: Chain
 
 
 async def _resolved(name: str, invoker: Invoker, services: ChainServices) -> Tool:
-    """The tool of a name without its backend, which may belong to one that has still to list its tools."""
+    """Resolve a tool's name without its backend; wait for backends that have not listed their tools."""
     try:
         return services.registry.resolve(name)
     except ToolNotFound:

@@ -1,7 +1,4 @@
-"""`// @dry-run`: calls that may change something are held and listed in order (spec 2.6).
-
-Pure. Above: invoke.py (what is held), run.py (the list in the answer). Below: outcome.py.
-"""
+"""`// @dry-run`: calls that may change something are held and listed in order."""
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ SHOWN_EFFECTS = 20_000
 """Characters of the whole list; further calls are counted."""
 
 HELD = '{"dry_run":true}'
-"""What the code gets for a held call."""
+"""JSON text of the value that the code gets for a held call."""
 
 
 @dataclass(slots=True)
 class DryRun:
-    """The calls one chain would have made, in order."""
+    """The calls that one chain would have made, in order."""
 
     effects: list[str] = field(default_factory=list)
 
     def hold(self, tool: Tool, arguments: Json, notes: tuple[str, ...]) -> Outcome:
-        """Note the call and answer in its place."""
+        """Record the call and return the outcome in its place."""
         text = dumps(arguments)
         if len(text) > SHOWN_ARGUMENTS:
             text = f"{text[:SHOWN_ARGUMENTS]}… [{len(text) - SHOWN_ARGUMENTS:,} characters more]"
@@ -37,7 +34,7 @@ class DryRun:
         return Outcome(True, {"dry_run": True}, notes, HELD)
 
     def listing(self) -> str:
-        """For the answer's last block."""
+        """Return the list for the answer's last block."""
         if not self.effects:
             return "dry run: no call was held; the code made no call that may change something"
         held = "1 call was" if len(self.effects) == 1 else f"{len(self.effects)} calls were"

@@ -20,8 +20,8 @@ from gatemini.output.room import Room
 from gatemini.types.identifiers import spoken
 from gatemini.types.typescript import signature
 from gatemini_sandbox.messages import Console, ErrorInfo, Failed
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import Program
+from gatemini_sandbox.typescript.prepare import Program
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 
 class Failure(Exception):

@@ -1,8 +1,7 @@
-"""The one door to backends: every call of every tier passes here, and nothing else calls a backend.
+"""The only place that calls backends: every call of every tier passes through here.
 
-Name → arguments check → dry run → deadline → backend → value, with a record of each call for the error texts
-and `_meta`, and its fate for the journal. Above: direct.py (tiers 1 and 2), script.py (tier 3), composite.py.
-Below: registry, arguments, backends, values, tracker.
+Name → argument check → dry run → deadline → backend → value, with a record of each call for error texts and `_meta`,
+and its fate for the journal.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.base import LOGGED, Caller
+from gatemini.backends.callers import LOGGED, Caller
 from gatemini.chain.arguments import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
@@ -51,33 +50,33 @@ from gatemini.types.typescript import signature
 from gatemini.types.wording import shorten
 
 URL_NEEDED = -32042
-"""The error of a backend that wants a person to visit an address first."""
+"""Error code of a backend that wants the user to visit an address first."""
 
 READ_RESOURCE = "readResource"
-"""The member of a backend that reads a resource, where no tool is called so."""
+"""The member of a backend that reads a resource, unless a tool has that name."""
 
 CANCELLED = "cancelled"
-"""The outcome of a call that was on its way when the chain ended, by its time or otherwise."""
+"""Outcome of a call that was in flight when the chain ended."""
 
 FROM_JOURNAL = "ok (from the journal)"
-"""The outcome of a call that was answered by an earlier run of the chain."""
+"""Outcome of a call that was answered from the journal of an earlier run."""
 
 LAST_MOMENT_SECONDS = 0.005
-"""With less than this left nothing is sent any more, so that what the end cut off is told from what came after."""
+"""With less time left no call is sent, so that calls cut off by the deadline differ from calls after it."""
 
 
 MOST_TOLD = 50
-"""Notifications of backends that a chain's `_meta` keeps; the first ones."""
+"""Notifications of backends kept in a chain's `_meta`; later ones are dropped."""
 
 TOLD_CHARS = 1000
-"""Characters of one of them."""
+"""Characters kept of one notification."""
 
 
 @dataclass(slots=True)
 class Invoker:
-    """The calls of one chain. `time` is the chain's; `client` is who sent it, is asked and told of its progress.
+    """The calls of one chain. `time` is the chain's deadline; `client` receives requests and notifications.
 
-    Composite tools get one of their own that shares all but the trace and the `path` of composite names.
+    Composite tools get an invoker of their own that shares all but the trace and the `path` of composite names.
     """
 
     services: ChainServices
@@ -90,15 +89,15 @@ class Invoker:
     path: tuple[str, ...] = ()
     records: list[CallRecord] = field(default_factory=list)
     guests: dict[int, anyio.Semaphore] = field(default_factory=dict)
-    """By depth: how many composite tools of this chain run at once."""
+    """By depth: bounds the composite tools of this chain that run at once."""
     queued: float = 0.0
-    """Seconds the chain waited for a place among the chains that hold a guest."""
+    """Seconds the chain waited for a free place among the chains that hold a guest."""
     said: list[Json] = field(default_factory=list)
-    """What backends logged for the client meanwhile."""
+    """Log messages of backends during the chain."""
     caller: Caller = field(init=False)
-    """One object for all calls of a chain: backends tell by it whom to ask."""
+    """One object for all calls of a chain, by which backends know the client."""
     config: SandboxConfig = field(init=False)
-    """Its limits as they were when it began: a changed configuration is for the chains after it."""
+    """The limits from the start of the chain: a changed configuration applies to later chains."""
     _in_flight: anyio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,7 +107,7 @@ class Invoker:
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
     def nested(self, name: str, trace: Trace) -> Invoker:
-        """The door for the code of a composite tool: same limits, same records, its own trace."""
+        """Return the invoker for the code of a composite tool: same limits and records, its own trace."""
         inner = copy.copy(self)
         inner.trace, inner.path = trace, (*self.path, name)
         return inner
@@ -123,9 +122,11 @@ class Invoker:
         raw: bool = False,
         digits: Paths = (),
     ) -> Outcome:
-        """One tool call; every failure comes back as an `Outcome`, only cancellation and ResumeRefused are raised.
+        """Make one tool call. Every failure is returned as an `Outcome`; only cancellation and ResumeRefused are
+        raised.
 
-        `digits` are the places in the arguments at which a BigInt stands as text."""
+        `digits` are the paths in the arguments at which a BigInt is held as text.
+        """
         return await self._recorded(
             entry,
             backend,
@@ -134,13 +135,13 @@ class Invoker:
         )
 
     async def read_resource(self, entry: Entry, backend: str, uri: str) -> Outcome:
-        """`backend.readResource(uri)`: the first content as a value, all of them when there are several."""
+        """Read a resource: return the first content as a value, or all of them when there are several."""
         return await self._recorded(
             entry, backend, READ_RESOURCE, lambda record: self._read_resource(record, entry, backend, uri)
         )
 
     def replayed(self, entry: Entry, backend: str) -> Outcome:
-        """A call answered from the journal: in the list of calls, but nobody is asked."""
+        """Return the outcome of a call from the journal, and record the call; nothing is sent."""
         outcome = entry.outcome()
         told = FROM_JOURNAL if outcome.ok else f"error: {_brief(outcome.value)} (from the journal)"
         self.records.append(
@@ -164,7 +165,7 @@ class Invoker:
             self._within_limit(record)
             outcome = await make(record)
             if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
-                # It came over no wire: its size is that of the text which the code gets.
+                # Nothing came over a wire: the size is that of the text which the code gets.
                 outcome = outcome.with_text(outcome.json(), written=outcome.written or outcome.text is None)
                 record.bytes = weight(outcome.json())
         except ResumeRefused:
@@ -178,7 +179,8 @@ class Invoker:
             self._finish(record, CANCELLED)
             raise
         if outcome.fate is Fate.CUT and record.sent:
-            # Which limit is noticed first is chance: the chain's, which cancels the call, or this one's, which is as long.
+            # Two limits end at the same moment: the chain's, which cancels the call, or the call's own of the same
+            # length.
             self._finish(record, CANCELLED)
         else:
             self._finish(record, "ok" if outcome.ok else f"error: {_brief(outcome.value)}")
@@ -231,11 +233,11 @@ class Invoker:
         read = partial(self._value, tool, outcome.result, notes, raw)
         if not is_large(outcome.result, outcome.bytes):
             return read()
-        # What came over a wire is nobody else's and is let go of in steps.
+        # The message has no other owner, so it is released in steps.
         return await _on_a_thread(read, outcome.result if outcome.bytes else None)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
-        """What the code gets for a backend's answer."""
+        """Return the value for the code of a backend's answer."""
         if (mismatched := mismatch(tool, result)) is not None:
             notes = (*notes, mismatched)
         structured = result.get("structuredContent")
@@ -266,13 +268,13 @@ class Invoker:
         return await _on_a_thread(read, None) if is_large(result, 0) else read()
 
     async def _find(self, backend: str, spelled: str) -> Tool:
-        """The tool, waiting for a backend that is still connecting instead of failing."""
+        """Return the tool; wait for a backend that is still connecting."""
         try:
             return self.services.registry.find(backend, spelled)
         except GateminiError:
             if self.services.backends.state(backend) not in ("starting", "stopped"):
                 raise
-            # A fallback may list it otherwise: what the backend itself lists counts, if it comes in its part of the time.
+            # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
             most = self._time_left(backend) / (1 + len(self.services.backends.fallbacks(backend)))
             try:
                 await self.services.backends.wait_ready(backend, most)
@@ -283,9 +285,10 @@ class Invoker:
             return self.services.registry.find(backend, spelled)
 
     def _of_fallbacks(self, backend: str, spelled: str) -> Tool | None:
-        """The tool as a fallback of that backend lists it, for one that never listed anything itself.
+        """Return the tool as a fallback of that backend lists it, for a backend that never listed anything itself.
 
-        Whether it only reads is not taken from there: the backend may yet come up and take the call itself."""
+        Its `readOnlyHint` is not taken over: the backend may start in time and take the call itself.
+        """
         for name in self.services.backends.fallbacks(backend):
             with suppress(GateminiError):
                 tool = self.services.registry.find(name, spelled)
@@ -293,14 +296,14 @@ class Invoker:
         return None
 
     def _time_left(self, backend: str) -> float:
-        """Seconds this call may take. Raises ChainTimeout when the chain's own time is over."""
+        """Return the seconds this call may take. Raises ChainTimeout when the chain's own time is over."""
         left = self.time.left()
         if left <= LAST_MOMENT_SECONDS:
             raise ChainTimeout.after(self.time.seconds)
         return min(left, self.services.backends.timeout(backend))
 
     async def _asked(self, method: str, params: Json) -> Json:
-        """A backend's question on its way to the user; the chain's time stands still meanwhile."""
+        """Pass a backend's request on to the user; the chain's clock is paused meanwhile."""
         ask = self.client.caller.ask
         if ask is None:
             raise RuntimeError("nobody can be asked")
@@ -308,7 +311,7 @@ class Invoker:
             return await ask(method, params)
 
     def _told(self, backend: str, method: str, params: Json) -> None:
-        """A backend's notification on its way to the client; log lines are kept for `_meta` as well."""
+        """Pass a backend's notification on to the client; log messages are kept for `_meta` as well."""
         if method == LOGGED and len(self.said) < MOST_TOLD:
             data = params.get("data")
             text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
@@ -318,7 +321,7 @@ class Invoker:
             self.client.caller.tell(backend, method, params)
 
     def _progress_of(self, record: CallRecord) -> Progress | None:
-        """What takes the progress of one call, where the client wants to know."""
+        """Return the listener for progress of one call, where the client wants it."""
         on_progress = self.client.on_call_progress
         if on_progress is None:
             return None
@@ -333,11 +336,11 @@ class Invoker:
             )
 
     def _fate(self, exc: GateminiError) -> Fate:
-        """Whether the call got an answer, and if not, whether that is the chain's own doing."""
+        """Return whether the call got an answer, and if not, whether the chain's deadline is the cause."""
         if isinstance(exc, BackendProtocol | ResultTooLarge) and exc.sent:
             return Fate.ANSWERED
         if not isinstance(exc, BackendError | ChainTimeout):
-            return Fate.ANSWERED  # refused before it left: it would be again
+            return Fate.ANSWERED  # refused before it was sent: it would be refused again
         return Fate.CUT if self.time.left() <= LAST_MOMENT_SECONDS else Fate.FAILED
 
     def _finish(self, record: CallRecord, outcome: str) -> None:
@@ -351,9 +354,9 @@ class Invoker:
 
 
 async def _on_a_thread(read: Callable[[], Outcome], owned: Json | None) -> Outcome:
-    """A large outcome with its text, made on a thread. `owned` is what nobody needs once there is the text.
+    """Make the outcome of a large answer, with its text, on a thread. `owned` is released once the text exists.
 
-    Shielded, for it takes a second or two at most: the backend has answered, and that must be recorded.
+    Shielded from cancellation for a second or two: the backend has answered, and that must be recorded.
     """
 
     def written() -> Outcome:
@@ -373,7 +376,7 @@ async def _on_a_thread(read: Callable[[], Outcome], owned: Json | None) -> Outco
 
 
 def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:
-    """The fields of the guest's error object for a failure on our side of the call."""
+    """Return the fields of the guest's error object for a failure on the gateway's side of the call."""
     fields: Json = {
         "name": "ToolError",
         "message": exc.message,
@@ -393,7 +396,7 @@ def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:
 
 
 def _where_to_go(exc: GateminiError) -> str | None:
-    """The addresses a person has to visit before the backend serves the call (2025-11-25)."""
+    """Return the addresses that the user has to visit before the backend serves the call (2025-11-25)."""
     if (
         not isinstance(exc, BackendProtocol)
         or exc.rpc_code != URL_NEEDED
@@ -407,7 +410,7 @@ def _where_to_go(exc: GateminiError) -> str | None:
 
 
 def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
-    """A composite tool's value, or the error of its code, as the MCP result `raw` asks for."""
+    """Return a composite tool's value, or the error of its code, as the MCP result that `raw` returns."""
     value = outcome.value if outcome.ok else str(outcome.value.get("message"))
     text = value if isinstance(value, str) else outcome.json()
     result: Json = {"content": [{"type": "text", "text": text}], "isError": not outcome.ok}
@@ -419,13 +422,13 @@ def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
 def _brief(error: Any) -> str:
     text = str(error.get("message", "")) if isinstance(error, dict) else str(error)
     first = text.splitlines()[0] if text else "failed"
-    if first.endswith(":"):  # a heading says nothing without what stands below it
+    if first.endswith(":"):  # a heading says nothing without the lines after it
         first = " ".join(text.split())
     return first if len(first) <= 120 else first[:117] + "..."
 
 
 def _address(given: Any) -> str | None:
-    """The address of a resource, where one stands in the place of a tool's arguments."""
+    """Return the address of a resource, passed in place of a tool's arguments."""
     given = given[0] if isinstance(given, list) and len(given) == 1 else given
     return given if isinstance(given, str) and given and not given.lstrip().startswith("{") else None
 
@@ -439,7 +442,7 @@ def _no_address(backend: str) -> ArgumentsInvalid:
 
 
 def _resource_value(content: Json, tool: Tool, results: ResultStore) -> Value:
-    """Text as it is; binary content stays outside under a handle, as that of results does."""
+    """Return text as it is; binary content is stored under a handle, as that of results is."""
     if isinstance(content.get("text"), str):
         return Value(content["text"])
     if not isinstance(content.get("blob"), str):

@@ -1,8 +1,7 @@
-"""The journals of chains: what each one did, kept with its session for an hour, so that it can be resumed (2.6).
+"""Journals of chains: the calls of each run, kept with its session for an hour, so that it can be resumed.
 
-A book knows all of them, so that a refusal can say why: another session's, expired, dropped. A journal is
-used only when `// @resume <id>` asks for it. Pure but for the clock. Above: run.py, server/session.py.
-Below: trace.py.
+A book knows all of them, so that a refusal can give its reason: another session's, expired, dropped. A journal is used
+only when `// @resume <id>` names it. Pure but for the clock.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ KEPT_SECONDS = 3600.0
 """How long a journal is kept after its chain has ended."""
 
 SESSION_BYTES = 64 << 20
-"""Journals of one session; the oldest are dropped first."""
+"""Size of the journals of one session; the oldest are dropped first."""
 
 TOTAL_BYTES = 256 << 20
-"""Journals of all sessions together."""
+"""Size of the journals of all sessions together."""
 
 MOST_JOURNALS = 1_000
 """Journals kept of one session."""
 
 REMEMBERED_IDS = 10_000
-"""Ids of chains whose journal is gone, with the reason."""
+"""Ids of chains whose journal is gone that are remembered, with the reason."""
 
 JOURNAL_BYTES = 1_000
-"""What a journal costs before its first call."""
+"""Size of a journal before its first call."""
 
 
 class State(StrEnum):
@@ -53,7 +52,7 @@ class Journal:
     trace: Trace = field(default_factory=Trace)
     state: State = State.RUNNING
     why: str = ""
-    """What interrupted it."""
+    """What interrupted the chain."""
     used: float = 0.0
 
     @property
@@ -61,7 +60,7 @@ class Journal:
         return JOURNAL_BYTES + self.trace.meter.bytes
 
     def how_to_resume(self) -> str:
-        """For the answer of an interrupted chain: its id and what to do with it, or why it cannot be resumed."""
+        """Return the sentence for an interrupted chain's answer: how to resume it by its id, or why that is impossible."""
         if self.trace.meter.full:
             return f"chain {self.id} cannot be resumed: {_too_large()}"
         if (lost := self.trace.lost()) is not None:
@@ -86,11 +85,11 @@ class JournalBook:
         self._bytes = 0
 
     def session(self) -> SessionJournals:
-        """The journals of a new session."""
+        """Return the journals of a new session."""
         return SessionJournals(self)
 
     def keep(self, journal: Journal, owner: SessionJournals) -> None:
-        """Take in an ended chain's journal and drop what is over a limit."""
+        """Add an ended chain's journal and drop what is over a limit."""
         journal.used = self.clock()
         owner.kept[journal.id] = journal
         owner.bytes += journal.bytes
@@ -105,7 +104,7 @@ class JournalBook:
         self.sweep()
 
     def take(self, ident: str) -> None:
-        """The chain runs again: its journal grows and is not dropped meanwhile."""
+        """Take out the journal of a chain that runs again: it grows, and must not be dropped."""
         owner = self._kept.pop(ident)
         journal = owner.kept.pop(ident)
         owner.bytes -= journal.bytes
@@ -116,14 +115,14 @@ class JournalBook:
         self.forget(ident, why)
 
     def forget(self, ident: str, why: str) -> None:
-        """Remember only why this chain cannot be resumed."""
+        """Forget a journal and remember why its chain cannot be resumed."""
         self.owners.pop(ident, None)
         self._gone[ident] = why
         while len(self._gone) > REMEMBERED_IDS:
             self._gone.popitem(last=False)
 
     def sweep(self) -> None:
-        """Drop what has been kept long enough."""
+        """Drop journals that have expired."""
         limit = self.clock() - KEPT_SECONDS
         while self._kept:
             ident, owner = next(iter(self._kept.items()))
@@ -139,7 +138,7 @@ class JournalBook:
 
 
 class SessionJournals:
-    """What one session may resume."""
+    """The journals that one session may resume."""
 
     def __init__(self, book: JournalBook) -> None:
         self._book = book
@@ -150,16 +149,16 @@ class SessionJournals:
         self.bytes = 0
 
     def begin(self, code: str, *, dry: bool = False) -> Journal:
-        """A journal for a new run of `code` (its identity)."""
+        """Return a journal for a new run of `code` (its identity)."""
         journal = Journal("chain_" + secrets.token_hex(4), _hash(code), dry)
         self._running[journal.id] = journal
         self._book.owners[journal.id] = self
         return journal
 
     def resume(self, ident: str, code: str, *, dry: bool = False) -> Journal:
-        """The journal of that chain, rewound and running again. Raises ResumeRefused with the reason.
+        """Return the journal of that chain, rewound and running again. Raises ResumeRefused with the reason.
 
-        A dry run gets a copy: what it does not do must not look done.
+        A dry run gets a copy: calls that it does not make must not look made.
         """
         self._book.sweep()
         owner = self._book.owners.get(ident)
@@ -189,7 +188,7 @@ class SessionJournals:
         return journal
 
     def end(self, journal: Journal, *, interrupted: str = "", told: bool = True) -> None:
-        """The chain is over; `interrupted` says by what, `told` whether an answer goes out that names its id."""
+        """End a run. `interrupted` names the cause, `told` whether an answer with its id is sent."""
         if self._running.pop(journal.id, None) is None:
             return
         journal.state = State.INTERRUPTED if interrupted else State.ENDED
@@ -207,16 +206,16 @@ class SessionJournals:
             self._book.keep(journal, self)
 
     def running(self) -> list[Journal]:
-        """The journals of chains that are running now."""
+        """Return the journals of chains that are running now."""
         return list(self._running.values())
 
     def untold(self) -> list[Journal]:
-        """Interrupted chains that no answer has named yet; they count as told from now on."""
+        """Return interrupted chains that no answer has named yet; they count as named from now on."""
         found, self._untold = self._untold, []
         return [j for j in found if j.id in self.kept and any(e.sent for e in j.trace.entries.values())]
 
     def close(self) -> None:
-        """The session is over, and its journals with it."""
+        """Drop the session's journals."""
         self._closed = True
         for ident in list(self.kept):
             self._book.drop(ident, "its session has ended")

@@ -1,7 +1,4 @@
-"""What one call brought: a value or an error for the code, and whether it counts as answered.
-
-Above: invoke.py, trace.py, direct.py, script.py, failure.py. Below: jsvalue.py.
-"""
+"""The result of one call: a value or an error for the code, and whether it counts as answered."""
 
 from __future__ import annotations
 
@@ -16,11 +13,11 @@ class Fate(Enum):
     """How far a call came. Only an answered one is certain to have had its effect exactly once."""
 
     OPEN = auto()
-    """Issued, and nothing heard of it."""
+    """Issued, without an answer so far."""
     ANSWERED = auto()
-    """The backend answered, with a value or an error, or the call was refused before it left."""
+    """The backend answered, with a value or an error, or the call was refused before it was sent."""
     FAILED = auto()
-    """No answer, and none will come: crash, no connection, the backend's own time over."""
+    """No answer, and none will come: crash, no connection, the backend's own timeout."""
     CUT = auto()
     """No answer because the chain's time was over."""
 
@@ -29,8 +26,8 @@ class Fate(Enum):
 class Outcome:
     """What the code gets for one call: a value, or the fields of the error its promise rejects with.
 
-    `text`, where there is one, is JSON text of the same value; of a large value that is all there is. `written`
-    says that it is exactly as JavaScript writes it.
+    `text`, where there is one, is JSON text of the same value; a large value has only that. `written` says that it is
+    exactly as JavaScript writes it.
     """
 
     ok: bool
@@ -41,14 +38,14 @@ class Outcome:
     written: bool = False
 
     def with_text(self, text: str, *, written: bool | None = None) -> Outcome:
-        """The same with its JSON text beside it. For each call: `dataclasses.replace` takes six times as long."""
+        """Return the outcome with its JSON text. Runs for each call: `dataclasses.replace` takes six times as long."""
         as_written = self.written if written is None else written
         return Outcome(self.ok, self.value, self.notes, text, self.fate, as_written)
 
     def json(self) -> str:
-        """JSON text of the value."""
+        """Return JSON text of the value."""
         return self.text if self.text is not None else dumps(self.value)
 
     def as_javascript(self) -> str:
-        """The JSON text `JSON.stringify` gives: a backend's own may have spaces, another order or other digits."""
+        """Return the text of `JSON.stringify`: a backend's own may have spaces, another order or other digits."""
         return self.text if self.written and self.text is not None else dumps(self.value)

@@ -12,9 +12,9 @@ from gatemini.chain.deadline import ChainTime
 from gatemini.chain.names import WATCHED
 from gatemini.errors import ChainTimeout, CodeError
 from gatemini_sandbox.errors import ReadingTooLong, SecondParserCold
-from gatemini_sandbox.oxc import make_ready
 from gatemini_sandbox.patience import patience
-from gatemini_sandbox.wrap import Program, prepare
+from gatemini_sandbox.typescript.oxc import make_ready
+from gatemini_sandbox.typescript.prepare import Program, prepare
 
 SMALL_SOURCE = 2 * 1024
 """Code up to this many characters is prepared on the event loop: a few milliseconds, however it is written."""

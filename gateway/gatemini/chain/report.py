@@ -13,7 +13,7 @@ from typing import Final
 from gatemini.chain.places import line_at
 from gatemini.chain.trailing import console_block, told_once
 from gatemini.output.room import Room, weight
-from gatemini_sandbox.syntax import excerpt
+from gatemini_sandbox.typescript.syntax_error import excerpt
 
 BUDGET: Final = Room(10_000)
 """Of an error text for a client nothing is known of."""

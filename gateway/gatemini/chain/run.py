@@ -43,7 +43,7 @@ from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
 from gatemini_sandbox import Done, Failed, GuestMissing, GuestTampered, SandboxError
-from gatemini_sandbox.syntax import SandboxSyntaxError
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 SMALL_TEXT = 32 * 1024
 """Characters of submitted text that are looked through for fences and pragmas where it arrives: a millisecond."""

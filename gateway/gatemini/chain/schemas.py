@@ -1,18 +1,18 @@
 """JSON Schema validation that a hostile or broken schema cannot turn against the gateway.
 
-jsonschema does the work, with the draft the schema declares; around it: remote references are never
-fetched, regular expressions run in a linear-time engine (Rust's, through pydantic-core) or not at all, work
-is bounded by a step budget, and a schema that cannot be used validates everything. Above: arguments.py.
+jsonschema validates, with the draft that the schema declares. Around it: remote references are never fetched, regular
+expressions run in a linear-time engine (Rust's, through pydantic-core) or not at all, work is bounded by a step budget,
+and a schema that cannot be used accepts everything.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
 import orjson
+from cachetools import LRUCache
 from jsonschema.exceptions import UnknownType, ValidationError
 from jsonschema.validators import (
     Draft3Validator,
@@ -28,19 +28,19 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
 
 MAX_STEPS: Final = 10_000
-"""Keyword evaluations of one validation (about 50 ms); what lies beyond is left to the backend."""
+"""Keyword evaluations of one validation (about 50 ms); the backend checks what is left."""
 
 MAX_ERRORS: Final = 20
 """Faults gathered from one validation."""
 
 MAX_MATCHED: Final = 100_000
-"""Longest string a `pattern` is tried on."""
+"""Longest string that a `pattern` is tried on."""
 
 MAX_PATTERN: Final = 2_000
 """Longest regular expression that is compiled."""
 
 KEPT_VALIDATORS: Final = 1_024
-"""Prepared validators kept; a schema object belongs to a tool as long as its listing stands."""
+"""Prepared validators kept; the schema object of a tool lives as long as its listing."""
 
 
 _STUMBLES: Final = (
@@ -52,11 +52,11 @@ _STUMBLES: Final = (
     AttributeError,
     ArithmeticError,
 )
-"""What jsonschema raises over a schema whose parts are not what they should be: it must not block a call."""
+"""Exceptions of jsonschema over a malformed schema, which must not block a call."""
 
 
 class _Unusable(Exception):
-    """Validation cannot go on (budget spent); what was found so far counts."""
+    """Validation cannot go on (budget spent); the faults found so far count."""
 
 
 class _Budget:
@@ -79,8 +79,8 @@ class Validator(Protocol):
 
 
 def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) -> list[ValidationError]:
-    """What is wrong with the instance by the schema, at most `MAX_ERRORS`; nothing if it cannot be told."""
-    prepared = _validators.get(schema)
+    """Return what is wrong with the instance, at most `MAX_ERRORS` faults; none if the schema cannot be used."""
+    prepared = _validator_of(schema)
     if prepared.plainly_fits(instance):
         return []
     _budget.left = steps
@@ -96,19 +96,19 @@ def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) 
 
 
 class _Prepared:
-    """One schema made ready. Its validator is made only for an instance that does not plainly fit."""
+    """One schema. Its validator is made only for an instance that does not plainly fit."""
 
     __slots__ = ("_open", "_plain", "_required", "_schema", "_validator")
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._schema = schema  # kept, so that its id stays its own
+        self._schema = schema  # keeps the object alive, so that its id is not used again
         self._validator: Validator | None = None
         self._plain = _plain_properties(schema)
         self._open = schema.get("additionalProperties", True) is True
         self._required = () if self._plain is None else schema.get("required", ())
 
     def plainly_fits(self, instance: Any) -> bool:
-        """Certain of what most calls are: a flat object whose properties have the one type they are declared with."""
+        """Return True for certain valid instances: a flat object whose properties have their declared types."""
         plain = self._plain
         if plain is None or type(instance) is not dict:
             return False
@@ -136,7 +136,7 @@ _PLAIN_KEYWORDS: Final = _ANNOTATIONS | {"type", "properties", "required", "addi
 
 
 def _plain_properties(schema: Mapping[str, Any]) -> dict[str, tuple[type, ...]] | None:
-    """Python types of declared properties, none for those with other conditions; None where more is asked of the whole."""
+    """Return Python types by property, none for one with other conditions; None where the object has other conditions."""
     if not _PLAIN_KEYWORDS.issuperset(schema) or schema.get("type") != "object":
         return None
     properties = schema.get("properties")
@@ -152,28 +152,19 @@ def _plain_types(rule: Any) -> tuple[type, ...]:
     return _PLAIN_TYPES.get(declared, ()) if isinstance(declared, str) else ()
 
 
-class _Validators:
-    """What was made ready, by identity of the schema object."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[int, _Prepared] = OrderedDict()
-
-    def get(self, schema: Mapping[str, Any]) -> _Prepared:
-        key = id(schema)
-        if (known := self._kept.get(key)) is not None:
-            self._kept.move_to_end(key)
-            return known
-        prepared = self._kept[key] = _Prepared(schema)
-        if len(self._kept) > KEPT_VALIDATORS:
-            self._kept.popitem(last=False)
-        return prepared
+_validators: LRUCache[int, _Prepared] = LRUCache(KEPT_VALIDATORS)
+"""By identity of the schema object, which the entry keeps alive."""
 
 
-_validators = _Validators()
+def _validator_of(schema: Mapping[str, Any]) -> _Prepared:
+    prepared = _validators.get(id(schema))
+    if prepared is None:
+        prepared = _validators[id(schema)] = _Prepared(schema)
+    return prepared
 
 
 def _prepare(schema: Mapping[str, Any]) -> Validator:
-    """A validator of the declared draft, or of 2020-12; of draft 4 for what says draft 3, which nobody writes."""
+    """Return a validator of the declared draft, 2020-12 by default; draft 4 for draft 3, which is out of use."""
     declared = isinstance(schema.get("$schema"), str)
     draft = validator_for(dict(schema), default=Draft202012Validator) if declared else Draft202012Validator
     draft = Draft4Validator if draft is Draft3Validator else draft
@@ -183,7 +174,7 @@ def _prepare(schema: Mapping[str, Any]) -> Validator:
 
 @lru_cache(maxsize=16)
 def _guarded(draft: Any) -> Any:
-    """The draft's validator class with every keyword counted and the dangerous ones replaced."""
+    """Return the draft's validator class with every keyword counted and the dangerous ones replaced."""
     keywords: dict[str, Keyword] = dict(draft.VALIDATORS) | {
         name: keyword for name, keyword in _REPLACED.items() if name in draft.VALIDATORS
     }
@@ -192,7 +183,7 @@ def _guarded(draft: Any) -> Any:
 
 
 def _counted(name: str, keyword: Keyword) -> Keyword:
-    """The keyword, counted; where its value is not what it has to be, or stumbles, it validates everything."""
+    """Return the keyword, counted; it accepts everything where its value is malformed or it raises."""
     has_its_shape = _SHAPES.get(name)
 
     def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -201,7 +192,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
             return
         try:
             yield from keyword(validator, value, instance, schema) or ()
-        except _STUMBLES:  # also a reference that leads nowhere here
+        except _STUMBLES:  # including a reference that cannot be resolved
             return
 
     return counted
@@ -247,12 +238,12 @@ _SHAPES: Final[dict[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), lambda v: isinstance(v, dict)),
     "dependentRequired": lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
 }
-"""What a keyword's value has to be to mean anything. jsonschema would read `"required": "name"` as letters."""
+"""Valid values of each keyword. jsonschema would read `"required": "name"` as letters."""
 
 
 @lru_cache(maxsize=512)
 def _regex(pattern: str) -> SchemaValidator | None:
-    """The pattern in Rust's engine; None for what that engine does not take (look-around, references)."""
+    """Compile the pattern in Rust's engine; None for what that engine lacks (look-around, references)."""
     if len(pattern) > MAX_PATTERN:
         return None
     try:
@@ -262,7 +253,7 @@ def _regex(pattern: str) -> SchemaValidator | None:
 
 
 def _matches(pattern: Any, text: str) -> bool | None:
-    """Whether the pattern occurs in the text, or None when that is not tried."""
+    """Return whether the pattern occurs in the text, or None when that is not tried."""
     regex = _regex(pattern) if isinstance(pattern, str) and len(text) <= MAX_MATCHED else None
     if regex is None:
         return None
@@ -312,7 +303,7 @@ def _additional_properties(
 
 
 class _Extras(Exception):
-    """Names of properties the schema does not allow, carried by a fault."""
+    """Names of properties that the schema does not allow, carried by a fault."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(names)
@@ -320,7 +311,7 @@ class _Extras(Exception):
 
 
 def unknown_names(fault: ValidationError) -> list[str]:
-    """The properties an `additionalProperties` fault is about."""
+    """Return the properties that an `additionalProperties` fault is about."""
     return fault.cause.names if isinstance(fault.cause, _Extras) else []
 
 
@@ -337,7 +328,7 @@ def _unique_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Iter
 
 
 def _unevaluated(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Not validated: it would search with patterns in Python's engine. The backend has the last word."""
+    """Skip the keyword: jsonschema would search with patterns in Python's engine. The backend checks it."""
     return iter(())
 
 

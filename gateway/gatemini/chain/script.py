@@ -36,7 +36,7 @@ from gatemini.output.jsontext import encode
 from gatemini.output.results import ResultStore
 from gatemini.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini_sandbox import Call, Calls, Done, ErrorInfo, Failed, Reply, Session, Start, Step
-from gatemini_sandbox.wrap import Program
+from gatemini_sandbox.typescript.prepare import Program
 
 GRACE_SECONDS = 1.0
 """What the guest gets beyond the chain's time to end by itself and hand over its console."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import anyio
 
-from gatemini.backends.base import NOBODY, Caller
+from gatemini.backends.callers import NOBODY, Caller
 from gatemini.chain.deadline import ChainTime
 from gatemini.config.schema import CompositeTool, SandboxConfig
 from gatemini.model import CallOutcome, Json

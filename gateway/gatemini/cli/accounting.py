@@ -1,7 +1,7 @@
 """`gatemini stats` and `gatemini recent`: what gateways counted, as bars and rows.
 
-Read from the accounts that gateways leave, so nothing is started while a client is at work. Only where none has seen
-a tool yet, `stats` starts the backends to say what their tools would cost. Above: main. Below: accounts.
+Both read the accounts that gateways leave and start nothing; only where no gateway has seen a tool yet, `stats` starts
+the backends to measure their tools.
 """
 
 from __future__ import annotations
@@ -9,22 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.console import Console
-from rich.text import Text
-
-from gatemini.accounts import Account, read_accounts
-from gatemini.app import App, account_folder, account_name
-from gatemini.cache import default_path
 from gatemini.cli import shell
 from gatemini.cli.gateway import settle, with_app
-from gatemini.config.load import load_config
 from gatemini.tracker import BYTES_PER_TOKEN, RECENT_CALLS
 from gatemini.types.wording import counted, visible
 
-app = shell.application("What gateways counted.")
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gatemini.accounts import Account
+    from gatemini.app import App
+
 BAR_CELLS = 40
 _TOP = 20
 """Tools listed by use."""
@@ -32,16 +29,7 @@ _NAME_CELLS = 48
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def start(words: Sequence[str]) -> int:
-    return shell.start(app, words)
-
-
-@app.command()
-def stats(
-    limit: Annotated[int, typer.Option(min=1, max=200, help="Answers shown as bars.")] = 30,
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
     """What each answer put into the context, and what loading every schema would have cost."""
     accounts = _accounts(config)
     seen = next((account for account in accounts if any(row.tools for row in account.backends)), None)
@@ -62,13 +50,10 @@ def stats(
     _show_catalog(answer)
 
 
-@app.command()
-def recent(
-    limit: Annotated[int, typer.Option(min=1, max=RECENT_CALLS, help="Calls shown, newest first.")] = 50,
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+def recent(*, limit: int, config: Path | None, as_json: bool) -> None:
     """The last calls to backends, over all gateways with this configuration."""
+    from rich.text import Text
+
     rows = [{**row, "gateway": account.pid} for account in _accounts(config) for row in account.recent]
     rows = sorted(rows, key=lambda row: str(row["when"]), reverse=True)[:limit]
     if as_json:
@@ -88,7 +73,12 @@ def recent(
 
 
 def _accounts(config: Path | None) -> list[Account]:
-    """Accounts of gateways that serve the configuration in force; those with a client come first, newest first."""
+    """Accounts of gateways with this configuration, newest first, those that had a client before the others."""
+    from gatemini.accounts import read_accounts
+    from gatemini.app import account_folder, account_name
+    from gatemini.cache import default_path
+    from gatemini.config.load import load_config
+
     loaded = load_config(config, environ=os.environ)
     folder = account_folder(loaded.config.cache_path or default_path())
     source = account_name(loaded.source)
@@ -129,7 +119,7 @@ def _catalog(backends: Sequence[dict[str, Any]], usage: Any) -> dict[str, Any]:
 
 
 def _show_session(account: Account, session: dict[str, Any], limit: int) -> None:
-    state = "running" if account.running else "ended" if account.ended else "gone without a word"
+    state = "running" if account.running else "ended" if account.ended else "gone without an end"
     started = str(session["started"])[:19].replace("T", " ")
     shell.say(
         f"gateway {account.pid} for {visible(account.client or 'the terminal')}: {state}, since {started} UTC"
@@ -192,3 +182,33 @@ def _name(name: Any) -> str:
 
 def _kilobytes(count: float) -> str:
     return f"{count / 1024:,.1f}"
+
+
+COMMANDS = (
+    shell.Command(
+        "stats",
+        stats,
+        [
+            shell.argument(
+                "--limit", type=shell.between(1, 200), default=30, metavar="N", help="answers shown as bars"
+            )
+        ],
+    ),
+    shell.Command(
+        "recent",
+        recent,
+        [
+            shell.argument(
+                "--limit",
+                type=shell.between(1, RECENT_CALLS),
+                default=50,
+                metavar="N",
+                help="calls, newest first",
+            )
+        ],
+    ),
+)
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(COMMANDS, words)

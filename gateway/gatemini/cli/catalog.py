@@ -1,50 +1,35 @@
-"""`gatemini search`, `tools`, `info`, `types`: what tools there are, found as an agent would find them.
-
-Above: main. Below: the gateway's surface, registry, index.
-"""
+"""`gatemini search`, `tools`, `info`, `types`: what tools there are, found as an agent finds them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from gatemini.app import App
 from gatemini.cli import shell
 from gatemini.cli.gateway import settle, settle_search, with_app
 from gatemini.errors import ToolNotFound
-from gatemini.model import Tool
-from gatemini.server.definitions import TOOL_INFO
-from gatemini.server.fitting import WHOLE
-from gatemini.types.typescript import backend_declarations
 from gatemini.types.wording import first_sentence, visible
 
-app = shell.application("Find and read tools.")
+if TYPE_CHECKING:
+    from gatemini.app import App
+    from gatemini.model import Tool
+
 _DESCRIPTION = 100
 """Characters of a description in a table."""
 
 
-def start(words: Sequence[str]) -> int:
-    return shell.start(app, words)
-
-
-@app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="What the tool should do, in any words.")],
-    limit: Annotated[int, typer.Option(min=1, max=50)] = 10,
-    tag: Annotated[str | None, typer.Option(help="Only tools of backends with this tag.")] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show each signal's share of the score.")
-    ] = False,
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+    *, query: str, limit: int, tag: str | None, explain: bool, config: Path | None, as_json: bool
+) -> int:
     """Find tools by what they do."""
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle_search(gateway)
-        found = gateway.index.search(query, limit=limit, tag=tag, usage=gateway.tracker.usage)
+        meaning = await gateway.embedding.meaning(query)
+        found = gateway.index.search(
+            query, limit=limit, tag=tag, usage=gateway.tracker.usage, meaning=meaning
+        )
         results = [
             {
                 "name": hit.tool.qualified,
@@ -70,8 +55,7 @@ def search(
         _show_hits(answer, explain)
     if "note" in answer and not as_json:
         shell.note(answer["note"])
-    if not answer["results"]:
-        raise typer.Exit(shell.FAILED)
+    return shell.OK if answer["results"] else shell.FAILED
 
 
 def _show_hits(answer: dict[str, Any], explain: bool) -> None:
@@ -95,12 +79,7 @@ def _figure(share: float | str) -> str:
     return share if isinstance(share, str) else f"{share:.3f}"
 
 
-@app.command()
-def tools(
-    backend: Annotated[str | None, typer.Argument(help="Only those of this backend.")] = None,
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+def tools(*, backend: str | None, config: Path | None, as_json: bool) -> None:
     """List all tools by name, or those of one backend."""
 
     async def action(gateway: App) -> dict[str, Any]:
@@ -140,16 +119,10 @@ def _members(gateway: App, backend: str) -> list[Tool]:
     return tools
 
 
-@app.command()
-def info(
-    tool: Annotated[str, typer.Argument(help="backend.tool")],
-    full: Annotated[
-        bool, typer.Option("--full", help="With schemas and the TypeScript declaration.")
-    ] = False,
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+def info(*, tool: str, full: bool, config: Path | None, as_json: bool) -> None:
     """Show one tool."""
+    from gatemini.server.definitions import TOOL_INFO
+    from gatemini.server.fitting import WHOLE
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle(gateway)
@@ -175,13 +148,9 @@ def _indented(item: Any) -> None:
         shell.emit(item)
 
 
-@app.command()
-def types(
-    backend: Annotated[str, typer.Argument(help="Name of a backend.")],
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+def types(*, backend: str, config: Path | None, as_json: bool) -> None:
     """TypeScript declarations of one backend."""
+    from gatemini.types.typescript import backend_declarations
 
     async def action(gateway: App) -> str:
         await settle(gateway)
@@ -193,3 +162,33 @@ def types(
         shell.emit({"backend": backend, "declarations": text})
     else:
         shell.say(text.rstrip("\n"))
+
+
+COMMANDS = (
+    shell.Command(
+        "search",
+        search,
+        [
+            shell.argument("query", help="what the tool should do, in any words"),
+            shell.argument("--limit", type=shell.between(1, 50), default=10, metavar="N", help="results"),
+            shell.argument("--tag", help="only tools of backends with this tag"),
+            shell.argument(
+                "--explain", action="store_true", help="show the share of each signal in the score"
+            ),
+        ],
+    ),
+    shell.Command("tools", tools, [shell.argument("backend", nargs="?", help="only those of this backend")]),
+    shell.Command(
+        "info",
+        info,
+        [
+            shell.argument("tool", help="backend.tool"),
+            shell.argument("--full", action="store_true", help="with schemas and the TypeScript declaration"),
+        ],
+    ),
+    shell.Command("types", types, [shell.argument("backend", help="name of a backend")]),
+)
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(COMMANDS, words)

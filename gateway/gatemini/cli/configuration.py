@@ -1,36 +1,25 @@
-"""`gatemini config check | schema | show`: the configuration, without starting anything.
-
-Above: main. Below: config.
-"""
+"""`gatemini config check | schema | show`: the configuration, without starting anything."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-import typer
-import yaml
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
-from gatemini.config.json_schema import config_json_schema, key_tables
-from gatemini.config.load import Loaded, config_directory, load_config
-from gatemini.config.schema import BackendConfig, Config
-from gatemini.config.secrets import Redactor, SecretText, looks_secret
+from gatemini.config.files import config_directory
 from gatemini.types.wording import counted
 
-app = shell.application("Check and read the configuration.")
-config_app = shell.application("check, schema, show")
-app.add_typer(config_app, name="config")
+if TYPE_CHECKING:
+    from gatemini.config.load import Loaded
+    from gatemini.config.schema import BackendConfig, Config
 
 
-def start(words: Sequence[str]) -> int:
-    return shell.start(app, words)
-
-
-@config_app.command()
-def check(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
+def check(*, config: Path | None, as_json: bool) -> int:
     """Show all findings at once, without starting anything."""
+    from gatemini.config.load import load_config
+
     loaded = load_config(config, environ=os.environ)
     if as_json:
         shell.emit(
@@ -44,8 +33,7 @@ def check(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
         )
     else:
         _show_findings(loaded)
-    if loaded.errors:
-        raise typer.Exit(shell.FAILED)
+    return shell.FAILED if loaded.errors else shell.OK
 
 
 def _show_findings(loaded: Loaded) -> None:
@@ -67,15 +55,10 @@ def _show_findings(loaded: Loaded) -> None:
         shell.say("no findings")
 
 
-@config_app.command()
-def schema(
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="The tables of the reference instead.")
-    ] = False,
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+def schema(*, markdown: bool, config: Path | None, as_json: bool) -> None:
     """The JSON Schema of the configuration file, for editors."""
+    from gatemini.config.json_schema import config_json_schema, key_tables
+
     del config  # the same for every configuration
     if markdown and not as_json:
         shell.say(key_tables().rstrip("\n"))
@@ -83,13 +66,12 @@ def schema(
         shell.emit(config_json_schema())
 
 
-@config_app.command()
-def show(
-    all_keys: Annotated[bool, typer.Option("--all", help="With the keys that have their default.")] = False,
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+def show(*, all_keys: bool, config: Path | None, as_json: bool) -> None:
     """What is in force, with variables put in and secrets masked."""
+    import yaml
+
+    from gatemini.config.load import load_config
+
     loaded = load_config(config, environ=os.environ)
     plain = masked(loaded, all_keys=all_keys)
     if as_json:
@@ -104,7 +86,9 @@ def show(
 
 
 def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
-    """The configuration as a file would say it; values that are or look secret are masked."""
+    """The configuration as a file has it; values that are or look secret are masked."""
+    from gatemini.config.secrets import Redactor
+
     config: Config = loaded.config
     plain = config.model_dump(mode="json", exclude={"backends"}, exclude_defaults=not all_keys)
     plain["backends"] = {
@@ -115,6 +99,8 @@ def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
 
 
 def _backend(backend: BackendConfig, all_keys: bool, secrets: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    from gatemini.config.secrets import SecretText, looks_secret
+
     plain = backend.model_dump(mode="json", exclude={"name", "cli_tools"}, exclude_defaults=not all_keys)
     plain = {"transport": backend.transport, **plain}
     if backend.cli_tools:
@@ -136,3 +122,27 @@ def _mask(key: str, value: str, secrets: Sequence[tuple[str, str]]) -> str:
     """The whole value hidden, under the names of what was put in; what is written out has that of its key."""
     names = list(dict.fromkeys(name for name, secret in secrets if secret and secret in value)) or [key]
     return "".join(f"«secret {name}»" for name in names)
+
+
+COMMANDS = (
+    shell.Command("check", check),
+    shell.Command(
+        "schema",
+        schema,
+        [shell.argument("--markdown", action="store_true", help="the tables of the reference instead")],
+        config="place",
+    ),
+    shell.Command(
+        "show",
+        show,
+        [
+            shell.argument(
+                "--all", dest="all_keys", action="store_true", help="with the keys that have their default"
+            )
+        ],
+    ),
+)
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(COMMANDS, words, "config")

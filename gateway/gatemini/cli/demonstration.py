@@ -1,7 +1,4 @@
-"""`gatemini demo`: a believable session with the embedded demo backends, through a real client.
-
-Above: main. Below: demo.session.
-"""
+"""`gatemini demo`: a session with the embedded demo backends, through a real client."""
 
 from __future__ import annotations
 
@@ -9,25 +6,24 @@ import contextlib
 import io
 from collections.abc import Sequence
 
-import typer
-
 from gatemini.cli import shell
-from gatemini.demo import session
-
-app = shell.application("The demo session.")
 
 
-def start(words: Sequence[str]) -> int:
-    return shell.start(app, words)
-
-
-@app.command()
-def demo(as_json: shell.JSON = False) -> None:
+def demo(*, as_json: bool) -> int:
     """Search, look at a tool, run a chain over two backends, and count what it saved."""
+    from gatemini.demo import session
+
     if not as_json:
-        raise typer.Exit(session.main())
+        return session.main()
     screen = io.StringIO()
     with contextlib.redirect_stdout(screen):
         code = session.main()
     shell.emit({"ok": code == 0, "transcript": screen.getvalue()})
-    raise typer.Exit(code)
+    return code
+
+
+COMMANDS = (shell.Command("demo", demo, config=""),)
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(COMMANDS, words)

@@ -1,7 +1,4 @@
-"""`gatemini doctor`: everything that can be wrong, checked for real, each with how to mend it.
-
-Above: main. Below: a running gateway.
-"""
+"""What `gatemini doctor` examines in a running gateway: one finding each, with what to do about it."""
 
 from __future__ import annotations
 
@@ -14,12 +11,10 @@ from typing import Any, Literal
 
 import anyio
 import anyio.to_thread
-import typer
 
 from gatemini.app import App
-from gatemini.backends.base import BackendStatus
-from gatemini.cli import shell
-from gatemini.cli.gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts, with_app
+from gatemini.backends.status import BackendStatus
+from gatemini.cli.gateway import MODEL_SECONDS, parsed, redactor, settle, settle_search, texts
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded
 from gatemini.config.named import calls_of_tools
@@ -28,7 +23,6 @@ from gatemini.types.identifiers import backend_identifier
 from gatemini.types.wording import counted
 from gatemini_sandbox import GuestFault, GuestMissing, GuestTampered, SandboxError
 
-app = shell.application("Check everything.")
 _STDERR_LINES = 3
 _SELF_TEST = "const xs: number[] = [1, 2, 3]; return await Promise.all(xs.map(async (x) => x * 14));"
 _SELF_TEST_ANSWER = [14, 28, 42]
@@ -55,7 +49,6 @@ _MEND_BACKEND: dict[str, str] = {
 _WALLS = ("no_new_privs", "landlock", "seccomp")
 """Of the kernel; the names confine.py tells."""
 Verdict = Literal["ok", "warn", "fail"]
-_MARKS = {"ok": "✓", "warn": "!", "fail": "✗"}
 
 
 @dataclass(slots=True)
@@ -69,31 +62,6 @@ class Finding:
 
     def to_json(self) -> dict[str, str]:
         return {"what": self.what, "verdict": self.verdict, "seen": self.seen, "mend": self.mend}
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(app, words)
-
-
-@app.command()
-def doctor(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
-    """Check config, each backend's start, keys, cache, sandbox and model."""
-    findings = with_app(config, examine)
-    failed = any(finding.verdict == "fail" for finding in findings)
-    if as_json:
-        shell.emit({"ok": not failed, "findings": [finding.to_json() for finding in findings]})
-    else:
-        table = shell.table("", "", "", show_header=False)
-        for finding in findings:
-            mend = f"\n→ {finding.mend}" if finding.mend else ""
-            table.add_row(_MARKS[finding.verdict], finding.what, f"{finding.seen}{mend}")
-        shell.stdout_console().print(table, markup=False)
-        bad = sum(finding.verdict == "fail" for finding in findings)
-        looks = sum(finding.verdict == "warn" for finding in findings)
-        rest = f"nothing needs mending; {looks} of {len(findings)} to look at (!)" if looks else "all is well"
-        shell.say(f"{bad} of {len(findings)} need mending" if bad else rest)
-    if failed:
-        raise typer.Exit(shell.FAILED)
 
 
 async def examine(gateway: App) -> list[Finding]:

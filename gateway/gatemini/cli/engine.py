@@ -8,25 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import typer
-
 from gatemini.cli import shell
 from gatemini.errors import SandboxFault
 from gatemini_sandbox.errors import GuestMissing, GuestTampered
 from gatemini_sandbox.inspection import inspect as facts_of_the_guest
 
-app = shell.application("The sandbox.")
-sandbox_app = shell.application("inspect")
-app.add_typer(sandbox_app, name="sandbox")
 _UNBOUND = "nothing"
 
 
-def start(words: Sequence[str]) -> int:
-    return shell.start(app, words)
-
-
-@sandbox_app.command()
-def inspect(as_json: shell.JSON = False) -> None:
+def inspect(*, as_json: bool) -> int:
     """The guest's hash, everything it imports, what each import is bound to, and the default limits."""
     try:
         facts = facts_of_the_guest()
@@ -39,7 +29,8 @@ def inspect(as_json: shell.JSON = False) -> None:
         _show(facts)
     if unbound:
         shell.note(f"not bound, so this guest is not started: {', '.join(unbound)}")
-        raise typer.Exit(shell.FAILED)
+        return shell.FAILED
+    return shell.OK
 
 
 def _show(facts: dict[str, Any]) -> None:
@@ -56,3 +47,10 @@ def _show(facts: dict[str, Any]) -> None:
         table.add_row(f"{entry['module']}.{entry['name']}", entry["bound_to"])
     shell.stdout_console().print(table)
     shell.say("default limits: " + ", ".join(f"{key} {value}" for key, value in facts["limits"].items()))
+
+
+COMMANDS = (shell.Command("inspect", inspect, config=""),)
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(COMMANDS, words, "sandbox")

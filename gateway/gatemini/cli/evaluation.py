@@ -1,8 +1,7 @@
 """`gatemini eval [QUERIES]`: does search find the right tools of *this* catalog?
 
-The queries, with the tools that would be right, come from a file or from what was searched and then called
-through this gateway; the answer is recall@k, MRR and the misses. Above: main. Below: search/evaluate.py,
-history.py.
+Queries and the tools that are right for them come from a file, or from the searches of this gateway and the calls after
+them; the answer is recall@k, MRR and the misses.
 """
 
 from __future__ import annotations
@@ -11,58 +10,44 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from gatemini.app import App
 from gatemini.cli import shell
 from gatemini.cli.gateway import settle_search, with_app
 from gatemini.errors import InvalidRequest
-from gatemini.history import history_path, read_history
-from gatemini.search.evaluate import (
-    Query,
-    Report,
-    Scores,
-    evaluate,
-    parse_queries,
-    queries_from_history,
-)
-from gatemini.types.identifiers import short_name
 
-app = shell.application("Measure search on your own tools.")
+if TYPE_CHECKING:
+    from gatemini.app import App
+    from gatemini.search.evaluate import Query, Report, Scores
+
 MISSES_SHOWN = 20
 UNKNOWN_SHOWN = 5
 
 
-def start(words: Sequence[str]) -> int:
-    return shell.start(app, words)
-
-
-@app.command("eval")
-def evaluation(
-    queries: Annotated[
-        Path | None,
-        typer.Argument(
-            help="JSON: a list of {query, tools} or {query, needs}. Without it: your own history."
-        ),
-    ] = None,
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+def evaluation(*, queries: Path | None, config: Path | None, as_json: bool) -> None:
     """Ask every query of a file, or of your own history, and score what search finds."""
     given = None if queries is None else read_queries(queries)
+    import anyio.from_thread
+    import anyio.to_thread
+
+    from gatemini.search.evaluate import evaluate
 
     async def action(gateway: App) -> Report:
         await settle_search(gateway)
 
+        async def find(text: str, limit: int) -> list[str]:
+            meaning = await gateway.embedding.meaning(text)
+            return [
+                hit.tool.qualified for hit in gateway.index.search(text, limit=limit, meaning=meaning).hits
+            ]
+
         def search(text: str, limit: int) -> list[str]:
-            return [hit.tool.qualified for hit in gateway.index.search(text, limit=limit).hits]
+            return anyio.from_thread.run(find, text, limit)
 
         asked = own_queries(gateway) if given is None else given
         if given is not None:
-            tell_unknown(asked, {tool.qualified for tool in gateway.registry.tools()})
-        return evaluate(search, asked)
+            note_unknown(asked, {tool.qualified for tool in gateway.registry.tools()})
+        return await anyio.to_thread.run_sync(evaluate, search, asked)
 
     report = with_app(config, action)
     if as_json:
@@ -72,7 +57,10 @@ def evaluation(
 
 
 def own_queries(gateway: App) -> list[Query]:
-    """What was searched and then called, as far as the tools are still there. Raises InvalidRequest for nothing."""
+    """Searches and the calls after them, as far as the tools still exist. Raises InvalidRequest if there are none."""
+    from gatemini.history import history_path, read_history
+    from gatemini.search.evaluate import queries_from_history
+
     path = history_path(gateway.cache.path)
     there = {tool.qualified for tool in gateway.registry.tools()}
     found: list[Query] = []
@@ -100,11 +88,15 @@ def read_queries(path: Path) -> list[Query]:
             f"{path} holds no JSON: {exc}",
             hint='write [{"query": "read a file", "tools": ["files.read_file"]}, …]',
         ) from exc
+    from gatemini.search.evaluate import parse_queries
+
     return parse_queries(data)
 
 
-def tell_unknown(queries: Sequence[Query], known: set[str]) -> None:
-    """Tools that nobody has cannot be found: a miss of theirs says nothing about search."""
+def note_unknown(queries: Sequence[Query], known: set[str]) -> None:
+    """Name tools that no backend has: that search does not find them says nothing about search."""
+    from gatemini.types.identifiers import short_name
+
     unknown = sorted({name for query in queries for need in query.needs for name in need} - known)
     if unknown:
         more = ", …" if len(unknown) > UNKNOWN_SHOWN else ""
@@ -129,3 +121,23 @@ def show(report: Report) -> None:
         )
     if len(report.misses) > MISSES_SHOWN:
         shell.note(f"{len(report.misses) - MISSES_SHOWN} more misses; --json lists all")
+
+
+COMMANDS = (
+    shell.Command(
+        "eval",
+        evaluation,
+        [
+            shell.argument(
+                "queries",
+                type=Path,
+                nargs="?",
+                help="JSON: a list of {query, tools} or {query, needs}; without it, your own history",
+            )
+        ],
+    ),
+)
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(COMMANDS, words)

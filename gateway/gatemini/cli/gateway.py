@@ -1,7 +1,4 @@
-"""A gateway for the length of one command: started, used, stopped, with its secrets hidden from all output.
-
-Above: the commands that need backends. Below: app.
-"""
+"""A gateway for the length of one command: opened, used, closed, with its secrets hidden from all output."""
 
 from __future__ import annotations
 
@@ -10,15 +7,16 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-
-from gatemini.app import App
 from gatemini.cli.shell import note
-from gatemini.config.load import Loaded, config_directory
-from gatemini.config.secrets import RedactingFormatter, Redactor
+from gatemini.config.files import config_directory
 from gatemini.errors import GateminiError
+
+if TYPE_CHECKING:
+    from gatemini.app import App
+    from gatemini.config.load import Loaded
+    from gatemini.config.secrets import Redactor
 
 SETTLE_SECONDS = 60.0
 """The longest a command waits for backends that are still starting; late ones are named."""
@@ -29,7 +27,12 @@ Result = TypeVar("Result")
 
 
 def with_app(config: Path | None, action: Callable[[App], Awaitable[Result]]) -> Result:
-    """Open the gateway, do one thing, close it. What it found and errors come back as they are, but for secrets."""
+    """Open the gateway, run the action, close it. Its result and its errors come back without secrets."""
+    import anyio
+
+    from gatemini.app import App
+    from gatemini.config.secrets import RedactingFormatter, Redactor
+
     hide = Redactor()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(RedactingFormatter(hide, "gatemini: %(message)s"))
@@ -39,7 +42,7 @@ def with_app(config: Path | None, action: Callable[[App], Awaitable[Result]]) ->
         async with App.open(config) as app:
             hide.add(app.loaded.secrets)
             app.registry.search_with = "Use `gatemini search`"
-            tell_problems(app.loaded)
+            note_problems(app.loaded)
             found: Result = hide.value(await action(app))
             return found
 
@@ -69,17 +72,17 @@ def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return found
 
 
-def tell_problems(loaded: Loaded) -> None:
-    """Short: what is wrong with the configuration stands in `gatemini config check` in full."""
+def note_problems(loaded: Loaded) -> None:
+    """Errors of the configuration in short; `gatemini config check` has them in full."""
     if loaded.source is None:
         note(
             f"no configuration file ({config_directory() / 'config.yaml'}): using the embedded demo backends"
         )
     for name, reason in loaded.unusable.items():
         note(f"backend {name} is disabled: {reason}")
-    told = tuple(f"backends.{name}" for name in loaded.disabled)
+    noted = tuple(f"backends.{name}" for name in loaded.disabled)
     for problem in loaded.errors:
-        if not any(problem.key == key or problem.key.startswith(f"{key}.") for key in told):
+        if not any(problem.key == key or problem.key.startswith(f"{key}.") for key in noted):
             note(problem.text())
 
 
@@ -92,13 +95,17 @@ async def settle(app: App) -> None:
 
 
 async def settle_search(app: App) -> None:
-    """The same, and until search ranks by meaning as it will for an agent, where a model is configured."""
+    """Also wait until search ranks by meaning, as it does for an agent, where a model is configured."""
+    import anyio
+
     await settle(app)
     with anyio.move_on_after(MODEL_SECONDS):
         await app.embedding.ready()
 
 
 def redactor(app: App) -> Redactor:
+    from gatemini.config.secrets import Redactor
+
     return Redactor(app.loaded.secrets)
 
 

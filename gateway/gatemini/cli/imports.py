@@ -1,73 +1,47 @@
-"""`gatemini import`: first the list of what would happen, then, with --write, our own file changed with a backup.
-
-Above: main. Below: config.importing.
-"""
+"""`gatemini import`: list the servers of other clients, and with --write add them to our file, keeping a backup."""
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gatemini.cli import shell
-from gatemini.config.clients import ClientContext
-from gatemini.config.importing import (
-    CLIENTS,
-    ImportItem,
-    ImportPlan,
-    Source,
-    find_sources,
-    inline_values,
-    move_secrets,
-    plan_import,
-    plan_text,
-)
-from gatemini.config.inline_secrets import stored_name
-from gatemini.config.load import CONFIG_FILE, STORE, config_directory
-from gatemini.config.secrets import Redactor
-from gatemini.config.store import SecretStore
-from gatemini.config.yaml_edit import Edited
+from gatemini.config.clients.table import CLIENTS, Source, find_sources
+from gatemini.config.files import CONFIG_FILE, check_file, config_directory
+from gatemini.config.store import STORE, SecretStore
 from gatemini.folders import from_home, home_folder
 
-app = shell.application("Take over other clients' servers.")
+if TYPE_CHECKING:
+    from gatemini.config.importing import ImportItem, ImportPlan
+    from gatemini.config.secrets import Redactor
+    from gatemini.config.yaml_edit import Edited
 
 
-def start(words: Sequence[str]) -> int:
-    return shell.start(app, words)
-
-
-@app.command(name="import")
 def take_over(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Client files; none: look in the usual places.")
-    ] = None,
-    client: Annotated[list[str] | None, typer.Option("--from", help=f"Only {', '.join(CLIENTS)}.")] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", help="Our YAML file; else -c, else the default one.")
-    ] = None,
-    write: Annotated[
-        bool, typer.Option("--write", help="Change our file; without it nothing is written.")
-    ] = False,
-    keep_secrets: Annotated[
-        bool, typer.Option("--move-secrets", help="Put secrets written in clear into the secret store.")
-    ] = False,
-    config: shell.CONFIG = None,
-    as_json: shell.JSON = False,
-) -> None:
+    *,
+    files: Sequence[Path],
+    client: Sequence[str] | None,
+    to: Path | None,
+    write: bool,
+    keep_secrets: bool,
+    config: Path | None,
+    as_json: bool,
+) -> int:
     """List, and with --write take over, the MCP servers that other clients have configured."""
-    unknown = [name for name in client or () if name not in CLIENTS]
-    if unknown:
-        raise typer.BadParameter(f"{unknown[0]}: one of {', '.join(CLIENTS)}", param_hint="--from")
     directory = config_directory()
     target = from_home(to or config or directory / CONFIG_FILE)
     if files:
+        if len(files) == 1:
+            check_file(files[0], absent="Check the path.")
         sources = [Source("file", path) for path in files]
     else:
         sources = find_sources(home_folder(), Path.cwd(), os.environ, client or ())
+    from gatemini.config.clients.read import ClientContext
+    from gatemini.config.importing import inline_values, move_secrets, plan_import, plan_text
+    from gatemini.config.secrets import Redactor
+
     plan = plan_import(sources, target, ClientContext(os.environ, home_folder()))
     hidden = Redactor(inline_values(plan))
     moved = move_secrets(plan, SecretStore(directory / STORE), write=write) if keep_secrets else []
@@ -87,8 +61,7 @@ def take_over(
         )
     else:
         _show(plan, edited, hidden, moved=moved, written=write, backup=backup)
-    if plan.unreadable:
-        raise typer.Exit(shell.FAILED)
+    return shell.FAILED if plan.unreadable else shell.OK
 
 
 def _show(
@@ -133,7 +106,9 @@ def _show(
 
 
 def _clear_secrets(item: ImportItem, moved: Sequence[str]) -> list[str]:
-    """What to do about values written in clear: a server that our file has already is not written once more."""
+    """What to do about secrets in clear text. A server that our file has already is not written again."""
+    from gatemini.config.inline_secrets import stored_name
+
     keys = ", ".join(secret.name for secret in item.secrets)
     if not keys:
         return []
@@ -148,12 +123,45 @@ def _clear_secrets(item: ImportItem, moved: Sequence[str]) -> list[str]:
 
 
 def _show_diff(edited: Edited, hidden: Redactor) -> None:
+    import difflib
+
     diff = difflib.unified_diff(
         edited.before.splitlines(),
         edited.after.splitlines(),
         str(edited.path),
         str(edited.path),
-        n=0,  # what stands around may be a secret of ours
+        n=0,  # the lines around may hold secrets of our file
         lineterm="",
     )
     shell.say("\n".join(hidden.redact(line) for line in diff))
+
+
+COMMANDS = (
+    shell.Command(
+        "import",
+        take_over,
+        [
+            shell.argument(
+                "files", type=Path, nargs="*", help="client files; none: look in the usual places"
+            ),
+            shell.argument(
+                "--from", dest="client", action="append", choices=CLIENTS, help="only this client"
+            ),
+            shell.argument(
+                "--to", type=Path, metavar="PATH", help="our YAML file; else -c, else the default one"
+            ),
+            shell.argument("--write", action="store_true", help="change our file; else nothing is written"),
+            shell.argument(
+                "--move-secrets",
+                dest="keep_secrets",
+                action="store_true",
+                help="put secrets in clear text into the secret store",
+            ),
+        ],
+        config="place",
+    ),
+)
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(COMMANDS, words)

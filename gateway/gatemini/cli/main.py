@@ -1,19 +1,14 @@
-"""`gatemini`: the dispatch table. Imports nothing heavy until it is known which command is meant.
-
-Bare `gatemini`, `--help`, `--version` and a misspelt command cost no imports at all; `--direct` claims stdout
-for the protocol before anything that could write to it is loaded. Above: the console script. Below: the
-module that the table names.
-"""
+"""`gatemini`: read the options before the command, then import only the module of that command."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import version
 from io import TextIOWrapper
+
+from gatemini import __version__
 
 OK, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130
@@ -28,15 +23,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stats": ("accounting", "what each answer put into the context, and what the tools would cost there"),
     "recent": ("accounting", "the last calls to backends: when, how long, how large"),
     "eval": ("evaluation", "does search find the right tools? recall, MRR and misses for your own queries"),
-    "doctor": ("doctor", "check config, backends, keys, cache, sandbox and model; say how to mend each"),
+    "doctor": ("diagnosis", "check config, backends, keys, cache, sandbox and model, with what to do"),
     "demo": ("demonstration", "a session with the embedded demo backends"),
     "init": ("starter", "write a commented configuration to begin with"),
     "config": ("configuration", "check, schema, show"),
-    "import": ("imports", "take over what other clients have configured"),
+    "import": ("imports", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
     "sandbox": ("engine", "inspect what the sandbox can reach"),
 }
-"""Command → (module of this folder, one line of help). The one place that names them."""
+"""Command → (module of this folder, one line of help)."""
 
 _DAEMON_LATER = """\
 gatemini: the shared daemon that the plain command connects to is not built yet.
@@ -51,12 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = dispatch(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output (`| head`) has gone; leave without a second error at shutdown.
+        # The reader of our output (`| head`) has gone: no second error at shutdown.
         _drop_output()
         code = OK
-    except (
-        OSError
-    ) as error:  # a full disk, a closed stdout: what commands themselves meet never comes this far
+    except OSError as error:  # a full disk, a closed stdout; errors of commands do not come this far
         _drop_output()
         sys.stderr.write(f"gatemini: could not finish: {error.strerror or error}\n")
         code = FAILED
@@ -66,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _complete_streams() -> None:
-    """Whoever started us may have closed a standard stream, or say that they take only some characters."""
+    """Open closed standard streams on the null device; write what stdout cannot encode as escapes."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            # Never opened for writing as stdout: a command then fails for its answer instead of losing it.
+            # stdout is opened for reading only: a command then fails instead of losing its answer.
             null = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             if null != number:
                 os.dup2(null, number)
@@ -80,7 +73,7 @@ def _complete_streams() -> None:
 
 
 def _drop_output() -> None:
-    """What stdout still holds is not written, now or when the interpreter ends."""
+    """Discard what stdout has buffered, so that the interpreter does not write it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -92,7 +85,7 @@ def dispatch(words: list[str]) -> int:
         if option in ("-h", "--help"):
             return _help()
         if option == "--version":
-            sys.stdout.write(f"gatemini {version('gatemini')}\n")
+            sys.stdout.write(f"gatemini {__version__}\n")
             return OK
         if option == "--direct":
             direct = True
@@ -110,21 +103,20 @@ def dispatch(words: list[str]) -> int:
     if words[0] == "help":
         return _help()
     if words[0] not in COMMANDS:
-        near = get_close_matches(words[0], COMMANDS, n=1)
+        near = import_module("difflib").get_close_matches(words[0], COMMANDS, n=1)
         return _usage(f"there is no command {words[0]}" + (f", did you mean {near[0]}?" if near else ""))
     module = import_module(f"gatemini.cli.{COMMANDS[words[0]][0]}")
     return int(module.start(words))
 
 
 def _direct() -> int:
-    """One gateway on stdin and stdout; both are claimed first, so that no import can write to them.
-
-    Ends the process itself: everything is closed by then, and worker threads that were given up (a model being
-    loaded, a large answer nobody waits for any more) must not hold the exit for seconds.
-    """
+    """Serve one client on stdin and stdout; both are claimed first, so that no import can write to them."""
     wire = import_module("gatemini.server.descriptors").claim_stdio()
+    # HOOK start_early: here, before the heavy imports below, gatemini_sandbox.host.start_early() starts the sandbox
+    # process, so that it is ready when the first chain comes.
     code = int(import_module("gatemini.server.direct").main(None, wire))
     sys.stderr.flush()
+    # Everything is closed; a worker thread that was given up (a model being loaded) must not delay the exit.
     os._exit(code)
 
 

@@ -1,63 +1,144 @@
-"""What all commands share: their options, output as text or JSON, and errors turned into exit codes.
+"""How all commands parse their arguments, print, and leave.
 
-Above: the command modules. Below: Typer and Rich; no gateway is loaded here.
+Only the standard library is used until the arguments are parsed: a command imports what it runs in its own function.
+argparse, because Typer needs as much time as the rest of a short command.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from traceback import extract_tb
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import typer
-from rich.console import Console
-from rich.table import Column, Table
-
+from gatemini.config.files import check_file, config_directory, find_config
 from gatemini.errors import GateminiError, InternalError, InvalidRequest
 
-CONFIG = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help="Configuration file.", envvar="GATEMINI_CONFIG", show_envvar=True),
-]
-JSON = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
-FAILED = 1
+OK, FAILED, USAGE = 0, 1, 2
 
 
-def application(help_text: str) -> typer.Typer:
-    """A set of commands that are always named, even when there is only one."""
-    app = typer.Typer(help=help_text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-
-    @app.callback()
-    def _named() -> None:
-        """Keeps a single command from swallowing its own name."""
-
-    return app
+class UsageError(Exception):
+    """Arguments that parse and still make no sense: exit code 2."""
 
 
-def start(app: typer.Typer, words: Sequence[str]) -> int:
+class Argument(NamedTuple):
+    """One `add_argument` of argparse."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*names: str, **options: Any) -> Argument:
+    return Argument(names, options)
+
+
+class Command(NamedTuple):
+    """A command of the terminal. `run` gets its arguments by name and returns the exit code, None for 0.
+
+    `config` says whether the configuration file must be usable: "read", or "place" where it may be missing.
+    """
+
+    name: str
+    run: Callable[..., int | None]
+    arguments: Sequence[Argument] = ()
+    config: str = "read"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Usage, then what is wrong, with the option that a misspelt one resembles."""
+        if message.startswith("unrecognized arguments: -"):
+            from difflib import get_close_matches
+
+            word = message.split()[2].partition("=")[0]
+            near = get_close_matches(word, self._option_string_actions, n=1)
+            message = f"there is no option {word}" + (f", did you mean {near[0]}?" if near else "")
+        raise UsageError(f"{self.format_usage()}{self.prog}: {message}")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Unknown options are this parser's own error, so that its usage and its options are the ones shown."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
+
+def between(low: int, high: int) -> Callable[[str], int]:
+    """An argument type: a whole number within these bounds."""
+
+    def number(text: str) -> int:
+        if not text.lstrip("-").isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text}: a whole number from {low} to {high}")
+        return int(text)
+
+    return number
+
+
+def start(commands: Sequence[Command], words: Sequence[str], group: str | None = None) -> int:
     """Run a command line; the exit code. Errors are printed as text, with --json as JSON, never as a traceback."""
     as_json = "--json" in words
     try:
-        app(args=list(words), prog_name="gatemini")
+        values = vars(_parser(commands, group).parse_args(list(words)))
+        command: Command = values.pop("command")
+        if command.config == "read":
+            _check_config(values["config"])
+        return command.run(**values) or OK
+    except UsageError as error:
+        sys.stderr.write(f"{error}\n")
+        return USAGE
     except GateminiError as error:
         return report(error, as_json=as_json)
-    except SystemExit as leave:
-        return leave.code if isinstance(leave.code, int) else FAILED if leave.code else 0
+    except SystemExit as leave:  # --help
+        return leave.code if isinstance(leave.code, int) else FAILED if leave.code else OK
     except OSError as error:
-        if error.filename is None:  # of our own output: main answers it
+        if error.filename is None:  # stdout itself failed: main reports that
             raise
         return report(InvalidRequest(f"{error.filename}: {error.strerror}"), as_json=as_json)
-    except Exception as error:  # noqa: BLE001 - whatever it is, a person reads it
+    except Exception as error:  # noqa: BLE001 - a person reads a sentence, not a traceback
         return report(_fault(error), as_json=as_json)
-    return 0
+
+
+def _parser(commands: Sequence[Command], group: str | None) -> _Parser:
+    top = _Parser(prog="gatemini", allow_abbrev=False)
+    place = top.add_subparsers(required=True, metavar="COMMAND")
+    if group is not None:
+        names = ", ".join(command.name for command in commands)
+        inner = place.add_parser(group, description=names, allow_abbrev=False)
+        place = inner.add_subparsers(required=True, metavar="COMMAND")
+    given = os.environ.get("GATEMINI_CONFIG")
+    for command in commands:
+        about = (command.run.__doc__ or "").partition("\n")[0]
+        parser = place.add_parser(command.name, help=about, description=about, allow_abbrev=False)
+        parser.set_defaults(command=command)
+        for each in command.arguments:
+            parser.add_argument(*each.names, **each.options)
+        if command.config:
+            parser.add_argument(
+                "--config", "-c", type=Path, metavar="PATH", default=Path(given) if given else None,
+                help="configuration file; else GATEMINI_CONFIG, else the default place",
+            )  # fmt: skip
+        parser.add_argument("--json", dest="as_json", action="store_true", help="machine-readable output")
+    return top
+
+
+def _check_config(path: Path | None) -> None:
+    """Refuse a configuration file that cannot be read while nothing heavy is imported."""
+    source = find_config(path, os.environ, config_directory())
+    if source is not None:
+        check_file(source)
 
 
 def _fault(error: Exception) -> GateminiError:
-    """A fault of our own, with the line of our code that it came from, so that it can be reported."""
+    """A fault of gatemini, with the line that raised it, so that it can be reported."""
+    from traceback import extract_tb
+
     line = extract_tb(error.__traceback__)[-1]
     return InternalError(
         f"{type(error).__name__} in {Path(line.filename).name}, line {line.lineno}",  # its text may hold a secret
@@ -66,7 +147,7 @@ def _fault(error: Exception) -> GateminiError:
 
 
 def report(error: GateminiError, *, as_json: bool) -> int:
-    """An error where the reader looks for it: stderr, or JSON on stdout."""
+    """Print an error on stderr, or as JSON on stdout; returns the exit code."""
     if as_json:
         emit(
             {"ok": False, "error": error.message, "kind": error.kind, "code": error.code, "hint": error.hint}
@@ -77,32 +158,48 @@ def report(error: GateminiError, *, as_json: bool) -> int:
 
 
 def emit(value: Any) -> None:
-    """One JSON document on stdout, in ASCII where stdout takes no more."""
+    """One JSON document on stdout, in ASCII where stdout cannot encode more."""
     narrow = sys.stdout.encoding.lower().replace("-", "") != "utf8"
     sys.stdout.write(json.dumps(value, ensure_ascii=narrow, indent=2, default=str) + "\n")
 
 
 def say(text: str) -> None:
-    """A line of result on stdout."""
+    """A line of the result, on stdout."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
-    """A line beside the result: progress, hints, what was assumed."""
+    """A line beside the result, on stderr: progress, hints, assumptions."""
     sys.stderr.write(text + "\n")
 
 
+def source_text(file: Path) -> str:
+    """The text of a file, or of stdin for `-`."""
+    if str(file) == "-":
+        return sys.stdin.read().removeprefix("\ufeff")  # some shells put one before what they pipe
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {file}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"{file} cannot be read: {error}") from error
+
+
 def table(*headers: str, show_header: bool = True) -> Table:
-    """A table without lines. In a narrow terminal names and paths go on in the next line: cut, nobody could use them."""
+    """A table without lines. A narrow terminal folds names and paths: cut, they would be useless."""
+    from rich.table import Column, Table
+
     columns = [Column(header, overflow="fold") for header in headers]
     return Table(*columns, box=None, pad_edge=False, show_header=show_header)
 
 
 def stdout_console() -> Console:
-    """For tables and colours; plain where stdout is no terminal, never cut to a width there.
+    """For tables and colours; plain and 200 columns wide where stdout is not a terminal.
 
-    Text is shown as it is: what strangers call their tools is neither markup nor an emoji.
+    Text is printed as it is: names of tools are neither markup nor emoji.
     """
+    from rich.console import Console
+
     return Console(
         markup=False,
         emoji=False,

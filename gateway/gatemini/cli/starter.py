@@ -1,21 +1,17 @@
-"""`gatemini init`: a commented configuration to begin with, at the place where the gateway looks for it.
-
-An existing file is never overwritten. Above: main. Below: config.
-"""
+"""`gatemini init`: write a commented configuration where the gateway looks for it; never over an existing file."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from gatemini.cli import shell
-from gatemini.config.load import CONFIG_FILE, config_directory, load_config
+from gatemini.config.files import CONFIG_FILE, config_directory
 from gatemini.config.store import write_private
 from gatemini.errors import InvalidRequest
 from gatemini.folders import from_home
-
-app = shell.application("Begin.")
 
 STARTER = """\
 # Gatemini configuration. Check it with `gatemini config check`, try it with `gatemini doctor`.
@@ -53,12 +49,7 @@ registration:
 """
 
 
-def start(words: Sequence[str]) -> int:
-    return shell.start(app, words)
-
-
-@app.command()
-def init(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
+def init(*, config: Path | None, as_json: bool) -> None:
     """Write a commented configuration; an existing file is left alone."""
     path = from_home(config or config_directory() / CONFIG_FILE)
     if path.exists():
@@ -70,6 +61,8 @@ def init(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
         raise InvalidRequest(
             f"{path} cannot be written: {error.strerror}", hint="give another place with -c"
         ) from error
+    from gatemini.config.load import load_config
+
     loaded = load_config(path, environ=os.environ)
     if as_json:
         shell.emit({"ok": True, "path": str(path), "backends": list(loaded.config.backends)})
@@ -77,3 +70,10 @@ def init(config: shell.CONFIG = None, as_json: shell.JSON = False) -> None:
         shell.say(f"wrote {path}")
         here = f" -c {shlex.quote(str(path))}" if config else ""
         shell.note(f"next: edit it, then `gatemini{here} config check` and `gatemini{here} doctor`")
+
+
+COMMANDS = (shell.Command("init", init, config="place"),)
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(COMMANDS, words)

@@ -6,47 +6,23 @@ manager. Below: pydantic.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)\s*$")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_NUMBER = re.compile(r"^\s*\d+(?:\.\d+)?\s*$")
+from gatemini.config.durations import MAX_SECONDS, parse_duration
+
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 """What a backend may be called: it becomes the first half of every qualified name."""
-_MAX_DURATION = 7 * 24 * 3600.0
 
 Transport = Literal["stdio", "streamable-http", "sse", "cli-adapter", "python"]
-
-
-_ALLOWED_DURATION = "a duration above 0 and at most 168h, such as 500ms, 30s, 5m or 1h"
-
-
-def parse_duration(value: object) -> object:
-    """`500ms`, `30s`, `5m`, `1h` → seconds as float; bare numbers are seconds."""
-    seconds: object = value
-    if isinstance(value, bool):
-        raise ValueError(_ALLOWED_DURATION)
-    if isinstance(value, str):
-        match = _DURATION.match(value)
-        if _NUMBER.match(value):
-            seconds = float(value)
-        elif match is not None:
-            seconds = float(match[1]) * _UNITS[match[2]]
-        else:
-            raise ValueError(_ALLOWED_DURATION)
-    if isinstance(seconds, int | float) and not 0 < seconds <= _MAX_DURATION:
-        raise ValueError(_ALLOWED_DURATION)
-    return seconds
 
 
 Duration = Annotated[
     float,
     BeforeValidator(parse_duration),
-    Field(gt=0, le=_MAX_DURATION),
+    Field(gt=0, le=MAX_SECONDS),
     WithJsonSchema(
         {
             "anyOf": [
@@ -75,7 +51,9 @@ Text = Annotated[str, BeforeValidator(as_text), WithJsonSchema({"type": ["string
 class Strict(BaseModel):
     """Unknown keys are errors: a key that nothing reads must not look like protection."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True
+    )
 
 
 class ToolFilter(Strict):

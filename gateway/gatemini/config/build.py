@@ -7,7 +7,6 @@ secrets, the model.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +17,8 @@ from pydantic import ValidationError
 
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig, as_text
-from gatemini.config.document import written_path
 from gatemini.config.entries import EDITOR_WORDS, GUESSED_WORDS, Entry, guessed_word
+from gatemini.config.files import written_path
 from gatemini.config.interpolate import (
     Expanded,
     ExpandedUrl,
@@ -29,10 +28,10 @@ from gatemini.config.interpolate import (
     expand_url,
     parse_template,
 )
-from gatemini.config.pending import pending_in_backend
 from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
-from gatemini.config.secrets import SecretResolver, SecretText, is_ordinary, read_private
-from gatemini.config.unavailable import SecretAwaited, SecretUnavailable
+from gatemini.config.references import SECRETREF, SecretResolver, read_private
+from gatemini.config.secrets import SecretText, is_ordinary
+from gatemini.config.unavailable import SecretPending, SecretUnavailable
 from gatemini.config.values import value_faults
 from gatemini.errors import ConfigError
 
@@ -120,8 +119,6 @@ class _Work:
                 found, allowed, remedy = unknown_key(extra, written_keys(BackendConfig))
                 self.error((extra,), found, allowed, remedy)
         raw = {k: v for k, v in raw.items() if k not in ("name", "cli_tools")}
-        for path, pending in pending_in_backend(raw):
-            built.problems.append(entry.problem(path, pending.found, severity=pending.severity))
         expanded = {key: self.expand(value, (key,)) for key, value in raw.items()}
         self.add_inherited(expanded)
         self.hide_env_file(expanded)
@@ -302,7 +299,7 @@ class _Work:
                 continue
             try:
                 value, found = self.builder.resolver.resolve(text)
-            except SecretAwaited as error:
+            except SecretPending as error:
                 self.built.waits.append(error.message)
                 continue
             except SecretUnavailable as error:
@@ -376,7 +373,7 @@ def _missing(reference: Reference, entry: Entry) -> tuple[str, str, str]:
 def _encoded(text: str, found: list[tuple[str, str]]) -> str:
     """A URL with each secret percent-encoded, in the order in which they stand."""
     values = iter(found)
-    return re.sub(r"secretref:[A-Za-z][\w-]*:[^\s&\"'<>]+", lambda _: quote(next(values)[1], safe=""), text)
+    return SECRETREF.sub(lambda _: quote(next(values)[1], safe=""), text)
 
 
 def _get(value: Any, path: KeyPath) -> Any:

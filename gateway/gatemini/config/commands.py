@@ -1,7 +1,6 @@
-"""Commands that tell secrets: each runs to its end, or is killed with all it started when its time is over.
+"""Commands that print secrets: run without a shell, within a time and a size, killed with all they started.
 
-They block: whoever asks does so on a thread of its own. Beside each runs a watchdog, which ends it should the gateway
-be killed first. Above: secrets, providers. Below: child processes, `backends/watching.py`.
+`Commands.run` blocks its thread. A watchdog process kills the command if the gateway itself is killed.
 """
 
 from __future__ import annotations
@@ -11,84 +10,74 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from gatemini.backends.watching import start_watchdog
-from gatemini.config.unavailable import SecretSilent, SecretUnavailable
-from gatemini.liveness import start_time
+from gatemini.config.unavailable import SecretTimeout, SecretUnavailable
+from gatemini.processes.liveness import start_time
+from gatemini.processes.watchdog_start import start_watchdog
 
-MAX_SAID_BYTES = 4 << 20
-"""What a command may print; a list of all secrets is larger than one of them."""
+MAX_OUTPUT_BYTES = 4 << 20
+"""A list of all secrets of an account is larger than one secret."""
 READ_BYTES = 65536
 SHOWN_STDERR = 200
 KILL_SECONDS = 2.0
-"""How long a killed command may take to disappear."""
-LAST_WORDS_SECONDS = 0.5
-"""How long its pipes are still read after a command ended: what it left behind may hold them open."""
+"""How long a killed process may take to disappear."""
+LAST_READ_SECONDS = 0.5
+"""How long pipes are read after the command ended: a process it left behind may hold them open."""
 
 
 @dataclass(slots=True)
 class Commands:
-    """The commands that run now, for one reading of the configuration. Thread-safe."""
+    """The commands of one loaded configuration that are running. Thread-safe."""
 
     _running: set[subprocess.Popen[bytes]] = field(default_factory=set)
-    _over: bool = False
+    _ended: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, words: Sequence[str], environ: Mapping[str, str], seconds: float, key: str) -> bytes:
-        """stdout of an allowed command; `key` names the setting that bounds its time."""
-        process = self._started(words, environ)
-        said, complained = _Reading(process, process.stdout), _Reading(process, process.stderr)
-        watching, ended = None, True
+        """The stdout of a command; `key` is the setting that bounds its time. Raises SecretUnavailable."""
+        process = self._start(words, environ)
+        output, errors = _Output(process, process.stdout), _Output(process, process.stderr)
+        timed_out = False
         try:
-            watching = _watched(process)
-            said.start()
-            complained.start()
-            process.wait(seconds)
+            with _watched(process):
+                process.wait(seconds)
         except subprocess.TimeoutExpired:
-            ended = False
-        except RuntimeError as error:
-            raise SecretUnavailable(
-                f"what {words[0]} says could not be read: {error}",
-                "Look at the limit of processes and threads (`ulimit -u`)",
-            ) from None
+            timed_out = True
         finally:
             _kill(process)
-            said.close_unread()
-            complained.close_unread()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(KILL_SECONDS)
             with self._lock:
                 self._running.discard(process)
-            _unwatched(process, watching)
-        output, errors = said.result(), complained.result()
-        if said.flood or complained.flood:
-            raise SecretUnavailable(f"{words[0]} said more than {MAX_SAID_BYTES >> 20} MiB")
-        if not ended:
-            raise SecretSilent(f"{words[0]} gave no answer within {seconds:g} s", f"Raise {key}")
+        printed, complaint = output.read(), errors.read()
+        if output.too_large or errors.too_large:
+            raise SecretUnavailable(f"{words[0]} printed more than {MAX_OUTPUT_BYTES >> 20} MiB")
+        if timed_out:
+            raise SecretTimeout(f"{words[0]} gave no answer within {seconds:g} s", f"Raise {key}")
         if process.returncode != 0:
-            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+            last = complaint.decode("utf-8", "replace").strip().splitlines()[-1:]
             shown = f": {last[0][:SHOWN_STDERR]}" if last else ""
             raise SecretUnavailable(
                 f"{words[0]} ended with exit code {process.returncode}{shown}", "Run it by hand to see why"
             )
-        return output
+        return printed
 
     def end(self) -> None:
-        """Nobody waits for an answer any more: kill what runs, start nothing."""
+        """Kill running commands and refuse new ones: the configuration they belong to is no longer in force."""
         with self._lock:
-            self._over = True
+            self._ended = True
             for process in self._running:
                 _kill(process)
 
-    def _started(self, words: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _start(self, words: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         try:
             with self._lock:
-                if self._over:
-                    raise SecretUnavailable("the gateway ends")
-                process = subprocess.Popen(  # noqa: S603 - no shell; the owner's configuration names the command
+                if self._ended:
+                    raise SecretUnavailable("the gateway is stopping")
+                process = subprocess.Popen(  # noqa: S603 - no shell; the configuration names the command
                     words,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
@@ -100,88 +89,64 @@ class Commands:
                 return process
         except FileNotFoundError:
             raise SecretUnavailable(
-                f"{words[0]} was not found", "Install it, or give its full path"
+                f"{words[0]} was not found", "Install it, or write its full path"
             ) from None
         except OSError as error:
-            raise SecretUnavailable(
-                f"{words[0]} could not be started: {os.strerror(error.errno or 0)}"
-            ) from None
+            reason = os.strerror(error.errno or 0)
+            raise SecretUnavailable(f"{words[0]} could not be started: {reason}") from None
         except ValueError:
-            raise SecretUnavailable(
-                f"{words[0]!r} or its arguments hold what no command line can",
-                "Remove NUL and half characters",
-            ) from None
+            raise SecretUnavailable(f"{words[0]!r} or an argument holds a NUL or a lone surrogate") from None
 
 
-class _Reading:
-    """What a pipe brings, read on a thread of its own; `flood` when that is more than it may."""
+class _Output:
+    """What a pipe gives, read on a thread; kills the process once that is too large."""
 
     def __init__(self, process: subprocess.Popen[bytes], pipe: IO[bytes] | None) -> None:
         self.data = b""
         self._process, self._pipe = process, pipe
-        self._thread = threading.Thread(target=self._read, name="gatemini-secret", daemon=True)
-
-    def start(self) -> None:
-        """Raises RuntimeError where there is no thread."""
+        self._thread = threading.Thread(target=self._collect, name="gatemini-secret", daemon=True)
         self._thread.start()
 
-    def close_unread(self) -> None:
-        """Close the pipe if nobody ever read it: whoever reads it does so at its end."""
-        if self._pipe is not None and self._thread.ident is None:
-            self._pipe.close()
-
     @property
-    def flood(self) -> bool:
-        return len(self.data) > MAX_SAID_BYTES
+    def too_large(self) -> bool:
+        return len(self.data) > MAX_OUTPUT_BYTES
 
-    def _read(self) -> None:
-        pipe = self._pipe
-        if pipe is None:
+    def _collect(self) -> None:
+        if self._pipe is None:
             return
-        with contextlib.suppress(OSError, ValueError), pipe:
-            while not self.flood and (part := os.read(pipe.fileno(), READ_BYTES)):
+        with contextlib.suppress(OSError, ValueError), self._pipe as pipe:
+            while not self.too_large and (part := os.read(pipe.fileno(), READ_BYTES)):
                 self.data += part
-        if self.flood:
+        if self.too_large:
             _kill(self._process)
 
-    def result(self) -> bytes:
-        self._thread.join(LAST_WORDS_SECONDS)
+    def read(self) -> bytes:
+        self._thread.join(LAST_READ_SECONDS)
         return self.data
 
 
-def _watched(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes] | None:
-    if os.name != "posix":
-        return None
+@contextlib.contextmanager
+def _watched(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A watchdog beside the process where there are process groups and room for one more process."""
     try:
-        watching = start_watchdog()
+        watchdog = start_watchdog() if os.name == "posix" else None
     except OSError:
-        return None  # it ends within its time, unless the gateway is killed before
-    _tell(watching, f"+{process.pid} {start_time(process.pid):.3f} 0\n")
-    return watching
-
-
-def _unwatched(process: subprocess.Popen[bytes], watching: subprocess.Popen[bytes] | None) -> None:
-    if watching is None:
+        watchdog = None
+    if watchdog is None or watchdog.stdin is None:
+        yield
         return
-    _tell(watching, f"-{process.pid}\n")
-    if watching.stdin is not None:
-        watching.stdin.close()
     try:
-        watching.wait(KILL_SECONDS)
-    except subprocess.TimeoutExpired:
-        watching.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            watching.wait(KILL_SECONDS)
-
-
-def _tell(watching: subprocess.Popen[bytes], line: str) -> None:
-    with contextlib.suppress(OSError):
-        if watching.stdin is not None:
-            watching.stdin.write(line.encode())
+        with contextlib.suppress(OSError):
+            watchdog.stdin.write(f"+{process.pid} {start_time(process.pid):.3f} 0\n".encode())
+        yield
+    finally:
+        watchdog.kill()  # rather than end of file, at which it would kill what it watches
+        watchdog.stdin.close()
+        watchdog.wait(KILL_SECONDS)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """The process and its group, members of which may outlive it."""
+    """The process and its group, whose members may outlive it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

@@ -7,9 +7,7 @@ only what they touch. Above: load, clients. Below: jsonc, PyYAML, tomllib.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,23 +15,15 @@ from typing import Any
 
 import yaml
 
-from gatemini.config.jsonc import JsonSyntaxError, parse_jsonc
+from gatemini.config.files import file_kind, read_json, read_text
+from gatemini.config.jsonc import MAX_DEPTH
 from gatemini.config.problems import KeyPath, dotted
 from gatemini.errors import ConfigError
 
 MAX_YAML_BYTES = 1 << 20
 """A YAML configuration beyond this is a mistake; PyYAML needs seconds for it."""
-MAX_JSON_BYTES = 32 << 20
-"""Some clients keep their whole history in the file that names their servers."""
 MAX_NODES = 100_000
 """Values after aliases are expanded: bounds what a few nested aliases can grow to."""
-MAX_DEPTH = 100
-_BOMS = (
-    (b"\xff\xfe\x00\x00", "utf-32"),
-    (b"\x00\x00\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +55,13 @@ class Document:
         return None
 
 
-def written_path(written: str, home: Path, base: Path) -> Path:
-    """The file that a configuration means: below the home folder after `~/`, else relative to `base`."""
-    return Path(home, written[2:]) if written.startswith("~/") else Path(base, written)
-
-
 def read_document(path: Path, *, absent: str = "Check the path.") -> Document:
     """Read and parse one file by its ending, or by its first character where that says nothing.
 
     `absent` is the hint where there is no such file: who asks knows what to do instead.
     """
     text = read_text(path, absent=absent)
-    kind = _kind(path, text)
+    kind = file_kind(path, text)
     if not text.strip():
         raise ConfigError(
             f"{path}: the file is empty", hint="Write a `backends:` section, or remove the file."
@@ -88,66 +73,8 @@ def read_document(path: Path, *, absent: str = "Check the path.") -> Document:
     return _YamlReader(path).read(text)
 
 
-def read_text(path: Path, *, absent: str = "Check the path.") -> str:
-    """The file's text; every way to be unreadable has its own sentence."""
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise ConfigError(
-                f"{path}: is a directory, not a file",
-                hint=f"Name a file in it, such as {path / 'config.yaml'}.",
-            )
-        if not (stat.S_ISREG(mode) or str(path).startswith(("/dev/fd/", "/proc/"))):
-            raise ConfigError(f"{path}: is not a regular file", hint="Name a YAML or JSON file.")
-        with path.open("rb") as file:
-            data = file.read(MAX_JSON_BYTES + 1)
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file", hint=absent) from None
-    except PermissionError:
-        raise ConfigError(f"{path}: permission to read it is missing", hint=f"chmod u+r {path}") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}") from error
-    if len(data) > MAX_JSON_BYTES:
-        raise ConfigError(
-            f"{path}: is larger than {MAX_JSON_BYTES >> 20} MiB", hint="This is no configuration file."
-        )
-    return _decoded(path, data)
-
-
-def _decoded(path: Path, data: bytes) -> str:
-    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8-sig")
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(
-            f"{path}:{line}: is not text: byte 0x{data[error.start]:02x} is no UTF-8",
-            hint="Save the file as UTF-8.",
-        ) from None
-    if "\x00" in text:
-        raise ConfigError(f"{path}: is a binary file, not text", hint="Name a YAML or JSON file.")
-    return text
-
-
-def _kind(path: Path, text: str) -> str:
-    suffix = path.suffix.lower()
-    if suffix in (".yaml", ".yml"):
-        return "yaml"
-    if suffix == ".toml":
-        return "toml"
-    if suffix in (".json", ".jsonc", ".json5"):
-        return "json"
-    return "json" if text.lstrip()[:1] == "{" or text.lstrip()[:2] in ("//", "/*") else "yaml"
-
-
 def _json(path: Path, text: str) -> Document:
-    try:
-        parsed = parse_jsonc(text, max_depth=MAX_DEPTH)
-    except JsonSyntaxError as error:
-        raise ConfigError(
-            f"{path}:{error.line}: is not valid JSON (column {error.column}): {error.reason}",
-            hint=error.remedy,
-        ) from None
+    parsed = read_json(path, text)
     faults = [
         Fault(
             p,

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig
-from gatemini.config.document import written_path
-from gatemini.config.pending import pending_in_backend
+from gatemini.config.files import written_path
 from gatemini.config.problems import Problem, dotted, explain
 from gatemini.config.values import value_faults
 from gatemini.errors import ConfigError
@@ -36,7 +35,6 @@ def dynamic_backend(template: Mapping[str, Any], *, home: Path | None = None) ->
             )
             break
     try:
-        problems += [f"{dotted(path)}: {pending.found}" for path, pending in pending_in_backend(template)]
         config = BackendConfig.model_validate({k: v for k, v in template.items() if k != "cli_tools"})
     except ValidationError as error:
         for detail in error.errors(include_url=False):

@@ -1,13 +1,10 @@
-"""One backend as some file wrote it, in our own key names, with the way back to the file's lines.
-
-The native format and every client's format become entries; from there on there is one path. Above: build,
-load, clients. Below: document, problems.
-"""
+"""One backend as a file has it, in our key names, with the lines of the file. All formats of files become entries."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
@@ -18,25 +15,24 @@ from gatemini.config.problems import KeyPath, Problem, dotted
 
 _OWN_NAME = "gatemini"
 _VERSION = re.compile(r"(?:@|==|~=|>=).*\Z|\[.*\]\Z")
-_MAX_NESTED_SHELLS = 3
 EDITOR_WORDS = frozenset(
     ("file", "fileBasename", "fileBasenameNoExtension", "fileDirname", "fileDirnameBasename", "fileExtname",
      "fileWorkspaceFolder", "relativeFile", "relativeFileDirname", "lineNumber", "columnNumber", "selectedText",
      "execPath", "defaultBuildTask")
 )  # fmt: skip
-"""What an editor knows of the file it shows; no variable of the environment is called so by chance."""
+"""Words for the file that an editor shows; no environment variable has these names by chance."""
 GUESSED_WORDS = frozenset(("workspaceFolder", "workspaceRoot", "cwd", "workspaceFolderBasename"))
-"""What an editor fills in from the folder it has open; a gateway takes the folder of the file."""
+"""Words for the folder that an editor has open; a gateway takes the folder of the configuration file."""
 
 
 def guessed_word(word: str, value: str) -> str:
-    """What is said where such a word is read, or written out by an import."""
-    return f"${{{word}}} is read as {value}: here no editor says which folder is open"
+    """The note where such a word is read, or written out by an import."""
+    return f"${{{word}}} is read as {value}: no editor says which folder is open"
 
 
 @dataclass(slots=True)
 class Entry:
-    """A backend before anything is put in. `renamed` maps our top keys to where the file has them."""
+    """A backend before variables are put in. `renamed` maps our top keys to those of the file."""
 
     name: str
     raw: dict[str, Any]
@@ -48,7 +44,7 @@ class Entry:
     inputs: Mapping[str, str] = field(default_factory=dict)
     notes: list[Problem] = field(default_factory=list)
     from_env_file: frozenset[str] = frozenset()
-    """Names in `env` whose values an `envFile` gave: such files hold keys, so the values are hidden like them."""
+    """Names in `env` that come from an `envFile`: such files hold keys, so their values are secrets."""
     env_file: Path | None = None
 
     def source_path(self, path: KeyPath) -> KeyPath:
@@ -67,7 +63,7 @@ class Entry:
         severity: Literal["error", "warning"] = "error",
         unresolved: bool = False,
     ) -> Problem:
-        """A finding at one of this entry's keys."""
+        """A finding at a key of this entry."""
         full = self.source_path(path)
         line = self.document.line(full)
         return Problem(
@@ -76,7 +72,7 @@ class Entry:
 
     @property
     def is_self(self) -> bool:
-        """Whether this entry starts this very gateway, which would start itself without end."""
+        """Whether this entry starts this gateway, which would start itself without end."""
         command = self.raw.get("command")
         if not isinstance(command, str):
             return False
@@ -85,78 +81,51 @@ class Entry:
         return program(words) == _OWN_NAME
 
 
-def program(words: Sequence[str], depth: int = 0) -> str:
+def program(words: Sequence[str]) -> str:
     """What a command line really runs: `uvx --from x gatemini` → `gatemini`, `python -m a.b` → `a`."""
-    words = [w for w in words if w]
-    if not words:
-        return ""
-    name = _base(words[0])
-    rest = list(words[1:])
-    if depth > _MAX_NESTED_SHELLS:
-        return name
-    if re.fullmatch(r"python(?:w|\d(?:\.\d+)?)?|py", name):
-        return _python(rest)
-    if name in ("sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"):
-        return _shell(name, rest, depth)
-    if name in ("env", "nohup", "nice", "exec", "sudo", "command", "timeout"):
-        while rest and (rest[0].startswith("-") or "=" in rest[0] or rest[0].isdigit()):
-            rest.pop(0)
-        return program(rest, depth + 1)
-    if name in ("uvx", "pipx", "uv", "npx", "bunx", "poetry", "hatch", "rye", "pdm", "mise"):
-        return _runner(rest, depth)
-    return name
+    rest, runner = deque(word for word in words if word), ""
+    while rest:
+        word = rest.popleft()
+        if not runner:
+            runner = _base(word)
+            if runner not in _RUNNERS and not _PYTHON.fullmatch(runner):
+                return runner
+        elif word in ("-c", "-lc", "-ic", "-Command", "/c") and runner in _SHELLS and rest:
+            try:
+                rest, runner = deque(shlex.split(rest[0]) if runner != "cmd" else rest), ""
+            except ValueError:
+                return runner
+        elif word == "-c" and _PYTHON.fullmatch(runner):
+            return runner
+        elif word == "-m":
+            return rest[0].partition(".")[0] if rest else ""
+        elif word in _OPTIONS_WITH_VALUE:
+            if rest:
+                rest.popleft()
+        elif runner in _SHELLS:
+            return runner
+        elif not word.startswith("-") and "=" not in word.partition("==")[0] and word not in _VERBS:
+            rest.appendleft(word.removesuffix(".py"))
+            runner = ""
+    return runner if _PYTHON.fullmatch(runner) or runner in _SHELLS else ""
 
 
 def _base(word: str) -> str:
     """`/usr/bin/gatemini`, `gatemini.exe`, `gatemini@latest` → `gatemini`."""
     path = PureWindowsPath(word) if "\\" in word else PurePath(word)
-    name = path.name.lower()
-    for suffix in (".exe", ".cmd", ".bat"):
-        name = name.removesuffix(suffix)
+    name = re.sub(r"\.(exe|cmd|bat)\Z", "", path.name.lower())
     return _VERSION.sub("", name) if not name.startswith("@") else name
 
 
-def _python(rest: list[str]) -> str:
-    while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option == "-m":
-            return rest[0].split(".")[0] if rest else ""
-        if option.startswith("-m") and len(option) > 2:
-            return option[2:].split(".")[0]
-        if option in ("-X", "-W") and rest:
-            rest.pop(0)
-        if option == "-c":
-            return "python"
-    return _base(rest[0]).removesuffix(".py") if rest else "python"
-
-
-def _shell(name: str, rest: list[str], depth: int) -> str:
-    if name == "cmd":
-        while rest and rest[0].startswith("/"):
-            rest.pop(0)
-        return program(rest, depth + 1)
-    for at, word in enumerate(rest):
-        if word in ("-c", "-lc", "-ic", "-Command") and at + 1 < len(rest):
-            try:
-                return program(shlex.split(rest[at + 1]), depth + 1)
-            except ValueError:
-                return name
-    return name
-
-
-_RUNNER_VALUES = frozenset(
-    ("--from", "--with", "--with-editable", "--python", "-p", "--directory", "--project", "--index", "--index-url",
-     "--extra-index-url", "--spec", "--package", "--cwd", "-C", "--env-file", "--extra", "--group", "-c")
+_PYTHON = re.compile(r"python(?:w|\d(?:\.\d+)?)?|py")
+_SHELLS = ("sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh")
+_RUNNERS = frozenset(
+    (*_SHELLS, "env", "nohup", "nice", "exec", "sudo", "command", "timeout", "uvx", "pipx", "uv", "npx", "bunx",
+     "poetry", "hatch", "rye", "pdm", "mise")
 )  # fmt: skip
-
-
-def _runner(rest: list[str], depth: int) -> str:
-    """The first word that is no option, option value or subcommand of a package runner."""
-    while rest:
-        word = rest.pop(0)
-        if word in _RUNNER_VALUES:
-            if rest:
-                rest.pop(0)
-        elif not word.startswith("-") and word not in ("run", "tool", "x", "exec"):
-            return program([word, *rest], depth + 1)
-    return ""
+_VERBS = ("run", "tool", "x", "exec")
+"""Subcommands of package runners."""
+_OPTIONS_WITH_VALUE = frozenset(
+    ("--from", "--with", "--with-editable", "--python", "-p", "--directory", "--project", "--index", "--index-url",
+     "--extra-index-url", "--spec", "--package", "--cwd", "-C", "--env-file", "--extra", "--group", "-X", "-W")
+)  # fmt: skip

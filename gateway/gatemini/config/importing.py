@@ -7,7 +7,7 @@ document, yaml_edit, store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from gatemini.config.backend import BackendConfig
-from gatemini.config.clients import ClientContext, client_entries, is_client_document
+from gatemini.config.clients.read import ClientContext, client_entries, is_client_document
+from gatemini.config.clients.table import Source
 from gatemini.config.document import read_document
 from gatemini.config.entries import GUESSED_WORDS, Entry, guessed_word
 from gatemini.config.inline_secrets import InlineSecret, find_secrets, without_secrets
@@ -25,48 +26,7 @@ from gatemini.config.store import SecretStore
 from gatemini.config.yaml_edit import Edited, add_backends
 from gatemini.errors import ConfigError
 
-_PLACES: tuple[tuple[str, str], ...] = (
-    ("claude-code", "~/.claude.json"),
-    ("claude-code", "./.mcp.json"),
-    ("claude-desktop", "~/.config/Claude/claude_desktop_config.json"),
-    ("claude-desktop", "~/Library/Application Support/Claude/claude_desktop_config.json"),
-    ("claude-desktop", "$APPDATA/Claude/claude_desktop_config.json"),
-    ("cursor", "~/.cursor/mcp.json"),
-    ("cursor", "./.cursor/mcp.json"),
-    ("windsurf", "~/.codeium/windsurf/mcp_config.json"),
-    ("vscode", "~/.config/Code/User/mcp.json"),
-    ("vscode", "~/.config/Code/User/settings.json"),
-    ("vscode", "~/Library/Application Support/Code/User/mcp.json"),
-    ("vscode", "$APPDATA/Code/User/mcp.json"),
-    ("vscode", "./.vscode/mcp.json"),
-    ("gemini", "~/.gemini/settings.json"),
-    ("gemini", "./.gemini/settings.json"),
-    ("codex", "~/.codex/config.toml"),
-    ("zed", "~/.config/zed/settings.json"),
-    ("kiro", "~/.kiro/settings/mcp.json"),
-    ("lmstudio", "~/.lmstudio/mcp.json"),
-    ("amazonq", "~/.aws/amazonq/mcp.json"),
-    ("opencode", "~/.config/opencode/opencode.json"),
-    ("opencode", "~/.config/opencode/opencode.jsonc"),
-    ("opencode", "./opencode.json"),
-    ("opencode", "./opencode.jsonc"),
-    ("crush", "~/.config/crush/crush.json"),
-    ("crush", "$LOCALAPPDATA/crush/crush.json"),
-    ("crush", "./crush.json"),
-    ("crush", "./.crush.json"),
-    ("amp", "~/.config/amp/settings.json"),
-)
-"""Where clients keep their servers: `~` is the home, `.` the working folder."""
-CLIENTS = tuple(dict.fromkeys(client for client, _ in _PLACES))
 Status = Literal["new", "same", "renamed", "self", "unusable"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One file to read and whose it is."""
-
-    client: str
-    path: Path
 
 
 @dataclass(slots=True)
@@ -113,22 +73,6 @@ class ImportPlan:
     @property
     def wanted(self) -> list[ImportItem]:
         return [item for item in self.items if item.wanted]
-
-
-def find_sources(
-    home: Path, folder: Path, environ: Mapping[str, str], clients: Sequence[str] = ()
-) -> list[Source]:
-    """The clients' files that are there."""
-    found: dict[Path, Source] = {}
-    for client, written in _PLACES:
-        if clients and client not in clients:
-            continue
-        start, _, rest = written.partition("/")
-        base = {"~": str(home), ".": str(folder)}.get(start) or environ.get(start.removeprefix("$"))
-        if base and (Path(base) / rest).is_file():
-            path = Path(base) / rest
-            found.setdefault(path.resolve(), Source(client, path))
-    return list(found.values())
 
 
 def plan_import(sources: Iterable[Source], target: Path, context: ClientContext) -> ImportPlan:

@@ -1,21 +1,14 @@
-"""The JSON Schema of the configuration file, so that editors complete and check it, and the table of its keys.
+"""The JSON Schema of the configuration file, for editors, and the table of its keys for the reference.
 
-Generated from the model, with the few places where a file is written differently from the model: CLI tools
-stand under `tools`, `adapter_file` is merged while loading, names are the mapping's keys. What a key means is
-the text below its field, read from the source only here: pydantic would read it at every start. Above: cli
-(`gatemini config schema`), docs/reference/. Below: schema, backend.
+Generated from the model, except where a file is written differently: CLI tools are under `tools`, `adapter_file` is
+merged while loading, names are the keys of a mapping.
 """
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
-from gatemini.config import backend as backend_module
-from gatemini.config import schema as schema_module
 from gatemini.config.backend import NAME_PATTERN
 from gatemini.config.schema import Config
 
@@ -29,7 +22,6 @@ def config_json_schema() -> dict[str, Any]:
     """Draft 2020-12; every key with its meaning, default and bounds, unknown keys refused."""
     schema = Config.model_json_schema(mode="validation")
     definitions: dict[str, Any] = schema["$defs"]
-    _describe(definitions, schema)
     backend = definitions["BackendConfig"]
     properties: dict[str, Any] = backend["properties"]
     for inner in ("name", "cli_tools"):
@@ -48,37 +40,6 @@ def config_json_schema() -> dict[str, Any]:
     schema["properties"]["backends"]["propertyNames"] = {"pattern": NAME_PATTERN}
     _allow_references(schema)
     return {"$schema": _DIALECT, **schema, "title": "Gatemini configuration"}
-
-
-def _describe(definitions: dict[str, Any], root: dict[str, Any]) -> None:
-    meanings = {**_meanings(backend_module), **_meanings(schema_module)}
-    for name, definition in [*definitions.items(), ("Config", root)]:
-        for key, meaning in meanings.get(name, {}).items():
-            definition["properties"][key]["description"] = meaning
-
-
-def _meanings(module: ModuleType) -> dict[str, dict[str, str]]:
-    """Class → field → the text below it."""
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(inspect.getsource(module)).body:
-        if not isinstance(node, ast.ClassDef):
-            continue
-        for field, text in zip(node.body, node.body[1:], strict=False):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                meaning = _text(text)
-                if meaning:
-                    found.setdefault(node.name, {})[field.target.id] = meaning
-    return found
-
-
-def _text(node: ast.stmt) -> str | None:
-    if (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    ):
-        return node.value.value
-    return None
 
 
 def _allow_references(node: Any) -> None:

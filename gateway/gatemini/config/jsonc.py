@@ -16,6 +16,7 @@ _SKIP = re.compile(r"(?:[ \t\r\n\ufeff\u00a0]+|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*")
 _WORDS = {"true": True, "false": False, "null": None}
+MAX_DEPTH = 100
 _MAX_DIGITS = 40
 _STRINGS = JSONDecoder(strict=False)
 

@@ -7,7 +7,6 @@ else is a `Problem`, and a bad backend is disabled alone. Above: app, cli. Below
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,28 +16,26 @@ from pydantic import ValidationError
 
 from gatemini.config.backend import BackendConfig
 from gatemini.config.build import SWITCHED_OFF, Builder, Built
-from gatemini.config.clients import ClientContext, client_entries, client_faults, is_client_document
-from gatemini.config.document import Document, read_document, written_path
+from gatemini.config.clients.read import ClientContext, client_entries, client_faults, is_client_document
+from gatemini.config.document import Document, read_document
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
+from gatemini.config.files import config_directory, find_config, when_absent, written_path
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
 from gatemini.config.named import missing_backends, missing_targets
-from gatemini.config.pending import pending_in_section
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
+from gatemini.config.references import SecretAnswers, SecretResolver
 from gatemini.config.schema import CompositeTool, Config, SearchConfig, SecretsConfig
-from gatemini.config.secrets import SecretAnswers, SecretResolver
+from gatemini.config.store import STORE
 from gatemini.errors import ConfigError
-from gatemini.folders import config_folder, from_home, home_folder
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import prepare
+from gatemini.folders import home_folder
+from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
-CONFIG_FILE = "config.yaml"
-STORE = "secrets"
-"""Folder beside the configuration where `gatemini secret set` keeps values, one private file each."""
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: wrong ones stop the start, they are never replaced by defaults."""
-_TOKENS = frozenset((("secrets", "vault", "token"), ("secrets", "bws", "access_token")))
-"""Where a provider's own token stands: with a `secretref:` of a simpler provider, or a variable."""
+_PROGRAM_TOKENS = ("VAULT_TOKEN", "BWS_ACCESS_TOKEN", "OP_SERVICE_ACCOUNT_TOKEN")
+"""Variables that the preset programs log in with: hidden, since a program may print its token in an error."""
 SHOWN_LINE = 80
 """Characters shown of the line of a composite tool's code that is wrong."""
 
@@ -91,21 +88,6 @@ class Loaded:
         return {name: why for name, why in self.disabled.items() if why != SWITCHED_OFF}
 
 
-def config_directory() -> Path:
-    """`~/.config/gatemini`, or the platform's equivalent."""
-    return config_folder()
-
-
-def find_config(path: Path | None, environ: Mapping[str, str], directory: Path) -> Path | None:
-    """The file to read: `-c`, else GATEMINI_CONFIG, else the default one if it is there."""
-    if path is not None:
-        return from_home(path)
-    if environ.get("GATEMINI_CONFIG"):
-        return from_home(environ["GATEMINI_CONFIG"])
-    default = directory / CONFIG_FILE
-    return default if default.exists() else None
-
-
 def load_config(
     path: Path | None,
     *,
@@ -126,19 +108,10 @@ def load_config(
     source = find_config(path, environ, directory)
     if source is None:
         return Loaded(Config())
-    document = read_document(source, absent=_to_begin(source))
+    document = read_document(source, absent=when_absent(source))
     files = [home / ".env", directory / ".env", source.absolute().parent / ".env"]
     merged, problems = read_environment(files, environ) if variables is None else (dict(variables), [])
     return _Loading(source, document, merged, environ, home, directory, problems, answers).run()
-
-
-def _to_begin(source: Path) -> str:
-    """What to do where the named file is not there: it may never have been written, or be another client's."""
-    ours = source.suffix in (".yaml", ".yml")
-    write = f"`gatemini init -c {shlex.quote(str(source))}` writes one to begin with"
-    return (
-        f"{write if ours else 'Check the path'}; without -c and GATEMINI_CONFIG the demo backends are served."
-    )
 
 
 class _Loading:
@@ -212,8 +185,6 @@ class _Loading:
                 self.add_entries(self.native_entries(document, value))
             elif key not in Config.model_fields:
                 self.unknown_section(document, key, value)
-            elif self.is_pending(document, key, value):
-                continue
             elif key in _PER_ENTRY:
                 self.per_entry(document, key, value)
             elif key == "include" and isinstance(value, list):
@@ -221,21 +192,6 @@ class _Loading:
                     self.section(document, key, [item], at)
             else:
                 self.section(document, key, value)
-
-    def is_pending(self, document: Document, key: str, value: Any) -> bool:
-        """Report what nothing reads yet; True when the whole section is of no use."""
-        whole = False
-        for path, pending in pending_in_section(key, value):
-            line = document.line(path)
-            problem = Problem(
-                str(document.path), line, dotted(path), pending.found, severity=pending.severity
-            )
-            if pending.severity == "error":
-                whole = True
-                self.report(problem, key)
-            else:
-                self.problems.append(problem)
-        return whole
 
     def faults(self, document: Document) -> None:
         """Duplicate keys and the like outside of single backends."""
@@ -355,10 +311,8 @@ class _Loading:
         if not isinstance(value, str):
             return value
         where = (str(document.path), document.line(path), dotted(path))
-        if "secretref:" in value and path not in _TOKENS:
-            self.report(
-                Problem(*where, "a secretref: is not resolved here", "backends and provider tokens"), section
-            )
+        if "secretref:" in value:
+            self.report(Problem(*where, "a secretref: is not resolved here", "values of backends"), section)
         if "$" not in value:
             return value
         try:
@@ -368,11 +322,7 @@ class _Loading:
             return value
         for reference in result.missing:
             remedy = f"Set {reference.name} in the environment or a .env file"
-            problem = Problem(*where, f"{reference.name} is not set", "", remedy, unresolved=True)
-            if path in _TOKENS:  # only the backends whose secrets lie there go without
-                self.problems.append(problem)
-                return None
-            self.report(problem, section)
+            self.report(Problem(*where, f"{reference.name} is not set", "", remedy, unresolved=True), section)
         return result.text
 
     def variable(self, reference: Reference) -> str | None:
@@ -480,18 +430,8 @@ class _Loading:
     def result(self, built: Mapping[str, Built], settings: SecretsConfig) -> Loaded:
         backends: dict[str, BackendConfig] = {n: b.config for n, b in built.items() if b.config is not None}
         secrets = [pair for one in built.values() for pair in one.secrets]
-        secrets += [(name, self.environ[name]) for name in settings.redact if self.environ.get(name)]
-        for name, written in (
-            ("VAULT_TOKEN", settings.vault.token),
-            ("BWS_ACCESS_TOKEN", settings.bws.access_token),
-        ):
-            plain = None if written and "secretref:" in written else written
-            token = (
-                (self.resolver.answers.tokens.get(name) if self.resolver else None)
-                or plain
-                or self.environ.get(name)
-            )
-            secrets += [(name, token)] if token else []
+        hidden = (*settings.redact, *_PROGRAM_TOKENS)
+        secrets += [(name, self.environ[name]) for name in hidden if self.environ.get(name)]
         return Loaded(
             config=Config.model_construct(**{**_defaults(), **self.sections, "backends": backends}),
             problems=tuple(sorted(dict.fromkeys(self.problems), key=self.place)),
@@ -516,13 +456,3 @@ class _Loading:
 def _defaults() -> dict[str, Any]:
     config = Config()
     return {name: getattr(config, name) for name in Config.model_fields}
-
-
-__all__ = [
-    "BackendKeys",
-    "CompositeTool",
-    "Loaded",
-    "Problem",
-    "find_config",
-    "load_config",
-]

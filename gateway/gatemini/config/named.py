@@ -17,7 +17,7 @@ from gatemini.types.identifiers import (
     backend_identifiers,
     spoken,
 )
-from gatemini_sandbox.outside import OutsideCall, outside_calls
+from gatemini_sandbox.typescript.undeclared import OutsideCall, outside_calls
 
 _OF_BACKENDS = UNREACHABLE_MEMBERS | {"readResource"}
 """What a backend's object has beside its tools."""

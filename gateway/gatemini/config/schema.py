@@ -7,6 +7,7 @@ Above: load, app, manager, register_manual. Below: pydantic, backend.py.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,8 +22,8 @@ from gatemini.config.backend import (
     RateLimit,
     RetryConfig,
     Strict,
+    Text,
     ToolFilter,
-    parse_duration,
 )
 from gatemini.folders import from_home
 
@@ -46,7 +47,6 @@ __all__ = [
     "SemanticConfig",
     "Strict",
     "ToolFilter",
-    "parse_duration",
 ]
 
 MAX_CHAIN_SECONDS = 600.0
@@ -222,53 +222,27 @@ class KeyringConfig(Strict):
     """The service of names that stand alone; `SERVICE/NAME` names its own."""
 
 
-class VaultConfig(Strict):
-    """`secretref:vault:PATH#FIELD`: HashiCorp Vault, KV version 2."""
-
-    address: str | None = None
-    """Else VAULT_ADDR."""
-    token: str | None = Field(default=None, repr=False)
-    """Else VAULT_TOKEN."""
-    namespace: str | None = None
-    """Else VAULT_NAMESPACE."""
-    mount: str = Field(default="secret", min_length=1)
-    """Where the engine is mounted."""
-    ca_file: str | None = None
-    """Certificates to trust; else VAULT_CACERT."""
-    timeout: Annotated[Duration, Field(le=60)] = 10.0
-    """One answer at most."""
-
-
-class BwsConfig(Strict):
-    """`secretref:bws:…`: Bitwarden Secrets Manager."""
-
-    enabled: bool = False
-    """Ask Bitwarden; else the last part of a path is read as a variable."""
-    access_token: str | None = Field(default=None, repr=False)
-    """That of a machine account; else BWS_ACCESS_TOKEN."""
-    server_url: str | None = None
-    """`https://vault.bitwarden.eu` or a server of your own; else bitwarden.com."""
-    timeout: Annotated[Duration, Field(le=60)] = 15.0
-    """One answer at most."""
+def _command_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
+        raise ValueError("letters, digits, _ and -, the first a letter")
+    return name
 
 
 class SecretsConfig(Strict):
-    """`redact`: further variables to hide; `exec_allow`: commands `secretref:exec:` may run."""
+    """Where secrets may come from, and what is hidden."""
 
     redact: tuple[str, ...] = ()
     """Variables to hide beyond those used in env, headers and url credentials."""
-    exec_allow: tuple[str, ...] = ()
-    """Commands, or their first words, that `secretref:exec:` may run."""
-    exec_timeout: Annotated[Duration, Field(le=60)] = 10.0
+    commands: dict[
+        Annotated[str, AfterValidator(_command_name)], Annotated[tuple[Text, ...], Field(min_length=1)]
+    ] = Field(default_factory=dict)
+    """Name → program and arguments that print a secret, for `secretref:command:NAME:ARG`; `{arg}` stands for ARG."""
+    command_timeout: Annotated[Duration, Field(le=60)] = 10.0
     """One such command at most."""
     strict: bool = False
     """Make an unresolved variable or secret stop the start."""
     keyring: KeyringConfig = KeyringConfig()
     """The OS keychain."""
-    vault: VaultConfig = VaultConfig()
-    """HashiCorp Vault."""
-    bws: BwsConfig = BwsConfig()
-    """Bitwarden Secrets Manager."""
 
 
 class Config(Strict):

@@ -1,37 +1,17 @@
-"""Secrets: where `secretref:` values come from, the text type that does not print itself, and redaction.
-
-Providers: `env`, `file` (private files only), `exec` (commands on `secrets.exec_allow`), `keyring`, `vault` and
-`bws` (whose last path segment is read as a variable while it is not enabled). Above: load, app (redaction of all
-that leaves). Below: providers, the file system.
-"""
+"""Secret values in text: a type that does not print itself, names that sound secret, and redaction."""
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import re
-import shlex
-import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from gatemini.config.bitwarden import Bitwarden
-from gatemini.config.commands import Commands
-from gatemini.config.document import written_path
 from gatemini.config.interpolate import PATH_SAFE
-from gatemini.config.providers import (
-    MAX_SECRET_BYTES,
-    Vault,
-    read_keychain,
-    secret_text,
-)
-from gatemini.config.schema import SecretsConfig
-from gatemini.config.unavailable import SecretAwaited, SecretSilent, SecretUnavailable
 from gatemini.piecewise.steps import found, joined, part, stretches
 
 CUT_MARKS = ("…", "...")
@@ -42,14 +22,6 @@ MIN_REDACTED = 6
 """Shorter values occur by chance in any text; hiding them would only garble answers."""
 _MIN_LINE = 12
 """Lines of a multi-line secret (a key file) are hidden one by one from this length on."""
-_MAX_NAME = 60
-_REFERENCE = re.compile(r"secretref:([A-Za-z][A-Za-z0-9_-]*):([^\s&\"'<>]+)")
-_WHOLE = re.compile(r"secretref:([A-Za-z][A-Za-z0-9_-]*):(.+)\Z", re.DOTALL)
-PROVIDERS = ("env", "file", "exec", "keyring", "vault", "bws")
-OPENERS = ("env", "file", "exec", "keyring")
-"""Providers that need no token, and so may hold that of another."""
-PROGRAMS = ("exec", "keyring", "vault", "bws")
-"""Providers that may take their time, and whose own words do not say which reference they were asked for."""
 _SECRET_WORD = re.compile(
     r"(?:^|[_\-.])(?:token|secret|password|passwd|pwd|passphrase|credentials?|auth|authorization|bearer|cookie|"
     r"(?:api|access|private|secret|auth|license|subscription|encryption|signing)[_\-.]?key|apikey|key|pat|dsn)(?:$|[_\-.])",
@@ -79,224 +51,6 @@ def looks_secret(name: str) -> bool:
 def is_ordinary(name: str) -> bool:
     """Variables of the login itself (HOME, PATH …), which are never secrets."""
     return name in _ORDINARY or name.startswith(("XDG_", "LC_"))
-
-
-@dataclass(slots=True)
-class SecretAnswers:
-    """What providers that may take their time have answered, kept from one reading of the configuration to the next."""
-
-    values: dict[str, str | SecretUnavailable] = field(default_factory=dict, repr=False)
-    tokens: dict[str, str] = field(default_factory=dict, repr=False)
-    """The tokens the providers themselves were opened with, for redaction."""
-
-
-@dataclass(slots=True)
-class SecretResolver:
-    """Resolves `secretref:<provider>:<path>`; each reference is asked for once."""
-
-    environ: Mapping[str, str]
-    settings: SecretsConfig
-    base: Path
-    home: Path
-    answers: SecretAnswers = field(default_factory=SecretAnswers)
-    later: bool = False
-    """Whether programs and servers are asked by `ask` alone: without their answer a reference is `SecretAwaited`."""
-    files: set[Path] = field(default_factory=set)
-    """The files that secrets were read from, or would be."""
-    slow: list[str] = field(default_factory=list)
-    """The references that take a program or a server, as they were met."""
-    commands: Commands = field(default_factory=Commands)
-    _quick: dict[str, str | SecretUnavailable] = field(default_factory=dict)
-    _silent: dict[str, SecretSilent] = field(default_factory=dict)
-    """Providers that did not answer: the next secret does not wait for them a second time."""
-    _vault: Vault | None = None
-    _bitwarden: Bitwarden | None = None
-
-    def resolve(self, text: str) -> tuple[str, list[tuple[str, str]]]:
-        """The text with its references replaced, and (name, value) of each. Raises `SecretUnavailable`."""
-        whole = _WHOLE.match(text)
-        if (
-            whole
-            and (whole[1] in ("exec", "file") or not re.search(r"\s", text))
-            and "secretref:" not in whole[2]
-        ):
-            value = self.fetch(whole[1], whole[2])
-            return value, [(secret_name(whole[1], whole[2]), value)]
-        found: list[tuple[str, str]] = []
-
-        def one(match: re.Match[str]) -> str:
-            value = self.fetch(match[1], match[2])
-            found.append((secret_name(match[1], match[2]), value))
-            return value
-
-        result = _REFERENCE.sub(one, text)
-        if not found:
-            raise SecretUnavailable("a secretref: that is not secretref:<provider>:<path>", _providers())
-        return result, found
-
-    def fetch(self, provider: str, path: str) -> str:
-        reference = f"{provider}:{path}"
-        slow = self.takes_time(provider)
-        kept = self.answers.values if slow else self._quick
-        if slow:
-            self.slow.append(reference)
-        if reference not in kept:
-            if slow and self.later:
-                raise SecretAwaited(f"waits for {_shown(provider, path)}")
-            kept[reference] = self._outcome(provider, path)
-        known = kept[reference]
-        if isinstance(known, SecretUnavailable):
-            raise known
-        return known
-
-    def takes_time(self, provider: str) -> bool:
-        return provider in PROGRAMS and (provider != "bws" or self.settings.bws.enabled)
-
-    def ask(self, reference: str) -> str | SecretUnavailable:
-        """Ask for a slow reference, also once more; blocks within the provider's bound. The answer is not kept."""
-        provider, _, path = reference.partition(":")
-        return self._outcome(provider, path)
-
-    def _outcome(self, provider: str, path: str) -> str | SecretUnavailable:
-        try:
-            if provider in self._silent:
-                raise self._silent[provider]
-            return self._ask(provider, path)
-        except SecretUnavailable as error:
-            if isinstance(error, SecretSilent) and provider != "exec":  # whose commands differ
-                self._silent[provider] = error
-            named = (
-                error.message if provider not in PROGRAMS else f"{_shown(provider, path)}: {error.message}"
-            )
-            return SecretUnavailable(named, error.remedy)
-
-    def _ask(self, provider: str, path: str) -> str:
-        if provider == "env":
-            return self._variable(path, path)
-        if provider == "bws" and not self.settings.bws.enabled:
-            return self._variable(path.rstrip("/").rsplit("/", 1)[-1], path)
-        if provider == "bws":
-            if self._bitwarden is None:
-                token = self._token(
-                    "BWS_ACCESS_TOKEN", "secrets.bws.access_token", self.settings.bws.access_token
-                )
-                settings = self.settings.bws.model_copy(update={"access_token": token})
-                self._bitwarden = Bitwarden(settings, self.environ)
-            return self._bitwarden.read(path)
-        if provider == "keyring":
-            return read_keychain(self.settings.keyring, path)
-        if provider == "vault":
-            if self._vault is None:
-                token = self._token("VAULT_TOKEN", "secrets.vault.token", self.settings.vault.token)
-                opened = self.settings.vault.model_copy(update={"token": token})
-                self._vault = Vault(opened, self.environ)
-            return self._vault.read(path)
-        if provider == "file":
-            return self._file(path)
-        if provider == "exec":
-            return self._exec(path)
-        raise SecretUnavailable(f"unknown secret provider {provider}", _providers())
-
-    def _token(self, name: str, key: str, written: str | None) -> str | None:
-        """A provider's own token, which may lie with a simpler provider."""
-        if written is not None and "secretref:" in written:
-            asked = {match[1] for match in _REFERENCE.finditer(written)}
-            if not asked or not asked <= set(OPENERS):
-                allowed = ", ".join(OPENERS)
-                raise SecretUnavailable(f"{key} is not taken from there", f"Use one of {allowed}")
-            opener = replace(
-                self, later=False, slow=[], answers=SecretAnswers()
-            )  # whoever asks for a token has time for it
-            try:
-                written = opener.resolve(written)[0]
-            except SecretUnavailable as error:
-                raise SecretUnavailable(f"{key}: {error.message}", error.remedy) from None
-        token = written or self.environ.get(name)
-        if token:
-            self.answers.tokens[name] = token
-        return token
-
-    def _variable(self, name: str, path: str) -> str:
-        value = self.environ.get(name)
-        if not value:
-            what = "is not set" if value is None else "is empty"
-            raise SecretUnavailable(f"{name} {what}", f"Set {name} in the environment or a .env file")
-        return value
-
-    def _file(self, path: str) -> str:
-        file = written_path(path, self.home, self.base)
-        self.files.add(file)
-        return read_private(file)
-
-    def _exec(self, line: str) -> str:
-        try:
-            words = shlex.split(line)
-        except ValueError as error:
-            raise SecretUnavailable(f"the command cannot be split: {error}", "Close its quotes") from None
-        allowed = [shlex.split(entry) for entry in self.settings.exec_allow]
-        if not words or not any(entry and words[: len(entry)] == entry for entry in allowed):
-            raise SecretUnavailable(
-                f"the command {words[0] if words else ''!r} is not on the list secrets.exec_allow",
-                "Add the command, or its first words, to secrets.exec_allow",
-            )
-        said = self.commands.run(words, self.environ, self.settings.exec_timeout, "secrets.exec_timeout")
-        return secret_text(said, words[0])
-
-
-def read_private(file: Path) -> str:
-    """A secret from a file that only its owner may read; one last newline is not part of it."""
-    try:
-        info = file.stat()
-        if not stat.S_ISREG(info.st_mode):
-            raise SecretUnavailable(f"{file} is not a regular file", "Name a file")
-        if os.name == "posix":
-            _must_be_private(file, info)
-        data = file.read_bytes() if info.st_size <= MAX_SECRET_BYTES else b""
-    except FileNotFoundError:
-        raise SecretUnavailable(f"there is no file {file}", "Create it with mode 0600") from None
-    except OSError as error:
-        raise SecretUnavailable(
-            f"{file} cannot be read: {os.strerror(error.errno or 0)}", f"chmod 600 {file}"
-        ) from None
-    except ValueError:
-        raise SecretUnavailable(f"{str(file)!r} is no file name", "Remove NUL and half characters") from None
-    return secret_text(data, str(file))
-
-
-def _must_be_private(file: Path, info: os.stat_result) -> None:
-    mode = stat.S_IMODE(info.st_mode)
-    if mode & 0o077:
-        raise SecretUnavailable(f"{file} may be read by others (mode {mode:04o})", f"chmod 600 {file}")
-    if info.st_uid not in (os.geteuid(), 0):
-        raise SecretUnavailable(
-            f"{file} belongs to another user", f"chown it to yourself, then chmod 600 {file}"
-        )
-
-
-def _providers() -> str:
-    return f"Use one of {', '.join(f'secretref:{name}:…' for name in PROVIDERS)}"
-
-
-def _shown(provider: str, path: str) -> str:
-    """A reference for a message; of a command only its program."""
-    return f"secretref:{secret_name(provider, path)}"
-
-
-def unasked(reference: str) -> SecretUnavailable:
-    """Instead of an answer, where asking itself failed."""
-    provider, _, path = reference.partition(":")
-    return SecretUnavailable(
-        f"{_shown(provider, path)} could not be asked for", "The log of the gateway has the cause"
-    )
-
-
-def secret_name(provider: str, path: str) -> str:
-    """What stands in `«secret NAME»`: the variable, or provider and path."""
-    if provider == "env":
-        return path
-    words = path.split()
-    text = f"{provider}:{words[0] if provider == 'exec' and words else path}"
-    return text if len(text) <= _MAX_NAME else text[: _MAX_NAME - 1] + "…"
 
 
 class Redactor:

@@ -1,7 +1,4 @@
-"""Values that `gatemini secret set` keeps: one private file each, read by `${input:NAME}`.
-
-A folder beside the configuration, mode 0700, files 0600. Above: cli, importing, build. Below: `own_files.py`.
-"""
+"""Values that `gatemini secret set` stores, for `${input:NAME}`: one file of mode 0600 each in a folder of mode 0700."""
 
 from __future__ import annotations
 
@@ -10,27 +7,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatemini.errors import ConfigError
-from gatemini.own_files import replace_own
+from gatemini.processes.own_files import replace_own
 
+STORE = "secrets"
+"""The folder beside the configuration."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class SecretStore:
-    """The stored inputs in one folder."""
+    """The stored values in one folder."""
 
     folder: Path
 
     def path(self, name: str) -> Path:
-        """Where a value lies. Raises `ConfigError` for a name that is no file name."""
+        """The file of a value. Raises `ConfigError` for a name that cannot be a file name."""
         if not _NAME.match(name):
             raise ConfigError(
-                f"{name!r} is no secret name", hint="Use letters, digits, _, - and dots, at most 100."
+                f"{name!r} is not a secret name", hint="Use letters, digits, _, - and dots, at most 100."
             )
         return self.folder / name
 
     def put(self, name: str, value: str) -> Path:
-        """Keep a value; the file is never readable by others, not even for a moment."""
+        """Store a value; the file is never readable by others, not even for a moment."""
         path = self.path(name)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.chmod(0o700)
@@ -51,5 +50,5 @@ class SecretStore:
 
 
 def write_private(path: Path, text: str, mode: int = 0o600) -> None:
-    """Replace a file by this text, on the disk once this returns."""
+    """Replace a file by this text, and return once it is on the disk."""
     replace_own(path, text.encode(), mode=mode, lasting=True)

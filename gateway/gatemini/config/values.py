@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-from gatemini.backends.cli_template import TemplateError, places
+from gatemini.backends.transports.cli_template import TemplateError, places
 from gatemini.config.backend import BackendConfig, CliTool
 from gatemini.config.problems import KeyPath
 

@@ -1,8 +1,7 @@
-"""The embedded demo backends: what the gateway serves when there is no configuration.
+"""The embedded demo backends, which the gateway serves when there is no configuration.
 
-`shop` (orders in SQLite), `notes` (files in a private temporary folder) and `clock` (time zones and units)
-are real MCP servers that run in-process, need no network and no key, and leave nothing behind. Above: app and
-`session.py`. Below: `toolbox.py` and the SDK's server.
+`shop` (orders in SQLite), `notes` (files in a private temporary folder) and `clock` (time zones and units) are real MCP
+servers that run in-process, need no network and no key, and leave nothing behind.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from gatemini.config.schema import BackendConfig
 
 
 def backends() -> list[BackendConfig]:
-    """The three demo backends, as a configuration file would name them."""
+    """Return the three demo backends as a configuration file would name them."""
     return [
         BackendConfig(name=name, transport="python", module=f"gatemini.demo.{name}:server", tags=("demo",))
         for name in ("shop", "notes", "clock")

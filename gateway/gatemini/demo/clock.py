@@ -1,7 +1,4 @@
-"""Demo backend `clock`: the time in any zone, and units of measure.
-
-Above: `backends/python.py` runs `server`. Below: `toolbox.py`, zoneinfo.
-"""
+"""Demo backend `clock`: the time in any zone, and units of measure."""
 
 from __future__ import annotations
 
@@ -153,7 +150,7 @@ def convert_units(_state: None, arguments: Quantity) -> Converted:
 
 def _zone(name: str) -> tzinfo:
     if name == "UTC":
-        return UTC  # also where the system has no time zone data
+        return UTC  # available without time zone data
     try:
         return ZoneInfo(name)  # refuses names that would leave its folders
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -165,7 +162,7 @@ def _zone(name: str) -> tzinfo:
 
 @cache
 def _zone_names() -> tuple[str, ...]:
-    """All names, sorted; finding them walks the file system, so it is done once."""
+    """Return all names, sorted; cached, since finding them walks the file system."""
     return tuple(sorted(available_timezones()))
 
 

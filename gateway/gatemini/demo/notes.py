@@ -1,7 +1,6 @@
 """Demo backend `notes`: Markdown notes as files in a private temporary folder.
 
-The folder is made when a gateway connects and removed when it leaves. Above: `backends/python.py` runs
-`server`. Below: `toolbox.py`, the file system.
+The folder is made when a gateway connects and removed when it disconnects.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pydantic import BaseModel, Field
 from gatemini.demo.toolbox import ADDS, DESTROYS, SETS, Arguments, Refused, Toolbox
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 _-]{0,63}$"
-"""Names become file names, so nothing that could leave the folder is let through."""
+"""Names become file names, so no character is allowed that could leave the folder."""
 
 _MAX_NOTES = 1000
 _MAX_CHARACTERS = 100_000

@@ -1,8 +1,7 @@
-"""`gatemini demo`: one believable session of an agent with the gateway, shown step by step.
+"""`gatemini demo`: one session of an agent with the gateway, shown step by step.
 
-Nothing here is staged: it starts `gatemini --direct` as its own process, connects the official MCP client to
-it and prints what goes over the wire. The numbers at the end are counted from those very messages. Above:
-`cli/`. Below: the SDK's client, rich.
+It starts `gatemini --direct` as its own process, connects the official MCP client to it and prints the real messages.
+The numbers at the end are counted from these messages.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ async def _run(console: Console, folder: Path, stderr: Path) -> None:
 
 
 def _config(folder: Path) -> Path:
-    """The demo backends as a file, so that a user's own configuration stays out of the demo."""
+    """Write the demo backends to a file, so that the user's own configuration is not used."""
     path = folder / "demo.yaml"
     entries = {b.name: {"transport": b.transport, "module": b.module} for b in backends()}
     path.write_text(json.dumps({"backends": entries}), encoding="utf-8")
@@ -189,7 +188,7 @@ async def _large(console: Console, client: Client, ledger: Ledger) -> None:
 
 
 async def _account(console: Console, client: Client, ledger: Ledger) -> None:
-    """The gateway's own accounts beside what this client has counted."""
+    """Print the gateway's own counters beside what this client has counted."""
     [contents, *_rest] = (await client.read_resource("gatemini://stats")).contents
     if not isinstance(contents, TextResourceContents):
         raise DemoFailed("gatemini://stats is not text")
@@ -216,7 +215,7 @@ async def _call(client: Client, ledger: Ledger, tool: str, arguments: dict[str, 
 
 
 async def _result(client: Client, ledger: Ledger, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-    """The answer to a call that must work."""
+    """Return the answer to a call that must work. Raises DemoFailed."""
     result = await _sent(client, ledger, tool, arguments)
     texts = _texts(result)
     if result.is_error or not texts:

@@ -1,7 +1,6 @@
 """Demo backend `shop`: customers, products and orders of a small furniture shop, in SQLite.
 
-Above: `backends/python.py` runs `server`. Below: `stock.py` (the rows), `toolbox.py`. Queries run on the
-event loop: each takes a few milliseconds at most on an in-memory database of this size.
+Queries run on the event loop: each takes a few milliseconds at most on an in-memory database of this size.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The shop's database: a schema and some thousands of rows that are the same on every run.
 
-Above: `shop.py`. Below: sqlite3. Rows are drawn from a seeded generator, so examples in the documentation
-keep their numbers.
+Rows are drawn from a seeded generator, so examples in the documentation keep their numbers.
 """
 
 from __future__ import annotations
@@ -42,48 +41,8 @@ _CITIES = (
     ("Osaka", "Japan", "Asia/Tokyo"),
     ("Perth", "Australia", "Australia/Perth"),
 )
-_FIRST = [
-    "Ada",
-    "Ben",
-    "Chloe",
-    "Dai",
-    "Elif",
-    "Femi",
-    "Greta",
-    "Hugo",
-    "Ines",
-    "Jun",
-    "Kofi",
-    "Lena",
-    "Mira",
-    "Noor",
-    "Otto",
-    "Priya",
-    "Quinn",
-    "Rosa",
-    "Sven",
-    "Tara",
-]
-_LAST = [
-    "Abe",
-    "Brandt",
-    "Costa",
-    "Diaz",
-    "Endo",
-    "Fischer",
-    "Gupta",
-    "Hansen",
-    "Ito",
-    "Jones",
-    "Kamau",
-    "Lopez",
-    "Meyer",
-    "Novak",
-    "Okoye",
-    "Park",
-    "Reyes",
-    "Silva",
-]
+_FIRST = "Ada Ben Chloe Dai Elif Femi Greta Hugo Ines Jun Kofi Lena Mira Noor Otto Priya Quinn Rosa Sven Tara".split()  # noqa: SIM905
+_LAST = "Abe Brandt Costa Diaz Endo Fischer Gupta Hansen Ito Jones Kamau Lopez Meyer Novak Okoye Park Reyes Silva".split()  # noqa: SIM905
 _STYLES = ["Oak", "Steel", "Linen", "Walnut", "Copper", "Canvas", "Marble", "Cork", "Slate", "Birch"]
 _KINDS = {
     "lighting": ("Desk Lamp", "Floor Lamp", "Pendant", "Reading Light"),
@@ -96,7 +55,7 @@ _TIERS = ("standard",) * 6 + ("silver",) * 3 + ("gold",)
 
 
 def open_database() -> sqlite3.Connection:
-    """A filled in-memory database; the caller closes it."""
+    """Return a filled in-memory database; the caller closes it."""
     draw = random.Random(_SEED)  # noqa: S311 - the same rows each time are the point
     database = sqlite3.connect(":memory:")
     database.row_factory = sqlite3.Row

@@ -1,10 +1,9 @@
 """Typed Python functions as the tools of one low-level MCP server.
 
-A tool is a function `(state, arguments) -> model or text`: the arguments' pydantic model gives the input
-schema and checks what arrives, the answer's model gives the output schema. The state lives as long as one
-connection (the server's lifespan), so two gateways in one process never share a shop. Above: `shop.py`,
-`notes.py`, `clock.py`. Below: the SDK's low-level server, which, unlike its high-level one, leaves the
-process's logging alone.
+A tool is a function `(state, arguments) -> model or text`: the arguments' pydantic model gives the input schema and
+checks what arrives, the answer's model gives the output schema. The state lives as long as one connection (the server's
+lifespan), so two gateways in one process never share a shop. The SDK's high-level server is not used because it changes
+the logging of the process.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ DESTROYS = ToolAnnotations(
 
 
 class Arguments(BaseModel):
-    """What a tool takes; a key it does not know is an error, as in a config file."""
+    """Base of a tool's arguments; an unknown key is an error, as in a config file."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -62,7 +61,7 @@ class _Entry:
 
 
 class Toolbox(Generic[State]):
-    """Collects the tools of one server; `server()` makes the server of them."""
+    """Collects the tools of one server."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class Toolbox(Generic[State]):
         return register
 
     def server(self) -> Server[State]:
-        """The server object that a `python` backend runs."""
+        """Return the server object that a `python` backend runs."""
         return Server(
             self._name,
             version=__version__,
@@ -144,7 +143,7 @@ def _where(location: tuple[int | str, ...]) -> str:
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Pydantic's schema without the titles it makes of every field name: an agent pays for each word."""
+    """Return pydantic's schema without the titles it makes of every field name: an agent pays for each word."""
 
     def strip(node: Any, *, names: bool) -> Any:
         if isinstance(node, list):

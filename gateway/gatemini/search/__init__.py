@@ -1,7 +1,7 @@
-"""Finding tools by what somebody wants to do. `index.py` is the door.
+"""Finding tools by what an agent wants to do.
 
-Vectors and postings are small: a second BLAS thread only spins, and on a busy machine makes a query of a few
-milliseconds take hundreds. So one thread is asked for before numpy is first loaded, unless somebody chose.
+numpy runs in the process of the search model only. Its matrices are small: a second BLAS thread only spins, and on a
+busy machine makes a query of a few milliseconds take hundreds. So one thread is set before numpy can be imported.
 """
 
 import os

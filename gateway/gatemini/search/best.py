@@ -1,29 +1,28 @@
-"""The default ranking: fielded words, names letter by letter, meaning; added as calibrated scores.
+"""The default ranking: words in weighted fields, letters of the name, meaning; added as calibrated scores.
 
-    score = words^2 + letters^2 + 0.8 * meaning        (words + letters^2 where there is no embedder)
+    score = words^2 + letters^2 + 0.8 * meaning        (words + letters^2 where there is no embedding)
 
 words: BM25 over weighted fields divided by what a perfect match of the query's rarest terms would score;
-letters: cosine of letter trigrams of the squashed tool name; meaning: cosine of sentence embeddings, where an
-embedder is present. Every signal lies in 0..1, so they can be added without ranks; docs/concepts/discovery.md
-has each one's ablation. Above: `index.py`. Below: `bm25.py`, `repair.py`, `words.py`.
+letters: cosine of letter trigrams of the squashed tool name; meaning: cosine of sentence embeddings. Every signal lies
+in 0..1, so they can be added without ranks; docs/concepts/discovery.md has the ablation of each.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from heapq import nlargest
 from itertools import pairwise
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gatemini.model import Json, Tool
 from gatemini.search.bm25 import Bm25
 from gatemini.search.lexicon import FOREIGN_STOP_WORDS, SYNONYMS, foreign, foreign_run
-from gatemini.search.postings import STEP, Floats, Postings
-from gatemini.search.ranked import Ranked
+from gatemini.search.postings import STEP, Postings, Scores
+from gatemini.search.ranked import Meaning, Ranked, likeness
 from gatemini.search.repair import Vocabulary
 from gatemini.search.words import (
     MAX_TEXT,
@@ -42,11 +41,11 @@ from gatemini.search.words import (
 W_NAME, W_DESCRIPTION, W_BACKEND, W_PARAMETER, W_PARAMETER_TEXT = 3.0, 1.0, 1.5, 0.5, 0.3
 LETTERS, MEANING = 1.0, 0.8
 NAME_SHARE = 0.5
-"""Share of the name's own vector in a tool's vector."""
+"""Weight of the name's own vector beside that of name and description together."""
 MATCH_WORDS, MATCH_LETTERS, MATCH_MEANING = 0.02, 0.3, 0.15
-"""Below all of these a tool is no match at all and is not counted."""
+"""A tool whose signals are all at or below these is no match and is not counted."""
 MATCH_SHARE = 0.03
-"""Nor is one that has less than this share of the best score."""
+"""A tool below this share of the best score is no match either."""
 _IDEAL_TERMS = 6
 SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.5, 0.8
 """Shares of a word's weight: its long form, a synonym (both beside the word itself), a translation in its place."""
@@ -58,22 +57,21 @@ _SHORTEST_JOINED = 5
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as the ranking reads it."""
+    """A query after splitting, repair and translation: weighted stems, and its squashed text."""
 
     terms: dict[str, float]
     squashed: str
-    mended: dict[str, str] = field(default_factory=dict)
+    repaired: dict[str, str] = field(default_factory=dict)
 
 
 class BestRanker:
-    """Signals of the default ranking, per slot."""
+    """The signals of the default ranking, per slot."""
 
     def __init__(self) -> None:
         self._lexical = Bm25()
-        self._names = Postings()
-        self._name_words: Counter[str] = Counter()
         self._letters = Postings()
-        self._letter_norms: Floats = np.zeros(0, dtype=np.float32)
+        self._norms: dict[int, float] = {}
+        self._name_words: Counter[str] = Counter()
         self._held: dict[int, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {}
         self.vocabulary = Vocabulary(self._lexical.postings.count, lambda w: self._name_words[w])
 
@@ -82,20 +80,16 @@ class BestRanker:
         letters = Counter(trigrams(squash(tool.name)[:_MAX_SQUASHED]))
         fresh = self._lexical.add(slot, frequencies)
         self.vocabulary.add(fresh, raw_words(f"{tool.name} {tool.description[:MAX_TEXT]}") if fresh else ())
-        self._letters.add(slot, {t: float(n) for t, n in letters.items()})
-        if slot >= len(self._letter_norms):
-            grown = np.ones(max(64, (slot + 1) * 3 // 2), dtype=np.float32)
-            grown[: len(self._letter_norms)] = self._letter_norms
-            self._letter_norms = grown
-        self._letter_norms[slot] = max(1.0, float(sum(n * n for n in letters.values()))) ** 0.5
+        self._letters.add(slot, letters)
+        self._norms[slot] = max(1.0, math.sqrt(sum(n * n for n in letters.values())))
         self._name_words.update(named)
         self._held[slot] = (tuple(frequencies), tuple(letters), tuple(named))
 
-    def remove(self, slots: Sequence[int], capacity: int) -> Iterator[None]:
-        """Take tools out, in steps: those that step may search in between, and add nothing before the last."""
+    def remove(self, gone: AbstractSet[int]) -> Iterator[None]:
+        """Remove tools in steps. Searching between the steps is allowed, adding is not."""
         terms: set[str] = set()
         letters: set[str] = set()
-        for number, slot in enumerate(slots, start=1):
+        for number, slot in enumerate(gone, start=1):
             held, windows, named = self._held.pop(slot)
             terms.update(held)
             letters.update(windows)
@@ -105,39 +99,38 @@ class BestRanker:
                     del self._name_words[word]
             if number % STEP == 0:
                 yield
-        for lost in self._lexical.remove(slots, terms):
+        for lost in self._lexical.remove(gone, terms):
             self.vocabulary.remove(lost)
             yield
-        gone = np.zeros(capacity, dtype=np.bool_)
-        gone[list(slots)] = True
-        for _ in self._letters.remove_in_steps(gone, letters):
+        for _ in self._letters.remove(gone, letters):
             yield
+        for slot in gone:
+            del self._norms[slot]
 
-    def rank(self, text: str, allowed: NDArray[np.bool_], meaning: Floats | None, limit: int) -> Ranked:
+    def rank(self, text: str, allowed: AbstractSet[int], meaning: Meaning | None, limit: int) -> Ranked:
         query = self.read(text)
-        capacity = len(allowed)
-        lexical = self.lexical(query, capacity)
-        letters = self.letters(query, capacity)
-        scores = fuse(lexical, letters, meaning)
-        matched = allowed & ((lexical > MATCH_WORDS) | (letters > MATCH_LETTERS))
+        lexical = self.lexical(query)
+        letters = self.letters(query)
         signals = {"words": lexical, "letters": letters}
+        matched = {slot for slot, score in lexical.items() if score > MATCH_WORDS}
+        matched.update(slot for slot, score in letters.items() if score > MATCH_LETTERS)
         if meaning is not None:
-            matched |= allowed & (meaning > MATCH_MEANING)
-            signals["meaning"] = meaning
-        scores = np.where(matched, scores, 0.0).astype(np.float32)
+            signals["meaning"] = likeness(meaning, allowed)
+            matched.update(slot for slot, score in signals["meaning"].items() if score > MATCH_MEANING)
+        scores = fuse(matched & allowed, lexical, letters, signals.get("meaning"))
         share = MATCH_SHARE if meaning is not None else MATCH_SHARE**0.5
-        scores[scores < share * np.max(scores, initial=0.0)] = 0.0
-        tier = "best" if matched.any() else "none"
-        mended = " ".join(query.mended.get(w, w) for w in raw_words(text)) if query.mended else None
-        return Ranked(scores, tier, mended if matched.any() else None, signals, tuple(query.terms))
+        bound = share * max(scores.values(), default=0.0)
+        found = {slot: score for slot, score in scores.items() if score >= bound and score > 0}
+        repaired = " ".join(query.repaired.get(w, w) for w in raw_words(text)) if query.repaired else None
+        return Ranked(found, "best" if scores else "none", repaired if scores else None, signals)
 
     def read(self, text: str) -> Query:
-        """Words of the query with weights: unknown ones mended, known ones widened by what tools say instead."""
+        """Return the query's stems with weights: unknown words repaired, known ones widened by synonyms."""
         spoken = parts(text)
         named = proper_names(text)
         telling = [w for w in spoken if w not in STOP_WORDS and w not in FOREIGN_STOP_WORDS]
         terms: dict[str, float] = {}
-        mended: dict[str, str] = {}
+        repaired: dict[str, str] = {}
         whole = self._joined(spoken)
         for word in dict.fromkeys(telling):
             if len(terms) >= _MAX_TERMS:
@@ -149,18 +142,18 @@ class BestRanker:
             if is_unspaced(word):
                 self._read_run(word, terms)
             else:
-                shown = self._read_word(word, terms, mend=word not in named)
+                shown = self._read_word(word, terms, repair=word not in named)
                 if shown is not None:
-                    mended[word] = shown
-        return Query(terms, squash(" ".join(telling or spoken))[:_MAX_SQUASHED], mended)
+                    repaired[word] = shown
+        return Query(terms, squash(" ".join(telling or spoken))[:_MAX_SQUASHED], repaired)
 
     def _joined(self, spoken: Sequence[str]) -> dict[str, str]:
-        """Words that tools write as one (`time zone`, `e-mail`), by each of their halves."""
+        """Return stems that tools write as one word (`time zone`, `e-mail`), by each of their halves."""
         whole: dict[str, str] = {}
         for first, second in pairwise(spoken[:_MAX_TERMS]):
             made = first + second
-            said = first not in STOP_WORDS and second not in STOP_WORDS
-            if said and len(made) >= _SHORTEST_JOINED and made.isascii() and made.isalpha():
+            telling = first not in STOP_WORDS and second not in STOP_WORDS
+            if telling and len(made) >= _SHORTEST_JOINED and made.isascii() and made.isalpha():
                 term = stem(made)
                 if term in self._lexical.postings:
                     whole[first] = whole[second] = term
@@ -174,8 +167,8 @@ class BestRanker:
         for meant in foreign_run(run):
             _raise(terms, meant, FOREIGN_SHARE)
 
-    def _read_word(self, word: str, terms: dict[str, float], *, mend: bool) -> str | None:
-        """Put a word's terms in; how it was mended, if a person should see that."""
+    def _read_word(self, word: str, terms: dict[str, float], *, repair: bool) -> str | None:
+        """Add the terms of a word; return its repaired form where `did_you_mean` should show one."""
         base = stem(word)
         known = self._lexical.postings
         meant_by = foreign(word)
@@ -190,18 +183,14 @@ class BestRanker:
                 if more in known:
                     _raise(terms, more, SYNONYM_SHARE)
             return None
-        if translated:
-            for meant in translated:
+        instead = translated or [s for s in SYNONYMS.get(base, ()) if s in known]
+        if instead:
+            for meant in instead:
                 _raise(terms, meant, FOREIGN_SHARE)
             return None
-        said_instead = [s for s in SYNONYMS.get(base, ()) if s in known]
-        if said_instead:
-            for meant in said_instead:
-                _raise(terms, meant, FOREIGN_SHARE)
-            return None
-        found = self.vocabulary.mend(word) if mend else None
+        found = self.vocabulary.repair(word) if repair else None
         if found is None:
-            _raise(terms, base, 1.0)  # still counts in what a perfect match would have
+            _raise(terms, base, 1.0)  # lowers the share: a perfect match would have this word too
             return None
         for meant, share in found.words.items():
             _raise(terms, meant, share)
@@ -210,43 +199,35 @@ class BestRanker:
                     _raise(terms, more, share * SYNONYM_SHARE)
         return found.shown
 
-    def lexical(self, query: Query, capacity: int) -> Floats:
-        """BM25 of every slot as a share of the ideal, 0..1."""
-        if not query.terms or not self._lexical.count:
-            return np.zeros(capacity, dtype=np.float32)
-        scores = self._lexical.scores(query.terms, capacity)
-        terms = list(query.terms)
-        shares = np.fromiter(query.terms.values(), dtype=np.float32, count=len(terms))
-        worth = np.sort(self._lexical.idf(terms) * shares)[::-1][:_IDEAL_TERMS]
-        ideal = float(worth.sum()) * (self._lexical.k1 + 1.0) * 0.8
-        if ideal <= 0:
-            return scores
-        share: Floats = np.minimum(scores / ideal, 1.0).astype(np.float32)
-        return share
+    def lexical(self, query: Query) -> Scores:
+        """Return the BM25 score of each matching slot as a share of the ideal score, 0..1."""
+        worth = nlargest(_IDEAL_TERMS, (self._lexical.idf(t) * share for t, share in query.terms.items()))
+        ideal = sum(worth) * (self._lexical.k1 + 1.0) * 0.8
+        scores = self._lexical.scores(query.terms)
+        return {slot: min(score / ideal, 1.0) for slot, score in scores.items()} if ideal > 0 else scores
 
-    def letters(self, query: Query, capacity: int) -> Floats:
-        """Likeness of the squashed query and the squashed name, 0..1."""
+    def letters(self, query: Query) -> Scores:
+        """Return the cosine of the letter trigrams of the squashed query and each squashed name, 0..1."""
         asked = Counter(trigrams(query.squashed))
-        if not asked or not self._held:
-            return np.zeros(capacity, dtype=np.float32)
-        terms = list(asked)
-        found = self._letters.gather(terms)
-        if not len(found.slots):
-            return np.zeros(capacity, dtype=np.float32)
         total = len(self._held)
-        idf = np.log((total + 1.0) / (found.counts + 1.0)) + 1.0
-        frequency = np.fromiter(asked.values(), dtype=np.float32, count=len(terms))
-        mean = float(np.sqrt(np.mean(idf * idf)))
-        norm = float(np.sqrt(np.sum((frequency * idf) ** 2)))
-        parts = (frequency * idf * idf)[found.which] * found.weights
-        scores = np.bincount(found.slots, weights=parts, minlength=capacity)[:capacity]
-        return np.minimum(scores / (norm * mean * self._letter_norms[:capacity]), 1.0).astype(np.float32)
+        idf = {t: math.log((total + 1.0) / (self._letters.count(t) + 1.0)) + 1.0 for t in asked}
+        sums: Scores = {}
+        for trigram, frequency in asked.items():
+            factor = frequency * idf[trigram] ** 2
+            for slot, weight in zip(*self._letters.get(trigram), strict=True):
+                sums[slot] = sums.get(slot, 0.0) + factor * weight
+        if not sums:
+            return sums
+        mean = math.sqrt(sum(value * value for value in idf.values()) / len(idf))
+        norm = mean * math.sqrt(sum((n * idf[t]) ** 2 for t, n in asked.items()))
+        norms = self._norms
+        return {slot: min(value / (norm * norms[slot]), 1.0) for slot, value in sums.items()}
 
 
 def embedding_texts(tool: Tool) -> tuple[tuple[str, float], ...]:
-    """What is embedded for a tool: texts with their shares in its vector.
+    """Return the texts that make a tool's vector, each with its weight.
 
-    The first 100 characters of a description embed better than all of it, and the name alone once more.
+    The first 100 characters of a description embed better than all of it; the name alone adds to that.
     """
     name = " ".join(raw_words(tool.name)) or tool.name
     return (f"{tool.backend}: {name}. {tool.description[:100]}", 1.0), (name, NAME_SHARE)
@@ -257,7 +238,7 @@ def _raise(terms: dict[str, float], term: str, weight: float) -> None:
 
 
 def _fields(tool: Tool) -> tuple[dict[str, float], list[str]]:
-    """Weighted term frequencies over all fields, and the words of the name."""
+    """Return weighted term frequencies over all fields, and the words of the name."""
     named = words(tool.name)
     frequencies: dict[str, float] = {}
     texts = (
@@ -287,13 +268,15 @@ def _parameters(schema: Json) -> Iterator[tuple[str, str]]:
         yield str(name), text[:500] if isinstance(text, str) else ""
 
 
-def fuse(lexical: Floats, letters: Floats, meaning: Floats | None) -> Floats:
-    """The calibrated signals as one score.
+def fuse(slots: AbstractSet[int], lexical: Scores, letters: Scores, meaning: Scores | None) -> Scores:
+    """Add the calibrated signals of `slots`.
 
-    Squared, a weak match of words gives way to meaning; without meaning there is nothing it should give way to.
+    The lexical score is squared where there is meaning, so that a weak match of words gives way to it.
     """
-    if meaning is None:
-        return (lexical + LETTERS * letters * letters).astype(np.float32)
-    return (lexical * lexical + LETTERS * letters * letters + MEANING * np.maximum(meaning, 0.0)).astype(
-        np.float32
-    )
+    scores: Scores = {}
+    for slot in slots:
+        words, name = lexical.get(slot, 0.0), letters.get(slot, 0.0)
+        if meaning is not None:
+            words = words * words + MEANING * meaning.get(slot, 0.0)
+        scores[slot] = words + LETTERS * name * name
+    return scores

@@ -1,29 +1,27 @@
-"""The documented ladder, `search.ranking: classic` (spec 3.2): BM25, trigrams, spelling, RRF with embeddings.
+"""The documented ladder, `search.ranking: classic`: BM25, then trigrams, then spelling, fused with embeddings by RRF.
 
-Each tier is used only when the one before finds nothing. Kept exactly as documented, for those who want scores
-they can compute by hand. Above: `index.py`. Below: `bm25.py`, `fallbacks.py`.
+Each tier is used only when the one before it finds nothing. Its scores can be computed by hand.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Set as AbstractSet
+from heapq import nlargest
 
 from gatemini.model import Tool
 from gatemini.search.bm25 import K1, B, Bm25
 from gatemini.search.fallbacks import TrigramMatch, correct
-from gatemini.search.postings import Floats
-from gatemini.search.ranked import Ranked
+from gatemini.search.postings import Scores
+from gatemini.search.ranked import Meaning, Ranked, likeness
 from gatemini.search.words import MAX_TEXT, plain_tokens
 
 NAME_WEIGHT = 2.0
 RRF_K = 60
 """Reciprocal rank fusion: a tool at rank r of a list adds 1 / (K + r) (Cormack and others, 2009)."""
 CANDIDATES = 30
-"""At least so many of each list are fused."""
+"""Minimum number of candidates fused from each list."""
 
 
 class ClassicRanker:
@@ -43,47 +41,45 @@ class ClassicRanker:
         self._trigrams.add(slot, tool)
         self._held[slot] = tuple(frequencies)
 
-    def remove(self, slots: Sequence[int], capacity: int) -> Iterator[None]:
-        for _ in self._bm25.remove(slots, {t for slot in slots for t in self._held.pop(slot)}):
+    def remove(self, gone: AbstractSet[int]) -> Iterator[None]:
+        for _ in self._bm25.remove(gone, {t for slot in gone for t in self._held.pop(slot)}):
             yield
-        yield from self._trigrams.remove(slots, capacity)
+        yield from self._trigrams.remove(gone)
 
-    def rank(self, text: str, allowed: NDArray[np.bool_], meaning: Floats | None, limit: int) -> Ranked:
+    def rank(self, text: str, allowed: AbstractSet[int], meaning: Meaning | None, limit: int) -> Ranked:
         terms = plain_tokens(text)
-        capacity = len(allowed)
-        scores = self._lexical(terms, allowed)
         tier, did_you_mean = "bm25", None
-        if not scores.any():
-            scores = np.where(allowed, self._trigrams.scores(terms, capacity), 0.0).astype(np.float32)
-            tier = "trigram"
-        if not scores.any():
+        scores = self._bm25_scores(terms, allowed)
+        if not scores:
+            tier, scores = "trigram", _only(self._trigrams.scores(terms), allowed)
+        if not scores:
             corrected = correct(terms, self._bm25.postings.terms())
-            if corrected is not None:
-                scores, tier = self._lexical(corrected, allowed), "spelling"
-                did_you_mean = " ".join(corrected) if scores.any() else None
-        if not scores.any():
-            tier = "none"
+            scores = self._bm25_scores(corrected or (), allowed)
+            tier = "spelling" if scores else "none"
+            did_you_mean = " ".join(corrected) if corrected and scores else None
         signals = {tier: scores}
         if meaning is not None:
-            signals["meaning"] = meaning
-            scores = _fuse(
-                [scores, np.where(allowed, meaning, 0.0).astype(np.float32)], max(CANDIDATES, limit)
-            )
-        return Ranked(scores, tier, did_you_mean, signals, tuple(dict.fromkeys(terms)))
+            signals["meaning"] = likeness(meaning, allowed)
+            scores = _fuse([scores, signals["meaning"]], max(CANDIDATES, limit))
+        return Ranked(scores, tier, did_you_mean, signals)
 
-    def _lexical(self, terms: Sequence[str], allowed: NDArray[np.bool_]) -> Floats:
-        asked = {term: float(n) for term, n in Counter(terms).items()}
-        scores = self._bm25.scores(asked, len(allowed))
-        return np.where(allowed, scores, 0.0).astype(np.float32)
+    def _bm25_scores(self, terms: Sequence[str], allowed: AbstractSet[int]) -> Scores:
+        return _only(self._bm25.scores(Counter(terms)), allowed)
 
 
-def _fuse(lists: Sequence[Floats], candidates: int) -> Floats:
-    """Reciprocal rank fusion of the best `candidates` of each list; equal scores share a rank."""
-    total = np.zeros(len(lists[0]), dtype=np.float32)
+def _only(scores: Scores, allowed: AbstractSet[int]) -> Scores:
+    return {slot: score for slot, score in scores.items() if slot in allowed}
+
+
+def _fuse(lists: Sequence[Scores], candidates: int) -> Scores:
+    """Fuse the best `candidates` of each list by reciprocal rank; equal scores share a rank."""
+    total: Scores = {}
     for scores in lists:
-        order = np.argsort(-scores, kind="stable")[:candidates]
-        order = order[scores[order] > 0]
-        for slot in order:
-            rank = 1 + int(np.count_nonzero(scores > scores[slot]))
-            total[slot] += 1.0 / (RRF_K + rank)
+        rank, last = 0, None
+        for place, (slot, score) in enumerate(
+            nlargest(candidates, scores.items(), key=lambda kv: (kv[1], -kv[0])), 1
+        ):
+            if score != last:
+                rank, last = place, score
+            total[slot] = total.get(slot, 0.0) + 1.0 / (RRF_K + rank)
     return total

@@ -1,8 +1,6 @@
-"""Sentence vectors: which model makes them.
+"""Sentence vectors: the models that make them.
 
-The index never waits for vectors. It says which texts still lack one (`pending`), somebody encodes them in a
-worker thread (`Embedder.encode` is blocking) and hands them back (`supply`). Above: `index.py`, the composition
-root. Below: numpy, and lazily the packages of the `semantic` extra.
+Imported by the process of the search model only: numpy and a model cost some 140 MB.
 """
 
 from __future__ import annotations
@@ -12,23 +10,25 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gatemini.errors import ConfigError
 from gatemini.folders import from_home
-from gatemini.search.postings import Floats
+
+Floats = NDArray[np.float32]
 
 BUNDLED = "bundled"
 
 
 class Embedder(Protocol):
-    """Texts → unit vectors. Blocking; at most a few milliseconds for one short text."""
+    """Encodes texts as unit vectors, a few milliseconds for a short text."""
 
     @property
     def name(self) -> str:
-        """Stable name of the model: vectors of another model are useless."""
+        """Stable name of the model; vectors of different models cannot be compared."""
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """One L2-normalised row per text."""
+        """Return one L2-normalised row per text."""
 
 
 class SentenceEncoder:
@@ -60,10 +60,8 @@ class StaticEncoder:
         )
 
 
-def load_embedder(model: str) -> Embedder | None:
-    """The embedder that `semantic.model` names, None for `none`. Blocking; ConfigError says what to do."""
-    if model in ("", "none"):
-        return None
+def load_embedder(model: str) -> Embedder:
+    """Load the embedder that `semantic.model` names, which may take seconds. Raises ConfigError."""
     try:
         if model == BUNDLED:
             return SentenceEncoder()
@@ -72,7 +70,7 @@ def load_embedder(model: str) -> Embedder | None:
         raise ConfigError(
             f"semantic.model: '{model}' needs the package '{error.name}'",
             hint="In the checkout of gatemini: pip install '.[semantic]'; or set semantic.model: none. "
-            "Search goes on without meaning.",
+            "Search goes on by words only.",
         ) from error
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigError(
@@ -82,22 +80,12 @@ def load_embedder(model: str) -> Embedder | None:
 
 
 def _encodable(text: str) -> str:
-    """Never empty, and without the lone surrogates that no tokenizer takes."""
+    """Return a text that tokenizers accept: not empty, without lone surrogates."""
     return text.encode("utf-8", "replace").decode() or " "
 
 
 def normalised(vectors: Floats) -> Floats:
-    """Rows scaled to length one; zero rows stay zero, and anything not finite becomes zero."""
+    """Scale rows to length one; zero rows stay zero, and values that are not finite become zero."""
     clean = np.nan_to_num(np.asarray(vectors, dtype=np.float32), posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(clean, axis=1, keepdims=True)
     return (clean / np.where(norms > 0, norms, 1.0)).astype(np.float32)
-
-
-def as_bytes(vector: Floats) -> bytes:
-    """A vector as the cache keeps it: little-endian 32-bit floats."""
-    return np.asarray(vector, dtype="<f4").tobytes()
-
-
-def as_vector(data: bytes) -> Floats:
-    """What `as_bytes` wrote."""
-    return np.frombuffer(data, dtype="<f4").astype(np.float32)

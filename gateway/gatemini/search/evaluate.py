@@ -1,10 +1,9 @@
-"""How good search is on somebody's own catalog: `gatemini eval` (recall@k, MRR, the misses).
+"""Measure how well search finds the right tools of a catalog: `gatemini eval` (recall@k, MRR, the misses).
 
 A query has needs, and each need is a list of interchangeable tools:
   recall@k  share of needs with an acceptable tool among the first k, mean over queries
   MRR       1 / rank of the first acceptable tool, 0 beyond the tenth
-Queries come from a file or from call history (what was searched, and what was then called in that session).
-Above: the CLI, tests, benchmarks. Below: `index.py` through a function.
+Queries come from a file or from call history: what was searched, and what was then called in that session.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gatemini.errors import InvalidRequest
 KS = (1, 5, 10)
 DEPTH = max(KS)
 CALLS_AFTER = 3
-"""Different tools called after a search that count as what it was for."""
+"""Different tools called after a search that count as its purpose."""
 
 Search = Callable[[str, int], Sequence[str]]
 """(query, limit) → qualified names, best first."""
@@ -28,7 +27,7 @@ Search = Callable[[str, int], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What somebody asked, and the tools that would have been right."""
+    """A query, and the tools that are right for it."""
 
     text: str
     needs: tuple[tuple[str, ...], ...]
@@ -68,7 +67,7 @@ def evaluate(search: Search, queries: Sequence[Query]) -> Report:
     """Ask every query once and score the answers."""
     if not queries:
         raise InvalidRequest("there are no queries to evaluate")
-    search(queries[0].text, DEPTH)  # warms what is built on first use
+    search(queries[0].text, DEPTH)  # builds what is made on first use
     scored: dict[str, list[tuple[dict[int, float], float]]] = {}
     misses: list[Miss] = []
     times: list[float] = []
@@ -113,7 +112,7 @@ def _means(rows: Sequence[tuple[dict[int, float], float]]) -> Scores:
 
 
 def parse_queries(data: Any) -> list[Query]:
-    """Queries of a parsed JSON file: a list, or an object with `queries`. Raises InvalidRequest.
+    """Return the queries of a parsed JSON file: a list, or an object with `queries`. Raises InvalidRequest.
 
     An entry has `query` and one of `needs` (lists of names), `tools` (each one needed) or `tool`.
     """
@@ -147,7 +146,7 @@ def _is_names(need: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something a session did: a search (`text` is the query) or a call (`text` is the qualified name)."""
+    """An event of a session: a search (`text` is the query) or a call (`text` is the qualified name)."""
 
     session: str
     kind: Literal["search", "call"]
@@ -155,7 +154,9 @@ class Event:
 
 
 def queries_from_history(events: Iterable[Event]) -> list[Query]:
-    """Searches that were followed by calls in the same session, with the tools called before the next search."""
+    """Return the searches that were followed by calls in the same session, with the tools called before the next
+    search.
+    """
     waiting: dict[str, tuple[str, list[str]]] = {}
     finished: list[tuple[str, list[str]]] = []
     for event in events:

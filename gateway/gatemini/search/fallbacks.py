@@ -1,25 +1,24 @@
 """Tiers 2 and 3 of the classic ladder: letter trigrams, then spelling correction.
 
-Each is used only when the tier before found nothing (spec 3.2). Above: `classic.py`. Below: `postings.py`,
-rapidfuzz.
+Each tier is used only when the one before it finds nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
-import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from gatemini.model import Tool
-from gatemini.search.postings import Floats, Postings
+from gatemini.search.postings import Postings, Scores
 from gatemini.search.words import squash
 
 DESCRIPTION_SHARE = 0.5
-"""What a trigram found only in the description is worth against one in the name."""
+"""Weight of a trigram found only in the description; one in the name has weight 1."""
 ENOUGH = 0.5
-"""Share of the query's trigrams a tool must have to be a match."""
+"""Share of the query's trigrams that a match holds at least."""
 _MAX_DESCRIPTION = 1_000
 
 
@@ -36,33 +35,28 @@ class TrigramMatch:
         self._postings.add(slot, weights)
         self._held[slot] = tuple(weights)
 
-    def remove(self, slots: Sequence[int], capacity: int) -> Iterator[None]:
-        """Take tools out, in steps."""
-        gone = np.zeros(capacity, dtype=np.bool_)
-        gone[list(slots)] = True
-        terms = {t for slot in slots for t in self._held.pop(slot)}
-        for _ in self._postings.remove_in_steps(gone, terms):
+    def remove(self, gone: AbstractSet[int]) -> Iterator[None]:
+        """Remove tools, in steps."""
+        for _ in self._postings.remove(gone, {t for slot in gone for t in self._held.pop(slot)}):
             yield
 
-    def scores(self, terms: Sequence[str], capacity: int) -> Floats:
-        """Share of the terms' trigrams each slot has, 0 below `ENOUGH`."""
-        asked = list(dict.fromkeys(t for term in terms for t in _windows(squash(term))))
-        if not asked:
-            return np.zeros(capacity, dtype=np.float32)
-        found = self._postings.gather(asked)
-        sums = np.bincount(found.slots, weights=found.weights, minlength=capacity)[:capacity]
-        shares = (sums / len(asked)).astype(np.float32)
-        shares[shares < ENOUGH] = 0.0
-        return shares
+    def scores(self, terms: Sequence[str]) -> Scores:
+        """Weighted share of the terms' trigrams that each tool holds, from `ENOUGH` up."""
+        asked = dict.fromkeys(t for term in terms for t in _windows(squash(term)))
+        sums: Scores = {}
+        for trigram in asked:
+            for slot, weight in zip(*self._postings.get(trigram), strict=True):
+                sums[slot] = sums.get(slot, 0.0) + weight
+        return {slot: total / len(asked) for slot, total in sums.items() if total >= ENOUGH * len(asked)}
 
 
 def edits_allowed(term: str) -> int:
-    """1 edit to length 4, 2 to 12, 3 beyond."""
+    """Return the edits that a term may need: 1 to length 4, 2 to length 12, 3 beyond."""
     return 1 if len(term) <= 4 else 2 if len(term) <= 12 else 3
 
 
 def correct(terms: Sequence[str], vocabulary: Iterable[str]) -> list[str] | None:
-    """Each unknown term as its closest known word (fewest edits, then by name); None if nothing changes."""
+    """Replace each unknown term by its closest known word (fewest edits, then by name); None if nothing changes."""
     known = sorted(vocabulary)
     present = set(known)
     corrected = [term if term in present else _closest(term, known) or term for term in terms]

@@ -1,7 +1,7 @@
-"""The search over all tools: what is indexed, which ranking is asked, what the answer says (spec 3.2).
+"""The search over all tools: what is indexed, which ranking is used, what a search returns.
 
-Sync and without I/O; a change costs what the changed backend costs, and may be made in steps. Above: discovery,
-CLI, `indexing.py`. Below: `best.py`, `classic.py`, `embeddings.py`.
+Synchronous and without I/O. A change costs what the changed backend costs, and may be made in steps. Cosines of the
+query's meaning are computed in the model's own process (`embedding.py`) and passed to `search`.
 """
 
 from __future__ import annotations
@@ -10,47 +10,41 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Literal
 
 from gatemini.model import Tool
 from gatemini.search.best import BestRanker, embedding_texts
 from gatemini.search.bm25 import K1, B
 from gatemini.search.classic import NAME_WEIGHT, ClassicRanker
-from gatemini.search.embeddings import Embedder
-from gatemini.search.names import NameOrder
-from gatemini.search.postings import STEP, Floats
-from gatemini.search.ranked import Ranked
-from gatemini.search.vectors import Vectors
+from gatemini.search.name_order import NameOrder
+from gatemini.search.postings import STEP, Scores
+from gatemini.search.ranked import Meaning, Ranked, Ranker
 from gatemini.search.words import MAX_QUERY, STOP_WORDS, plain_tokens, squash
 
 Ranking = Literal["best", "classic"]
 
 USAGE_FACTOR = 0.3
 USAGE_CAP = 2.0
-"""Most that a habit can lift a score (about 27 uses)."""
+"""Highest boost that uses can give a score (about 27 uses)."""
 DISTINCTIVE = 3
 """Terms per backend in `try_also`."""
-MEANING_CHARS = 1_000
-"""Of a query that its vector is made of: an encoder reads little more, and 2,000 emoji would cost it a tenth of a second."""
 _TELLING = 24
-"""Terms ranked per backend: more than a query can use up."""
+"""Terms ranked per backend: more than the words of one query remove."""
 _LONGEST_TERM = 30
-"""Letters of a term in `try_also`; what is longer is no word that anybody would search with."""
+"""Longest term in `try_also`: longer ones are no words to search with."""
 _MIN_PREFIX = 3
 TOOLS_AT_ONCE = 50
-"""Tools that one step takes in: some 5 to 10 ms. A smaller backend is searchable as soon as it has listed."""
+"""Tools indexed in one step (5 to 10 ms). A smaller backend is searchable as soon as it has listed."""
 _DONE = object()
 _EXACT, _SQUASHED, _PREFIX = 3, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A tool found; `why` names each signal's share, for `gatemini search --explain`."""
+    """A tool found; `why` has the value of each signal, for `gatemini search --explain`."""
 
     tool: Tool
     score: float
@@ -68,19 +62,12 @@ class SearchResult:
     tier: str = "none"
 
 
-class Ranker(Protocol):
-    def add(self, slot: int, tool: Tool) -> None: ...
-    def remove(self, slots: Sequence[int], capacity: int) -> Iterator[None]: ...
-    def rank(self, text: str, allowed: NDArray[np.bool_], meaning: Floats | None, limit: int) -> Ranked: ...
-
-
 class SearchIndex:
-    """All tools, by slot; a slot is reused once its tool is gone."""
+    """All tools, by slot; the slot of a tool that is gone is used again."""
 
     def __init__(
         self,
         ranking: Ranking = "best",
-        embedder: Embedder | None = None,
         *,
         k1: float = K1,
         b: float = B,
@@ -91,33 +78,33 @@ class SearchIndex:
             BestRanker() if ranking == "best" else ClassicRanker(k1=k1, b=b, name_weight=name_weight)
         )
         self._tools: list[Tool | None] = []
-        self._alive: NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
+        self._alive: set[int] = set()
         self._free: list[int] = []
         self._slots: dict[str, dict[str, int]] = {}
         self._qualified: dict[str, int] = {}
         self._names = NameOrder()
         self._terms: dict[str, Counter[str]] = {}
         self._documents: Counter[str] = Counter()
-        self._telling: dict[str, list[str]] = {}  # emptied by every change
-        self._waiting: dict[str, dict[str, Tool]] = {}  # by backend and name: to be taken in
+        self._distinctive_terms: dict[str, list[str]] = {}  # emptied by every change
+        self._waiting: dict[str, dict[str, Tool]] = {}  # tools to index, by backend and name
         self._new: set[str] = set()
         self._dead: list[tuple[int, Tool]] = []
         self._clearing: Iterator[None] | None = None
-        self._unread: list[int] = []  # slots whose texts the embedder has not been told
-        self._embedder: Embedder | None = None
-        self._vectors: Vectors | None = None
-        if embedder is not None:
-            self.set_embedder(embedder)
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self._alive))
+        return len(self._alive)
+
+    @property
+    def tools(self) -> Sequence[Tool | None]:
+        """The tools by slot; None where a slot is free."""
+        return self._tools
 
     # ---- changes -------------------------------------------------------------------------------------
 
     def expect(self, backend: str, tools: Sequence[Tool]) -> None:
-        """Note that `tools` are all that `backend` has now; `work` takes them in.
+        """Note that `tools` are all that `backend` has now; `work` indexes them.
 
-        What is gone is not found any more from here on; what changed is found as it was until its turn comes.
+        Tools that are gone are not found from now on; changed ones are found as they were until they are indexed.
         """
         held = self._slots.setdefault(backend, {})
         new = not held or backend in self._new
@@ -134,11 +121,8 @@ class SearchIndex:
             del self._slots[backend]
 
     def work(self) -> bool:
-        """Do a few milliseconds of what `expect` noted; False once nothing is left to do."""
-        if self._unread:  # before any slot can be given to another tool
-            self._read_texts(self._unread[-TOOLS_AT_ONCE:])
-            del self._unread[-TOOLS_AT_ONCE:]
-        elif self._clearing is not None:
+        """Do a few milliseconds of what `expect` noted; return False once nothing is left to do."""
+        if self._clearing is not None:
             if next(self._clearing, _DONE) is _DONE:
                 self._clearing = None
         elif self._waiting:
@@ -152,14 +136,14 @@ class SearchIndex:
         elif self._dead:
             self._clearing = self._clear(self._dead)
             self._dead = []
-        return bool(self._clearing or self._waiting or self._dead or self._unread)
+        return bool(self._clearing or self._waiting or self._dead)
 
     def incomplete(self) -> list[str]:
-        """Backends that had no tools before and of which some still wait to be taken in."""
+        """Return the new backends that are not completely indexed yet."""
         return sorted(self._new)
 
     def replace(self, backend: str, tools: Sequence[Tool]) -> None:
-        """Make `tools` all that `backend` has, at once; unchanged ones are left alone."""
+        """Make `tools` all that `backend` has, at once; unchanged ones stay as they are."""
         self.expect(backend, tools)
         while self.work():
             pass
@@ -169,32 +153,14 @@ class SearchIndex:
         self.replace(backend, ())
 
     def follow(self, backend: str, tools: Sequence[Tool] | None) -> None:
-        """The registry's listener, where nobody waits meanwhile."""
+        """Index a change at once, as a listener of the registry."""
         self.replace(backend, tools or ())
 
-    # ---- vectors -------------------------------------------------------------------------------------
-
-    def set_embedder(self, embedder: Embedder | None) -> None:
-        """Use this model from now on; search stays lexical until vectors are supplied."""
-        self.expect_embedder(embedder)
-        while self.work():
-            pass
-
-    def expect_embedder(self, embedder: Embedder | None) -> None:
-        """The same, where `work` tells which texts it has to encode."""
-        self._embedder = embedder
-        self._vectors = None if embedder is None else Vectors(embedder.name)
-        self._unread = (
-            [] if embedder is None else [s for s, tool in enumerate(self._tools) if tool is not None]
-        )
-
-    def pending(self, limit: int = 256) -> dict[str, str]:
-        """Texts that lack a vector, by cache key: encode them off the event loop, then `supply`."""
-        return {} if self._vectors is None else self._vectors.pending(limit)
-
-    def supply(self, vectors: Mapping[str, Floats]) -> int:
-        """Vectors by key, from the encoder or the cache; how many were wanted."""
-        return 0 if self._vectors is None else self._vectors.supply(vectors)
+    def texts(self, tool: Tool) -> tuple[tuple[str, float], ...]:
+        """Return the texts that make the tool's vector, each with its weight."""
+        if self.ranking == "classic":
+            return ((f"{tool.name} {tool.description}"[:MAX_QUERY], 1.0),)
+        return embedding_texts(tool)
 
     # ---- search --------------------------------------------------------------------------------------
 
@@ -205,34 +171,31 @@ class SearchIndex:
         limit: int = 10,
         tag: str | None = None,
         usage: Mapping[str, int] | None = None,
-        query_vector: Floats | None = None,
+        meaning: Meaning | None = None,
     ) -> SearchResult:
-        """The best `limit` tools for `query`, which may be any text at all.
+        """Return the best `limit` tools for `query`, which may be any text at all.
 
-        `usage` is uses by qualified name. `query_vector` spares encoding the query here (a few milliseconds).
+        `usage` is uses by qualified name; `meaning` is the cosine of the query with each tool, by slot.
         """
         text = query[:MAX_QUERY]
-        if not len(self) or not text.strip() or limit < 1:
+        if not self._alive or not text.strip() or limit < 1:
             return SearchResult([], 0)
-        capacity = len(self._tools)
-        allowed = self._allowed(tag, capacity)
-        ranked = self._ranker.rank(text, allowed, self._meaning(text, query_vector, capacity), limit)
-        scores = ranked.scores.copy()
-        boosts = self._lift(scores, usage or {})
-        pins = {slot: pin for slot, pin in self._pinned(text).items() if allowed[slot]}
-        top = self._order(scores, pins, limit)
-        hits = [self._hit(slot, scores, ranked, pins, boosts) for slot in top]
-        matches = int(np.count_nonzero(scores > 0)) + sum(1 for slot in pins if scores[slot] <= 0)
+        allowed: AbstractSet[int] = self._alive if tag is None else self._tagged(tag)
+        ranked = self._ranker.rank(text, allowed, meaning, limit)
+        scores = dict(ranked.scores)
+        boosts = self._boost(scores, usage or {})
+        pins = {slot: pin for slot, pin in self._pinned(text).items() if slot in allowed}
+        hits = [self._hit(slot, scores, ranked, pins, boosts) for slot in self._order(scores, pins, limit)]
         return SearchResult(
             hits,
-            matches,
+            len(scores.keys() | pins.keys()),
             None if pins else ranked.did_you_mean,
             self._try_also(hits, text),
             "exact" if any(p > _PREFIX for p in pins.values()) else ranked.tier,
         )
 
     def tags(self) -> list[str]:
-        """All tags there are, sorted."""
+        """Return all tags there are, sorted."""
         return sorted({tag for tool in self._tools if tool is not None for tag in tool.tags})
 
     # ---- inside --------------------------------------------------------------------------------------
@@ -244,27 +207,18 @@ class SearchIndex:
         else:
             slot = len(self._tools)
             self._tools.append(tool)
-            if slot >= len(self._alive):
-                self._alive = np.concatenate([self._alive, np.zeros_like(self._alive)])
-        self._alive[slot] = True
+        self._alive.add(slot)
         self._qualified[tool.qualified] = slot
         self._names.add(slot, {squash(tool.name), squash(tool.qualified)})
         self._ranker.add(slot, tool)
-        self._read_texts([slot])
-        self._telling.clear()
+        self._distinctive_terms.clear()
         fresh = set(_distinctive_words(tool))
         self._terms.setdefault(tool.backend, Counter()).update(fresh)
         self._documents.update(fresh)
         return slot
 
-    def _read_texts(self, slots: Sequence[int]) -> None:
-        for slot in slots if self._vectors is not None else ():
-            tool = self._tools[slot]
-            if tool is not None and self._vectors is not None:
-                self._vectors.add(slot, self._texts(tool))
-
     def _bury(self, backend: str, names: Sequence[str]) -> None:
-        """These tools are found no more; `_clear` forgets them."""
+        """Make tools unfindable at once; `_clear` removes them from the lists later."""
         for name in names:
             slot = self._slots[backend].pop(name)
             tool = self._tools[slot]
@@ -272,21 +226,19 @@ class SearchIndex:
             if self._qualified.get(tool.qualified) == slot:
                 del self._qualified[tool.qualified]
             self._tools[slot] = None
-            self._alive[slot] = False
+            self._alive.discard(slot)
             self._dead.append((slot, tool))
 
     def _clear(self, dead: Sequence[tuple[int, Tool]]) -> Iterator[None]:
-        """Take buried tools out of every list, in steps; their slots are free at the end."""
-        self._telling.clear()
-        slots = [slot for slot, _ in dead]
+        """Remove buried tools from every list, in steps; their slots are free at the end."""
+        self._distinctive_terms.clear()
+        slots = {slot for slot, _ in dead}
         for start in range(0, len(dead), STEP):
             for _, tool in dead[start : start + STEP]:
                 self._forget_terms(tool)
-            if self._vectors is not None:
-                self._vectors.remove(slots[start : start + STEP])
             yield
         self._names.remove(slots)
-        yield from self._ranker.remove(slots, len(self._tools))
+        yield from self._ranker.remove(slots)
         self._free += slots
 
     def _forget_terms(self, tool: Tool) -> None:
@@ -299,36 +251,22 @@ class SearchIndex:
         if not inside:
             self._terms.pop(tool.backend, None)
 
-    def _texts(self, tool: Tool) -> tuple[tuple[str, float], ...]:
-        if self.ranking == "classic":
-            return ((f"{tool.name} {tool.description}"[:MAX_QUERY], 1.0),)
-        return embedding_texts(tool)
+    def _tagged(self, tag: str) -> set[int]:
+        tagged = ((slot, self._tools[slot]) for slot in self._alive)
+        return {slot for slot, tool in tagged if tool is not None and tag in tool.tags}
 
-    def _allowed(self, tag: str | None, capacity: int) -> NDArray[np.bool_]:
-        alive = self._alive[:capacity]
-        if tag is None:
-            return alive
-        tagged = np.fromiter((t is not None and tag in t.tags for t in self._tools), np.bool_, capacity)
-        return alive & tagged
-
-    def _meaning(self, text: str, vector: Floats | None, capacity: int) -> Floats | None:
-        if self._vectors is None or self._embedder is None or not self._vectors.any():
-            return None
-        if vector is None:
-            vector = self._embedder.encode([text[:MEANING_CHARS]])[0]
-        return self._vectors.likeness(vector, capacity)
-
-    def _lift(self, scores: Floats, usage: Mapping[str, int]) -> dict[int, float]:
+    def _boost(self, scores: Scores, usage: Mapping[str, int]) -> dict[int, float]:
+        """Raise the scores of used tools in place; return the factors by slot."""
         boosts: dict[int, float] = {}
         for name, uses in usage.items():
             slot = self._qualified.get(name)
-            if slot is not None and uses > 0 and scores[slot] > 0:
+            if slot is not None and uses > 0 and slot in scores:
                 boosts[slot] = min(1.0 + USAGE_FACTOR * math.log1p(uses), USAGE_CAP)
                 scores[slot] *= boosts[slot]
         return boosts
 
     def _pinned(self, text: str) -> dict[int, int]:
-        """Slots whose name the query is: exactly, but for punctuation, or as the only one that begins so."""
+        """Return slots whose name equals the query, or its only completion, with the strength of the match."""
         asked = squash(text)
         if not asked:
             return {}
@@ -349,13 +287,10 @@ class SearchIndex:
             pins[begins.pop()] = _PREFIX
         return pins
 
-    def _order(self, scores: Floats, pins: Mapping[int, int], limit: int) -> list[int]:
-        matched = np.flatnonzero(scores > 0)
-        if len(matched) > limit:
-            bound = np.partition(scores[matched], len(matched) - limit)[len(matched) - limit]
-            matched = matched[scores[matched] >= bound]
-        slots = {int(slot) for slot in matched} | set(pins)
-        return sorted(slots, key=lambda s: (-pins.get(s, 0), -float(scores[s]), self._name(s)))[:limit]
+    def _order(self, scores: Scores, pins: Mapping[int, int], limit: int) -> list[int]:
+        bound = min(heapq.nlargest(limit, scores.values()), default=0.0)
+        slots = {slot for slot, score in scores.items() if score >= bound} | pins.keys()
+        return sorted(slots, key=lambda s: (-pins.get(s, 0), -scores.get(s, 0.0), self._name(s)))[:limit]
 
     def _name(self, slot: int) -> str:
         tool = self._tools[slot]
@@ -364,19 +299,19 @@ class SearchIndex:
     def _hit(
         self,
         slot: int,
-        scores: Floats,
+        scores: Scores,
         ranked: Ranked,
         pins: Mapping[int, int],
         boosts: Mapping[int, float],
     ) -> Hit:
         tool = self._tools[slot]
-        assert tool is not None  # noqa: S101 - `allowed` holds only slots in use
-        why: dict[str, Any] = {name: round(float(s[slot]), 4) for name, s in ranked.signals.items()}
+        assert tool is not None  # noqa: S101 - only slots in use are allowed
+        why: dict[str, Any] = {name: round(s.get(slot, 0.0), 4) for name, s in ranked.signals.items()}
         if slot in boosts:
             why["usage"] = round(boosts[slot], 3)
         if slot in pins:
             why["name"] = {_EXACT: "exact", _SQUASHED: "exact", _PREFIX: "unique prefix"}[pins[slot]]
-        return Hit(tool, float(scores[slot]), why)
+        return Hit(tool, scores.get(slot, 0.0), why)
 
     def _try_also(self, hits: Sequence[Hit], text: str) -> dict[str, list[str]]:
         asked = set(plain_tokens(text))
@@ -387,10 +322,10 @@ class SearchIndex:
         }
 
     def _distinctive(self, backend: str, asked: set[str]) -> list[str]:
-        """The terms of a backend that tell it from the others: by IDF, and common inside it."""
-        ranked = self._telling.get(backend)
+        """Return the terms that are common in this backend and rare in others, without those of the query."""
+        ranked = self._distinctive_terms.get(backend)
         if ranked is None:
-            ranked = self._telling[backend] = self._rank_terms(backend)
+            ranked = self._distinctive_terms[backend] = self._rank_terms(backend)
         return [word for word in ranked if word not in asked][:DISTINCTIVE]
 
     def _rank_terms(self, backend: str) -> list[str]:

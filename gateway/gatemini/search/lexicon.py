@@ -1,8 +1,8 @@
-"""Words that people use and words that tools use: short forms, plain synonyms, other languages.
+"""Vocabulary of people and of tools: short forms, synonyms, other languages.
 
-General knowledge of the field, written for it and not taken from any catalog: a colloquial, shortened or foreign
-word → the words that tools are named and described with. They get a share of the word's weight, so that what was
-really said counts most. Above: `repair.py`. Below: `words.py`.
+General knowledge of the field, written for this project and not taken from any catalog: a colloquial, shortened or
+foreign word → the words in the names and descriptions of tools. They get a share of the word's weight, so that the word
+itself counts most.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ weather: forecast; web: internet; website: web page; wipe: clear delete; wire: t
 workbook: excel; workmate: user; workout: exercise; write: create; zoom: resize;
 """
 
-# English: the same in Spanish, French, German, Italian, Portuguese, Dutch, Polish, Russian, Chinese, Japanese, Korean.
+# English: the same in Spanish, French, German, Italian, Portuguese, Dutch, Polish, Russian, Chinese, Japanese,
+# Korean.
 _LANGUAGES = """
 add: añadir agregar ajouter hinzufügen aggiungere adicionar toevoegen dodaj добавить 添加 追加 추가;
 address: dirección adresse indirizzo endereço adres адрес 地址 住所 주소;
@@ -287,7 +288,7 @@ FOREIGN_STOP_WORDS = frozenset(
     lo los mit na nach nel o oder ou para per por pour que sobre su sur till um un una une und uno van vom von voor y
     zu zum zur в во для и из на о об от по с со""".split()  # noqa: SIM905
 )
-"""Small words of other languages: they say as little as English ones."""
+"""Function words of other languages, left out of queries like English ones."""
 
 _ENTRY = re.compile(r"([^:;]+):([^;]+);")
 
@@ -297,7 +298,7 @@ def _parsed(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def _foreign() -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Foreign word → stems, for scripts with spaces and for those without."""
+    """Return foreign word → stems, for scripts with spaces and for those without."""
     spaced: dict[str, list[str]] = {}
     unspaced: dict[str, list[str]] = {}
     for english, others in _parsed(_LANGUAGES).items():
@@ -318,7 +319,7 @@ SHORT_FORMS: dict[str, tuple[str, ...]] = {
 SYNONYMS: dict[str, tuple[str, ...]] = {
     stem(word): tuple(map(stem, others)) for word, others in _parsed(_SYNONYMS).items()
 }
-"""Stem → stems of words that tools say instead."""
+"""Stem → stems of words that tools use instead."""
 
 FOREIGN, FOREIGN_UNSPACED = _foreign()
 """Folded word of another language → English stems; the second for scripts written without spaces."""
@@ -334,7 +335,7 @@ ENGLISH: frozenset[str] = frozenset(
         ),
     }
 )
-"""Stems of words that are surely no slips of others."""
+"""Stems of known words, which are never taken for misspellings."""
 
 _BY_BEGINNING: dict[str, list[str]] = {}
 for _word in FOREIGN:
@@ -346,7 +347,7 @@ _LONGEST_UNSPACED = max(map(len, FOREIGN_UNSPACED))
 
 
 def foreign(word: str) -> tuple[str, ...]:
-    """English stems of a folded word; of inflected forms too, where they share a long beginning."""
+    """Return the English stems of a folded word, also of inflected forms that share a long beginning with a known word."""
     found = FOREIGN.get(word) or _without_ending(word)
     if found is None and len(word) >= 6 and not word.isascii():
         known = next((k for k in _BY_BEGINNING.get(word[:4], ()) if _same_beginning(word, k)), None)
@@ -355,7 +356,7 @@ def foreign(word: str) -> tuple[str, ...]:
 
 
 def _without_ending(word: str) -> tuple[str, ...] | None:
-    """A plural or the like of a known word, by the endings that several languages share."""
+    """Return the stems of a plural or similar form, by the endings that several languages share."""
     if stem(word) in ENGLISH:
         return None
     known = (word[: -len(end)] for end in _ENDINGS if word.endswith(end))
@@ -363,7 +364,7 @@ def _without_ending(word: str) -> tuple[str, ...] | None:
 
 
 def foreign_run(run: str) -> list[str]:
-    """English stems of the known words in a run of a script without spaces, longest words first."""
+    """Return the English stems of known words in a run of a script without spaces, longest words first."""
     out: list[str] = []
     at = 0
     while at < len(run):

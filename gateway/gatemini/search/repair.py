@@ -1,16 +1,16 @@
-"""Query words that the catalog does not know, mended one by one.
+"""Repair of query words that no tool contains, one word at a time.
 
-An empty answer is the wrong moment to mend: in a large catalog almost every query hits something. So each word
-that no tool has is looked at alone: a known abbreviation, a compound of known words, a misspelling, a beginning.
-Above: `best.py`. Below: `words.py`, `postings.py`, rapidfuzz.
+An empty result is the wrong trigger for repair: in a large catalog almost every query hits something. So each unknown
+word is looked up by itself: as an abbreviation, a compound of known words, a misspelling, a prefix.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numpy as np
 from rapidfuzz.distance import OSA
 
 from gatemini.search.lexicon import ENGLISH, SHORT_FORMS
@@ -21,19 +21,22 @@ _MIN_PIECE = 2
 _MAX_PIECE = 18
 _MAX_COMPOUND = 48
 _CANDIDATES = 64
-"""Vocabulary words that are compared letter by letter; chosen by shared letter pairs."""
+"""Vocabulary words compared letter by letter, chosen by shared letter pairs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """Words to ask for instead, each with its share of the weight; `shown` is what a person would read."""
+class Repaired:
+    """Stems to search for instead, each with its share of the weight; `shown` is the text for `did_you_mean`."""
 
     words: dict[str, float]
     shown: str | None = None
 
 
 class Vocabulary:
-    """The stemmed words of all tools, findable by spelling. `count` is in how many tools a word occurs."""
+    """The stemmed words of all tools, found by spelling.
+
+    `count` returns the number of tools with a word, `named` the number of names with it.
+    """
 
     def __init__(self, count: Callable[[str], int], named: Callable[[str], int]) -> None:
         self._count = count
@@ -45,7 +48,7 @@ class Vocabulary:
         self._written: dict[str, str] = {}
 
     def add(self, words: Iterable[str], written: Iterable[str]) -> None:
-        """Take in stemmed `words`; `written` are words as somebody wrote them, to be shown for a stem."""
+        """Add stemmed `words`; `written` are unstemmed words, one of which is shown for its stem."""
         missing = set(words)
         for word in written if missing else ():
             if stem(word) in missing:
@@ -63,28 +66,30 @@ class Vocabulary:
             self._pairs.add(slot, dict.fromkeys(_letter_pairs(word), 1.0))
 
     def remove(self, words: Iterable[str]) -> None:
-        gone = np.zeros(len(self._words), dtype=np.bool_)
+        """Forget stemmed words that left the catalog."""
+        gone: set[int] = set()
         pairs: set[str] = set()
         for word in words:
-            slot = self._slots.pop(word, None)
             self._written.pop(word, None)
+            slot = self._slots.pop(word, None)
             if slot is not None:
-                gone[slot] = True
+                gone.add(slot)
                 pairs.update(_letter_pairs(word))
-                self._free.append(slot)
-        self._pairs.remove(gone, pairs)
+        for _ in self._pairs.remove(gone, pairs):
+            pass
+        self._free += gone
 
-    def mend(self, word: str) -> Mended | None:
-        """What an unknown `word` (folded, not stemmed) probably means, or None.
+    def repair(self, word: str) -> Repaired | None:
+        """Return what an unknown `word` (folded, not stemmed) probably means, or None.
 
-        A plain English word that no tool has is no slip of one that some tool has.
+        A known English word that no tool contains is not taken for a misspelling of one that some tool contains.
         """
         expanded = self._expand(word)
         if expanded is not None:
-            return Mended(dict.fromkeys(expanded, 1.0))
+            return Repaired(dict.fromkeys(expanded, 1.0))
         pieces = self._split(word) if len(word) >= 5 else None
         near, edits = self._misspelt(word) if stem(word) not in ENGLISH else (None, 0)
-        # One wrong letter is likelier a slip than a compound of short pieces; two letters are not.
+        # One wrong letter is more likely a misspelling than a compound of short pieces; two wrong letters are not.
         if pieces is not None and (near is None or _is_convincing(pieces, edits)):
             return self._compound(pieces)
         if near is not None:
@@ -92,24 +97,24 @@ class Vocabulary:
         return self._completed(word)
 
     def expand(self, word: str) -> list[str]:
-        """The stems a known short form also stands for, where the catalog has them."""
+        """Return the stems a known short form also stands for, as far as the catalog has them."""
         return self._expand(word) or []
 
     def _expand(self, word: str) -> list[str] | None:
         stems = [s for s in SHORT_FORMS.get(word, ()) if self._count(s)]
         return stems or None
 
-    def _compound(self, pieces: list[str]) -> Mended:
+    def _compound(self, pieces: list[str]) -> Repaired:
         meant: dict[str, float] = {}
         for piece in pieces:
             if self._count(stem(piece)):
                 meant[stem(piece)] = 1.0
             for more in self.expand(piece):
                 meant.setdefault(more, 0.9)
-        return Mended(meant, " ".join(pieces))
+        return Repaired(meant, " ".join(pieces))
 
     def _split(self, word: str) -> list[str] | None:
-        """`word` as the fewest, most common known pieces, each in some tool's name."""
+        """Split `word` into the fewest, most common known pieces, each part of some tool's name."""
         if len(word) > _MAX_COMPOUND or not word.isalnum():
             return None
         best: list[tuple[float, list[str]] | None] = [None] * (len(word) + 1)
@@ -139,8 +144,8 @@ class Vocabulary:
             return 1.0 + 0.5 / uses
         return 1.5 if piece in SHORT_FORMS and self._expand(piece) else None
 
-    def _misspelt(self, word: str) -> tuple[Mended | None, int]:
-        """The known words that differ least, and in how many letters."""
+    def _misspelt(self, word: str) -> tuple[Repaired | None, int]:
+        """Return the known words that differ least, and the number of edits to the closest."""
         if len(word) < 3:
             return None, 0
         scored: list[tuple[float, str, int]] = []
@@ -153,10 +158,10 @@ class Vocabulary:
                 if distance > bound or distance >= len(candidate) / 2:
                     continue
                 if len(asked) == 3 and sorted(asked) != sorted(candidate):
-                    continue  # of so short a word only a swap of letters is surely a slip
+                    continue  # with three letters only a swap is surely a misspelling
                 cost = distance + (0.0 if candidate[0] == asked[0] else 0.7)
-                cost -= 0.08 * min(5.0, float(np.log2(1 + self._count(candidate))))
-                cost -= 0.06 * min(4.0, float(np.log2(1 + self._named(candidate))))
+                cost -= 0.08 * min(5.0, math.log2(1 + self._count(candidate)))
+                cost -= 0.06 * min(4.0, math.log2(1 + self._named(candidate)))
                 scored.append((cost, candidate, distance))
         if not scored:
             return None, 0
@@ -166,39 +171,40 @@ class Vocabulary:
             if cost > scored[0][0] + 0.35 or len(meant) == 3:
                 break
             meant.setdefault(candidate, 0.9 if not meant else 0.5)
-        return Mended(meant, self._shown(scored[0][1])), scored[0][2]
+        return Repaired(meant, self._shown(scored[0][1])), scored[0][2]
 
     def _shown(self, word: str) -> str:
         return self._written.get(word, word)
 
     def _similar(self, word: str) -> list[str]:
-        found = self._pairs.gather(list(dict.fromkeys(_letter_pairs(word))))
-        if not len(found.slots):
-            return []
-        shared = np.bincount(found.slots, minlength=len(self._words))
+        """Return known words that share letter pairs with `word`, the most alike first, at most `_CANDIDATES`."""
+        shared = self._shared(dict.fromkeys(_letter_pairs(word)))
         # Two words that share n pairs of l each are alike by n / l; the longer one counts.
-        near = np.flatnonzero(shared >= max(1, (len(word) + 1) // 4))
-        if len(near) > _CANDIDATES:
-            near = near[np.argsort(-shared[near], kind="stable")[:_CANDIDATES]]
-        return [self._words[i] for i in near if abs(len(self._words[i]) - len(word)) <= 3]
+        least = max(1, (len(word) + 1) // 4)
+        near = [slot for slot, count in shared.items() if count >= least]
+        near.sort(key=lambda slot: (-shared[slot], slot))
+        found = (self._words[slot] for slot in near[:_CANDIDATES])
+        return [known for known in found if abs(len(known) - len(word)) <= 3]
 
-    def _completed(self, word: str) -> Mended | None:
-        """Words that begin with `word`: the commonest few."""
+    def _shared(self, pairs: Iterable[str]) -> Counter[int]:
+        """Return the number of `pairs` that each known word contains, by slot."""
+        counts: Counter[int] = Counter()
+        for pair in pairs:
+            counts.update(self._pairs.get(pair)[0])
+        return counts
+
+    def _completed(self, word: str) -> Repaired | None:
+        """Return the most common words that begin with `word`."""
         if len(word) < 3:
             return None
-        begins = [w for w in self._similar_prefix(word) if w.startswith(word)]
+        pairs = {f"^{word[0]}", *(word[i : i + 2] for i in range(len(word) - 1))}
+        shared = self._shared(pairs)
+        holding = (self._words[slot] for slot, count in shared.items() if count == len(pairs))
+        begins = [known for known in holding if known.startswith(word)]
         if not begins:
             return None
         begins.sort(key=lambda w: (-self._named(w), -self._count(w), w))
-        return Mended({w: 0.8 if i == 0 else 0.5 for i, w in enumerate(begins[:3])}, self._shown(begins[0]))
-
-    def _similar_prefix(self, word: str) -> list[str]:
-        pairs = [f"^{word[0]}", *(word[i : i + 2] for i in range(len(word) - 1))]
-        found = self._pairs.gather(pairs)
-        if not len(found.slots) or not found.counts.all():
-            return []
-        shared = np.bincount(found.slots, minlength=len(self._words))
-        return [self._words[i] for i in np.flatnonzero(shared >= len(set(pairs)))]
+        return Repaired({w: 0.8 if i == 0 else 0.5 for i, w in enumerate(begins[:3])}, self._shown(begins[0]))
 
 
 def _is_convincing(pieces: list[str], edits: int) -> bool:

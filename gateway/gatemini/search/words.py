@@ -1,7 +1,4 @@
-"""Text → words: the plain tokens of the classic ranking and the split, folded, stemmed words of `best`.
-
-Pure functions. Above: every ranker, the output's intent filter (`plain_tokens`). Below: nothing.
-"""
+"""Split text into words: plain tokens for the classic ranking; split, folded, stemmed words for `best`."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ import unicodedata
 from functools import lru_cache
 
 MAX_TEXT = 8_000
-"""Characters of a description that are indexed: a 64 KB text must not own the index."""
+"""Characters of a description that are indexed, so that a 64 KB text does not dominate the index."""
 MAX_QUERY = 2_000
-"""Characters of a query that are read; a longer one costs memory and says nothing more."""
+"""Characters of a query that are read; a longer one costs memory and adds nothing."""
 
 _PLAIN = re.compile(r"[^\W_]+")
 # A camelCase border, an acronym's end (HTTPServer → HTTP Server), a border between letters and digits.
@@ -34,12 +31,12 @@ STOP_WORDS = frozenset(
 
 
 def plain_tokens(text: str) -> list[str]:
-    """Lower-cased runs of letters and digits (Unicode), as the classic ranking defines them (spec 3.2)."""
+    """Return the lower-cased runs of letters and digits (Unicode) that the classic ranking indexes."""
     return _PLAIN.findall(text.lower())
 
 
 def fold(text: str) -> str:
-    """Lower case without accents; compatibility forms (full width, ligatures) as their plain ones."""
+    """Return lower case without accents, and compatibility forms (full width, ligatures) as plain ones."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text)
@@ -48,7 +45,7 @@ def fold(text: str) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """Words split at case, digit and punctuation borders, folded; runs of unspaced scripts stay whole."""
+    """Split at case, digit and punctuation borders and fold; runs of unspaced scripts stay whole."""
     return [part for token in _PLAIN.findall(text) for part in _token_parts(token)]
 
 
@@ -60,12 +57,12 @@ def _token_parts(token: str) -> tuple[str, ...]:
 
 
 def is_unspaced(part: str) -> bool:
-    """Whether the part is (partly) of a script written without spaces."""
+    """Return whether the part is (partly) of a script written without spaces."""
     return not part.isascii() and _UNSPACED.search(part) is not None
 
 
 def raw_words(text: str) -> list[str]:
-    """`parts` with unspaced runs as overlapping pairs: what is indexed, before stemming."""
+    """Return `parts` with unspaced runs as overlapping pairs: what is indexed, before stemming."""
     return [word for token in _PLAIN.findall(text) for word in _token_words(token)]
 
 
@@ -77,7 +74,7 @@ def _token_words(token: str) -> tuple[str, ...]:
 
 
 def words(text: str) -> list[str]:
-    """What `best` indexes and asks for: `raw_words`, stemmed."""
+    """Return `raw_words`, stemmed: what `best` indexes and searches for."""
     return [word for token in _PLAIN.findall(text) for word in _token_stems(token)]
 
 
@@ -87,7 +84,7 @@ def _token_stems(token: str) -> tuple[str, ...]:
 
 
 def proper_names(text: str) -> set[str]:
-    """Folded words that are written like names (`Munich`) within other words: no slips of anything."""
+    """Return folded words that are written like names (`Munich`) among other words: they are not misspellings."""
     tokens = _PLAIN.findall(text)
     return (
         {fold(token) for token in tokens[1:] if token.istitle()} if any(map(str.islower, tokens)) else set()
@@ -95,12 +92,12 @@ def proper_names(text: str) -> set[str]:
 
 
 def squash(text: str) -> str:
-    """Letters and digits only, folded: `get_user-Info` → `getuserinfo`."""
+    """Return letters and digits only, folded: `get_user-Info` → `getuserinfo`."""
     return _NOT_ALNUM.sub("", fold(text))
 
 
 def trigrams(squashed: str) -> list[str]:
-    """Three-character windows of a squashed text, with its borders marked; repeats are kept."""
+    """Return the three-character windows of a squashed text, with its borders marked; repeats are kept."""
     if not squashed:
         return []
     padded = f"^{squashed}$"
@@ -109,9 +106,9 @@ def trigrams(squashed: str) -> list[str]:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """A light English stemmer: plurals, -ing, -ed, -er/-or and a few long endings; other scripts unchanged.
+    """Reduce an English word to a stem: plurals, -ing, -ed, a final -e; other scripts are unchanged.
 
-    It only has to be consistent: the same word in a query and in a description must meet.
+    It only has to be consistent: forms of one word in a query and in a description get the same stem.
     """
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
@@ -139,7 +136,7 @@ def _without_plural(word: str) -> str:
 
 
 def pairs(text: str) -> list[str]:
-    """Overlapping pairs of each unspaced run in a folded part; the rest whole."""
+    """Return the overlapping pairs of each unspaced run in a folded part, and the rest whole."""
     out: list[str] = []
     at = 0
     for match in _UNSPACED.finditer(text):

@@ -1,7 +1,4 @@
-"""Learns from what a client sends who it is and what it can be asked, before anything is answered.
-
-The one middleware that sees every message of a client. Above: gateway.py. Below: asking.py, questions.py, surface.py.
-"""
+"""Middleware that records the client's identity and capabilities before any request is answered."""
 
 from __future__ import annotations
 
@@ -15,32 +12,32 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gatemini.backends.base import INTERNAL_ERROR, AskFn, RpcError
+from gatemini.backends.callers import INTERNAL_ERROR, AskFn, RpcError
 from gatemini.model import Json
 from gatemini.server.asking import asks_now
 from gatemini.server.questions import can_be_asked
 from gatemini.server.surface import Surface
 
 INITIALIZED_SECONDS = 10.0
-"""How long a question outside of any call waits for the client to finish its handshake."""
+"""How long a request outside of any call waits for the client to finish its handshake."""
 
 Context = ServerRequestContext[Any, Any]
 
 
 class Acquaintance:
-    """One connection's middleware of the SDK."""
+    """Middleware of one connection; it sees every message of the client."""
 
     def __init__(self, surface: Surface, greet: Callable[[ServerSession], None]) -> None:
         self._surface = surface
         self._greet = greet
-        """Called once a client has shaken hands."""
+        """Called once a client has finished its handshake."""
         self._initialized = anyio.Event()
         self._seen: types.ClientCapabilities | None = None
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         if ctx.method == "initialize":
             result = await call_next(ctx)
-            # Read as the SDK did, which takes note of it only after this.
+            # Parsed as the SDK does, which stores the parameters only after this.
             told = types.InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
             self._initialized = anyio.Event()
             self._know(ctx, told.capabilities, told.client_info.name)
@@ -84,7 +81,7 @@ class Acquaintance:
 
 
 async def _too_early(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Before a handshake the SDK serves hardly anything, and does not say why."""
+    """Explain a request before the handshake: the SDK refuses nearly all of them without a reason."""
     try:
         return await call_next(ctx)
     except MCPError as exc:

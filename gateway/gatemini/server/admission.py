@@ -1,7 +1,6 @@
-"""Whether a backend may be registered: the `registration` policy, and the person behind the client where it says `ask`.
+"""Decide whether a backend may be registered, by the `registration` policy and, for `ask`, by the user's consent.
 
-The person is shown everything the template sets, secrets masked, since any key of it may decide what is started.
-Above: registration.py. Below: config/schema.py, the client's way to be asked, DNS.
+The user is shown every key of the template, with secrets masked, since any key may decide what is started.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
 import anyio
 
-from gatemini.backends.base import Caller, RpcError
-from gatemini.backends.cli_template import TemplateError, words_of
+from gatemini.backends.callers import Caller, RpcError
+from gatemini.backends.transports.cli_template import TemplateError, words_of
 from gatemini.config.schema import BackendConfig, RegistrationConfig
 from gatemini.config.secrets import looks_secret
 from gatemini.errors import BackendUnreachable, RegistrationRefused
@@ -28,19 +27,19 @@ from gatemini.model import Json
 from gatemini.types.wording import visible
 
 LOOKUP_SECONDS = 5.0
-"""How long the addresses of a host are looked up. Connecting to one that has none fails by itself."""
+"""Bounds the lookup of a host's addresses. A host without an address fails later, when it is connected to."""
 
 MOST_SHOWN = 6000
-"""Characters a person is asked to read. What is longer is refused: its end would be agreed to unread."""
+"""Longest question shown to the user, in characters. A longer one is refused: nobody would read its end."""
 
 METADATA_HOSTS = ("metadata.google.internal", "metadata", "instance-data")
 METADATA_ADDRESSES = frozenset(map(ip_address, ("100.100.100.200", "fd00:ec2::254")))
-"""Beside the link-local range (RFC 3927, RFC 4291): where Alibaba and AWS (IPv6) serve credentials."""
+"""Besides the link-local range (RFC 3927, RFC 4291): where Alibaba and AWS (IPv6) serve credentials."""
 
 PRIVATE_NETWORKS = tuple(
     map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
 )
-"""RFC 1918, RFC 6598, RFC 4193. This machine itself is none of them: servers under development run there."""
+"""RFC 1918, RFC 6598, RFC 4193. Loopback is not included: servers under development run there."""
 
 _WRAPPING_NETWORKS = tuple(map(ip_network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 """IPv6 whose last 32 bits are an IPv4 address: compatible (RFC 4291), translated (RFC 2765), NAT64 (RFC 6052, 8215)."""
@@ -54,13 +53,13 @@ Address = IPv4Address | IPv6Address
 
 @dataclass(slots=True)
 class Admission:
-    """The policy of one gateway."""
+    """The registration policy of one gateway."""
 
     policy: RegistrationConfig
     config_source: str
 
     async def may_read(self, path: Any, caller: Caller) -> None:
-        """Whether an adapter file may be read: already what is wrong with it would tell what is in it."""
+        """Raise RegistrationRefused unless an adapter file may be read: even its error messages reveal its contents."""
         if self._mode("cli") == "ask":
             path = visible(str(path))
             await self._ask(
@@ -68,7 +67,7 @@ class Admission:
             )
 
     async def admit(self, config: BackendConfig, caller: Caller) -> None:
-        """Raises `RegistrationRefused` unless the policy, and the person where it says so, agree."""
+        """Raise RegistrationRefused unless the policy allows the backend and, for `ask`, the user agrees."""
         kind = "http" if config.url is not None else "cli" if config.transport == "cli-adapter" else "stdio"
         mode = self._mode(kind)
         if config.url is not None:
@@ -79,7 +78,7 @@ class Admission:
             await self._ask(kind, _question(config), caller)
 
     def _mode(self, kind: str) -> str:
-        """`allow` or `ask`."""
+        """Return `allow` or `ask`; raise RegistrationRefused for `deny`."""
         mode: str = getattr(self.policy, kind)
         if mode == "deny":
             raise RegistrationRefused(f"registering {kind} backends is denied here", hint=self._remedy(kind))
@@ -125,9 +124,9 @@ class Admission:
                 )
 
     async def permitted(self, host: str) -> list[str]:
-        """The addresses at which a registered backend may be reached now: those that were just checked.
+        """Return the addresses, checked just now, at which a registered backend may be reached.
 
-        Raises BackendUnreachable: since it was registered its name has come to mean another place.
+        Raises BackendUnreachable where the host name now resolves to a forbidden address (DNS rebinding).
         """
         try:
             return await self._checked(host.lower())
@@ -137,7 +136,7 @@ class Admission:
             ) from refused
 
     async def _checked(self, host: str) -> list[str]:
-        """The listed hosts, and every address the host stands for: never one of a cloud's metadata."""
+        """Return the addresses of an allowed host; refuse metadata addresses always, private ones unless listed."""
         allowed = self.policy.allow_hosts
         if allowed and not any(fnmatchcase(host, pattern.lower()) for pattern in allowed):
             raise RegistrationRefused(
@@ -158,9 +157,9 @@ class Admission:
 
 
 async def _addresses(host: str) -> list[Address]:
-    """What the system connects to for that host, in whatever way its address is written; none if unknown.
+    """Resolve a host as the system does, whatever notation its address has; empty if it is unknown.
 
-    Raises RegistrationRefused when nobody says in time: what is not known cannot be let through.
+    Raises RegistrationRefused when the lookup times out: an unchecked address cannot be let through.
     """
     with anyio.move_on_after(LOOKUP_SECONDS):
         try:
@@ -172,7 +171,7 @@ async def _addresses(host: str) -> list[Address]:
 
 
 def _unwrapped(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 one that stands for it (mapped, 6to4, NAT64 …)."""
+    """Return the IPv4 address inside an IPv6 one that stands for it (mapped, 6to4, NAT64 and others)."""
     if isinstance(address, IPv4Address):
         return address
     if any(address in network for network in _WRAPPING_NETWORKS):
@@ -189,7 +188,7 @@ def _is_private(address: Address) -> bool:
 
 
 def _commands(config: BackendConfig) -> Iterator[str]:
-    """Every program that this backend may start: its own, those of CLI tools, checks and prerequisites."""
+    """Yield every program that this backend may start: its own, those of CLI tools, checks and prerequisites."""
     if config.command is not None:
         yield config.command
     for name, tool in config.cli_tools.items():
@@ -219,7 +218,10 @@ def _question(config: BackendConfig) -> str:
         exclude={"name": True, "transport": True, "cli_tools": {"__all__": {"input_schema"}}},
     )
     if "cli_tools" in plain:
-        plain["tools"] = {**plain.get("tools", {}), **plain.pop("cli_tools")}  # as the template says it
+        plain["tools"] = {
+            **plain.get("tools", {}),
+            **plain.pop("cli_tools"),
+        }  # under the key that the template has
     lines = [f"  {path}: {visible(value)}" for path, value in _set_keys(_without_secrets(plain))]
     return "\n".join(
         [f"An agent wants to register the backend {config.name}, which {does}:", *lines, "Do you agree?"]
@@ -227,7 +229,7 @@ def _question(config: BackendConfig) -> str:
 
 
 def _set_keys(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every key that is set, as `a.b` and its value; a command line in one piece."""
+    """Yield every key that is set, as `a.b`, with its value; a command line is one value."""
     if isinstance(value, Mapping):
         value = dict(value)
         if isinstance(value.get("command"), str) and isinstance(value.get("args"), list):
@@ -241,7 +243,7 @@ def _set_keys(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _without_secrets(plain: Json) -> Json:
-    """The template with a mask for each value whose name says that it is a secret."""
+    """Return the template with a mask for each value whose key names a secret."""
     shown: Json = {}
     for key, value in plain.items():
         if key in ("env", "headers") and isinstance(value, dict):
@@ -258,7 +260,7 @@ def _without_secrets(plain: Json) -> Json:
 
 
 def _masked_words(words: list[str]) -> list[str]:
-    """`--token=x` and `--token x` without the x."""
+    """Mask the value in `--token=x` and `--token x`."""
     masked: list[str] = []
     follows = False
     for word in words:

@@ -1,7 +1,7 @@
-"""Arguments of the meta-tools, taken as people and clients really send them (spec 1.1).
+"""Read the arguments of the meta-tools in the forms that clients really send.
 
-One reader for all seven, led by their own input schemas: JSON strings for objects, numbers in quotes, synonyms;
-an unknown key is an error that names the right one. Above: `discovery.py`, `tools.py`. Below: `definitions.py`.
+One reader serves all seven, led by their input schemas: JSON strings for objects, numbers in quotes, synonyms. An
+unknown key is an error that names the closest right one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "register_manual": {"template": "manual_call_template"},
     "deregister_manual": {"name": "manual_name"},
 }
-"""Other words for a parameter that are taken without fuss."""
+"""Other names accepted for a parameter."""
 _WRAPPERS = frozenset(("arguments", "args", "input", "params", "parameters"))
-"""Words around arguments that are sent as if they were one of them."""
+"""Keys that some clients wrap around the arguments."""
 _SHOWN = 80
 _CLOSE = 60.0
 
@@ -36,7 +36,7 @@ _SCHEMAS: Mapping[str, Json] = {d["name"]: d["inputSchema"] for d in tool_defini
 
 
 def read_arguments(tool: str, arguments: Any) -> tuple[Json, list[str]]:
-    """The arguments of a meta-tool with defaults filled in, and notes on what was changed.
+    """Return a meta-tool's arguments with defaults filled in, and notes on what was changed.
 
     Numbers outside their bounds are moved to the nearest bound, with a note. Raises InvalidRequest.
     """
@@ -54,7 +54,7 @@ def read_arguments(tool: str, arguments: Any) -> tuple[Json, list[str]]:
                 f"{tool}: '{name}' and '{visible(shorten(str(key), _SHOWN))}' say the same; send one of them"
             )
         if value is None and name not in schema.get("required", ()):
-            continue  # null for "not given", as many clients send it
+            continue  # clients send null for "not given"
         taken[name] = _value(tool, name, value, properties[name], notes)
     missing = [name for name in schema.get("required", ()) if name not in taken]
     if missing:
@@ -79,7 +79,7 @@ def _value(tool: str, name: str, value: Any, schema: Json, notes: list[str]) -> 
     if kind == "string":
         made = value if isinstance(value, str) else None
         if name == "code" and isinstance(value, dict | list):
-            made = json.dumps(value)  # a JSON call that its client has parsed already
+            made = json.dumps(value)  # a JSON call that the client has parsed already
     elif kind == "boolean":
         made = value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
     elif kind == "integer":
@@ -102,7 +102,7 @@ def _value(tool: str, name: str, value: Any, schema: Json, notes: list[str]) -> 
 
 
 def _chosen(tool: str, name: str, written: str, options: list[str]) -> str:
-    """The fixed word that is meant, in whatever case it is written."""
+    """Return the option that equals `written` but for case and white space. Raises InvalidRequest."""
     word = written.strip().lower()
     if word in options:
         return word
@@ -126,7 +126,7 @@ def _integer(value: Any) -> int | None:
 
 
 def parsed_json(text: str) -> Any:
-    """What JSON text holds; None where it is none."""
+    """Parse JSON text; return None where it is not valid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

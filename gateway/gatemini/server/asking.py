@@ -1,8 +1,7 @@
-"""Questions of backends to the client, in the form of its era: elicitation, sampling, roots (spec 2.6, 5.6).
+"""Requests of backends to the client (elicitation, sampling, roots), in the form of the client's protocol revision.
 
-Until 2025-11-25 the client is sent a request of ours while its call is open. On 2026-07-28 its call is answered
-`input_required` and it calls again; the chain is parked meanwhile. Above: gateway.py, shortcut.py. Below:
-questions.py, parking.py, the SDK.
+Until 2025-11-25 the gateway sends the client a request while its call is open. On 2026-07-28 the call is answered with
+`input_required`, the chain is parked, and the client calls again with the answers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from gatemini.backends.base import INTERNAL_ERROR, INVALID_PARAMS, AskFn, RpcError
+from gatemini.backends.callers import INTERNAL_ERROR, INVALID_PARAMS, AskFn, RpcError
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.model import Json
 from gatemini.server.definitions import CALL_TOOL_CHAIN, REGISTER_MANUAL
@@ -30,15 +29,15 @@ from gatemini.server.relay import Relay
 from gatemini.server.surface import Surface
 
 ASKING = (CALL_TOOL_CHAIN, REGISTER_MANUAL)
-"""The meta-tools in whose midst the client may be asked something."""
+"""The meta-tools during which the client may be sent a request."""
 
 Context = ServerRequestContext[Any, Any]
 WithRelay = Callable[[Callable[[Relay], Awaitable[Any]]], Awaitable[Any]]
-"""Runs something that tells the client of its progress."""
+"""Runs a call while notifications of its progress are sent."""
 
 
 def state_boundary(parking: Parking, session: str) -> RequestStateBoundary:
-    """The SDK's seal around what a client brings along: bound to tool, arguments (so to the code), session, age."""
+    """Return the SDK's seal around the request state: bound to tool, arguments (so to the code), session and age."""
     security = RequestStateSecurity(
         codec=parking.codec, ttl=PARKED_SECONDS, bind_principal=lambda _: session, audience="gatemini"
     )
@@ -48,7 +47,7 @@ def state_boundary(parking: Parking, session: str) -> RequestStateBoundary:
 async def call_and_ask(
     surface: Surface, context: Context, params: types.CallToolRequestParams, with_relay: WithRelay
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """One call of a meta-tool, or the continuation of one whose client was asked something."""
+    """Run one call of a meta-tool, or continue one whose client has answered a request."""
     if params.request_state is not None:
         stay = surface.parking.take_up(params.request_state, surface.session.id)
         if stay is None:
@@ -93,7 +92,7 @@ async def _round(
     with_relay: WithRelay,
     chain: Callable[[Stay, Relay], Awaitable[Json]] | None = None,
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """Wait for the chain's end or its next questions; with those it is parked. `chain` is what to start first."""
+    """Wait for the chain's end or its next requests; with those it is parked. `chain` starts it in the first round."""
 
     async def wait(relay: Relay) -> dict[str, Question]:
         if chain is not None:
@@ -104,7 +103,7 @@ async def _round(
         questions: dict[str, Question] = await with_relay(wait)
     except RpcError as exc:
         raise MCPError(code=exc.code, message=exc.message) from exc
-    if stay.result is not None:  # it may have come while the questions were on their way here
+    if stay.result is not None:  # the chain may have ended while its requests were being collected
         return types.CallToolResult.model_validate(stay.result)
     if stay.finished.is_set():
         raise MCPError(code=types.INTERNAL_ERROR, message="the chain was stopped")
@@ -119,7 +118,7 @@ async def _round(
 
 
 def _asks_by_parking(stay: Stay, parking: Parking, can: Json, version: str) -> AskFn:
-    """How a client of 2026-07-28 is asked: when its call is answered, for which the chain is parked."""
+    """Return a function that asks a client of 2026-07-28: with the answer to its call, while the chain is parked."""
 
     async def ask(method: str, params: Json) -> Json:
         request = question(method, params, can, version)
@@ -131,7 +130,7 @@ def _asks_by_parking(stay: Stay, parking: Parking, can: Json, version: str) -> A
 def asks_now(
     session: ServerSession, can: Json, version: str, related: types.RequestId | None = None
 ) -> AskFn:
-    """How a client of the handshake era is asked: by a request of ours, beside its open call if it is for one."""
+    """Return a function that sends a request to a client of the handshake era, related to an open call if there is one."""
 
     async def ask(method: str, params: Json) -> Json:
         request = question(method, params, can, version)

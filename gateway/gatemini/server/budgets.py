@@ -1,8 +1,7 @@
-"""What each client cuts off by itself, so that nothing is cut a second time out of our sight (spec 1.1).
+"""Limits that each client applies to texts, so that the gateway shortens them itself, with a handle to the rest.
 
-One table keyed by the name a client announces. Each limit is in what that client counts: characters, bytes, or
-tokens, estimated as bytes / 4 as everywhere. Above: `tools.py`, `surface.py`, `definitions.py`, `fitting.py`. Below:
-`output/room.py`.
+The table is keyed by the name a client announces. Each limit is in the unit of that client: characters, bytes, or
+tokens, estimated as bytes / 4.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from gatemini.output.room import Room
 
 BYTES_PER_TOKEN = 4
 RESULT_TOKENS = 25_000
-"""Default for unknown clients; the documented limit of a widespread one."""
+"""Default for unknown clients; the documented limit of a widespread client."""
 ERROR_CHARS = 10_000
 
 
@@ -24,10 +23,10 @@ def _tokens(count: int) -> Room:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Most that a client takes of each kind of text."""
+    """The longest texts of each kind that a client takes."""
 
     result: Room
-    """All text of a result together."""
+    """Limit of all text of a result together."""
     error: Room
 
 
@@ -36,12 +35,13 @@ _EIGHT_KB = Room(bytes=8 * 1024 - 1)
 UNKNOWN = Budget(_tokens(RESULT_TOKENS), _ERROR)
 
 INLINE_META = "anthropic/maxResultSizeChars"
-"""Key of a tool's `_meta`: Claude Code takes so many characters of its results in place of 50,000, beyond which
-it saves a result to a file (code.claude.com/docs/en/mcp). Our tools declare their own limit there."""
+"""Key of a tool's `_meta` that raises Claude Code's limit for its results from 50,000 characters to the given number;
+beyond it a result is saved to a file (code.claude.com/docs/en/mcp). The gateway's tools declare their own limit there.
+"""
 
-# Keyed by the beginning of the announced name, lower case. A client stands here only where its limit is publicly
-# documented, with the source; a name nobody measured gets the default. All of these clients let their users
-# change the limit, which the server is not told.
+# Keyed by the beginning of the announced name, in lower case. A client is listed only where its limit is publicly
+# documented, with the source; any other gets the default. All of these clients let their users change the limit,
+# which the server does not learn.
 _BUDGETS: dict[str, Budget] = {
     # 25,000 tokens (MAX_MCP_OUTPUT_TOKENS), error text cut at about 11,000 characters: code.claude.com/docs/en/mcp.
     # Descriptions and instructions are cut at 2,048 characters: github.com/anthropics/claude-code/issues/81268.
@@ -68,7 +68,7 @@ _BUDGETS: dict[str, Budget] = {
 
 @lru_cache(maxsize=64)
 def budget_for(client: str | None) -> Budget:
-    """The budget of the client that announced itself by this name."""
+    """Return the budget of the client that announced itself as `client`."""
     name = (client or "").strip().lower()
     for known, budget in _BUDGETS.items():
         if name == known or name.startswith((known + "-", known + " ", known + "/")):

@@ -1,19 +1,15 @@
-"""The discovery tools over this gateway's registry and index, by name.
-
-Holds what the pure answers need: usage counts, required keys, and the size that loading every schema would
-have. Above: tools.py, surface.py, chains (`gatemini.search_tools`). Below: discovery.py.
-"""
+"""The discovery tools by name, over the registry and index of one gateway."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.search.index import SearchIndex
-from gatemini.search.postings import Floats
+from gatemini.search.ranked import Meaning
 from gatemini.server.definitions import tool_definitions
 from gatemini.server.discovery import (
     definition_bytes,
@@ -28,14 +24,18 @@ from gatemini.tracker import Tracker
 
 DISCOVERY_TOOLS = ("search_tools", "list_tools_meta", "tool_info", "get_required_keys_for_tool")
 INSIDE_CHAINS = DISCOVERY_TOOLS[:3]
-"""What a chain may ask through `gatemini.…`."""
+"""The discovery tools that code in a chain reaches as `gatemini.NAME`."""
 
 Keys = Callable[[str], tuple[Iterable[str], Iterable[str]]]
 """Backend → (names of the keys it needs, those without a value)."""
 
 
-Encode = Callable[[str], Awaitable[Floats | None]]
-"""Query → its vector, computed off the event loop; None where there is no model."""
+class Semantics(Protocol):
+    """The part of `Embedding` that search by meaning needs."""
+
+    @property
+    def under_way(self) -> bool: ...
+    async def meaning(self, text: str) -> Meaning | None: ...
 
 
 class Catalog:
@@ -48,28 +48,30 @@ class Catalog:
         tracker: Tracker,
         keys: Keys,
         names: Callable[[], list[str]],
-        encode: Encode | None = None,
+        embedding: Semantics | None = None,
     ) -> None:
         self._registry = registry
         self._index = index
         self._tracker = tracker
         self._keys = keys
         self._names = names
-        self._encode = encode
+        self._embedding = embedding
         self._sizes: dict[str, int] = {}
         registry.listen(self._measure)
 
+    async def meaning(self, text: str) -> Meaning | None:
+        """Return the cosine of `text` with every tool; None where there is no model, or not yet."""
+        return await self._embedding.meaning(text) if self._embedding is not None else None
+
     async def answer(self, name: str, arguments: Any, room: int = DEFAULT_ROOM) -> Json:
-        """The same as `call`, with the query's meaning computed where it delays nobody else."""
-        vector = None
-        if name == "search_tools" and self._encode is not None:
-            vector = await self._encode(search_text(arguments))
-        return self.call(name, arguments, room, vector)
+        """Answer a discovery tool, with the meaning of the query where a model is ready. Raises GateminiError."""
+        meaning = await self.meaning(search_text(arguments)) if name == "search_tools" else None
+        return self.call(name, arguments, room, meaning)
 
     def call(
-        self, name: str, arguments: Any, room: int = DEFAULT_ROOM, query_vector: Floats | None = None
+        self, name: str, arguments: Any, room: int = DEFAULT_ROOM, meaning: Meaning | None = None
     ) -> Json:
-        """The answer of a discovery tool, at most `room` bytes; raises GateminiError."""
+        """Answer a discovery tool in at most `room` bytes. Raises GateminiError."""
         match name:
             case "search_tools":
                 return search_tools(
@@ -77,7 +79,8 @@ class Catalog:
                     self._index,
                     arguments,
                     usage=self._tracker.usage,
-                    query_vector=query_vector,
+                    meaning=meaning,
+                    under_way=self._embedding is not None and self._embedding.under_way,
                     room=room,
                 )
             case "list_tools_meta":
@@ -91,7 +94,7 @@ class Catalog:
         )
 
     async def call_inside(self, name: str, arguments: Json) -> Json:
-        """The same for a chain, never cut; registration and chains are not reachable from inside."""
+        """Answer a discovery tool for code in a chain, uncut; registration and chains are not reachable from there."""
         if name not in INSIDE_CHAINS:
             raise InvalidRequest(
                 f"gatemini.{name} does not exist inside a chain",
@@ -100,19 +103,19 @@ class Catalog:
         return await self.answer(name, arguments, WHOLE)
 
     def definitions(self) -> list[Json]:
-        """The seven meta-tools with the inventory as it is now."""
+        """Return the seven meta-tools with the present inventory."""
         return tool_definitions(self.inventory())
 
     def inventory(self) -> list[tuple[str, int]]:
-        """Every backend there is with its number of tools: from the cache until it is live, else 0."""
+        """Return every backend with its number of tools: from the cache until it is live, else 0."""
         return [(name, len(self._registry.backend_tools(name))) for name in self._names()]
 
     def catalog_bytes(self) -> int:
-        """What a client would have loaded with every tool's full definition."""
+        """Return the bytes of every tool's full definition, which a client without a gateway would load."""
         return sum(self._sizes.values())
 
     def backend_sizes(self) -> list[Json]:
-        """The same per backend: `{"name", "tools", "catalog_bytes"}`, as in `gatemini stats`."""
+        """Return `catalog_bytes` per backend: `{"name", "tools", "catalog_bytes"}`, as in `gatemini stats`."""
         return [
             {"name": name, "tools": count, "catalog_bytes": self._sizes.get(name, 0)}
             for name, count in self.inventory()

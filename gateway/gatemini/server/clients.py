@@ -1,8 +1,7 @@
-"""What the connected clients can be asked, for backends outside of any call: at the handshake, and for roots.
+"""Requests of backends to the connected clients outside of any call: capabilities for the handshake, and roots.
 
-A backend is told before any call what its client can do, so the truth has to be known before its handshake: that
-waits for the client to speak, which clients do first of all. Above: app.py, gateway.py (which learns it). Below:
-backends/base.py, whose `Clients` this is.
+A backend's handshake declares the capabilities of its client, so it waits for the first message of the gateway's
+client.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from dataclasses import dataclass
 
 import anyio
 
-from gatemini.backends.base import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, RpcError
+from gatemini.backends.callers import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, RpcError
 from gatemini.model import Json
 from gatemini.server.questions import ROOTS
 
 CLIENT_SPEAKS_SECONDS = 10.0
-"""How long a backend's handshake waits for the first word of a client that is expected; then it is told of none."""
+"""How long a backend's handshake waits for an expected client; without one it declares no capabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class _Client:
 
 
 class ConnectedClients:
-    """The clients of one gateway by session. `expected`: one will come and say what it can."""
+    """The clients of one gateway by session. With `expected`, one will connect and announce its capabilities."""
 
     def __init__(self, *, expected: bool) -> None:
         self._expected = expected
@@ -34,16 +33,18 @@ class ConnectedClients:
         self._spoken = anyio.Event()
 
     def learn(self, session: str, can: Json, ask: AskFn | None) -> None:
-        """A client said what it can be asked; `ask` is how, outside of its calls, where its era has a way."""
+        """Record a client's capabilities; `ask` sends it requests outside of calls, where its protocol revision has a
+        way.
+        """
         self._known[session] = _Client(can, ask)
         self._spoken.set()
 
     def forget(self, session: str) -> None:
-        """That client is gone."""
+        """Forget a client that disconnected."""
         self._known.pop(session, None)
 
     async def can(self) -> Json:
-        """Everything that at least one client can be asked."""
+        """Return every capability that at least one client has."""
         if self._expected and not self._known:
             with anyio.move_on_after(CLIENT_SPEAKS_SECONDS):
                 await self._spoken.wait()
@@ -54,7 +55,7 @@ class ConnectedClients:
         return everything
 
     async def ask(self, method: str, params: Json) -> Json:
-        """The roots of the only client there is: that disturbs nobody. Everything else belongs to a call, and is refused."""
+        """Answer `roots/list` from the only client there is; refuse any other method, which needs an open call."""
         if method != ROOTS:
             raise RpcError(
                 METHOD_NOT_FOUND, f"{method} is passed on to a client only while a call of it is open"

@@ -1,7 +1,6 @@
-"""Counts what a client is given besides tools, resources and prompts: lists, instructions and refusals (spec 4.4).
+"""Middleware that counts the bytes of lists, instructions and refusals.
 
-Middleware of the SDK. What tools, resources and prompts answer is counted where they are made, by what the model is
-given of it. Above: gateway.py. Below: surface.py.
+The answers of tools, resources and prompts are counted where they are made, by what the model reads of them.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from gatemini.server.surface import Surface
 LISTS = frozenset(
     {"tools/list", "resources/list", "resources/templates/list", "prompts/list", "completion/complete"}
 )
-"""Counted as they are written."""
+"""Methods counted by the size of their whole answer."""
 HANDSHAKES = frozenset({"initialize", "server/discover"})
-"""Of these the model is given the instructions."""
+"""Methods counted by the instructions in their answer."""
 REFUSED = frozenset({*LISTS, *HANDSHAKES, "tools/call", "resources/read", "prompts/get"})
-"""Methods whose refusals are counted by name; a client may send any other."""
+"""Methods whose refusals are counted by name; others are counted together, since a client may send any."""
 OTHER = "other requests"
 
 
 class AnswerCount:
-    """One connection's."""
+    """The counter of one connection."""
 
     def __init__(self, surface: Surface, instructions: str) -> None:
         self._surface = surface
@@ -50,7 +49,7 @@ class AnswerCount:
 
 
 def _written(result: HandlerResult) -> int:
-    """Bytes of a result as JSON."""
+    """Return the bytes of a result as JSON."""
     if isinstance(result, BaseModel):
         return weight(result.model_dump_json(by_alias=True, exclude_none=True))
     return len(to_json(result))

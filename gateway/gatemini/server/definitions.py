@@ -1,7 +1,7 @@
-"""The seven meta-tools as an MCP client sees them: names, descriptions, flat input schemas, annotations.
+"""Definitions of the seven meta-tools: names, descriptions, flat input schemas, annotations.
 
-Descriptions carry the important part first (some clients cut at 2,048 characters) and together stay under 1,500
-tokens; a test holds both. Above: `tools.py`. Below: `arguments.py` reads calls by these schemas.
+Descriptions carry the important part first (some clients cut at 2,048 characters) and together stay under 1,500 tokens;
+a test holds both.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from gatemini.server.budgets import INLINE_META, UNKNOWN
 from gatemini.types.wording import one_line, shorten
 
 MAX_DESCRIPTION = 2_048
-"""Characters of a description that every known client keeps."""
+"""Longest description, in characters, that every known client keeps."""
 INVENTORY_CHARS = 700
-"""Characters of the backend list in `search_tools`; what does not fit is counted."""
+"""Characters of the backend list in `search_tools`; further backends are counted."""
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_OUTPUT_CHARS = 200_000
 MIN_OUTPUT_CHARS = 100
-"""Below this not even the mark of a cut has room."""
+"""Smallest output size: the mark of a cut needs that much."""
 DEFAULT_LIMIT, MAX_LIMIT = 10, 50
 DEFAULT_PAGE, MAX_PAGE = 50, 500
 
@@ -47,10 +47,10 @@ shortened; results.load(handle) in the next chain has it whole."""
 
 
 def tool_definitions(inventory: Sequence[tuple[str, int]] = ()) -> list[Json]:
-    """The seven definitions; `inventory` is (backend, number of tools), shown largest first.
+    """Return the seven definitions; `inventory` is (backend, number of tools), shown largest first.
 
-    Compute it once per connection: a description that changes breaks prompt caches. A parameter whose name says
-    what it is has no description: everything here is paid for at every turn.
+    Call it once per connection: a description that changes breaks prompt caches. A parameter with a telling name has no
+    description, since the model pays for the definitions at every turn.
     """
     text = {"type": "string"}
     return [
@@ -159,7 +159,8 @@ def _inventory(inventory: Sequence[tuple[str, int]]) -> str:
     shown: list[str] = []
     used = 0
     for name, count in ordered:
-        # None known yet: the backend is still connecting for the first time, which is not the same as having none.
+        # No count is shown for 0: the backend may be connecting for the first time, which differs from having no
+        # tools.
         entry = shorten(one_line(name), 40) + (f" ({count})" if count else "")
         used += len(entry.encode()) + 2
         if used > INVENTORY_CHARS:

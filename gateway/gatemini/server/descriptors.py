@@ -1,8 +1,7 @@
 """Claim the process's stdin and stdout for the protocol, before anything heavy is imported.
 
-The real descriptors move to private numbers, fd 0 is pointed at the null device and fd 1 at stderr: a
-stray `print`, a library or a child can then write nothing a client would read as a message. Imports
-nothing but the standard library, since it has to run first. Above: cli/, direct.py.
+The real descriptors move to private numbers, fd 0 is pointed at the null device and fd 1 at stderr: a stray `print`, a
+library or a child can then write nothing that a client would read as a message. Imports only the standard library.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def claim_stdio() -> Wire:
 
 def _private_copy(fd: int) -> int:
     copy = os.dup(fd)
-    while copy <= 2:  # a closed standard descriptor: never let the copy land in its place
+    while copy <= 2:  # with a closed standard descriptor the copy would take its place
         copy = os.dup(fd)
     os.set_inheritable(copy, False)
     return copy

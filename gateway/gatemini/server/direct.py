@@ -1,7 +1,4 @@
-"""`gatemini --direct`: the stdio server in one process, one session, no socket.
-
-Above: cli/. Below: descriptors.py, stdio.py, gateway.py, app.py, interpreter.py.
-"""
+"""`gatemini --direct`: the stdio server in one process, with one session and no socket."""
 
 from __future__ import annotations
 
@@ -26,9 +23,9 @@ LOG_FORMAT = "gatemini: %(levelname)s %(name)s: %(message)s"
 
 
 def main(config_path: Path | None, wire: Wire | None = None) -> int:
-    """Serve until the client closes stdin or a signal comes. Exit code 1 when the config cannot be used.
+    """Serve until the client closes stdin or a signal comes; return exit code 1 when the config cannot be used.
 
-    `wire` is stdin and stdout when the caller has claimed them already (before the heavy imports).
+    `wire` is stdin and stdout where the caller has claimed them already, before the heavy imports.
     """
     wire = wire or claim_stdio()
     redactor = Redactor()

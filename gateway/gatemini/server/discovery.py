@@ -1,7 +1,6 @@
-"""The four discovery tools as pure functions: arguments → a JSON-able answer (spec 1.1, 3.2).
+"""The four discovery tools as pure functions: arguments → a JSON-able answer.
 
-Nothing here does I/O or waits. Text of strangers is escaped and shortened on its way out. Above: `tools.py`, the
-chain's `gatemini.*` calls, CLI. Below: registry, search, types.
+Text from backends is escaped and shortened on its way out.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from gatemini.errors import InvalidRequest, ToolNotFound
 from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.search.index import Hit, SearchIndex
-from gatemini.search.postings import Floats
+from gatemini.search.ranked import Meaning
 from gatemini.server.arguments import read_arguments
 from gatemini.server.definitions import tool_definitions
 from gatemini.server.fitting import DEFAULT_ROOM, LEAST_ROOM, fit_names, fit_parts, fit_rows, shown, size_of
@@ -41,13 +40,14 @@ __all__ = [
 
 BRIEF_PARTS = ("parameters", "signature", "call")
 FULL_PARTS = ("description", "input_schema", "output_schema", "annotations", "declaration", "call")
-"""What of a `tool_info` answer may be cut where the whole would not fit."""
+"""Parts of a `tool_info` answer that are cut where the whole would not fit."""
 PARAMETERS_CHARS = 2_000
-"""Bytes of the parameter names in a brief `tool_info`; it is no brief beyond."""
+"""Most bytes of the parameter names in a brief `tool_info`."""
 _CURSOR_ROOM = 4 * LONGEST_NAME * 4 // 3
-"""Bytes of the longest cursor: a name's UTF-8 in base64."""
+"""Bytes of the longest cursor: the UTF-8 of a name in base64."""
 TYPED_ROWS = 3
-"""Search results that carry the types of arguments and result: one of these is mostly the one that is called."""
+"""Search results that carry the types of arguments and result: the tool that is called is mostly among them."""
+UNDER_WAY = "embeddings are under way: ranked by words so far, in a few seconds by meaning too"
 _TAG_CHARS = 60
 _TAGS_SHOWN = 20
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
@@ -55,7 +55,7 @@ _OPTIONAL_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*):-[^}]*\
 
 
 def definition_bytes(tool: Tool) -> int:
-    """Bytes of a tool's entry in a `tools/list` answer."""
+    """Return the bytes of a tool's entry in a `tools/list` answer."""
     entry: Json = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
     if tool.output_schema is not None:
         entry["outputSchema"] = tool.output_schema
@@ -65,7 +65,7 @@ def definition_bytes(tool: Tool) -> int:
 
 
 def call_of(registry: Registry, tool: Tool) -> str:
-    """The call expression of a tool, spelled as this registry's chains spell it."""
+    """Return the call expression of a tool, spelled as in this registry's chains."""
     return call_expression(
         tool.namespace or tool.backend,
         tool.name,
@@ -80,12 +80,14 @@ def search_tools(
     arguments: Any,
     *,
     usage: Mapping[str, int] | None = None,
-    query_vector: Floats | None = None,
+    meaning: Meaning | None = None,
+    under_way: bool = False,
     room: int = DEFAULT_ROOM,
 ) -> Json:
-    """Answer of `search_tools`, at most `room` bytes.
+    """Answer `search_tools` in at most `room` bytes.
 
-    `usage` is uses by qualified name; `query_vector` spares encoding the query.
+    `usage` is uses by qualified name; `meaning` is the cosine of the query with each tool; `under_way` says that there
+    will be one later.
     """
     asked, notes = read_arguments("search_tools", arguments)
     text: str = asked["task_description"]
@@ -96,7 +98,7 @@ def search_tools(
     tag = asked["tag"] or None
     if tag is not None and tag not in index.tags():
         raise _unknown_tag(tag, index.tags())
-    found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, query_vector=query_vector)
+    found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, meaning=meaning)
     hits = [hit for hit in found.hits if registry.owns_name(hit.tool)]
     told: Json = {"total": found.total - (len(found.hits) - len(hits))}
     if found.try_also:
@@ -111,6 +113,8 @@ def search_tools(
         notes.append("long descriptions are cut; tool_info with detail full shows one whole")
     if len(fitting) < len(rows):
         notes.append(f"only {len(fitting)} of {len(rows)} fit in one answer; search with narrower words")
+    if under_way:
+        notes.append(UNDER_WAY)
     if not found.hits:
         other = "use other words, or list_tools_meta for all names"
         notes.append(
@@ -122,13 +126,13 @@ def search_tools(
 
 
 def search_text(arguments: Any) -> str:
-    """The query of a `search_tools` call. Raises InvalidRequest."""
+    """Return the query of a `search_tools` call. Raises InvalidRequest."""
     text: str = read_arguments("search_tools", arguments)[0]["task_description"]
     return text
 
 
 def _unknown_tag(tag: str, tags: Sequence[str]) -> InvalidRequest:
-    """Which tags there are, the closest ones first."""
+    """Return the error for a tag that no tool has, with the closest tags."""
     close = [t for t, _, _ in process.extract(tag[:200], tags, scorer=fuzz.ratio, limit=_TAGS_SHOWN)]
     known = ", ".join(shorten(visible(t), _TAG_CHARS) for t in sorted(close))
     more = f" and {len(tags) - len(close)} more" if len(tags) > len(close) else ""
@@ -154,13 +158,13 @@ def _row(registry: Registry, hit: Hit, *, brief: bool, typed: bool) -> Json:
 
 
 def list_tools_meta(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -> Json:
-    """Answer of `list_tools_meta`, at most `room` bytes: a page ends early where its names are long.
+    """Answer `list_tools_meta` in at most `room` bytes: a page with long names ends early.
 
-    The cursor holds the last name shown, so pages stay right as tools change.
+    The cursor holds the last name shown, so pages stay right while tools come and go.
     """
     asked, notes = read_arguments("list_tools_meta", arguments)
     after = _cursor_name(asked["cursor"]) if asked["cursor"] else None
-    # Sorted as shown: what a cursor holds is then short, whatever the name is.
+    # Sorted by the shown form, which keeps the cursor short whatever the name is.
     names = sorted(short_name(t.qualified) for t in registry.tools())
     names = [name for name in names if after is None or name > after]
     page = fit_names(names[: asked["page_size"]], max(room, LEAST_ROOM) - _CURSOR_ROOM)
@@ -185,7 +189,7 @@ def _cursor_name(cursor: str) -> str:
 
 
 def tool_info(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -> Json:
-    """Answer of `tool_info`, brief or full, at most `room` bytes."""
+    """Answer `tool_info`, brief or full, in at most `room` bytes."""
     asked, _ = read_arguments("tool_info", arguments)
     tool = _named(registry, asked["tool_name"])
     answer: Json = {"name": short_name(tool.qualified), "backend": short_name(tool.backend)}
@@ -212,7 +216,7 @@ def tool_info(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -
 
 
 def _named(registry: Registry, name: str) -> Tool:
-    """The tool of that name, which may have blanks around it that nobody meant."""
+    """Resolve a tool's name; white space around it is ignored where no tool is called so."""
     try:
         return registry.resolve(name)
     except ToolNotFound:
@@ -222,7 +226,7 @@ def _named(registry: Registry, name: str) -> Tool:
 
 
 def _fill(answer: Json, tool: Tool, *, spoken: bool) -> None:
-    """Everything about a tool."""
+    """Add the whole description, schemas, annotations and declaration of a tool to the answer."""
     answer["description"] = visible(tool.description, lines=True)
     answer["input_schema"] = shown(tool.input_schema)
     if tool.output_schema is not None:
@@ -246,7 +250,7 @@ def _notes(registry: Registry, tool: Tool) -> list[str]:
 def get_required_keys_for_tool(
     registry: Registry, arguments: Any, *, keys: Callable[[str], tuple[Iterable[str], Iterable[str]]]
 ) -> Json:
-    """Answer of `get_required_keys_for_tool`; `keys(backend)` is (names, missing names), as `keys_of` gives."""
+    """Answer `get_required_keys_for_tool`; `keys(backend)` returns (names, missing names) as `keys_of` does."""
     asked, _ = read_arguments("get_required_keys_for_tool", arguments)
     tool = _named(registry, asked["tool_name"])
     names, missing = keys(tool.backend)
@@ -259,10 +263,10 @@ def get_required_keys_for_tool(
 
 
 def keys_of(config: BackendConfig, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """(keys a backend needs, those of them that are not set): names only, never a value.
+    """Return (the keys a backend needs, those of them that are not set): names only, never a value.
 
-    `config` is as written or as interpolated; where it still holds `${VAR}` the variable counts as well. A
-    reference with a default is needed by nobody.
+    `config` is as written or as interpolated; where it still holds `${VAR}` the variable counts as well. A reference
+    with a default is not needed.
     """
     texts = [
         *config.env.values(),

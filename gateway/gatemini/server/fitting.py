@@ -1,7 +1,6 @@
-"""Brings a discovery answer within the room its client has for it, so that nobody cuts it a second time.
+"""Shorten a discovery answer to what the client takes, and say what was cut and how to read it whole.
 
-Pure functions on JSON-able answers; what is cut is said, with how to get it whole. Sizes are bytes of compact
-JSON, which is never less than its characters. Above: `discovery.py`, `listing.py`, `resources.py`. Below: `budgets.py`, `types/wording.py`.
+Pure functions on JSON-able answers. Sizes are bytes of compact JSON, which is never less than its characters.
 """
 
 from __future__ import annotations
@@ -18,28 +17,28 @@ from gatemini.types.wording import shorten, visible
 _Entry = TypeVar("_Entry")
 
 DEFAULT_ROOM = UNKNOWN.result.plain
-"""Bytes of an answer where the client is not known."""
+"""Bytes of an answer to an unknown client."""
 WHOLE = 1 << 30
-"""Room in a chain: nothing is cut there, since the chain's own answer is reduced with a handle."""
+"""Room inside a chain: nothing is cut there, since the chain's own answer is reduced, with a handle."""
 LEAST_ROOM = 2_000
-"""Below this nothing useful could be said."""
+"""Least room that is used, however little a client takes: less would hold nothing useful."""
 _NOTES_ROOM = 700
-"""Kept free for what is said about cuts, and about backends still starting."""
+"""Reserved for notes on cuts and on backends still starting."""
 _SHORTEST = 80
-"""Characters of a description below which rows are left out instead."""
+"""Shortest description, in characters; where that is still too much, rows are left out."""
 _WHOLE_BITS = 63
 
 
 def size_of(value: Any) -> int:
-    """Bytes of a value as compact JSON."""
+    """Return the bytes of a value as compact JSON."""
     try:
         return len(orjson.dumps(value))
     except (TypeError, ValueError, RecursionError):
-        return len(repr(value).encode("utf-8", "replace"))  # huge integers, lone surrogates: near enough
+        return len(repr(value).encode("utf-8", "replace"))  # huge integers and lone surrogates: close enough
 
 
 def shown(value: Any, depth: int = 0) -> Any:
-    """A JSON value with every hidden character in its strings and keys escaped; any JSON writer takes it."""
+    """Return a JSON value with every hidden character in strings and keys escaped, which any JSON writer takes."""
     if isinstance(value, str):
         return visible(value, lines=True)
     if isinstance(value, int) and value.bit_length() > _WHOLE_BITS:
@@ -54,7 +53,7 @@ def shown(value: Any, depth: int = 0) -> Any:
 
 
 def fit_rows(rows: list[Json], room: int) -> tuple[list[Json], bool]:
-    """(rows whose JSON fits, whether descriptions were cut): all cut evenly; the last ones go if that is not enough."""
+    """Return (the rows whose JSON fits, whether descriptions were cut): all are cut evenly before rows are dropped."""
     room = _usable(room)
     if size_of(rows) <= room:
         return rows, False
@@ -82,7 +81,7 @@ def _cut(rows: Sequence[Json], longest: int) -> list[Json]:
 
 
 def fit_names(names: Sequence[_Entry], room: int) -> list[_Entry]:
-    """The first names, or other entries, whose JSON fits; at least one, if there is one."""
+    """Return the first names, or other entries, whose JSON fits; at least one, if there is one."""
     used = 2
     for count, name in enumerate(names):
         used += size_of(name) + 1
@@ -92,9 +91,9 @@ def fit_names(names: Sequence[_Entry], room: int) -> list[_Entry]:
 
 
 def fit_parts(answer: Json, parts: Sequence[str], room: int) -> list[str]:
-    """Shorten or leave out `parts` of the answer, the largest first, until it fits; the names of those touched.
+    """Shorten or remove `parts` of the answer, the largest first, until it fits; return the names of those changed.
 
-    A text keeps its beginning, a list its first entries; anything else goes as a whole.
+    A text keeps its beginning, a list its first entries; anything else is removed.
     """
     room = _usable(room)
     share = room // max(1, len(parts))
@@ -117,7 +116,7 @@ def fit_parts(answer: Json, parts: Sequence[str], room: int) -> list[str]:
 
 
 def _shorter(text: str, room: int) -> str:
-    """The longest beginning of `text` whose JSON fits in `room`."""
+    """Return the longest beginning of `text` whose JSON fits in `room`."""
     made = shorten(text, room)
     while size_of(made) > room and len(made) > _SHORTEST:
         made = shorten(text, max(_SHORTEST, len(made) - max(16, size_of(made) - room)))

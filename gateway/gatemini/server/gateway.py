@@ -1,8 +1,7 @@
-"""The gateway as an MCP server: the SDK's low-level server with our handlers.
+"""The gateway as an MCP server: the SDK's low-level server with handlers that call a `Surface`.
 
-Speaks both protocol eras (`initialize`, and the stateless 2026-07-28 envelope after `server/discover`).
-Answers are the SDK's models, since their era-dependent fields are its business. Above: direct.py. Below: tools.py,
-resources.py, prompts.py, subscriptions.py, counting.py.
+Serves both protocol eras (`initialize`, and the stateless 2026-07-28 envelope after `server/discover`). Answers are the
+SDK's models, which know the fields of each revision.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from gatemini.server.surface import Surface
 logger = logging.getLogger(__name__)
 
 TOLD_BUFFER = 64
-"""Notifications waiting to be sent during one call; more are left out."""
+"""Notifications that may wait to be sent during one call; further ones are dropped."""
 
 _NOTIFICATIONS: dict[str, type[types.ServerNotification]] = {
     "notifications/progress": types.ProgressNotification,
@@ -48,7 +47,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
-    """An SDK server for one client session. `surface` answers; this only translates, and teaches the `shortcut`."""
+    """Return an SDK server for one client session, which translates between the SDK and `surface`."""
     feed = Feed(surface)
     handlers = _Handlers(surface, feed)
 
@@ -81,21 +80,22 @@ def build_server(surface: Surface, shortcut: Shortcut) -> Server[Any]:
         on_unsubscribe_resource=handlers.unsubscribe,
         on_subscriptions_listen=handlers.listen,
     )
-    # Not as arguments, for which the SDK would warn that newer revisions lack them: older clients use them.
+    # Not constructor arguments: the SDK warns there that newer revisions lack these methods, which older clients use.
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, handlers.set_log_level)
     server.add_notification_handler(
         "notifications/roots/list_changed", types.NotificationParams, handlers.roots_changed
     )
-    server.middleware.clear()  # the SDK's own traces for OpenTelemetry, of which there is no exporter here
+    server.middleware.clear()  # tracing for OpenTelemetry, without an exporter here
     server.middleware.append(AnswerCount(surface, server.instructions or ""))
     server.middleware.append(Acquaintance(surface, feed.greet))
     server.middleware.append(state_boundary(surface.parking, surface.session.id))
     server.middleware.append(handlers.lenient_arguments)
+    server.middleware.append(handlers.refusals)
     return server
 
 
 class _Handlers:
-    """What the SDK calls, but for `tools/call`; each answers with the SDK's model of the surface's answer."""
+    """Handlers for the SDK, except `tools/call`; each returns the SDK's model of the surface's answer."""
 
     def __init__(self, surface: Surface, feed: Feed) -> None:
         self._surface = surface
@@ -113,10 +113,7 @@ class _Handlers:
         )
 
     async def read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
-        try:
-            mime, text = await self._surface.read_resource(str(params.uri))
-        except GateminiError as exc:
-            raise _invalid(self._surface, exc) from exc
+        mime, text = await self._surface.read_resource(str(params.uri))
         contents = [{"uri": str(params.uri), "mimeType": mime, "text": text}]
         return types.ReadResourceResult.model_validate({"contents": contents})
 
@@ -125,9 +122,7 @@ class _Handlers:
 
     async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> Any:
         await self._surface.listed()
-        answer = _or_invalid(
-            self._surface, lambda: self._surface.get_prompt(params.name, dict(params.arguments or {}))
-        )
+        answer = await self._surface.get_prompt(params.name, dict(params.arguments or {}))
         return types.GetPromptResult.model_validate(answer)
 
     async def complete(self, context: Context, params: types.CompleteRequestParams) -> Any:
@@ -144,7 +139,7 @@ class _Handlers:
         self._surface.roots_changed()
 
     async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        _or_invalid(self._surface, lambda: self._feed.subscribe(str(params.uri)))
+        self._feed.subscribe(str(params.uri))
         return types.EmptyResult()
 
     async def unsubscribe(
@@ -154,13 +149,20 @@ class _Handlers:
         return types.EmptyResult()
 
     async def listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+        return await self._feed.listen(context, params)
+
+    async def refusals(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Turn errors of resources, prompts and subscriptions into invalid-params errors: they have no `isError`."""
         try:
-            return await self._feed.listen(context, params)
+            return await call_next(ctx)
         except GateminiError as exc:
-            raise _invalid(self._surface, exc) from exc
+            message = self._surface.redactor.redact(exc.text())
+            raise MCPError(code=types.INVALID_PARAMS, message=message) from exc
 
     async def lenient_arguments(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """`tools/call` with arguments that are no object: taken if their text is one, else a tool error the model sees."""
+        """Accept `tools/call` arguments that are JSON text of an object; answer others with a tool error the model
+        sees.
+        """
         params = ctx.params
         if ctx.method == "tools/call" and isinstance(params, dict):
             arguments = params.get("arguments")
@@ -177,7 +179,7 @@ class _Handlers:
 
 
 class _Server(Server[Any]):
-    """Announces what changes here in either era: the resource list, never the seven tools or the prompts."""
+    """A server that announces changes of the resource list in either era, and none of tools or prompts."""
 
     def get_capabilities(
         self,
@@ -193,7 +195,7 @@ class _Server(Server[Any]):
             extensions,
             protocol_version=protocol_version,
         )
-        # The SDK derives all of them from whether `subscriptions/listen` is served.
+        # The SDK derives all of these from whether `subscriptions/listen` is served.
         return announced.model_copy(
             update={
                 "tools": types.ToolsCapability(list_changed=False),
@@ -202,20 +204,8 @@ class _Server(Server[Any]):
         )
 
 
-def _or_invalid(surface: Surface, answer: Callable[[], Any]) -> Any:
-    """Resources and prompts have no `isError`: what cannot be answered is an invalid-params error."""
-    try:
-        return answer()
-    except GateminiError as exc:
-        raise _invalid(surface, exc) from exc
-
-
-def _invalid(surface: Surface, refused: GateminiError) -> MCPError:
-    return MCPError(code=types.INVALID_PARAMS, message=surface.redactor.redact(refused.text()))
-
-
 async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay], Awaitable[Any]]) -> Any:
-    """A meta-tool's run, whose client is told meanwhile of its progress and of what backends log."""
+    """Run a meta-tool while the client is notified of progress and of log messages of backends."""
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     send, receive = anyio.create_memory_object_stream[types.ServerNotification](TOLD_BUFFER)
 

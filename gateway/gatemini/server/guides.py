@@ -1,7 +1,4 @@
-"""The texts of `gatemini://guide/{topic}`, `gatemini://call_tool_chain` and the head of `gatemini://llms`.
-
-Plain Markdown, the same for everybody. Above: `resources.py`, `prompts.py`. Below: nothing.
-"""
+"""Texts of `gatemini://guide/{topic}`, `gatemini://call_tool_chain` and the head of `gatemini://llms`, in Markdown."""
 
 from __future__ import annotations
 

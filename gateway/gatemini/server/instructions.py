@@ -1,8 +1,8 @@
-"""The server instructions: how to use the gateway, in four steps and one example (spec 1.2).
+"""The server instructions: how to use the gateway, in four steps and one example.
 
-Sent in both the `initialize` and the `server/discover` answer. Made from facts that stay for the connection, so
-that prompt caches keep hitting; under 2,048 characters with the important part first, and paid for at every turn:
-what a tool's own description says is not said again. Above: `surface.py`. Below: `types/`.
+Sent in both the `initialize` and the `server/discover` answer. Made from facts that are stable for the connection, so
+that prompt caches keep hitting; under 2,048 characters with the important part first. The model pays for them at every
+turn, so they do not repeat the tools' descriptions.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ More: gatemini://guide/call_tool_chain"""
 
 
 def instructions(inventory: Sequence[tuple[str, int]] = ()) -> str:
-    """The text, with what `inventory` ((name, tools), as known when the connection began) comes to.
+    """Return the instructions with the counts of `inventory`: (name, tools), as known when the connection began.
 
-    The names stand in the description of `search_tools`, once: both are paid for at every turn.
+    The names are listed in the description of `search_tools` only: the model pays for both at every turn.
     """
     tools = sum(count for _, count in inventory)
     if not inventory:
         count = "the tools of several backends"
     else:
         backends = counted(len(inventory), "backend")
-        # None known yet: the backends are still connecting, which is not the same as having nothing.
+        # None known yet: the backends are still connecting, which differs from having none.
         count = f"{counted(tools, 'tool')} of {backends}" if tools else f"the tools of {backends}"
     return _STEPS.format(count=count)

@@ -1,8 +1,7 @@
 """The catalog as documents: index, guide, declarations, each within what the client takes.
 
-Nobody cuts them a second time out of our sight: what does not fit is left out here, counted, with how to read on. Every
-backend gets its share of the room; what one does not need the others have. Above: `resources.py`. Below:
-`guides.py`, `types/`.
+What does not fit is left out here and counted, with how to read on. Every backend gets its share of the room; what one
+does not need goes to the others.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ from gatemini.types.wording import LINE_CHARS, counted, first_sentence, shorten,
 
 SCHEME = "gatemini://"
 INDEX_SHARE = 0.10
-"""`gatemini://tools` costs at most this share of the full schemas (spec 1.3)."""
+"""Largest share of the full schemas that `gatemini://tools` costs."""
 INDEX_FREE_BYTES = 6_000
-"""A small catalog's index may cost this much all the same: cutting it would save nothing."""
+"""Bytes that the index may always have: cutting the index of a small catalog would save nothing."""
 _SHORTEST_LINE = 8
-"""Below this a line says nothing and is left out."""
+"""Shortest line, in characters; shorter ones are left out."""
 _LLMS_TOKENS = 3_000
 _BYTES_PER_TOKEN = 4
 _LEAST_SECTION = 400
-"""Bytes below which a backend's section would say nothing: then the backends left over are only counted."""
+"""Least bytes of a backend's section; backends without that much room are only counted."""
 _NOTE_BYTES = 260
-"""Kept free of a document or section for what is said of the rest."""
+"""Reserved in a document or section for the note on what was left out."""
 _FENCE_BYTES = 12
 _NAMES_PART = 5
-"""Of a section whose declarations do not all fit, one part in so many is for the names of the others."""
+"""One part in this many of a section goes to names, where its declarations do not all fit."""
 
 Write = Callable[[Sequence[Tool], int], tuple[str, bool]]
-"""(the body of a section about these tools, of at most so many bytes; whether it tells all)."""
+"""Writes the body of a section about tools in at most so many bytes, and returns whether it is complete."""
 
 
 def tool_index(tools: Sequence[Tool], full_bytes: int, room: int | None = None) -> Json:
-    """The compact index: backend → {qualified name: line}, all lines cut evenly so that it fits its share and `room`."""
+    """Return the compact index, backend → {qualified name: line}, with lines cut evenly to its share and `room`."""
     share = max(int(full_bytes * INDEX_SHARE), INDEX_FREE_BYTES)
     rows = [
         (visible(tool.backend), short_name(tool.qualified), first_sentence(tool.description, LINE_CHARS))
@@ -50,7 +49,7 @@ def tool_index(tools: Sequence[Tool], full_bytes: int, room: int | None = None) 
     made = _index_with(rows, chars)
     if room is None or size_of(made) <= room:
         return made
-    # Names alone are too many: as many of each backend as fit.
+    # Names alone are too many: list as many of each backend as fit.
     grouped: dict[str, list[str]] = {}
     for backend, name, _ in rows:
         grouped.setdefault(backend, []).append(name)
@@ -77,7 +76,7 @@ def _named(grouped: dict[str, list[str]], each: int) -> Json:
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number from 0 to `most` that fits; 0 where none does."""
+    """Return the largest number from 0 to `most` that fits; 0 where none does."""
     low, high = 0, most + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -89,7 +88,7 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def guide_for_models(tools: Sequence[Tool], room: int) -> str:
-    """`gatemini://llms`: the steps, the naming rules, and a line for every tool."""
+    """Return `gatemini://llms`: the steps, the naming rules, and a line for every tool."""
     head = _head(tools)
     wanted = max(_LLMS_TOKENS, 12 * len(tools)) * _BYTES_PER_TOKEN
     around = len(head.encode()) + sum(len(short_name(tool.name).encode()) + 5 for tool in tools)
@@ -111,7 +110,7 @@ def guide_for_models(tools: Sequence[Tool], room: int) -> str:
 
 
 def guide_with_schemas(registry: Registry, room: int) -> str:
-    """`gatemini://llms-full`: the same with every declaration; of what does not fit, the names."""
+    """Return `gatemini://llms-full`: every declaration as far as they fit, then names."""
     tools = registry.tools()
     head = _head(tools)
 
@@ -132,7 +131,7 @@ def guide_with_schemas(registry: Registry, room: int) -> str:
 
 
 def declarations(tools: Sequence[Tool], room: int, *, spoken: bool) -> str:
-    """`gatemini://types/{backend_name}`: TypeScript, with a comment on tools that are left out."""
+    """Return `gatemini://types/{backend_name}`: TypeScript, with a comment on tools that are left out."""
     text, rest = declared_within(tools, room - _NOTE_BYTES, spoken=spoken)
     if not rest:
         return text
@@ -147,7 +146,7 @@ def _head(tools: Sequence[Tool]) -> str:
 
 
 def _sections(tools: Sequence[Tool], room: int, write: Write) -> str:
-    """A section for each backend; where they are too long together, the longest are cut to what the others leave."""
+    """Write a section for each backend; where they are too long together, the longest are cut."""
     spaces: dict[str, list[Tool]] = {}
     for tool in tools:
         spaces.setdefault(_space(tool), []).append(tool)
@@ -169,9 +168,7 @@ def _sections(tools: Sequence[Tool], room: int, write: Write) -> str:
             del made[space]
         else:
             left -= size
-    for (
-        space
-    ) in cut:  # a backend of few tools may have left less than one of many: what is left now is theirs
+    for space in cut:  # the smaller ones left room, which the longest get in a second pass
         if space in made:
             size = len(made[space].encode())
             section(space, size + left)

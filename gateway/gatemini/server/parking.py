@@ -1,8 +1,7 @@
-"""Chains that wait for the user of a client that answers by calling again (2026-07-28; spec 2.6).
+"""Parked chains: they wait for the user of a client that answers requests by calling again (2026-07-28).
 
-Such a client gets `input_required` as the answer to its call, and sends the same call once more with the
-answers. Meanwhile the chain is parked: guest, open backend call and all stay as they are, and the second call
-takes up that very chain. Above: gateway.py, asking.py. Below: anyio.
+Such a client gets `input_required` as the answer to its call, and sends the same call again with the user's answers.
+Meanwhile the chain is parked: its guest and open backend call stay as they are, and the second call resumes it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import anyio.abc
 from anyio.abc import TaskStatus
 from mcp.server.request_state import AESGCMRequestStateCodec
 
-from gatemini.backends.base import INTERNAL_ERROR, AskFn, Caller, RpcError
+from gatemini.backends.callers import INTERNAL_ERROR, AskFn, Caller, RpcError
 from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.model import Json
 from gatemini.server.relay import Relay
@@ -26,16 +25,16 @@ from gatemini.server.relay import Relay
 logger = logging.getLogger(__name__)
 
 PARKED_SECONDS = 300.0
-"""How long a chain waits for an answer; then it is cancelled."""
+"""How long a chain waits for an answer before it is cancelled."""
 
 MOST_PARKED = 16
-"""Chains of one process that may wait at once; a question beyond is refused."""
+"""Chains of one process that may wait at once; further requests are refused."""
 
 STOP_SECONDS = 5.0
-"""How long a cancelled chain may take to close its journal and let go of its calls."""
+"""How long a cancelled chain may take to close its journal and cancel its calls."""
 
 RunChain = Callable[[], Awaitable[Json]]
-"""Runs one chain to its MCP result."""
+"""Runs one chain and returns its MCP result."""
 
 
 @dataclass(slots=True)
@@ -50,22 +49,22 @@ class Question:
 
 @dataclass(slots=True)
 class Stay:
-    """One chain, from its first call to the answer of the last."""
+    """One chain, from the client's first call to the answer of the last."""
 
     session: str
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     questions: dict[str, Question] = field(default_factory=dict)
     listener: Relay | None = None
-    """Whoever is told: whichever call of the client is open now."""
+    """Receives notifications: the client's call that is open now, if any."""
     result: Json | None = None
     finished: anyio.Event = field(default_factory=anyio.Event)
     changed: anyio.Event = field(default_factory=anyio.Event)
     taken_up: anyio.Event = field(default_factory=anyio.Event)
-    """Whether somebody waits for it; not while it is parked."""
+    """Set while a call of the client waits for the chain, not while it is parked."""
     asked: int = 0
 
     def client(self, first: Relay, can: Json, ask: AskFn) -> ChainClient:
-        """The client as its chain meets it, `first` through the call that starts it."""
+        """Return the client for the chain; `first` is the call that starts it."""
         caller = Caller(can=can, ask=ask, tell=self.tell, log_level=first.log_level)
         if not first.shows_progress:
             return ChainClient(caller)
@@ -86,7 +85,7 @@ class Stay:
             self.listener.tell(backend, method, params)
 
     def give(self, answers: Mapping[str, Any]) -> None:
-        """The user's answers by question; what is not among them stays open."""
+        """Pass on the user's answers by request; requests without one stay open."""
         for key, answer in answers.items():
             question = self.questions.pop(key, None)
             if question is not None:
@@ -94,7 +93,7 @@ class Stay:
                 question.answered.set()
 
     async def until_asked(self, listener: Relay) -> dict[str, Question]:
-        """What the chain wants to know; nothing once it has its `result`. Cancelling this cancels the chain."""
+        """Wait for and return the chain's requests; none once it has its `result`. Cancelling this cancels the chain."""
         self.listener = listener
         try:
             while self.result is None and not self.questions and not self.finished.is_set():
@@ -119,7 +118,7 @@ class Parking:
 
     def __init__(self) -> None:
         self.codec = AESGCMRequestStateCodec([secrets.token_bytes(32)])
-        """Seals what a client brings along; of this process only, as the chains are."""
+        """Seals the request state. The key lives in this process only, as the chains do."""
         self._tasks: anyio.abc.TaskGroup | None = None
         self._parked: dict[str, Stay] = {}
         self._waiting: set[int] = set()
@@ -136,25 +135,25 @@ class Parking:
 
     @property
     def waiting(self) -> int:
-        """Chains that wait for their user now."""
+        """Number of chains that wait for their user."""
         return len(self._waiting)
 
     def start(self, stay: Stay, chain: RunChain) -> None:
-        """Run a chain beside the call that asked for it."""
+        """Run a chain in a task of its own, beside the call that started it."""
         if self._tasks is None:
             raise RpcError(INTERNAL_ERROR, "the gateway is stopping")
         stay.taken_up.set()
         self._tasks.start_soon(self._live, stay, chain)
 
     def park(self, stay: Stay) -> str:
-        """Keep it until its client calls again; what the call must bring along. Not for one that has ended."""
+        """Park an unfinished chain until its client calls again; return the token that call must carry."""
         token = secrets.token_urlsafe(16)
         stay.taken_up = anyio.Event()
         self._parked[token] = stay
         return token
 
     def take_up(self, token: str, session: str) -> Stay | None:
-        """The parked chain of that session, once; None if there is none (any more)."""
+        """Return the parked chain of that session, once; None if there is none any more."""
         stay = self._parked.get(token)
         if stay is None or stay.session != session:
             return None
@@ -166,7 +165,7 @@ class Parking:
         try:
             with stay.scope:
                 stay.result = await chain()
-        except Exception:  # one chain must not take the others along
+        except Exception:  # a failing chain must not end the others
             logger.exception("a chain that may be parked failed")
         finally:
             stay.finished.set()
@@ -174,14 +173,15 @@ class Parking:
             self._waiting.discard(id(stay))
             if stay.result is None:
                 self._forget(stay)
-        # It may go on without its answer, as when a backend asks what its call does not wait for.
+        # A parked chain may end without its answer, as when a backend does not wait for it. Keep its result for the
+        # next call.
         if not stay.taken_up.is_set():
             with anyio.move_on_after(PARKED_SECONDS):
                 await stay.taken_up.wait()
             self._forget(stay)
 
     def end_session(self, session: str) -> None:
-        """A client's stay is over: nobody will answer what its parked chains want to know."""
+        """Cancel the parked chains of a session that has ended."""
         for stay in [stay for stay in self._parked.values() if stay.session == session]:
             stay.scope.cancel()
             stay.taken_up.set()
@@ -191,7 +191,7 @@ class Parking:
             del self._parked[token]
 
     async def ask(self, stay: Stay, method: str, params: Json) -> Any:
-        """Put a question to the client with the answer to its call; what it says when it calls again."""
+        """Send a request to the client with the answer to its call; return what it answers when it calls again."""
         if id(stay) not in self._waiting and len(self._waiting) >= MOST_PARKED:
             raise RpcError(INTERNAL_ERROR, f"{MOST_PARKED} chains wait for their users already")
         stay.asked += 1
@@ -208,6 +208,6 @@ class Parking:
                 self._waiting.discard(id(stay))
         if question.answer is None:
             stay.scope.cancel()
-            await anyio.lowlevel.checkpoint()  # in the chain's own task this is its end
+            await anyio.lowlevel.checkpoint()  # ends the chain here, if this is its own task
             raise RpcError(INTERNAL_ERROR, f"nobody answered within {PARKED_SECONDS:.0f} s")
         return question.answer

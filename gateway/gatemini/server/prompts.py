@@ -1,7 +1,4 @@
-"""The three prompts: `discover`, `find_tool`, `backend_status` (spec 1.4).
-
-Pure functions of a `View` and the index. Above: `surface.py`. Below: `resources.py`, `discovery.py`.
-"""
+"""The three prompts: `discover`, `find_tool`, `backend_status`, as pure functions of a `View` and the index."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ import orjson
 from gatemini.errors import InvalidRequest, ResourceNotFound
 from gatemini.model import Json, Tool
 from gatemini.search.index import SearchIndex
+from gatemini.search.ranked import Meaning
 from gatemini.server.discovery import call_of
 from gatemini.server.fitting import shown
 from gatemini.server.guides import STEPS
@@ -55,15 +53,24 @@ PROMPTS: list[Json] = [
 ]
 
 
-def get_prompt(view: View, index: SearchIndex, name: str, arguments: Mapping[str, str]) -> Json:
-    """The `prompts/get` answer. Raises ResourceNotFound for an unknown name, InvalidRequest for arguments."""
+def get_prompt(
+    view: View,
+    index: SearchIndex,
+    name: str,
+    arguments: Mapping[str, str],
+    meaning: Meaning | None = None,
+) -> Json:
+    """Return the `prompts/get` answer; `meaning` is the cosine of the task of `find_tool` with each tool.
+
+    Raises ResourceNotFound for an unknown name, InvalidRequest for arguments.
+    """
     if name == "discover":
         return _message("How to use this gateway", _discover(view, index))
     if name == "find_tool":
         task = arguments.get("task", "")
         if not task.strip():
             raise InvalidRequest("find_tool needs 'task': what you want to do")
-        return _message(f"Tools for: {first_sentence(task)}", _find_tool(view, index, task))
+        return _message(f"Tools for: {first_sentence(task)}", _find_tool(view, index, task, meaning))
     if name == "backend_status":
         return _message("Backends now", _backend_status(view))
     known = ", ".join(prompt["name"] for prompt in PROMPTS)
@@ -90,14 +97,14 @@ def _discover(view: View, index: SearchIndex) -> str:
 
 
 def _largest(view: View) -> Tool:
-    """A tool of the backend with the most tools that needs something: it makes the better example."""
+    """Return a tool with required parameters, of the backend with the most tools: it makes the better example."""
     backend = max(view.registry.backends(), key=lambda name: len(view.registry.backend_tools(name)))
     tools = view.registry.backend_tools(backend)
     return next((t for t in tools if required_parameters(t.input_schema) and t.description), tools[0])
 
 
-def _find_tool(view: View, index: SearchIndex, task: str) -> str:
-    found = index.search(task, limit=_MATCHES)
+def _find_tool(view: View, index: SearchIndex, task: str, meaning: Meaning | None) -> str:
+    found = index.search(task, limit=_MATCHES, meaning=meaning)
     if not found.hits:
         return f"No tool matches {first_sentence(task)!r}. Try other words with search_tools, or read gatemini://tools.\n"
     rows = "\n".join(
@@ -114,7 +121,7 @@ def _find_tool(view: View, index: SearchIndex, task: str) -> str:
 
 
 def _schema(tool: Tool, *, spoken: bool) -> str:
-    """Declaration and JSON Schema; where they would fill the context, the signature and where the rest is."""
+    """Return declaration and JSON Schema; where these are too long, the signature and where to read the rest."""
     whole = declaration(tool, spoken=spoken)
     if len(whole) > _SCHEMA_CHARS:
         whole = f"{signature(tool, spoken=spoken)}\n// the whole declaration: gatemini://types/{quote(tool.backend)}\n"
@@ -125,7 +132,7 @@ def _schema(tool: Tool, *, spoken: bool) -> str:
 
 
 def _example(view: View, tool: Tool) -> str:
-    """The call with a value for each variable in it, to be filled in: it runs as it stands."""
+    """Return code that calls the tool with a sample value for each parameter, and runs as it is."""
     call = call_of(view.registry, tool)
     values = {variable_name(n): _sample(tool.input_schema, n) for n in required_parameters(tool.input_schema)}
     if call.endswith("(args)"):
@@ -135,7 +142,7 @@ def _example(view: View, tool: Tool) -> str:
 
 
 def _sample(schema: Json, name: str) -> str:
-    """A value such as the parameter takes, as TypeScript."""
+    """Return a sample value of the parameter's type, as TypeScript."""
     properties = schema.get("properties")
     here = follow(schema, properties.get(name)) if isinstance(properties, Mapping) else None
     if not isinstance(here, Mapping):

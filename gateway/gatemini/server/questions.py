@@ -1,7 +1,7 @@
-"""What backends ask of a client, in the form the client reads: questions out, answers back (spec 5.6).
+"""Translate requests of backends to the client's protocol revision, and its answers back.
 
-Pure. A question that this client could not read or never said it can answer is refused before anybody waits, by a
-JSON-RPC error that says why. Above: asking.py. Below: the SDK's types.
+Pure functions. A request that this client cannot read, or did not announce a capability for, is refused with a JSON-RPC
+error before anything waits for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-from gatemini.backends.base import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from gatemini.backends.callers import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from gatemini.model import Json
 
 ELICIT = "elicitation/create"
@@ -22,7 +22,7 @@ SAMPLE = "sampling/createMessage"
 ROOTS = "roots/list"
 
 CAPABILITY = {ELICIT: "elicitation", SAMPLE: "sampling", ROOTS: "roots"}
-"""What may be asked, and the client capability that stands for it."""
+"""Methods that may be passed on, and the client capability that each needs."""
 
 NO_MESSAGE = "A backend asks for your confirmation and does not say of what."
 NO_FIELDS: Json = {"type": "object", "properties": {}}
@@ -36,7 +36,7 @@ _REQUESTS: dict[str, type[BaseModel]] = {
 
 
 def can_be_asked(capabilities: types.ClientCapabilities | None, version: str) -> Json:
-    """What backends may ask of a client, of all it announced; {} for nothing."""
+    """Return the capabilities that backends may use, of all the client announced; {} for none."""
     if capabilities is None:
         return {}
     said = capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -47,14 +47,14 @@ def can_be_asked(capabilities: types.ClientCapabilities | None, version: str) ->
 
 
 def question(method: str, params: Json, can: Json, version: str) -> Request:
-    """The question as the SDK's request, as a client of that revision reads it. Raises RpcError to refuse."""
+    """Return the request as the SDK's model for a client of that revision. Raises RpcError to refuse it."""
     capability = CAPABILITY.get(method)
     if capability is None:
         passed_on = ", ".join(CAPABILITY)
         raise RpcError(METHOD_NOT_FOUND, f"the gateway passes {passed_on} on to its client, not {method}")
     if capability not in can:
         raise RpcError(METHOD_NOT_FOUND, f"the client cannot be asked {method}: it announced no {capability}")
-    # Progress and tasks are between the two ends of one connection.
+    # Progress and tasks belong to one connection and are not passed on.
     params = {key: value for key, value in params.items() if key not in ("_meta", "task")}
     modern = version in MODERN_PROTOCOL_VERSIONS
     if method == ELICIT:
@@ -73,13 +73,13 @@ def question(method: str, params: Json, can: Json, version: str) -> Request:
 
 
 def as_json(request: Request) -> Json:
-    """The request's params on the wire."""
+    """Return the request's params as JSON."""
     params: Json = request.model_dump(by_alias=True, mode="json", exclude_none=True).get("params") or {}
     return params
 
 
 def answer(request: Request, given: Any) -> Json:
-    """The client's answer to that question as the backend gets it. Raises RpcError where it is none."""
+    """Return the client's answer for the backend. Raises RpcError where it is invalid."""
     try:
         read = answer_type(request).model_validate(given)
     except ValidationError as exc:
@@ -89,13 +89,13 @@ def answer(request: Request, given: Any) -> Json:
 
 
 def first_fault(exc: ValidationError) -> str:
-    """What is wrong, on one line and without what was said: the rest follows from it."""
+    """Return the first fault on one line, without the value; the others follow from it."""
     fault = exc.errors(include_url=False, include_context=False, include_input=False)[0]
     return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
 
 
 def answer_type(request: Request) -> type[BaseModel]:
-    """What the SDK reads the answer to that question as."""
+    """Return the SDK's model of the answer to that request."""
     if isinstance(request, types.ElicitRequest):
         return types.ElicitResult
     if isinstance(request, types.ListRootsRequest):
@@ -111,7 +111,7 @@ def _elicitation(params: Json, can: Json, *, modern: bool) -> Json:
         given = {key: value for key, value in params.items() if not (modern and key == "elicitationId")}
         return {**own, "message": NO_MESSAGE, **given}
     _require("form" in can or "url" not in can, "the client takes no elicitation by a form, only by URL")
-    # Some servers want no more than a yes, and say little.
+    # Some servers send no message or schema, and only want a yes.
     return {"message": NO_MESSAGE, "requestedSchema": NO_FIELDS, **params}
 
 

@@ -1,7 +1,6 @@
-"""`register_manual` and `deregister_manual`: backends that come and go while the gateway runs.
+"""`register_manual` and `deregister_manual`: backends that are added and removed while the gateway runs.
 
-What registration may start is decided by admission.py; a configured backend is never touched from here.
-Above: tools.py. Below: admission.py, config/load.py, backends/manager.py.
+`admission.py` decides what registration may start. Configured backends are never changed here.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 
 import anyio.to_thread
 
-from gatemini.backends.base import NOBODY, Caller
+from gatemini.backends.callers import NOBODY, Caller
 from gatemini.config.dynamic import dynamic_backend
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendNotFound, RegistrationRefused
@@ -26,7 +25,7 @@ NAMES_SHOWN = 20
 
 
 class Registrar(Protocol):
-    """What registration asks of `backends/manager.py`."""
+    """The part of the backend manager that registration needs."""
 
     def names(self) -> list[str]: ...
 
@@ -43,18 +42,20 @@ class Registration:
     admission: Admission
     limit: int
     configured: frozenset[str] = frozenset()
-    """Names that the configuration holds, disabled backends included."""
+    """Names in the configuration, disabled backends included."""
     _dynamic: set[str] = field(default_factory=set)
     _changing: dict[str, str] = field(default_factory=dict)
-    """Names that a call is registering or deregistering right now, and which of the two."""
+    """Names that a call is registering or deregistering now, and which of the two."""
 
     def set_configured(self, names: Iterable[str]) -> None:
-        """The configuration has changed: what it names is no longer dynamic."""
+        """Set the names of a changed configuration: its backends are no longer dynamic."""
         self.configured = frozenset(names)
         self._dynamic -= self.configured
 
     async def register(self, arguments: Any, caller: Caller = NOBODY) -> Json:
-        """`{"backend","tools":N,"names":[…]}`; nothing stays registered when it fails. `caller` may be asked."""
+        """Return `{"backend","tools":N,"names":[…]}`; nothing stays registered on failure. `caller` may be sent a
+        request.
+        """
         asked, _ = read_arguments(REGISTER_MANUAL, arguments)
         template = asked["manual_call_template"]
         if "adapter_file" in template:
@@ -67,7 +68,7 @@ class Registration:
             )
         self._check_room(name)
         await self.admission.admit(config, caller)
-        self._check_room(name)  # a person may have thought about it for minutes
+        self._check_room(name)  # the user may have taken minutes to consent
         self._changing[name] = "registered"
         try:
             if name in self._dynamic:
@@ -84,7 +85,7 @@ class Registration:
         }
 
     async def deregister(self, arguments: Any) -> Json:
-        """`{"backend","removed":N}`, for dynamic backends only."""
+        """Return `{"backend","removed":N}`, for dynamic backends only."""
         asked, _ = read_arguments(DEREGISTER_MANUAL, arguments)
         name: str = asked["manual_name"]
         self._check_free(name)
@@ -104,7 +105,7 @@ class Registration:
             del self._changing[name]
 
     def _check_room(self, name: str) -> None:
-        """Whether a backend of that name can be added now."""
+        """Raise RegistrationRefused unless a backend of that name can be added now."""
         self._check_free(name)
         if self._is_configured(name):
             raise RegistrationRefused(

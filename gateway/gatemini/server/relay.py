@@ -1,7 +1,6 @@
-"""What a client hears while its call is open: progress that only grows, and what backends log meanwhile.
+"""Notifications to a client while its call is open: growing progress, and log messages of backends.
 
-Made anew for each call of a client; how a message is sent is the caller's business, and one that would have to
-wait is left out. Above: gateway.py, shortcut.py, parking.py. Below: chain/client.py.
+One `Relay` serves one call. A notification that would have to wait is dropped.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 from mcp_types import LOG_LEVEL_META_KEY
 
-from gatemini.backends.base import LEVELS, LOGGED, AskFn, Caller
+from gatemini.backends.callers import LEVELS, LOGGED, AskFn, Caller
 from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.config.secrets import Redactor
 from gatemini.model import Json
@@ -37,23 +36,23 @@ class Steps:
         return self._shown
 
     def within(self, progress: float, total: float | None) -> float | None:
-        """Where an open call stands, always beyond what was shown and below the next whole number."""
+        """Return the progress of an open call, above what was shown and below the next whole number."""
         wanted = self._shown
         if total is not None and total > 0 and math.isfinite(progress / total):
             wanted = self._done + min(progress / total, 0.99)
         if wanted <= self._shown:
             wanted = self._shown + (self._done + 1 - self._shown) / 8
         if not self._shown < wanted < self._done + 1:
-            return None  # what is left is less than a float can tell
+            return None  # a float cannot express a smaller step
         self._shown = wanted
         return wanted
 
 
 class Relay:
-    """Tells one client, during one of its calls, what it wants to know.
+    """Sends one client the notifications it wants during one of its calls.
 
-    `token` is its progress token, `log_level` from which level on it takes log messages; None for neither.
-    `modern` clients (2026-07-28) hear of nothing else.
+    `token` is its progress token, `log_level` the least level of log messages that it receives; None for neither.
+    `modern` clients (2026-07-28) receive no other notifications.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class Relay:
         self.log_level = log_level
 
     def client(self, can: Json | None = None, ask: AskFn | None = None) -> ChainClient:
-        """The client as the chain meets it; `can` is what it may be asked, and `ask` how."""
+        """Return the client for the chain; `can` is its capabilities, and `ask` sends it requests."""
         caller = Caller(can=can or {}, ask=ask, tell=self.tell, log_level=self.log_level)
         if self._token is None:
             return ChainClient(caller)
@@ -89,7 +88,7 @@ class Relay:
             self._progress(step, f"{record.tool}: {message or f'{progress:g}{of}'}")
 
     def tell(self, backend: str, method: str, params: Json) -> None:
-        """A backend's notification that is meant for the client."""
+        """Pass on a backend's notification."""
         if method == LOGGED:
             level = params["level"]
             if self.log_level is None or LEVELS.index(level) < LEVELS.index(self.log_level):
@@ -97,7 +96,7 @@ class Relay:
             name = f"{backend}/{params['logger']}" if isinstance(params.get("logger"), str) else backend
             params = {"level": level, "logger": name, "data": params.get("data")}
         elif self._modern:
-            return  # that revision knows no other
+            return  # that revision has no other notification
         self._send(method, self._redactor.value(params))
 
     def _progress(self, step: float, message: str) -> None:
@@ -107,14 +106,14 @@ class Relay:
 
 
 def progress_token(meta: Mapping[str, Any] | None) -> str | int | None:
-    """The token a request brings along; 0 is one like any other."""
+    """Return the progress token of a request; 0 is a valid one."""
     meta = meta or {}
     token = meta.get("progress_token", meta.get("progressToken"))
     return token if isinstance(token, str | int) and not isinstance(token, bool) else None
 
 
 def wanted_level(session: Session, meta: Mapping[str, Any] | None, *, modern: bool) -> str | None:
-    """From which level on log messages are sent during a request: on 2026-07-28 each request says so itself."""
+    """Return the least level of log messages during a request: on 2026-07-28 each request names it."""
     if not modern:
         return session.log_level
     level = (meta or {}).get(LOG_LEVEL_META_KEY)

@@ -1,21 +1,22 @@
-"""The `gatemini://` resources, their templates and completion as pure functions of a `View` (spec 1.3).
+"""The `gatemini://` resources, their templates and completion as pure functions of a `View`.
 
-Every address answers (mime type, text) or raises ResourceNotFound saying what exists. Above: `surface.py`.
-Below: registry, discovery, `guides.py`, `types/`.
+Every address returns (MIME type, text) or raises ResourceNotFound, which says what exists.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, unquote
 
 import orjson
 
+from gatemini.backends.status import BackendStatus
 from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
 from gatemini.model import Json
+from gatemini.output.results import ResultStore
 from gatemini.output.room import Room
 from gatemini.registry import Registry
 from gatemini.server.budgets import UNKNOWN
@@ -23,6 +24,7 @@ from gatemini.server.discovery import call_of, tool_info
 from gatemini.server.fitting import fit_names, fit_rows, shown, size_of
 from gatemini.server.guides import CALL_TOOL_CHAIN, GUIDES, STEPS
 from gatemini.server.listing import SCHEME, declarations, guide_for_models, guide_with_schemas, tool_index
+from gatemini.tracker import Tracker
 from gatemini.types.identifiers import short_name
 from gatemini.types.wording import LINE_CHARS, counted, first_sentence, visible
 
@@ -32,87 +34,33 @@ TYPESCRIPT = "text/typescript"
 RESULT = "result"
 HEALTH = "health"
 OF_TOOLS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
-"""Kinds that tell of tools: worth a moment's wait while backends have not listed theirs."""
+"""Kinds that depend on tools: worth a short wait while backends have not listed theirs."""
 RECENT = 50
 MAX_RECENT = 500
 MAX_COMPLETIONS = 100
-"""Most values a completion answers (protocol limit)."""
+"""Most values of one completion (the protocol's limit)."""
 _NAMES_SHOWN = 20
 NOTE_BYTES = 200
-"""Kept free for what is said of a cut."""
+"""Reserved for a note on what was cut."""
 _LINES_TOLD = (None, 5, 1, 0)
-"""Of stderr and repairs in `gatemini://health`, ever fewer while the whole does not fit."""
-
-
-class Status(Protocol):
-    """What is shown of a backend; the manager's `BackendStatus` is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def transport(self) -> str: ...
-    @property
-    def tools(self) -> int: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def remedy(self) -> str | None: ...
-    @property
-    def pid(self) -> int | None: ...
-    @property
-    def rss(self) -> int | None: ...
-    @property
-    def peak_rss(self) -> int | None: ...
-    @property
-    def max_memory_mb(self) -> int | None: ...
-    @property
-    def repairs(self) -> list[str]: ...
-    @property
-    def stderr_tail(self) -> list[str]: ...
-    @property
-    def skipped_lines(self) -> int: ...
-    @property
-    def restarts(self) -> int: ...
-
-
-class Numbers(Protocol):
-    """What is shown of the tracker."""
-
-    def stats(self, session: str | None = None) -> Json: ...
-    def recent(self, limit: int = 50) -> list[Json]: ...
-    def latency(self, backend: str) -> Json: ...
-
-
-class Results(Protocol):
-    """What is read of a session's result store."""
-
-    def read(
-        self,
-        handle: str,
-        offset: int | str | None = None,
-        shown: Callable[[str], str] | None = None,
-        room: Room = ...,
-    ) -> tuple[str, str]: ...
-    def handles(self) -> Iterable[str]: ...
+"""Lines of stderr and repairs per backend in `gatemini://health`: the next number is tried while all does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that resources and prompts are made from; nothing here is changed by reading."""
+    """Everything that resources and prompts are made from; reading changes nothing."""
 
     registry: Registry
-    statuses: Sequence[Status]
-    numbers: Numbers
-    results: Results
+    statuses: Sequence[BackendStatus]
+    numbers: Tracker
+    results: ResultStore
     problems: Sequence[str] = ()
     """Problems of the configuration, one sentence each."""
     catalog_bytes: int = 0
     redact: Callable[[str], str] | None = None
-    """Takes secrets out of text before a part of it is shown: half a secret is one too."""
+    """Removes secrets from a text before a part of it is shown: half a secret is one too."""
     room: Room = UNKNOWN.result
-    """What the client takes of a result, and of any resource."""
+    """Size of a result that the client takes, and of any resource."""
 
 
 _STATIC: Mapping[str, tuple[str, str, str]] = {
@@ -151,23 +99,14 @@ _TEMPLATES: Mapping[str, tuple[str, str, str]] = {
 
 
 def list_resources(view: View) -> list[Json]:
-    """The static resources, as `resources/list` wants them; what they hold now stands in the description."""
+    """Return the static resources for `resources/list`; their descriptions hold the present counts."""
     counts = f"{counted(len(view.registry), 'tool')} of {counted(len(_backend_names(view)), 'backend')}"
     now = {"tools": f": {counts}", "overview": f": {counts}", "llms-full": f" ({counts})"}
-    return [
-        {
-            "uri": SCHEME + path,
-            "name": path,
-            "title": title,
-            "description": text + now.get(path, ""),
-            "mimeType": mime,
-        }
-        for path, (title, mime, text) in _STATIC.items()
-    ]
+    return [{"uri": SCHEME + path, **_described(path, entry, now)} for path, entry in _STATIC.items()]
 
 
 def list_templates(view: View) -> list[Json]:
-    """The templates, as `resources/templates/list` wants them, with what their argument may be now."""
+    """Return the templates for `resources/templates/list`; their descriptions name the present arguments."""
     backends = _backend_names(view)
     names = f": {_listed(backends)}" if backends else ""
     now = {
@@ -176,19 +115,17 @@ def list_templates(view: View) -> list[Json]:
         "types/{backend_name}": names,
     }
     return [
-        {
-            "uriTemplate": SCHEME + path,
-            "name": path,
-            "title": title,
-            "description": text + now.get(path, ""),
-            "mimeType": mime,
-        }
-        for path, (title, mime, text) in _TEMPLATES.items()
+        {"uriTemplate": SCHEME + path, **_described(path, entry, now)} for path, entry in _TEMPLATES.items()
     ]
 
 
+def _described(path: str, entry: tuple[str, str, str], now: Mapping[str, str]) -> Json:
+    title, mime, text = entry
+    return {"name": path, "title": title, "description": text + now.get(path, ""), "mimeType": mime}
+
+
 def read_resource(view: View, uri: str) -> tuple[str, str]:
-    """(mime type, text) of an address. Raises ResourceNotFound, or ResultGone for a handle."""
+    """Return (MIME type, text) of an address. Raises ResourceNotFound, or ResultGone for a handle."""
     kind, rest = split_address(uri)
     if not rest:
         return _STATIC[kind][1], _READERS[kind](view)
@@ -196,7 +133,7 @@ def read_resource(view: View, uri: str) -> tuple[str, str]:
 
 
 def split_address(uri: str) -> tuple[str, str]:
-    """(kind, rest) of an address, the rest empty for a static one. Raises ResourceNotFound for any other."""
+    """Split an address into (kind, rest), the rest empty for a static one. Raises ResourceNotFound."""
     if not uri.lower().startswith(SCHEME):
         raise _missing(uri, "addresses here begin with gatemini://")
     path = uri[len(SCHEME) :].rstrip("/")
@@ -209,19 +146,19 @@ def split_address(uri: str) -> tuple[str, str]:
 
 
 def backend_of(registry: Registry, kind: str, rest: str) -> str | None:
-    """The backend that alone decides what a template's address answers; None where that is not one."""
+    """Return the backend that alone decides what a template's address returns; None where that is not one."""
     name = unquote(rest.removesuffix("/tools") if kind == "backend" else rest)
     if kind == "tool":
         try:
             return registry.resolve(name).backend
         except (ToolNotFound, AmbiguousTool):
             return None
-    # A name that is a namespace may cover several backends.
+    # A namespace may cover several backends.
     return name if kind in ("backend", "types") and name in registry.backends() else None
 
 
 def complete(view: View, argument: str, value: str) -> tuple[list[str], int]:
-    """(values an argument may take, those that begin with `value` first and at most 100; how many there are)."""
+    """Return (at most 100 values for an argument, those that begin with `value` first; how many there are)."""
     folded = value.lower()
     names = [name for name in _completions(view, argument) if folded in name.lower()]
     names.sort(key=lambda name: not name.lower().startswith(folded))
@@ -273,7 +210,7 @@ def _state_note(state: str | None) -> str:
 
 
 def backend_rows(view: View) -> list[Json]:
-    """One row per backend, by name: state, tools, latency, calls."""
+    """Return one row per backend, by name: state, tools, latency, calls."""
     statuses = {status.name: status for status in view.statuses}
     return [_backend_row(view, name, statuses.get(name)) for name in _backend_names(view)]
 
@@ -287,7 +224,7 @@ def _backends(view: View) -> str:
     return _json(told)
 
 
-def _backend_row(view: View, name: str, status: Status | None) -> Json:
+def _backend_row(view: View, name: str, status: BackendStatus | None) -> Json:
     latency = view.numbers.latency(name)
     row: Json = {
         "name": visible(name),
@@ -306,7 +243,7 @@ def _backend_row(view: View, name: str, status: Status | None) -> Json:
     return row
 
 
-def _is_available(status: Status | None) -> bool:
+def _is_available(status: BackendStatus | None) -> bool:
     return status is not None and str(status.state) == "healthy"
 
 
@@ -315,7 +252,7 @@ def _tools(view: View) -> str:
 
 
 def _health(view: View) -> str:
-    """Everything; where that is more than the client takes, less of what backends said, then only backends in trouble."""
+    """Return the health of all backends; where that is too long, fewer lines of stderr, then only backends in trouble."""
     room = view.room.plain
     problems = [visible(problem, lines=True) for problem in view.problems]
     first = fit_names(problems, room // 2)
@@ -343,13 +280,11 @@ def _health(view: View) -> str:
 
 
 def _last(lines: Sequence[str], count: int | None) -> list[str]:
-    return [
-        visible(line)
-        for line in (lines if count is None else lines[len(lines) - count :] if count < len(lines) else lines)
-    ]
+    start = 0 if count is None else max(0, len(lines) - count)
+    return [visible(line) for line in lines[start:]]
 
 
-def _health_row(status: Status, lines: int | None) -> Json:
+def _health_row(status: BackendStatus, lines: int | None) -> Json:
     return {
         "state": str(status.state),
         "error": visible(status.error, lines=True) if status.error else None,
@@ -418,7 +353,7 @@ def _recent(view: View, rest: str) -> tuple[str, str]:
 
 
 def _calls(view: View, limit: int) -> str:
-    """The last calls, as many as the client takes."""
+    """Return the last calls, as many as the client takes."""
     calls = shown(view.numbers.recent(limit))
     kept = fit_names(calls, view.room.plain - NOTE_BYTES)
     told: Json = {"recent": kept}
@@ -430,7 +365,7 @@ def _calls(view: View, limit: int) -> str:
 
 
 def _stats(view: View) -> str:
-    """All that was counted; of single answers the last ones, as many as the client takes."""
+    """Return all counters, and the last single answers, as many as the client takes."""
     stats = view.numbers.stats()
     answers = stats["per_call"]
     if size_of(stats) > view.room.plain:

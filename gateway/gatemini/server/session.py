@@ -1,7 +1,6 @@
-"""One client's stay: what belongs to it and to nobody else.
+"""The state of one client's session.
 
-A session may outlive one connection; in direct mode there is exactly one. Above: tools.py, chain/.
-Below: output/results.py, chain/journal.py.
+A session may outlive one connection; in direct mode there is exactly one.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from gatemini.chain.journal import JournalBook, SessionJournals
 from gatemini.output.results import ResultStore
 
 DEFAULT_LOG_LEVEL = "info"
-"""Until a client sets another one."""
+"""Log level until the client sets one."""
 
 
 @dataclass(slots=True)
@@ -25,7 +24,7 @@ class Session:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     client: str | None = None
     log_level: str = DEFAULT_LOG_LEVEL
-    """From which level on a client of the handshake era wants to see what backends log."""
+    """Least level of backends' log messages that a client of the handshake era receives."""
 
     def close(self) -> None:
         self.journals.close()

@@ -1,23 +1,21 @@
-"""The client's side of stdio: lines on the claimed stdin and stdout, as streams the SDK serves.
+"""The client's side of stdio: lines on the claimed stdin and stdout, as streams for the SDK.
 
-Reading is linear in the message size; writing never blocks the event loop. Above: direct.py. Below:
-descriptors.py, shortcut.py (sees each line first) and the SDK's message types.
+The SDK's own transport is not used: it reads with one thread per line and writes blocking. Here reading is linear in
+the message size, writing never blocks the event loop, and the shortcut sees each line first.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import math
 import os
-import re
 import select
 import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 import anyio.to_thread
@@ -34,39 +32,34 @@ MAX_LINE_BYTES = 256 * 1024 * 1024
 """Bounds one message from the client; a longer line is dropped with a warning on stderr."""
 
 READ_CHUNK = 256 * 1024
-"""Bytes asked for in one read: a pipe holds 64 KiB, a socket may hold more."""
-
-REFUSED_LOOK = 64 * 1024
-"""Characters of a message that is none in which its id is looked for."""
-
-_ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,15}(?![0-9.eE])|"(?:[^"\\]|\\.){0,200}")')
+"""Bytes of one read: a pipe holds 64 KiB, a socket may hold more."""
 
 BOM = "\ufeff"
-"""Some writers begin their stream, or each line, with one."""
+"""Some writers begin their stream, or each line, with a byte order mark."""
 NOTIFICATION = "notifications/"
-"""What the method of every notification begins with."""
+"""Prefix of the method of every notification."""
 
 PIPE_BUF = 4096
-"""What POSIX promises a writable pipe takes without blocking."""
+"""Bytes that POSIX promises a writable pipe takes without blocking."""
 
 ReadStream = MemoryObjectReceiveStream[SessionMessage | Exception]
 
 
 class LineWriter:
-    """Lines to the client, whole and in order; what a slow client cannot take at once is written by a thread."""
+    """Writes whole lines to the client in order; a thread writes what a slow client cannot take at once."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._turn = anyio.Lock(fast_acquire=True)
-        # Held by whichever thread writes: a cancelled caller leaves its thread to finish the line.
+        # Held by the thread that writes: when its caller is cancelled, it finishes the line.
         self._writing = threading.Lock()
         self.gone = False
-        """Whether the client no longer reads."""
+        """Whether the client has stopped reading."""
         self.lost = anyio.Event()
-        """The same for whoever waits for it."""
+        """Set when the client has stopped reading."""
 
     def send_now(self, line: bytes) -> bool:
-        """Write a line if that cannot block; whether it was written."""
+        """Write a line if that cannot block; return whether it was written."""
         if self._writing.locked() or self._turn.locked():
             return False
         return self._write_now(line)
@@ -107,7 +100,7 @@ class LineWriter:
 
 
 class SdkLines:
-    """A `LineWriter` as the stream the SDK writes its messages to."""
+    """A `LineWriter` as the stream that the SDK writes its messages to."""
 
     def __init__(self, lines: LineWriter) -> None:
         self._lines = lines
@@ -119,7 +112,7 @@ class SdkLines:
         await self._lines.send(line)
 
     async def aclose(self) -> None:
-        """The descriptor is the process's own and stays open."""
+        """Keep the descriptor open: it belongs to the process."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -135,13 +128,15 @@ class SdkLines:
 
 @asynccontextmanager
 async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[ReadStream, SdkLines]]:
-    """Streams of what the `shortcut` does not serve; the read stream ends when the client closes stdin or stdout."""
+    """Yield the streams of messages that the `shortcut` does not serve; reading ends when the client closes stdin or
+    stdout.
+    """
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     lines = LineWriter(wire.stdout)
     async with anyio.create_task_group() as group:
         shortcut.attach(group, lines)
         reading = anyio.CancelScope()
-        group.start_soon(_read_until_lost, wire.stdin, shortcut, incoming, lines, reading)
+        group.start_soon(_read_lines, wire.stdin, shortcut, incoming, lines, reading)
         group.start_soon(_watch, lines, reading)
         try:
             yield read_stream, SdkLines(lines)
@@ -150,19 +145,8 @@ async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[Read
             read_stream.close()
 
 
-async def _read_until_lost(
-    fd: int,
-    shortcut: Shortcut,
-    incoming: MemoryObjectSendStream[SessionMessage | Exception],
-    answers: LineWriter,
-    reading: anyio.CancelScope,
-) -> None:
-    with reading:
-        await _read_lines(fd, shortcut, incoming, answers)
-
-
 async def _watch(lines: LineWriter, reading: anyio.CancelScope) -> None:
-    """A client that no longer reads is gone, even where something else keeps our stdin open."""
+    """End reading when the client stops reading, even where another process keeps stdin open."""
     await lines.lost.wait()
     reading.cancel()
 
@@ -172,10 +156,11 @@ async def _read_lines(
     shortcut: Shortcut,
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
     answers: LineWriter,
+    reading: anyio.CancelScope,
 ) -> None:
-    parts: list[bytes] = []  # pieces of the line being read, joined once: linear in its size
+    parts: list[bytes] = []  # of the line being read, joined once: linear in its size
     size = 0
-    async with incoming:
+    with reading, incoming:
         while True:
             chunk = await _read_some(fd)
             if not chunk:
@@ -195,108 +180,78 @@ async def _read_lines(
                 if size <= MAX_LINE_BYTES:
                     parts.append(rest)
                 else:
-                    parts = []  # keep counting, keep nothing
+                    parts = []  # count the rest of the line, keep nothing
 
 
 async def _deliver(
     line: bytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
 ) -> None:
-    """Hand a message on; one that is none is answered where its id can be read, so that nobody waits for it."""
+    """Pass a message on; refuse an invalid one where it has an id, so that the client does not wait for an answer."""
     text = line.decode("utf-8", "replace").lstrip(f"{BOM} \t\r")
     if not text:
-        return
-    if text.lstrip().startswith("["):
-        await _deliver_batch(text, incoming, answers)
         return
     try:
         message = jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValueError:  # pydantic's ValidationError is one
-        try:
-            message = jsonrpc_message_adapter.validate_json(_well_formed(text), by_name=False)
-        except (ValueError, RecursionError):
-            await _refuse(text, incoming, answers)
-            return
+        await _deliver_unusual(text, incoming, answers)
+        return
     if isinstance(message, JSONRPCNotification) and not message.method.startswith(NOTIFICATION):
-        await _refuse_id(text, answers)
+        # A request whose id is null or fractional, which the SDK takes for a notification.
+        logger.warning("a request without a valid id: %.200r", text)
+        await answers.send(_refusal(None, "the id of a request is a string or an integer"))
         return
     await incoming.send(SessionMessage(message))
 
 
-async def _deliver_batch(
+async def _deliver_unusual(
     text: str, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
 ) -> None:
-    """An array of messages, which one revision (2025-03-26) has: each is taken, and answered, by itself."""
+    """Pass on arrays of messages (revision 2025-03-26) and text with lone surrogates; refuse anything else."""
     try:
-        batch = json.loads(text)
+        parsed = json.loads(text)
+        if isinstance(parsed, list):
+            for message in parsed:
+                await _deliver(json.dumps(message).encode(), incoming, answers)
+            return
+        written = json.dumps(parsed, ensure_ascii=False)
+        # Some clients cut a text inside a character: half of a surrogate pair is left.
+        whole = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     except (ValueError, RecursionError):
-        await _refuse(text, incoming, answers)
+        logger.warning("not JSON: %.200r", text)
         return
-    for message in batch:
-        if isinstance(message, dict):
-            await _deliver(json.dumps(message).encode(), incoming, answers)
-        else:
-            logger.warning("not a JSON-RPC message in a batch: %.200r", message)
-
-
-async def _refuse_id(text: str, answers: LineWriter) -> None:
-    """A request whose id is none, or neither text nor a whole number; the SDK would take it for a notification."""
-    logger.warning("a request without a valid id: %.200r", text)
-    await answers.send(_refusal(_number_as_id(text), "the id of a request is a string or an integer"))
-
-
-def _number_as_id(text: str) -> float | None:
-    """The id where it is a number that JSON can say again."""
     try:
-        ident = json.loads(text).get("id")
-    except (ValueError, RecursionError):  # a whole number of thousands of digits somewhere in it
-        return None
-    return ident if isinstance(ident, float) and math.isfinite(ident) else None
-
-
-def _well_formed(text: str) -> str:
-    """The same JSON with half surrogates (of a character that was cut in two) replaced."""
-    written = json.dumps(json.loads(text), ensure_ascii=False)
-    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        await incoming.send(SessionMessage(jsonrpc_message_adapter.validate_json(whole, by_name=False)))
+    except ValueError:
+        await _refuse(parsed, incoming, answers)
 
 
 async def _refuse(
-    text: str, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
+    parsed: Any, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
 ) -> None:
-    logger.warning("not a JSON-RPC message: %.200r", text)
-    ident = _found_id(text)
-    if ident is None:
+    logger.warning("not a JSON-RPC message: %.200r", parsed)
+    ident = parsed.get("id") if isinstance(parsed, dict) else None
+    if not isinstance(ident, str | int) or isinstance(ident, bool):
         return
-    if '"method"' in text:
+    if "method" in parsed:
         await answers.send(_refusal(ident, "not a valid JSON-RPC 2.0 request"))
-    elif '"result"' in text or '"error"' in text:
-        # Whoever asked this client hears at once that no answer will come.
-        error = ErrorData(
-            code=INVALID_REQUEST, message="the client's answer is no valid JSON-RPC 2.0 response"
-        )
+    elif "result" in parsed or "error" in parsed:
+        # The sender of the request learns at once that no answer will come.
+        text = "the client's answer is no valid JSON-RPC 2.0 response"
+        error = ErrorData(code=INVALID_REQUEST, message=text)
         await incoming.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=ident, error=error)))
 
 
-def _found_id(text: str) -> int | str | None:
-    """The id in what may be no JSON at all; None where there is none, or it is no JSON itself."""
-    found = _ID.search(text[:REFUSED_LOOK])
-    try:
-        ident: int | str | None = json.loads(found[1]) if found else None
-    except ValueError:
-        return None
-    return ident
-
-
-def _refusal(ident: float | str | None, message: str) -> bytes:
+def _refusal(ident: str | int | None, message: str) -> bytes:
     error = {"code": INVALID_REQUEST, "message": message}
     return json.dumps({"jsonrpc": "2.0", "id": ident, "error": error}).encode() + b"\n"
 
 
 async def _read_some(fd: int) -> bytes:
-    """Up to READ_CHUNK bytes as soon as there are any; empty at the end."""
+    """Return up to READ_CHUNK bytes as soon as there are any; empty at the end."""
     try:
         await anyio.wait_readable(fd)
     except (OSError, NotImplementedError, ValueError):
-        # A regular file or a Windows handle cannot be waited for: let a thread block on it.
+        # A regular file or a Windows handle cannot be waited for: a thread blocks on it.
         return await anyio.to_thread.run_sync(os.read, fd, READ_CHUNK, abandon_on_cancel=True)
     try:
         return os.read(fd, READ_CHUNK)
@@ -310,6 +265,6 @@ async def _read_some(fd: int) -> bytes:
 def _writable_now(fd: int) -> bool:
     if sys.platform == "win32":
         return False
-    poll = select.poll()  # not select(): that one refuses descriptors above 1023
+    poll = select.poll()  # select() refuses descriptors above 1023
     poll.register(fd, select.POLLOUT)
     return any(events & select.POLLOUT for _, events in poll.poll(0))

@@ -1,8 +1,8 @@
-"""Tells one client which resources answer differently now (spec 1.5), in either era of the protocol.
+"""Notify one client of resources that changed, in either era of the protocol.
 
-In the handshake era a client names addresses with `resources/subscribe` and hears of the list unasked; in the
-stateless one it opens a stream with `subscriptions/listen` and names both there. What belongs to an address is
-decided by `scope_of`, purely. Bursts become one message. Above: gateway.py. Below: surface.py, changes.py.
+In the handshake era a client subscribes to addresses with `resources/subscribe` and is notified of the list anyway; in
+the stateless one it opens a stream with `subscriptions/listen` and names both there. `scope_of` decides which changes
+an address depends on. Bursts become one message.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from gatemini.server.surface import Surface
 logger = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.2
-"""How long changes are gathered before they are told: a backend that lists twice is told once."""
+"""How long changes are gathered before a notification: a backend that lists twice causes one."""
 TELL_SECONDS = 10.0
-"""Bounds telling a client that does not read; what it misses is told with the next change."""
+"""Bounds a notification to a client that does not read; a later one makes up for it."""
 MAX_SUBSCRIPTIONS = 1000
-"""Addresses one connection may name."""
+"""Most addresses of one connection."""
 MAX_STREAMS = 16
-"""Listen streams one connection may have open."""
+"""Most listen streams that one connection may have open."""
 
 KINDS: Mapping[str, frozenset[Kind]] = {
     "overview": frozenset({"tools", "state"}),
@@ -58,7 +58,7 @@ KINDS: Mapping[str, frozenset[Kind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an address depends on; `backend` is None where it is all of them."""
+    """The changes an address depends on; `backend` is None where it is all of them."""
 
     kinds: frozenset[Kind]
     backend: str | None = None
@@ -68,7 +68,7 @@ class Scope:
 
 
 def scope_of(surface: Surface, uri: str) -> Scope:
-    """What `uri` depends on. Raises ResourceNotFound, saying what exists, for no address of ours."""
+    """Return what `uri` depends on. Raises ResourceNotFound, which says what exists."""
     kind, rest = split_address(uri)
     kinds = KINDS.get(kind, frozenset[Kind]())
     if kind == "backend" and rest.endswith("/tools"):
@@ -77,14 +77,14 @@ def scope_of(surface: Surface, uri: str) -> Scope:
 
 
 class Feed:
-    """One connection's subscriptions and the task (`run`) that serves them."""
+    """One connection's subscriptions, and the task (`run`) that serves them."""
 
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
         self._client: ServerSession | None = None
         self._scopes: dict[str, Scope] = {}
         self._holders: Counter[str] = Counter()
-        """How often an address was named: by `subscribe` once, and by each open stream."""
+        """Number of holders per address: `resources/subscribe` counts once, and each open stream."""
         self._subscribed: set[str] = set()
         self._bus = InMemorySubscriptionBus()
         self._streams = ListenHandler(self._bus, max_subscriptions=MAX_STREAMS)
@@ -95,11 +95,11 @@ class Feed:
     # ---- what the client asks -------------------------------------------------------------------------
 
     def greet(self, client: ServerSession) -> None:
-        """A client of the handshake era is ready: from now on it hears when the list changes."""
+        """Notify this client of the handshake era from now on."""
         self._client = client
 
     def subscribe(self, uri: str) -> None:
-        """Raises ResourceNotFound or InvalidRequest."""
+        """Subscribe to an address. Raises ResourceNotFound or InvalidRequest."""
         if uri not in self._subscribed:
             self._hold(uri)
             self._subscribed.add(uri)
@@ -157,7 +157,7 @@ class Feed:
     # ---- what is told ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Tell of changes until cancelled."""
+        """Send notifications until cancelled."""
         stop = self._surface.changes.listen(self._note)
         try:
             while True:
@@ -173,7 +173,7 @@ class Feed:
 
     def _note(self, kind: Kind, backend: str | None) -> None:
         if kind == "calls" and not self._scopes:
-            return  # the path of every call: nothing is done for clients that never subscribed
+            return  # this runs for every call: return early for clients without subscriptions
         self._listed = self._listed or kind == "tools"
         self._touched.update(
             (uri, None) for uri, scope in self._scopes.items() if scope.touched(kind, backend)

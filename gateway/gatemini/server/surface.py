@@ -1,8 +1,7 @@
-"""Everything a client can ask of the gateway, without any protocol: tools, resources, prompts.
+"""Everything a client can request of the gateway, without any protocol: tools, resources, prompts.
 
-One `Surface` for each connection, since what a client was told at its beginning (instructions, the inventory
-in `search_tools`) stays for it. `gateway.py` speaks MCP over it; the CLI calls it directly. Above: gateway.py,
-app.py. Below: tools.py, catalog.py, resources.py, prompts.py, instructions.py.
+There is one `Surface` per connection, since instructions and the inventory in `search_tools` are fixed for it.
+`gateway.py` speaks MCP over it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from gatemini.backends.base import AskFn
+from gatemini.backends.callers import AskFn
 from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.changes import Changes
@@ -42,7 +41,7 @@ from gatemini.unlisted import FIRST_LISTING_SECONDS
 
 
 class Surface:
-    """One gateway's public face towards one session."""
+    """The gateway as one session sees it."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class Surface:
         self._definitions: list[Json] | None = None
 
     def tool_definitions(self) -> list[Json]:
-        """The seven meta-tools; fixed for the connection, since a change would break prompt caches."""
+        """Return the seven meta-tools; fixed for the connection, since a change would break prompt caches."""
         if self._definitions is None:
             self._definitions = self.redactor.value(self._tools.catalog.definitions())
         return self._definitions
@@ -76,15 +75,15 @@ class Surface:
         return self.redactor.redact(instructions(self._tools.catalog.inventory()))
 
     async def call_tool(self, name: str, arguments: Any, client: ChainClient = NO_CLIENT) -> Json:
-        """The MCP result of a meta-tool; failures have `isError`. `client` is asked and told on the way."""
+        """Return the MCP result of a meta-tool; failures have `isError`. `client` receives requests and notifications."""
         return await self._tools.call(name, arguments, self.session, client)
 
     def learn_client(self, can: Json, ask: AskFn | None) -> None:
-        """The client said what it can be asked, and `ask` is how outside of its calls (None: not at all)."""
+        """Record the client's capabilities; `ask` sends it requests outside of its calls (None: it has no way)."""
         self._clients.learn(self.session.id, can, ask)
 
     def set_log_level(self, level: str) -> None:
-        """From which level on the client wants to see what backends log."""
+        """Set the least level of backends' log messages that the client receives."""
         self.session.log_level = level
         self._manager.set_log_level(level)
 
@@ -92,7 +91,7 @@ class Surface:
         self._manager.roots_changed()
 
     def redacted(self, ask: AskFn) -> AskFn:
-        """Asks the same without the secrets of the configuration."""
+        """Return `ask` with the secrets of the configuration removed from its parameters."""
 
         async def asks(method: str, params: Json) -> Json:
             return await ask(method, self.redactor.value(params))
@@ -112,14 +111,14 @@ class Surface:
         self._tools.count_answer(method, returned, self.session)
 
     async def read_resource(self, uri: str) -> tuple[str, str]:
-        """(MIME type, text), counted as an answer once it is made; raises ResourceNotFound or ResultGone."""
+        """Return (MIME type, text) and count it as an answer. Raises ResourceNotFound or ResultGone."""
         kind, _ = split_address(uri)
         if kind in OF_TOOLS:
             await self.listed()
         if kind == HEALTH:
             await self._manager.measure_new()
         view = self._view(self.session)
-        if kind == RESULT:  # the first look at a large one reads all of it
+        if kind == RESULT:  # the first read of a large result parses all of it
             mime, text = await anyio.to_thread.run_sync(read_resource, view, uri)
         else:
             mime, text = read_resource(view, uri)
@@ -128,24 +127,28 @@ class Surface:
         return mime, text
 
     async def listed(self) -> None:
-        """Wait a moment for backends that have not listed their tools: an answer without them would mislead."""
+        """Wait briefly for backends that have not listed their tools: an answer without them would mislead."""
         await self._tools.chain.unlisted(FIRST_LISTING_SECONDS)
 
     def list_prompts(self) -> list[Json]:
         return PROMPTS
 
-    def get_prompt(self, name: str, arguments: dict[str, str]) -> Json:
-        """The prompt's messages, counted as an answer; raises ResourceNotFound or InvalidRequest."""
-        prompt: Json = self.redactor.value(get_prompt(self._view(self.session), self._index, name, arguments))
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> Json:
+        """Return the prompt's messages and count them as an answer. Raises ResourceNotFound or InvalidRequest."""
+        meaning = (
+            await self._tools.catalog.meaning(arguments.get("task", "")) if name == "find_tool" else None
+        )
+        made = get_prompt(self._view(self.session), self._index, name, arguments, meaning)
+        prompt: Json = self.redactor.value(made)
         said = sum(weight(message["content"]["text"]) for message in prompt["messages"])
         self._tools.count_answer(f"prompt {name}", said, self.session)
         return prompt
 
     def complete(self, argument: str, value: str) -> tuple[list[str], int]:
-        """(values an argument of a template or prompt may take, how many there are in all)."""
+        """Return (values for an argument of a template or prompt, how many there are in all)."""
         values, total = complete(self._view(self.session), argument, value)
         return [self.redactor.redact(found) for found in values], total
 
     def backend_of(self, kind: str, rest: str) -> str | None:
-        """The backend that alone decides what an address answers; None where that is not one."""
+        """Return the backend that alone decides what an address returns; None where that is not one."""
         return backend_of(self._view(self.session).registry, kind, rest)

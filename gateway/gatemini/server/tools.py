@@ -1,7 +1,6 @@
-"""The seven meta-tools: arguments as clients really send them → request → answer.
+"""The seven meta-tools: arguments → MCP result.
 
-Every failure becomes an MCP tool error (`isError: true`) whose text the model sees; nothing here raises
-but cancellation. Above: surface.py. Below: catalog.py, chain/run.py, registration.py.
+Every failure becomes a tool error (`isError: true`) whose text the model sees; only cancellation is raised.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ logger = logging.getLogger(__name__)
 
 META_TOOLS = (*DISCOVERY_TOOLS, CALL_TOOL_CHAIN, REGISTER_MANUAL, DEREGISTER_MANUAL)
 UNKNOWN_TOOL = "unknown tools"
-"""Refusals of names that are none of these are counted together: a client may send any number of them."""
+"""Refusals of unknown names are counted together: a client may send any number of them."""
 
 
 @dataclass(slots=True)
 class MetaTools:
-    """The meta-tools over one gateway; stateless but for what it is given."""
+    """The meta-tools of one gateway; they hold no state of their own."""
 
     chain: ChainServices
     catalog: Catalog
@@ -59,12 +58,12 @@ class MetaTools:
     config: SandboxConfig
     history: SearchHistory
     redactor: Redactor
-    """Knows every resolved secret: none leaves in an answer, whoever put it there."""
+    """Knows every resolved secret, and removes them from every answer."""
 
     async def call(
         self, name: str, arguments: Any, session: Session, client: ChainClient = NO_CLIENT
     ) -> Json:
-        """The MCP result of one meta-tool as a dict; failures have `isError: true`."""
+        """Return the MCP result of one meta-tool as a dict; failures have `isError: true`."""
         try:
             result, processed = await self._dispatch(name, arguments, session, client)
         except GateminiError as exc:
@@ -85,7 +84,7 @@ class MetaTools:
         return result
 
     def count_answer(self, name: str, returned: int, session: Session) -> None:
-        """Bytes the model is given by something else than a tool."""
+        """Count bytes that the model reads from something other than a tool."""
         self.tracker.record_answer(name, returned, returned, session.id, called=False)
 
     def _without_secrets(self, result: Json) -> Json:
@@ -120,7 +119,7 @@ class MetaTools:
         )
 
     async def discover(self, name: str, arguments: Any, room: int) -> Json:
-        """The answer of a discovery tool, with a word on backends that it knows nothing of. Raises GateminiError."""
+        """Answer a discovery tool, with a note on backends whose tools are unknown. Raises GateminiError."""
         missing = await self.chain.unlisted(FIRST_LISTING_SECONDS)
         try:
             found = await self.catalog.answer(name, arguments, room)
@@ -131,14 +130,14 @@ class MetaTools:
             else:
                 missing.explain(exc, asked)
             raise
-        # What one tool takes is whole without the others.
+        # An answer about one tool is complete without the other backends.
         note = missing.note() if name in (SEARCH_TOOLS, LIST_TOOLS_META) else ""
         return {**found, "note": f"{found['note']}; {note}" if found.get("note") else note} if note else found
 
     def _chain_request(self, arguments: Any, session: Session, client: ChainClient) -> ChainRequest:
         asked, notes = read_arguments(CALL_TOOL_CHAIN, arguments)
         budget = budget_for(session.client)
-        # The schema's defaults stand for "not given": then the configuration decides.
+        # The schema's defaults mean "not given": then the configuration decides.
         timeout = self.config.timeout * 1000 if asked["timeout"] == DEFAULT_TIMEOUT_MS else asked["timeout"]
         size = asked["max_output_size"]
         if size == DEFAULT_OUTPUT_CHARS:
@@ -164,7 +163,7 @@ def _json_result(answer: object) -> Json:
 
 
 def _shown(failed: Json, session: Session) -> Json:
-    """A failed answer with what strangers' names and messages hide in it escaped; a value is the code's own."""
+    """Escape hidden characters in the names and messages of a failed answer."""
     content = [
         {**block, "text": _cut(visible(block["text"], lines=True), session)} if "text" in block else block
         for block in failed["content"]
@@ -173,7 +172,7 @@ def _shown(failed: Json, session: Session) -> Json:
 
 
 def error_result(text: str, session: Session) -> Json:
-    """A tool error, cause first, within what the client shows of one."""
+    """Return a tool error, cause first, within what the client shows of one."""
     return {"content": [{"type": "text", "text": _cut(well_formed(text), session)}], "isError": True}
 
 

@@ -1,7 +1,4 @@
-"""TypeScript type expressions as text: literals, unions, intersections, arrays, with the brackets they need.
-
-Above: `schema_types.py`. Below: `identifiers.py`, `wording.py`.
-"""
+"""TypeScript type expressions as text: literals, unions, intersections, arrays, with the brackets they need."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ def kind_of(value: Any) -> str:
 
 
 def literal_of(value: Any, depth: int = 0) -> str:
-    """A literal type for a JSON value; `unknown` or its kind where TypeScript has no literal."""
+    """Return the literal type of a JSON value; `unknown` or its kind where TypeScript has no literal."""
     if isinstance(value, str):
         return js_string(value) if len(value) <= 200 else "string"
     if value is None or isinstance(value, bool):
@@ -80,7 +77,7 @@ def array_of(made: str) -> str:
 
 
 def terse(made: str) -> str:
-    """The same type in fewer characters, fewer still inside JSON: no spaces but after `,` and `:`, quotes `'`."""
+    """Return the same type in fewer characters: no spaces but after `,` and `:`, and quotes that JSON does not escape."""
     return _LOOSE.sub(lambda found: _terse_part(found[0]), made)
 
 
@@ -92,13 +89,13 @@ def _terse_part(part: str) -> str:
     if part.startswith("/*"):
         return part if "\\" in part else part.replace('"', "'")
     if part.startswith('"'):
-        # What needs escaping keeps its double quotes: the escapes of js_string are right only in these.
+        # What needs escaping keeps its double quotes: the escapes of js_string are valid only in these.
         return part if "'" in part or "\\" in part else f"'{part[1:-1]}'"
     return part.strip()
 
 
 def _has_top(made: str, sign: str) -> bool:
-    """Whether `sign` stands outside brackets, strings and comments."""
+    """Return whether `sign` occurs outside brackets, strings and comments."""
     if f" {sign} " not in made:
         return False
     depth = 0

@@ -1,8 +1,6 @@
-"""How backends and tools are spelled in a chain: identifiers, reserved words, the ready `call` expression.
+"""Spelling of backends and tools in a chain: identifiers, reserved words, the ready `call` expression.
 
-One rule for everybody who shows or resolves a spelling (spec 2.2 "Names"): the sandbox's globals, examples,
-hints and TypeScript all take it from here. Above: registry, discovery, `types/typescript.py`, the chain's
-start message. Below: `wording.py`.
+The sandbox's globals, examples, hints and TypeScript declarations all use these rules.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from types import MappingProxyType
 from gatemini.types.wording import js_string, visible
 
 COMPOSITE_BACKEND = "__composite"
-"""Registry name of the configured composite tools; its global is `composite` (spec 2.5)."""
+"""Registry name of the configured composite tools; its global is `composite`."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -51,12 +49,12 @@ UNREACHABLE_MEMBERS: frozenset[str] = _words(
     "__defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ __proto__ call constructor hasOwnProperty "
     "inspect isPrototypeOf propertyIsEnumerable then toJSON toLocaleString toString valueOf"
 )
-"""Tool names a backend object must not answer to as a member: `__backends["x"].call("then", …)` reaches them."""
+"""Tool names that a backend object does not have as members: `__backends["x"].call("then", …)` reaches them."""
 
 LONGEST_NAME = 256
-"""Characters of a tool's name that are shown; a longer one gets a short spelling (`short_name`)."""
+"""Longest tool name shown, in characters; a longer one gets a short spelling (`short_name`)."""
 LONGEST_SHOWN = LONGEST_NAME // 8
-"""Names up to this are shown whole even if each of their characters has to be escaped."""
+"""Names up to this length are shown whole even if each of their characters has to be escaped."""
 CALL_CHARS = 1_000
 """Longest `call` that spells out its parameters."""
 
@@ -64,12 +62,12 @@ _ASCII_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 
 
 def is_plain_name(name: str) -> bool:
-    """An ASCII identifier, safe after a dot and as a property name (reserved words included)."""
+    """Return whether `name` is an ASCII identifier, valid after a dot and as a property name (reserved words included)."""
     return _ASCII_NAME.match(name) is not None
 
 
 def short_name(name: str) -> str:
-    """`name` as it is shown: escaped, and a very long one as its beginning and a digest, which finds it again."""
+    """Return `name` escaped; a very long one as its beginning and a digest, by which it is found again."""
     shown = visible(name)
     if len(shown) <= LONGEST_NAME:
         return shown
@@ -78,20 +76,20 @@ def short_name(name: str) -> str:
 
 
 def member_name(tool: str) -> str:
-    """The name that a chain's member of this tool has: its own, unless it is very long."""
+    """Return the name of this tool's member in a chain: its own, unless it is very long."""
     return tool if len(tool) <= LONGEST_NAME else short_name(tool)
 
 
 @lru_cache(maxsize=16_384)
 def spoken(name: str) -> str:
-    """A backend or qualified tool name as texts for an agent show it: composite tools under their global."""
+    """Return a backend or qualified tool name for texts to an agent: composite tools under their global."""
     if name == COMPOSITE_BACKEND or name.startswith(f"{COMPOSITE_BACKEND}."):
         return "composite" + name.removeprefix(COMPOSITE_BACKEND)
     return name
 
 
 def identifier(name: str) -> str:
-    """`name` with all that no identifier may hold as `_`, and `_` in front of a leading digit."""
+    """Replace characters that no identifier may hold by `_`, and put `_` in front of a leading digit."""
     if is_plain_name(name):
         return name
     chars = [c if c == "$" or ("a" + c).isidentifier() else "_" for c in name]
@@ -102,7 +100,7 @@ def identifier(name: str) -> str:
 
 
 def backend_identifier(name: str) -> str:
-    """The global of a backend, looked at alone: its identifier, out of the way of reserved names."""
+    """Return the global of a backend by itself: its identifier, with a `_` after reserved names."""
     if name == COMPOSITE_BACKEND:
         return "composite"
     made = identifier(name)
@@ -110,14 +108,14 @@ def backend_identifier(name: str) -> str:
 
 
 def backend_identifiers(names: Iterable[str]) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]]:
-    """(identifier → the name it stands for, identifier → the names that share it and none owns).
+    """Return (identifier → the name it means, identifier → the names that share it where none owns it).
 
-    Where several names collapse to one identifier, the one spelled exactly so wins.
+    Where several names collapse to one identifier, the one that is spelled exactly so owns it.
     """
     return _backend_identifiers(tuple(names))
 
 
-@lru_cache(maxsize=16)  # asked several times by every chain, for the same backends
+@lru_cache(maxsize=16)  # every chain asks several times, for the same backends
 def _backend_identifiers(
     names: tuple[str, ...],
 ) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]]:
@@ -137,7 +135,7 @@ def _backend_identifiers(
 
 
 def backend_expressions(names: Iterable[str]) -> dict[str, str]:
-    """For each backend name the expression that reaches it: its global, else `__backends["name"]`."""
+    """Return the expression for each backend name: its global, else `__backends["name"]`."""
     names = list(names)
     owners, _ = backend_identifiers(names)
     by_name = {name: made for made, name in owners.items()}
@@ -145,7 +143,7 @@ def backend_expressions(names: Iterable[str]) -> dict[str, str]:
 
 
 def member_expression(backend: str, tool: str) -> str:
-    """`exa.search`, `files_eu["get-user"]`: the tool as a member of the backend's expression."""
+    """Return the tool as a member of the backend's expression: `exa.search`, `files_eu["get-user"]`."""
     if is_plain_name(tool):
         return f"{backend}.{tool}"
     return f"{backend}[{js_string(tool)}]"
@@ -154,9 +152,10 @@ def member_expression(backend: str, tool: str) -> str:
 def call_expression(
     backend_name: str, tool: str, required: Sequence[str], *, expressions: Mapping[str, str] | None = None
 ) -> str:
-    """`await exa.web_search_exa({query})`: ready to paste, with the required parameters.
+    """Return `await exa.web_search_exa({query})`, ready to paste, with the required parameters.
 
-    Where these would not fit in `CALL_CHARS`, the call takes one object called `args`. `expressions` is `backend_expressions` of all backends there are; without it the backend is taken alone.
+    Where these do not fit in `CALL_CHARS`, the call takes one object called `args`. `expressions` is
+    `backend_expressions` of all backends; without it the backend is spelled by itself.
     """
     backend = (expressions or {}).get(backend_name) or backend_identifier(backend_name)
     arguments = "{" + ", ".join(_argument(name) for name in dict.fromkeys(required)) + "}"
@@ -169,13 +168,13 @@ def call_expression(
 
 
 def variable_name(parameter: str) -> str:
-    """The variable an example uses for a parameter: its identifier, never a reserved word."""
+    """Return the variable that an example uses for a parameter: its identifier, never a reserved word."""
     made = identifier(parameter)
     return made + "_" if made in JS_WORDS else made
 
 
 def property_name(name: str) -> str:
-    """A property name in an object literal or type: as it is where it may stand so, else quoted."""
+    """Return a property name for an object literal or type, quoted where it has to be."""
     return name if is_plain_name(name) and name != "__proto__" else js_string(name)
 
 

@@ -1,7 +1,7 @@
-"""Reading JSON Schemas that strangers wrote: references, parameters, what is required.
+"""Read JSON Schemas of backends: references, parameters, what is required.
 
-Total: any JSON value is a schema here, and nothing raises. References stay inside the document; a remote one is
-unknown and never fetched. Above: `typescript.py`, discovery. Below: `model.py`.
+Any JSON value is accepted as a schema, and nothing raises. References stay inside the document; a remote one is unknown
+and never fetched.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from urllib.parse import unquote
 from gatemini.model import Json
 
 _MAX_HOPS = 16
-"""References followed in a row; a longer chain is a loop."""
+"""References followed in a row; a longer chain is taken for a loop."""
 _MAX_DEPTH = 8
 _MISSING = object()
 
 
 def resolve_pointer(root: Any, reference: str) -> Any:
-    """What `#`, `#/a/b` or `#anchor` names inside `root`; None when there is nothing (a remote reference)."""
+    """Return what `#`, `#/a/b` or `#anchor` names inside `root`; None when there is nothing (a remote reference)."""
     found = _locate(root, reference)
     return None if found is _MISSING else found
 
@@ -53,7 +53,7 @@ def _anchored(root: Any, anchor: str) -> Any:
 
 
 def follow(root: Any, schema: Any) -> Any:
-    """`schema` with `$ref` chains at its top followed; None where they lead nowhere."""
+    """Follow the chain of `$ref` at the top of `schema`; None where it leads nowhere."""
     for _ in range(_MAX_HOPS):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         if not isinstance(reference, str):
@@ -63,10 +63,10 @@ def follow(root: Any, schema: Any) -> Any:
 
 
 def parameters(schema: Json) -> dict[str, bool]:
-    """Parameter name → whether it is required: required ones first, in the order of `required`.
+    """Return parameter name → whether it is required: required ones first, in the order of `required`.
 
-    Of alternatives at the root (`anyOf`, `oneOf`) the first one's required parameters count, so that a call with
-    them is a valid one.
+    Of alternatives at the root (`anyOf`, `oneOf`) the first one's required parameters count, so that a call with them
+    is valid.
     """
     named: dict[str, None] = {}
     required: dict[str, None] = {}
@@ -76,7 +76,7 @@ def parameters(schema: Json) -> dict[str, bool]:
 
 
 def required_parameters(schema: Json) -> tuple[str, ...]:
-    """Names of the parameters a call must have, in the order of `required`."""
+    """Return the names of the parameters a call must have, in the order of `required`."""
     return tuple(name for name, needed in parameters(schema).items() if needed)
 
 

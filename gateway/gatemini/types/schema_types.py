@@ -1,8 +1,8 @@
-"""One JSON Schema → TypeScript type expressions, whatever the schema is.
+"""Translate one JSON Schema, whatever it holds, to TypeScript type expressions.
 
-References that are used again or refer to themselves become type aliases; one that would make an alias refer
-directly to itself becomes `unknown`, as TypeScript forbids it. Size, depth and enums are bounded, with a note
-where something was cut. Above: `typescript.py`. Below: `schema.py`, `identifiers.py`, `wording.py`.
+References that are used again or refer to themselves become type aliases; one that would make an alias refer directly
+to itself becomes `unknown`, as TypeScript forbids it. Size, depth and enums are bounded, with a note where something
+was cut.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_DEFAULT = 40
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How much is said: levels of nesting, enum members, characters per comment and in all."""
+    """Bounds of a translation: levels of nesting, enum members, characters per comment and in all."""
 
     depth: int
     enum: int
@@ -40,11 +40,11 @@ class Layout:
     optional: int | None = None
     """Optional parameters shown; the rest are counted in a comment."""
     null: bool = True
-    """Whether an optional member's `null` is said: who may leave it out need not know."""
+    """Whether the `null` of an optional member is written: a caller can leave the member out instead."""
 
 
 def doc_comment(text: str, limit: int, *, indent: int, extra: str = "") -> str:
-    """`/** … */` on a line of its own, or nothing; long text is cut with a note of its length."""
+    """Return `/** … */` on a line of its own, or nothing; long text is cut, with its length."""
     line = one_line(text)
     if len(line) > limit:
         line = f"{shorten(line, limit)} ({len(text)} characters)"
@@ -53,7 +53,7 @@ def doc_comment(text: str, limit: int, *, indent: int, extra: str = "") -> str:
 
 
 class SchemaTypes:
-    """Types of one schema document. `taken` holds alias names in use, None forbids aliases."""
+    """Types of one schema document. `taken` holds alias names in use; None forbids aliases."""
 
     def __init__(self, root: Any, prefix: str, layout: Layout, taken: set[str] | None) -> None:
         self._root = root
@@ -68,17 +68,17 @@ class SchemaTypes:
         self._direct: dict[str, set[str]] = {}
 
     def aliases(self) -> list[str]:
-        """`type X = …;` for every reference that got a name, in order of use."""
+        """Return `type X = …;` for every reference that got a name, in order of use."""
         return [f"type {name} = {self._bodies[ref]};" for ref, name in self._names.items()]
 
     def arguments(self, order: Sequence[str], indent: int | None) -> str:
-        """The root as the one argument of a tool: always an object type, its properties in `order`."""
+        """Return the root as the one argument of a tool: always an object type, its properties in `order`."""
         self._order = {name: i for i, name in enumerate(order)}
         made = self._object_like(self._root, indent)
         return made if made is not None else _OPEN
 
     def result(self, schema: Any, indent: int | None) -> str:
-        """The type of a result; `schema` is the root or a part of it."""
+        """Return the type of a result; `schema` is the root or a part of it."""
         return self._type(schema, 0, indent, direct=True)
 
     # ---- the translation -----------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class SchemaTypes:
         return self._object(shape, 0, indent, root=True)
 
     def _type(self, schema: Any, depth: int, indent: int | None, *, direct: bool) -> str:
-        """The type of any JSON value taken as a schema; `direct` = no object or array lies between."""
+        """Return the type of any JSON value taken as a schema; `direct` means that no object or array lies between."""
         if schema is False:
             return "never"
         if not isinstance(schema, Mapping) or not schema or self._left <= 0 or depth > self._layout.depth + 8:
@@ -126,7 +126,7 @@ class SchemaTypes:
     def _branch(
         self, schema: Mapping[str, Any], branch: Any, depth: int, indent: int | None, direct: bool
     ) -> str:
-        """One alternative: it takes the parent's `type` where it only adds `required` or the like."""
+        """Return the type of one alternative; it takes the parent's properties where it only adds `required`."""
         if isinstance(branch, Mapping) and "properties" not in branch and "required" in branch:
             known = schema.get("properties")
             names = _strings(branch.get("required"))
@@ -139,7 +139,7 @@ class SchemaTypes:
         return self._type(branch, depth + 1, indent, direct=direct)
 
     def _own(self, schema: Mapping[str, Any], depth: int, indent: int | None, *, direct: bool) -> str | None:
-        """What the schema itself says, without references and combinations; None if that is nothing."""
+        """Return the type of the schema's own keywords, without references and combinations; None if it has none."""
         if "const" in schema:
             return literal_of(schema["const"])
         if isinstance(schema.get("enum"), list) and schema["enum"]:
@@ -153,7 +153,7 @@ class SchemaTypes:
                 return None
         combined = any(isinstance(schema.get(k), list) and schema[k] for k in ("anyOf", "oneOf", "allOf"))
         if (combined or "$ref" in schema) and kinds == ["object"] and not _has_members(schema):
-            return None  # the parts say it better
+            return None  # the parts are more precise
         return union_of(self._kind(kind, schema, depth, indent) for kind in kinds)
 
     def _kind(self, kind: object, schema: Mapping[str, Any], depth: int, indent: int | None) -> str:
@@ -235,7 +235,7 @@ class SchemaTypes:
         return f"{{\n{lines}{close}}}"
 
     def _comment(self, schema: Any, indent: int | None) -> str:
-        """The doc comment in front of a member, parted from it by a NUL until the lines are put together."""
+        """Return the doc comment in front of a member, followed by a NUL that is removed when the lines are joined."""
         if indent is None or not self._layout.doc_chars or not isinstance(schema, Mapping):
             return ""
         text = schema.get("description")
@@ -253,7 +253,7 @@ class SchemaTypes:
     def _index_signature(
         self, schema: Mapping[str, Any], known: Mapping[str, Any], depth: int, indent: int | None
     ) -> str | None:
-        """`[key: string]: T`; empty when closed, None when the schema says nothing."""
+        """Return `[key: string]: T`; empty when closed, None when the schema says nothing."""
         extra = schema.get("additionalProperties")
         patterns = schema.get("patternProperties")
         if known:
@@ -316,7 +316,7 @@ class SchemaTypes:
         return made
 
     def _chain(self) -> list[str]:
-        """Aliases being written whose bodies reach the current place without an object or array between."""
+        """Return the aliases in progress whose bodies reach this place without an object or array between."""
         chain: list[str] = []
         for frame, is_direct in reversed(self._stack):
             if frame in self._names:
@@ -382,7 +382,7 @@ def _has_members(schema: Mapping[str, Any]) -> bool:
 
 
 def _only_objects(root: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether every alternative of a combined root is an object, so that it may stand as the argument."""
+    """Return whether every alternative of a combined root is an object, so that it can be the argument."""
     seen = {id(root)}
     todo: list[Any] = []
 
@@ -418,7 +418,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _count_references(root: Any) -> Counter[str]:
-    """How often each `$ref` occurs, in a bounded walk."""
+    """Count the uses of each `$ref`, in a bounded walk."""
     found: Counter[str] = Counter()
     todo: list[Any] = [root]
     for _ in range(_MAX_NODES):

@@ -1,17 +1,16 @@
-"""JSON Schemas of tools → TypeScript (spec 3.3): a declaration, and a signature of one line.
+"""TypeScript of tools from their JSON Schemas: a declaration, and a signature of one line.
 
-Any schema gives valid TypeScript; what cannot be said becomes `unknown`. Results are cached per tool content.
-Above: discovery, resources, CLI, argument errors. Below: `schema_types.py` (the translation), `identifiers.py`.
+Any schema gives valid TypeScript; what cannot be expressed becomes `unknown`. Results are cached per tool content.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import orjson
+from cachetools import LRUCache
 
 from gatemini.model import Json, Tool
 from gatemini.types.expressions import UNKNOWN, terse
@@ -28,27 +27,18 @@ from gatemini.types.schema_types import Layout, SchemaTypes, doc_comment
 from gatemini.types.wording import js_string
 
 SIGNATURE_CHARS = 640
-"""A signature is made shallower until it fits this, if it can: room for all that a search says of the same tool.
-Arguments and result have half of it each."""
+"""Longest signature, if a shallower one fits: a search shows several. Arguments and result have half of it each."""
 LONGEST_SIGNATURE = 2_000
-"""Beyond this a signature says only that the tool takes an object: thousands of parameters are no brief."""
+"""Beyond this length a signature says only that the tool takes an object."""
 BRIEF_TYPE_CHARS = 160
-"""The same for the type of the arguments, or of the result, which the first rows of every search carry."""
+"""Longest type of the arguments, or of the result, in the first rows of a search."""
 _DOC_CHARS = 300
 _AROUND = 100
-"""Bytes of a declaration around its members, the backend's name apart."""
+"""Bytes of a declaration around its members, without the backend's name."""
 _CACHED = 8_192
-"""Declarations and signatures kept; about the tools of a very large catalog."""
+"""Declarations and signatures kept: about the tools of a very large catalog."""
 
 _FULL = Layout(depth=16, enum=64, doc_chars=160, max_chars=20_000)
-_SIGNATURES = (
-    Layout(depth=4, enum=8, doc_chars=0, max_chars=2_000),
-    Layout(depth=3, enum=8, doc_chars=0, max_chars=2_000, null=False),
-    Layout(depth=2, enum=4, doc_chars=0, max_chars=2_000, null=False),
-    Layout(depth=1, enum=3, doc_chars=0, max_chars=2_000),
-    Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, optional=8),
-    Layout(depth=1, enum=0, doc_chars=0, max_chars=2_000, optional=2),
-)
 _BRIEF = (
     Layout(depth=3, enum=8, doc_chars=0, max_chars=1_000, null=False),
     Layout(depth=2, enum=4, doc_chars=0, max_chars=1_000, null=False),
@@ -56,23 +46,34 @@ _BRIEF = (
     Layout(depth=1, enum=2, doc_chars=0, max_chars=1_000, null=False, optional=4),
     Layout(depth=1, enum=0, doc_chars=0, max_chars=1_000, null=False, optional=1),
 )
+# Each layout of `_BRIEF` but the last is here too, or a deeper one is: a signature shows whatever a search row showed.
+_SIGNATURES = (
+    Layout(depth=4, enum=8, doc_chars=0, max_chars=2_000),
+    Layout(depth=3, enum=8, doc_chars=0, max_chars=2_000, null=False),
+    Layout(depth=2, enum=4, doc_chars=0, max_chars=2_000, null=False),
+    Layout(depth=1, enum=3, doc_chars=0, max_chars=2_000),
+    Layout(depth=1, enum=3, doc_chars=0, max_chars=2_000, null=False),
+    Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, optional=8),
+    Layout(depth=1, enum=2, doc_chars=0, max_chars=2_000, null=False, optional=4),
+    Layout(depth=1, enum=0, doc_chars=0, max_chars=2_000, optional=2),
+)
 
 
 def declaration(tool: Tool, *, spoken: bool = True) -> str:
-    """The TypeScript of one tool, with short doc comments, as a chain sees it.
+    """Return the TypeScript of one tool, with short doc comments, as a chain sees it.
 
-    `spoken`: its backend has its identifier for itself; else `__backends["name"]` is declared.
+    `spoken`: the backend owns its identifier; else `__backends["name"]` is declared.
     """
     return _cached(f"declaration {spoken}", tool, lambda: backend_declarations([tool], spoken=spoken))
 
 
 def signature(tool: Tool, *, spoken: bool = True) -> str:
-    """The same on one line, without comments: nested types are cut to `unknown` where it grows too long."""
+    """Return the declaration on one line without comments; nested types become `unknown` where it grows too long."""
     return _cached(f"signature {spoken}", tool, lambda: _signature(tool, spoken))
 
 
 def argument_types(tool: Tool) -> str:
-    """`{query: string, limit?: number}`: what a search says of a tool's arguments, required ones first.
+    """Return `{query: string, limit?: number}`: the arguments in a search result, required ones first.
 
     Empty where there are none, or where they do not fit in `BRIEF_TYPE_CHARS` in any form.
     """
@@ -80,7 +81,7 @@ def argument_types(tool: Tool) -> str:
 
 
 def result_type(tool: Tool) -> str:
-    """`{rows: {id: number}[], total: number}`: what a search says of a tool's result.
+    """Return `{rows: {id: number}[], total: number}`: the result in a search result.
 
     Empty where nothing is known of it, or where it does not fit in `BRIEF_TYPE_CHARS` in any form.
     """
@@ -88,14 +89,16 @@ def result_type(tool: Tool) -> str:
 
 
 def backend_declarations(tools: Sequence[Tool], *, spoken: bool = True) -> str:
-    """One declaration for tools of one backend: its global with a method per tool, shared types in front."""
+    """Return one declaration for tools of one backend: its global with a method per tool, shared types in front."""
     return declared_within(tools, None, spoken=spoken)[0]
 
 
 def declared_within(
     tools: Sequence[Tool], room: int | None, *, spoken: bool = True
 ) -> tuple[str, list[Tool]]:
-    """(the declaration of the first tools that fit `room` bytes, the other tools). A giant one does not keep others out."""
+    """Return (the declaration of the first tools that fit `room` bytes, the other tools). One that is too large is
+    skipped.
+    """
     if not tools:
         return "", []
     space = tools[0].namespace or tools[0].backend
@@ -153,10 +156,10 @@ def _signature(tool: Tool, spoken: bool) -> str:
 
 
 def _shallower(made: Iterable[str]) -> str:
-    """The first that fits its half of a signature, else the last."""
+    """Return the first text that fits its half of a signature or, made terse, a search row; else the last."""
     text = ""
     for text in made:
-        if len(text) <= SIGNATURE_CHARS // 2:
+        if len(text) <= SIGNATURE_CHARS // 2 or len(terse(text)) <= BRIEF_TYPE_CHARS + len("Promise<>"):
             break
     return text
 
@@ -204,7 +207,7 @@ def _answer(tool: Tool, types: SchemaTypes, *, indent: int | None) -> str:
 
 
 def _unwrapped(schema: Json) -> Any:
-    """The schema of the value a chain gets: a `{result: X}` that an SDK wrapped around is taken off (spec 2.3)."""
+    """Return the schema of the value a chain gets, without the `{result: X}` that an SDK wrapped around it."""
     properties = schema.get("properties")
     if schema.get("x-fastmcp-wrap-result") is True and isinstance(properties, Mapping):
         return properties.get("result", schema)
@@ -213,7 +216,7 @@ def _unwrapped(schema: Json) -> Any:
 
 def _member(name: str) -> str:
     name = member_name(name)
-    # `new(…)` would be a construct signature; other reserved words are fine as method names.
+    # `new(…)` would be a construct signature; other reserved words are valid method names.
     return name if is_plain_name(name) and name != "new" else js_string(name)
 
 
@@ -223,29 +226,18 @@ def _prefix(tool: Tool) -> str:
     return f"_{made}" if made[0].isdecimal() or made in JS_WORDS else made
 
 
-_cache: OrderedDict[bytes, str] = OrderedDict()
+_cache: LRUCache[bytes, str] = LRUCache(_CACHED)
 
 
 def _cached(kind: str, tool: Tool, make: Callable[[], str]) -> str:
+    """Return the text made for a tool with this content before, else make it."""
+    parts = (tool.backend, tool.namespace, tool.name, tool.description, tool.input_schema, tool.output_schema)
     try:
-        content = orjson.dumps(
-            [
-                kind,
-                tool.backend,
-                tool.namespace,
-                tool.name,
-                tool.description,
-                tool.input_schema,
-                tool.output_schema,
-            ],
-            option=orjson.OPT_NON_STR_KEYS,
-        )
+        content = orjson.dumps([kind, *parts], option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError):
-        return make()  # huge integers and the like: rare, and right without the cache
+        return make()  # huge integers and the like are rare, and correct without the cache
     key = blake2b(content, digest_size=16).digest()
     text = _cache.get(key)
     if text is None:
         text = _cache[key] = make()
-        while len(_cache) > _CACHED:
-            _cache.popitem(last=False)
     return text

@@ -1,8 +1,7 @@
-"""What a model may be shown of text that strangers wrote: escaped, shortened, never cut inside a character.
+r"""Text of backends for a model: escaped, shortened, never cut inside a character.
 
-Tool names and descriptions come from backends and are hostile input: control and invisible characters are a
-known way to hide instructions, so they are shown as `\\u200b` wherever text reaches a model. Above: the
-registry's errors, search, discovery answers, TypeScript output. Below: nothing.
+Tool names and descriptions are hostile input: control and invisible characters are a known way to hide instructions, so
+they are shown as `\u200b` wherever text reaches a model.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ import unicodedata
 from functools import lru_cache
 
 BRIEF_CHARS = 200
-"""Longest first sentence in `search_tools` and `tool_info` (spec 3.2)."""
+"""Longest first sentence in `search_tools` and `tool_info`."""
 LINE_CHARS = 120
-"""Longest first sentence in resources (spec 3.2)."""
+"""Longest first sentence in resources."""
 
 _ELLIPSIS = "..."
 # Printable by Unicode's categories, yet drawn as nothing: fillers, the combining joiner, variation selectors.
@@ -33,10 +32,10 @@ _LONGEST_ABBREVIATION = 24
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    r"""`text` with every control and invisible character written as `\uXXXX`.
+    r"""Return `text` with every control and invisible character written as `\uXXXX`.
 
-    `lines` keeps line feeds and tabs (descriptions); names keep none. A variation selector or joiner inside
-    an emoji is part of a visible sign and stays.
+    `lines` keeps line feeds and tabs (descriptions); names keep none. A variation selector or joiner inside an emoji is
+    part of a visible sign and stays.
     """
     plain = text.replace("\n", "").replace("\t", "") if lines else text
     if plain.isprintable() and _BLANK.search(plain) is None:
@@ -53,7 +52,7 @@ def visible(text: str, *, lines: bool = False) -> str:
 
 
 def js_string(text: str) -> str:
-    """A JavaScript string literal in double quotes that holds exactly `text`, with nothing hidden in it."""
+    """Return a JavaScript string literal in double quotes that holds exactly `text`, with nothing hidden in it."""
     out: list[str] = []
     for char in text:
         if char in '"\\':
@@ -70,17 +69,17 @@ def js_string(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Escaped, white space collapsed to single spaces."""
+    """Return `text` escaped, with white space collapsed to single spaces."""
     return _SPACES.sub(" ", visible(text, lines=True)).strip()
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 tool`, `2 tools`."""
+    """Return `1 tool`, `2 tools`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text`, or its beginning and `...`, never longer than `limit` and never cut inside a character."""
+    """Return `text`, or its beginning and `...`, never longer than `limit` and never cut inside a character."""
     if len(text) <= limit:
         return text
     if limit <= len(_ELLIPSIS):
@@ -92,12 +91,12 @@ def shorten(text: str, limit: int) -> str:
 
 
 def first_sentence(text: str, limit: int = BRIEF_CHARS) -> str:
-    """Up to the first period before white space, else the whole text, at most `limit` characters.
+    """Return the text up to the first period before white space, else all of it, at most `limit` characters.
 
-    Periods of `e.g.`, initials, list numbers and other abbreviations end no sentence; those in URLs, versions
-    and file names are followed by no space.
+    Periods of `e.g.`, initials, list numbers and other abbreviations do not end a sentence; those in URLs, versions and
+    file names are followed by no space.
     """
-    # Nothing past a few limits can be shown; a description may be 64 KB.
+    # Only the beginning can be shown, and a description may be 64 KB.
     head = text.strip()[: limit * 4]
     for match in _PERIOD.finditer(head):
         if _ends_sentence(head, match.end()):
@@ -120,7 +119,7 @@ def _ends_sentence(text: str, end: int) -> bool:
 def _is_hidden(char: str) -> bool:
     if char == " " or _BLANK.match(char):
         return char != " "
-    # Zs (other spaces) are visible as space; everything else that is not printable hides.
+    # Zs (other spaces) is visible as space; everything else that is not printable is hidden.
     return not char.isprintable() and unicodedata.category(char) != "Zs"
 
 
@@ -146,7 +145,7 @@ def _escape(char: str) -> str:
 
 
 def _inside_character(text: str, index: int) -> bool:
-    """Whether cutting before `index` would part a base from its marks, or an emoji from its parts."""
+    """Return whether a cut before `index` would separate a base from its marks, or an emoji from its parts."""
     char, before = text[index], text[index - 1]
     if unicodedata.category(char) in ("Mn", "Me", "Mc", "Sk") or char == "\u200d" or before == "\u200d":
         return True

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from fixtures.npm import missing
-from gatemini_sandbox.syntax import SandboxSyntaxError
-from gatemini_sandbox.wrap import prepare
+from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 HERE = Path(__file__).parent
 NPM = HERE.parents[1] / "npm"
@@ -27,7 +27,7 @@ NODE_SECONDS = 300
 
 pytestmark = [
     pytest.mark.npm,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(missing() is not None, reason=missing() or ""),
 ]
 

@@ -1,0 +1,81 @@
+"""The callers behind tool calls, and what backends may ask of them and send them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gatemini.model import Json
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+LOGGED = "notifications/message"
+"""The notification with which a server sends a log message."""
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Log levels (RFC 5424), the least urgent first."""
+
+ProgressFn = Callable[[float, float | None, str | None], None]
+"""Called with progress, total (if known) and message (if any), on the event loop."""
+
+AskFn = Callable[[str, Json], Awaitable[Json]]
+"""Answers a request of a backend to the client (method, params → result); raises `RpcError` to refuse."""
+
+TellFn = Callable[[str, str, Json], None]
+"""Called with a backend's name and a notification (method, params) for the client."""
+
+
+class RpcError(Exception):
+    """The refusal of a backend's request: a JSON-RPC error code and the reason."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Caller:
+    """The client on whose behalf calls are made. All calls of one chain share one object."""
+
+    session: str | None = None
+    """Selects the instance of a dedicated backend; calls with the same session have the same client."""
+    can: Json = field(default_factory=dict)
+    """The client's MCP capabilities: what a backend may ask of it."""
+    ask: AskFn | None = None
+    tell: TellFn | None = None
+    log_level: str | None = None
+    """The lowest level of backend log messages that the client wants."""
+
+    @property
+    def owner(self) -> object:
+        """Equal for calls of the same client."""
+        return self if self.session is None else self.session
+
+
+NOBODY = Caller()
+
+
+class Clients(Protocol):
+    """The gateway's clients, for requests of backends outside of any call."""
+
+    async def can(self) -> Json:
+        """The client capabilities to announce in a handshake; may wait a bounded time for a client to connect."""
+        ...
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Answer a backend's request; raises `RpcError` to refuse."""
+        ...
+
+
+class NoClients:
+    """The clients of a gateway that serves none: it refuses every request."""
+
+    async def can(self) -> Json:
+        return {}
+
+    async def ask(self, method: str, params: Json) -> Json:
+        del params
+        raise RpcError(METHOD_NOT_FOUND, f"no client is connected that could answer {method}")

@@ -1,0 +1,433 @@
+"""A backend behind a URL: streamable HTTP of both eras, and the older HTTP+SSE pair.
+
+Speaks HTTP itself (httpx2, which the SDK brings) instead of through the SDK's transport, because that one
+reads messages with strict types: what `wire.py` mends would be lost before it gets here, and every HTTP
+failure would arrive as one and the same error. Above: `actor.py`. Below: `http_link.py`, `sse.py`, `wire.py`,
+`http_errors.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import httpx2
+from mcp.shared.inbound import (
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+
+from gatemini.backends.transports.addresses import Permitted
+from gatemini.backends.transports.event_stream import Event, EventReader
+from gatemini.backends.transports.http_errors import (
+    another_server,
+    content_error,
+    refuses_call,
+    session_ended,
+    shown_url,
+    status_error,
+    transport_error,
+)
+from gatemini.backends.transports.http_link import HttpLink, open_client, origin
+from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.wire import LARGE_BYTES, Frame, Piece, decode, encode, request_id
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
+from gatemini.model import Json, Tool
+
+GOODBYE_SECONDS = 2.0
+"""How long ending the server's session may take when the link is left."""
+
+RESUME_ATTEMPTS = 2
+STREAM_RETRY_SECONDS = 1.0
+"""Pause before a broken stream is opened again, where the server names none."""
+
+LEAST_RETRY_SECONDS = 0.1
+"""The shortest such pause, whatever a server names: else one that ends each stream at once is asked without end."""
+
+MAX_STREAM_FAILURES = 5
+
+_META_VERSION = "io.modelcontextprotocol/protocolVersion"
+_ACCEPT = "application/json, text/event-stream"
+_MAY_BE_EVENTS = ("text/event-stream", "text/plain", "")
+"""Content types of the older pair's stream: what calls itself a page or JSON is no such stream."""
+
+logger = logging.getLogger(__name__)
+
+
+class StreamableLink(HttpLink):
+    """One endpoint that takes POSTs and answers each with JSON or a stream of events."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._session: str | None = None
+        self._version: str | None = None
+        self._modern = False
+        self._posts: dict[int, anyio.CancelScope] = {}
+        self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
+
+    def learn(self, tools: Sequence[Tool]) -> None:
+        """Arguments that a tool's schema wants mirrored as headers (`x-mcp-header`)."""
+        self._param_headers = {}
+        for tool in tools:
+            if find_invalid_x_mcp_header(tool.input_schema) is None and (
+                found := x_mcp_header_map(tool.input_schema)
+            ):
+                self._param_headers[tool.name] = found
+
+    async def send(self, message: Json, *, ident: int | None = None) -> None:
+        """Requests get a task each; notifications and replies are posted here and now."""
+        if self.failure is not None or self._left:
+            raise self._gone(sent=False)
+        if ident is None:
+            try:
+                await self._post(message, None)
+            except BackendError as refused:
+                if "method" not in message or self.failure is not None:
+                    raise
+                # A notification has no answer: if anything is wrong, the next request is told.
+                logger.debug("%s: %s was refused: %s", self._name, message["method"], refused)
+            if message.get("method") == "notifications/initialized":
+                self._tasks.start_soon(self._follow_stream)
+            return
+        scope = self._posts[ident] = anyio.CancelScope()
+        self._tasks.start_soon(self._exchange, message, ident, scope)
+
+    def abandon(self, ident: int) -> bool:
+        """Ends the request's response; in the stateless revision that is how a call is cancelled."""
+        scope = self._posts.pop(ident, None)
+        if scope is not None:
+            scope.cancel()
+        return self._modern
+
+    async def goodbye(self) -> None:
+        if self._session is not None and self.failure is None:
+            with anyio.move_on_after(GOODBYE_SECONDS, shield=True), suppress(httpx2.HTTPError):
+                async with self._open("DELETE", self._url, self._headers({})):
+                    pass
+
+    async def _exchange(self, message: Json, ident: int, scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                await self._post(message, ident)
+                if self._receiver.waiting(ident):
+                    raise BackendCrashed(
+                        f"{self._name}: the response ended without an answer",
+                        sent=True,
+                        hint="the call may have run: look before you repeat it",
+                    )
+            except BackendError as error:
+                self._receiver.fail_one(ident, error)
+        self._posts.pop(ident, None)
+
+    async def _post(self, message: Json, ident: int | None) -> None:
+        """POST one message and hand on all that its response holds."""
+        if message.get("method") == "initialize":
+            self._version = self._session = None
+        meta = (message.get("params") or {}).get("_meta")
+        if isinstance(meta, dict) and _META_VERSION in meta:
+            self._version, self._modern = meta[_META_VERSION], True
+        elif ident is not None:
+            self._modern = False
+        headers = {**self._headers(message), "content-type": "application/json"}
+        had_session = self._session is not None
+        try:
+            async with self._open("POST", self._url, headers, encode(message)) as response:
+                if response.is_success:
+                    await self._read_success(response, message, ident)
+                else:
+                    await self._read_failure(response, message, ident, had_session=had_session)
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            if ident is None or self._receiver.waiting(ident):
+                raise transport_error(self._name, self._url, error) from error
+
+    async def _read_success(self, response: httpx2.Response, message: Json, ident: int | None) -> None:
+        starting = message.get("method") == "initialize"
+        if starting and "mcp-session-id" in response.headers:
+            self._session = response.headers["mcp-session-id"]
+        kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind == "text/event-stream":
+            if ident is not None:  # else nothing can come that anybody waits for, and some never end it
+                await self._read_events(response, ident)
+            return
+        body = await self._body(response, self._max)
+        if body is None:
+            self._receiver.receive(self._too_large(ident))
+            return
+        pieces = await _read(body)
+        if not pieces and body.lstrip().startswith((b"event:", b"data:", b"id:")):
+            reader = EventReader(self._max)
+            events = [*reader.feed(body), *reader.end()]
+            pieces = [piece for event in events for piece in decode(event.data or b"")]
+        if not pieces and ident is not None:
+            ran = message.get("method") == "tools/call"
+            raise content_error(self._name, response, body, ran=ran)
+        self._deliver(pieces, ident)
+
+    async def _read_events(self, response: httpx2.Response, ident: int | None) -> None:
+        """A stream of events until the answer; one that broke off is resumed where it can be."""
+        reader = EventReader(self._max)
+        try:
+            await self._events_of(response, reader, ident)
+        except httpx2.HTTPError:
+            if reader.last_id is None or not self._waiting(ident):
+                raise
+        for _ in range(RESUME_ATTEMPTS):
+            if reader.last_id is None or not self._waiting(ident):
+                return
+            await anyio.sleep(_pause(reader))
+            headers = {**self._headers({}), "accept": "text/event-stream", "last-event-id": reader.last_id}
+            with suppress(httpx2.HTTPError):
+                async with self._open("GET", self._url, headers) as again:
+                    if not again.is_success:
+                        return
+                    await self._events_of(again, reader, ident)
+
+    async def _events_of(self, response: httpx2.Response, reader: EventReader, ident: int | None) -> None:
+        async def take(event: Event) -> bool:
+            pieces = [self._too_large(ident)] if event.data is None else await _read(event.data)
+            return self._deliver(pieces, ident)
+
+        def answered() -> bool:
+            return ident is not None and not self._receiver.waiting(ident)
+
+        if not await self._take_events(response, reader, take, answered):
+            return
+        for event in reader.end():
+            whole = [piece for piece in await _read(event.data or b"") if isinstance(piece, Frame)]
+            self._deliver(whole, ident)
+
+    async def _read_failure(
+        self, response: httpx2.Response, message: Json, ident: int | None, *, had_session: bool
+    ) -> None:
+        body = await self._start_of(response)
+        pieces = decode(body)
+        about_us = [p for p in pieces if isinstance(p, Frame) and p.message.get("id") not in (None, "")]
+        # Some say it with an id, the call's or one of their own: only a result shows that the call ran, and only
+        # an error of another kind that it is about the call, whose own words may be of a session.
+        ran = any("result" in p.message for p in about_us)
+        refused = any(request_id(p.message["id"]) == ident and refuses_call(p.message) for p in about_us)
+        lost: BackendCrashed | None = None
+        if had_session and not ran and (response.status_code == 404 or not refused):
+            lost = session_ended(self._name, response, body)
+        elif self._modern and message.get("method") == "tools/call" and not (ran or refused):
+            lost = another_server(self._name, response, body)
+        if lost is not None:
+            if ident is not None:
+                self._receiver.fail_one(ident, lost)  # before the rest, which may have been sent
+            self.end(lost)
+            raise lost
+        if about_us and (response.status_code < 500 or all("error" in p.message for p in about_us)):
+            self._deliver(about_us, ident)
+            return
+        raise status_error(self._name, response, body)
+
+    def _deliver(self, pieces: Sequence[Piece], during: int | None = None) -> bool:
+        """Hand on what came, and say whether somebody waited for any; `during` is the request in whose response it did."""
+        answered = False
+        for piece in pieces:
+            if isinstance(piece, Frame):
+                piece = self._of_exchange(piece, during)
+                result = piece.message.get("result")
+                version = result.get("protocolVersion") if isinstance(result, dict) else None
+                if isinstance(version, str) and self._version is None:
+                    self._version = version
+            answered = self._answers(piece) or answered
+            self._receiver.receive(piece, during)
+        return answered
+
+    def _of_exchange(self, piece: Frame, during: int | None) -> Frame:
+        """An answer without an id, or with one that nobody waits for, is of the request in whose response it came."""
+        given = request_id(piece.message.get("id"))
+        if during is None or "method" in piece.message or given == during:
+            return piece
+        if not self._receiver.waiting(during) or (given is not None and self._receiver.waiting(given)):
+            return piece
+        notes = (
+            piece.notes
+            if piece.message.get("id") is None
+            else (*piece.notes, "the answer carried another id than its request")
+        )
+        return Frame({**piece.message, "id": during}, notes, piece.size)
+
+    def _waiting(self, ident: int | None) -> bool:
+        return ident is not None and self._receiver.waiting(ident)
+
+    def _headers(self, message: Json) -> dict[str, str]:
+        headers = {"accept": _ACCEPT}
+        if self._session is not None:
+            headers["mcp-session-id"] = self._session
+        if self._version is not None:
+            headers["mcp-protocol-version"] = self._version
+        method = message.get("method")
+        if self._modern and isinstance(method, str):
+            headers["mcp-method"] = method
+            params = message.get("params") or {}
+            name = params.get(NAME_BEARING_METHODS.get(method, ""))
+            if isinstance(name, str):
+                headers["mcp-name"] = encode_header_value(name)
+                headers.update(
+                    mcp_param_headers(self._param_headers.get(name, {}), params.get("arguments") or {})
+                )
+        return headers
+
+    async def _follow_stream(self) -> None:
+        """The handshake era's stream for what the server sends unasked; servers may refuse to have one."""
+        reader = EventReader(self._max)
+        failures = 0
+
+        async def take(event: Event) -> bool:
+            return self._deliver(await _read(event.data or b""))
+
+        def alive() -> bool:
+            nonlocal failures
+            failures = 0
+            return False
+
+        while failures < MAX_STREAM_FAILURES and not self.closed.is_set():
+            headers = {**self._headers({}), "accept": "text/event-stream"}
+            if reader.last_id is not None:
+                headers["last-event-id"] = reader.last_id
+            try:
+                async with self._open("GET", self._url, headers) as response:
+                    kind = response.headers.get("content-type", "").lower()
+                    if not response.is_success or not kind.startswith("text/event-stream"):
+                        return
+                    await self._take_events(response, reader, take, alive)
+            except (httpx2.HTTPError, httpx2.StreamError) as error:
+                logger.debug("%s: stream of notifications broke: %s", self._name, error)
+            failures += 1
+            await anyio.sleep(_pause(reader))
+
+
+def _pause(reader: EventReader) -> float:
+    """Seconds before a stream is opened again: what the server wishes, within reason."""
+    return (
+        STREAM_RETRY_SECONDS if reader.retry_ms is None else max(reader.retry_ms / 1000, LEAST_RETRY_SECONDS)
+    )
+
+
+class SseLink(HttpLink):
+    """The 2024 pair: a GET that stays open and brings everything, and a second URL that takes POSTs."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._endpoint: str | None = None
+        self._accepted = False
+        self._endpoint_known = anyio.Event()
+
+    async def send(self, message: Json, *, ident: int | None = None) -> None:
+        del ident
+        await self._endpoint_known.wait()
+        if self._left or self.failure is not None or self._endpoint is None:
+            raise self._gone(sent=False)
+        try:
+            headers = {"content-type": "application/json"}
+            async with self._open("POST", self._endpoint, headers, encode(message)) as response:
+                body = await self._start_of(response)
+                if not response.is_success:
+                    lost = session_ended(self._name, response, body) if self._accepted else None
+                    if lost is not None:  # the address of this connection is that of its session
+                        self.end(lost)
+                        raise lost
+                    raise status_error(self._name, response, body)
+                self._accepted = True
+                for piece in decode(body):  # some answer here as well as on the stream
+                    self._receiver.receive(piece)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise transport_error(self._name, self._endpoint, error) from error
+
+    async def leave(self) -> None:
+        self._endpoint_known.set()  # who waits for it is told that there is none
+        await super().leave()
+
+    async def follow(self) -> None:
+        """Read the stream to its end, which is the end of the connection."""
+        error: BackendError = BackendCrashed(
+            f"{self._name}: the event stream ended",
+            sent=True,
+            hint="the next call connects again; look whether this one took effect before you repeat it",
+        )
+        reader = EventReader(self._max)
+        try:
+            async with self._open("GET", self._url, {"accept": "text/event-stream"}) as response:
+                kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
+                if not response.is_success:
+                    raise status_error(self._name, response, await self._start_of(response))
+                if kind not in _MAY_BE_EVENTS:
+                    raise content_error(self._name, response, await self._start_of(response), ran=False)
+                await self._take_events(response, reader, self._event)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as broken:
+            error = transport_error(self._name, self._url, broken)
+        except BackendError as refused:
+            error = refused
+        self._endpoint_known.set()
+        self.end(error)
+
+    async def _event(self, event: Event) -> bool:
+        """Take one event; whether it answers what somebody waits for."""
+        if self._endpoint is None and event.data is not None and _names_endpoint(event.name, event.data):
+            base = httpx2.URL(self._url)
+            target = base.join(event.data.decode("utf-8", "replace").strip(' \t"'))
+            if origin(base) != origin(target):
+                raise BackendProtocol(
+                    f"{self._name} names an endpoint elsewhere: {shown_url(target)}",
+                    hint="if that is the right server, write `url` with its host and port",
+                )
+            self._endpoint = str(target)
+            self._endpoint_known.set()
+            return True
+        pieces = [self._too_large(None)] if event.data is None else await _read(event.data)
+        answers = [self._answers(piece) for piece in pieces]
+        for piece in pieces:
+            self._receiver.receive(piece)
+        return any(answers)
+
+
+def _names_endpoint(name: str, data: bytes) -> bool:
+    """Whether an event is the one that names the second URL; some leave its name out."""
+    return name == "endpoint" or (name == "message" and data.lstrip()[:1] not in (b"{", b"["))
+
+
+async def _read(body: bytes) -> list[Piece]:
+    """The messages in a body or an event; those of a large one are decoded on a thread."""
+    if len(body) <= LARGE_BYTES:
+        return decode(body)
+    return await anyio.to_thread.run_sync(decode, body, abandon_on_cancel=True)
+
+
+@asynccontextmanager
+async def open_streamable(
+    config: BackendConfig, receiver: Receiver, permitted: Permitted | None = None
+) -> AsyncIterator[Link]:
+    """Talk to a streamable HTTP endpoint for the length of the context."""
+    async with open_client(config, permitted) as client, anyio.create_task_group() as tasks:
+        link = StreamableLink(config, receiver, client, tasks)
+        try:
+            yield link
+        finally:
+            with anyio.move_on_after(GOODBYE_SECONDS, shield=True):
+                await link.goodbye()
+            await link.leave()
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_sse(
+    config: BackendConfig, receiver: Receiver, permitted: Permitted | None = None
+) -> AsyncIterator[Link]:
+    """Talk to an HTTP+SSE server of the 2024 revision for the length of the context."""
+    async with open_client(config, permitted) as client, anyio.create_task_group() as tasks:
+        link = SseLink(config, receiver, client, tasks)
+        tasks.start_soon(link.follow)
+        try:
+            yield link
+        finally:
+            await link.leave()
+            tasks.cancel_scope.cancel()

@@ -1,0 +1,201 @@
+"""What an HTTP failure means for a call: which error, whether it may have run, and the remedy.
+
+Pure functions. Never shows the query or the user-info of a URL: secrets travel there. Above: `http.py`.
+Below: httpx2's types, the error tree.
+"""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import httpx2
+
+from gatemini.backends.calls.failures import SESSION_ENDED
+from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
+from gatemini.model import Json
+from gatemini.types.wording import shorten
+
+SHOWN_BODY_CHARS = 300
+DEFAULT_RETRY_AFTER = 1.0
+"""Seconds, where a server says "too many" without saying how long."""
+
+MAX_RETRY_AFTER = 3600.0
+
+SESSION_CODES = (-32000, -32001, -32600)
+"""JSON-RPC error codes by which servers say that a session is missing or not known."""
+
+
+def shown_url(url: httpx2.URL | str) -> str:
+    """The URL without what may be secret."""
+    return str(httpx2.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+
+
+def transport_error(name: str, url: str, error: Exception) -> BackendError:
+    """No answer at all: never reached, or cut off in the middle."""
+    where = shown_url(url)
+    if isinstance(
+        error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
+    ):
+        if _is_tls(error):
+            return BackendUnreachable(
+                f"{name}: no secure connection to {where}: {_reason(error)}",
+                hint="check the certificate; SSL_CERT_FILE names a CA of your own",
+            )
+        return BackendUnreachable(
+            f"{name} cannot be reached at {where}: {_reason(error)}",
+            hint="check that the server runs and that `url` is right",
+        )
+    if isinstance(error, httpx2.TooManyRedirects):
+        return BackendProtocol(
+            f"{name}: {where} redirects in a circle: {_reason(error)}",
+            hint="use the address it should lead to as `url`",
+            sent=True,
+        )
+    if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL | httpx2.LocalProtocolError):
+        return BackendUnreachable(
+            f"{name}: the request could not be made: {_reason(error)}", hint="correct `url` or `headers`"
+        )
+    return BackendCrashed(
+        f"{name}: the connection to {where} broke before the answer: {_reason(error)}",
+        sent=True,
+        hint="the call may have run: look before you repeat it",
+    )
+
+
+def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendError:
+    """An HTTP status that is not 2xx and brought no JSON-RPC error."""
+    status = response.status_code
+    where = shown_url(response.request.url)
+    text = f"{name}: HTTP {status} {_phrase(status)} from {where}{said(response, body)}"
+    details = {"http_status": status}
+    if status in (401, 403):
+        return BackendProtocol(
+            text, hint=f"set or correct headers.Authorization of backend {name}", details=details, sent=True
+        )
+    if status == 429 or (status == 503 and "retry-after" in response.headers):
+        wait = retry_after(response.headers.get("retry-after"))
+        return BackendBusy(
+            text,
+            hint=f"it takes calls again in {wait:g} s",
+            sent=status != 429,  # only that one says that the request was not taken up
+            details={**details, "retry_after": wait, "remote": True},
+        )
+    if status in (404, 405, 406, 410):
+        return BackendProtocol(
+            text,
+            hint="check the path in `url`; an old HTTP+SSE server needs `transport: sse`",
+            details=details,
+            sent=True,
+        )
+    if 300 <= status < 400:
+        target = response.headers.get("location", "")
+        shown = shown_url(response.request.url.join(target)) if target else "nowhere"
+        return BackendProtocol(
+            f"{text}: redirected to {shown}, which was not followed",
+            hint="if that is the right server, use it as `url`",
+            details=details,
+            sent=True,
+        )
+    if status in (502, 503, 504):
+        return BackendUnreachable(
+            text, sent=True, hint="the server behind it is down or slow", details=details
+        )
+    remedy = (
+        "the server itself failed: its log says why" if status >= 500 else "the server refuses this request"
+    )
+    return BackendProtocol(text, hint=remedy, details=details, sent=True)
+
+
+def session_ended(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
+    """The failure that means that the server has forgotten our session: it did not run the call, a new one may."""
+    # 404 is the protocol's word for it; 400 is what some say instead, and may be about anything else.
+    if response.status_code != 404 and not (response.status_code == 400 and b"session" in body.lower()):
+        return None
+    return BackendCrashed(
+        f"{name} has ended our session (HTTP {response.status_code}){said(response, body)}",
+        sent=False,
+        hint="it was not run: call again, which starts a new session",
+        details={SESSION_ENDED: True},
+    )
+
+
+def another_server(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
+    """The failure that means that a stateless server was replaced by one that wants a session; its words are all there is."""
+    if response.status_code not in (400, 404) or b"session" not in body.lower():
+        return None
+    return BackendCrashed(
+        f"{name} wants a session, as it did not before (HTTP {response.status_code}){said(response, body)}",
+        sent=True,
+        hint="it is asked what it is at the next call; look first whether this one took effect",
+    )
+
+
+def refuses_call(message: Json) -> bool:
+    """Whether a JSON-RPC error is of a kind that no server uses to ask for a session."""
+    error = message.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return isinstance(code, int) and code not in SESSION_CODES
+
+
+def content_error(name: str, response: httpx2.Response, body: bytes, *, ran: bool) -> BackendProtocol:
+    """A success whose body is no JSON-RPC; `ran`: the request was a call, which may have had its effect."""
+    kind = response.headers.get("content-type", "no content type").split(";")[0]
+    where = shown_url(response.request.url)
+    page = body.lstrip().startswith(b"<")
+    return BackendProtocol(
+        f"{name}: {where} answered with {kind} instead of JSON-RPC{said(response, body)}"
+        if body.strip()
+        else f"{name}: {where} answered with HTTP {response.status_code} and nothing in it",
+        hint="the call may have run: look before you repeat it"
+        if ran and not page
+        else "check `url`: this looks like a web page or another service",
+        details={"http_status": response.status_code},
+        sent=True,
+    )
+
+
+def retry_after(value: str | None) -> float:
+    """Seconds of a Retry-After header: a number or an HTTP date."""
+    if value is None:
+        return DEFAULT_RETRY_AFTER
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError):
+            seconds = DEFAULT_RETRY_AFTER
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds == seconds else DEFAULT_RETRY_AFTER
+
+
+def said(response: httpx2.Response, body: bytes) -> str:
+    """What the server gave as its reason, as the end of a sentence; empty where it gave none."""
+    challenge = response.headers.get("www-authenticate")
+    text = shorten(" ".join(body.decode("utf-8", "replace").split()), SHOWN_BODY_CHARS)
+    if text.startswith("<"):
+        text = ""  # a web page says nothing in its first lines
+    parts = [p for p in (f"WWW-Authenticate: {challenge}" if challenge else "", text) if p]
+    return ": " + "; ".join(parts) if parts else ""
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _is_tls(error: BaseException) -> bool:
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLError):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,242 @@
+"""What both HTTP transports share: a client, bounded bodies, errors with a cause, and the life of every request.
+
+No request outlives the link it was made on, whichever task waits for it: a connection that is made when the
+client is closed already would belong to nobody. Above: `http.py`. Below: httpx2, `addresses.py`, `http_errors.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from io import BytesIO
+
+import anyio
+import anyio.abc
+import httpx2
+
+from gatemini.backends.transports.addresses import CheckedTransport, Permitted, goes_by_proxy
+from gatemini.backends.transports.event_stream import Event, EventReader
+from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.wire import Broken
+from gatemini.config.schema import BackendConfig
+from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
+from gatemini.processes.throttle import READ_SECONDS, IdleShare
+
+DRAIN_SECONDS = 2.0
+DRAIN_BYTES = 64 << 10
+"""After the answer, how long and how much of a response is still read so that its connection can be used again."""
+
+BODY_BYTES_PER_SECOND = 20e6
+"""How fast an answer that was asked for goes through the event loop, at least; one in tiny pieces costs more."""
+
+CONNECT_SECONDS = 10.0
+KEEPALIVE_SECONDS = 3.0
+"""Idle connections are dropped before servers drop them (5 s is usual): a call must not meet a closed one."""
+
+LEAVE_SECONDS = DRAIN_SECONDS + 1.0
+"""How long the requests that are open when the link is left may take to close their responses."""
+
+MAX_REDIRECTS = 5
+ERROR_BODY_BYTES = 64 << 10
+
+logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs whole URLs, secrets in the query included
+
+
+class HttpLink(Link):
+    """What both HTTP transports share: a client, bounded bodies, errors with a cause."""
+
+    all_or_nothing = False
+
+    def __init__(
+        self,
+        config: BackendConfig,
+        receiver: Receiver,
+        client: httpx2.AsyncClient,
+        tasks: anyio.abc.TaskGroup,
+    ) -> None:
+        super().__init__(config.name, receiver)
+        self._url = config.url or ""
+        self._max = config.max_message_mb << 20
+        self._client = client
+        self._tasks = tasks
+        self._left = False
+        self._share = IdleShare()
+        self._requests: set[anyio.CancelScope] = set()
+        self._request_over = anyio.Event()
+
+    def end(self, error: BackendError) -> None:
+        """The connection is of no more use."""
+        if self.failure is None:
+            self.failure = error
+            self._receiver.fail(error)
+            self.closed.set()
+
+    async def leave(self) -> None:
+        """End the requests of every task, before the client goes: a connection made later would be nobody's."""
+        self._left = True
+        for scope in self._requests:
+            scope.cancel()
+        with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+            while self._requests:
+                self._request_over = anyio.Event()
+                await self._request_over.wait()
+
+    def _gone(self, *, sent: bool) -> BackendError:
+        """What a request is told that comes too late, or is still open at the end."""
+        if (cause := self.failure) is not None:
+            return type(cause)(cause.message, sent=sent, hint=cause.hint, details=cause.details)
+        if sent:
+            return BackendStopped(f"{self._name} was stopped while the call was open", sent=True)
+        return BackendCrashed(f"{self._name} is gone", sent=False)
+
+    @asynccontextmanager
+    async def _open(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None
+    ) -> AsyncIterator[httpx2.Response]:
+        """A streamed response, for as long as the link is there."""
+        if self._left:
+            raise self._gone(sent=False)
+        with anyio.CancelScope() as scope:
+            self._requests.add(scope)
+            try:
+                async with self._response(method, url, headers, content) as response:
+                    yield response
+            finally:
+                self._requests.discard(scope)
+                self._request_over.set()
+        if scope.cancelled_caught:
+            raise self._gone(sent=True)
+
+    @asynccontextmanager
+    async def _response(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
+    ) -> AsyncIterator[httpx2.Response]:
+        """Redirects are followed only where they keep method and origin."""
+        request = self._client.build_request(method, url, headers=dict(headers), content=content)
+        for _ in range(MAX_REDIRECTS):
+            response = await self._client.send(request, stream=True)
+            following = response.next_request
+            if following is None or not _same_endpoint(request, following):
+                break
+            await response.aclose()
+            request = following
+        else:
+            raise httpx2.TooManyRedirects(f"more than {MAX_REDIRECTS} redirects", request=request)
+        try:
+            yield response
+        finally:
+            with anyio.move_on_after(DRAIN_SECONDS, shield=True):
+                await response.aclose()
+
+    async def _body(self, response: httpx2.Response, limit: int) -> bytes | None:
+        """The whole body, or None when it is larger than `limit` bytes."""
+        body = BytesIO()
+        async for part in response.aiter_bytes():
+            if body.tell() + len(part) > limit:
+                return None
+            body.write(part)
+            await self._rest(READ_SECONDS - len(part) / BODY_BYTES_PER_SECOND)
+        return body.getvalue()
+
+    async def _rest(self, seconds: float) -> None:
+        """After time that went into what nobody asked for: a server that takes more than its share is not read for a while."""
+        rest = self._share.charge(max(0.0, seconds))
+        if rest > 0:
+            await anyio.sleep(rest)
+
+    async def _take_events(
+        self,
+        response: httpx2.Response,
+        reader: EventReader,
+        take: Callable[[Event], Awaitable[bool]],
+        enough: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Hand a stream's events to `take`, which says whether somebody waited for one, until it ends, or `enough` says so.
+
+        `enough` is asked after each piece that came. True: the stream ended by itself.
+        What it sends beside the answers (comments, notifications) is read within its share of time.
+        """
+        spent = 0.0
+        chunks = aiter(response.aiter_bytes())
+        async for chunk in chunks:
+            begun, answered = time.perf_counter(), False
+            for event in reader.feed(chunk):
+                answered = await take(event) or answered
+            cost = time.perf_counter() - begun + READ_SECONDS
+            spent = 0.0 if answered else spent + cost
+            if enough():
+                drained = 0
+                with anyio.move_on_after(DRAIN_SECONDS):
+                    while drained < DRAIN_BYTES and (part := await anext(chunks, None)) is not None:
+                        drained += len(part)
+                return False
+            if not reader.within:
+                await self._rest(spent)
+                spent = 0.0
+            elif not reader.grew:  # comments within an event, which may never end
+                await self._rest(cost)
+                spent = max(0.0, spent - cost)
+        return True
+
+    async def _start_of(self, response: httpx2.Response) -> bytes:
+        """As much of an error's body as is worth showing."""
+        found = b""
+        with suppress(httpx2.HTTPError), anyio.move_on_after(DRAIN_SECONDS):  # some never end it
+            async for part in response.aiter_bytes():
+                found += part
+                await self._rest(READ_SECONDS)
+                if len(found) > ERROR_BODY_BYTES:
+                    break
+        return found
+
+    def _too_large(self, ident: int | None) -> Broken:
+        reason = f"the answer is larger than {self._max:,} bytes (max_message_mb)"
+        return Broken(reason, ident=ident, too_large=True)
+
+
+@asynccontextmanager
+async def open_client(
+    config: BackendConfig, permitted: Permitted | None = None
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """`permitted` says which addresses a host may be reached at; without it all are."""
+    tls = await anyio.to_thread.run_sync(_tls_context)
+    limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS)
+    try:
+        checked = permitted is not None and not goes_by_proxy(config.url or "")
+        client = httpx2.AsyncClient(
+            headers={name: value.strip(" \t") for name, value in config.headers.items()},
+            # Every wait for an answer is bounded by the caller's own time; only connecting has a limit here.
+            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+            limits=limits,
+            verify=tls,
+            transport=CheckedTransport(httpx2.AsyncHTTPTransport(verify=tls, limits=limits), permitted)
+            if permitted is not None and checked
+            else None,
+        )
+    except (ValueError, TypeError, UnicodeError) as error:
+        raise BackendUnreachable(f"{config.name}: {error}", hint="correct `headers`") from error
+    async with client:
+        yield client
+
+
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    """Reading the certificate store takes tens of milliseconds: once for all backends."""
+    return httpx2.create_ssl_context()
+
+
+def _same_endpoint(request: httpx2.Request, following: httpx2.Request) -> bool:
+    """A redirect that keeps the method and stays within the origin, or upgrades it to https."""
+    if following.method != request.method or following.url.userinfo != request.url.userinfo:
+        return False
+    before, after = origin(request.url), origin(following.url)
+    upgrade = before[0] == "http" and after[0] == "https" and before[1] == after[1]
+    return before == after or (upgrade and before[2] is None and after[2] is None)
+
+
+def origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

@@ -1,0 +1,39 @@
+"""`gatemini doctor`: start everything once, and show what is wrong with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gatemini.cli import shell
+from gatemini.cli.gateway import with_app
+
+_MARKS = {"ok": "✓", "warn": "!", "fail": "✗"}
+
+
+def doctor(*, config: Path | None, as_json: bool) -> int:
+    """Check config, each backend's start, keys, cache, sandbox and model."""
+    from gatemini.cli.doctor import examine
+
+    findings = with_app(config, examine)
+    failed = any(finding.verdict == "fail" for finding in findings)
+    if as_json:
+        shell.emit({"ok": not failed, "findings": [finding.to_json() for finding in findings]})
+    else:
+        table = shell.table("", "", "", show_header=False)
+        for finding in findings:
+            mend = f"\n→ {finding.mend}" if finding.mend else ""
+            table.add_row(_MARKS[finding.verdict], finding.what, f"{finding.seen}{mend}")
+        shell.stdout_console().print(table, markup=False)
+        bad = sum(finding.verdict == "fail" for finding in findings)
+        looks = sum(finding.verdict == "warn" for finding in findings)
+        rest = f"nothing needs mending; {looks} of {len(findings)} to look at (!)" if looks else "all is well"
+        shell.say(f"{bad} of {len(findings)} need mending" if bad else rest)
+    return shell.FAILED if failed else shell.OK
+
+
+COMMANDS = (shell.Command("doctor", doctor),)
+
+
+def start(words: Sequence[str]) -> int:
+    return shell.start(COMMANDS, words)

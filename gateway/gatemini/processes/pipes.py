@@ -1,0 +1,220 @@
+"""A child process whose output is handed on where the event loop reads it, with no task and no buffer between.
+
+anyio's streams cost two more turns of the event loop for each message, which is a tenth of what a call costs;
+so this file uses asyncio's own protocol for subprocesses. Above: `stdio.py`, `process.py`, `prerequisite.py`.
+Below: asyncio, `mark.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from subprocess import DEVNULL, PIPE
+
+import anyio
+
+from gatemini.processes import mark
+from gatemini.processes.throttle import READ_SECONDS, IdleShare
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+logger = logging.getLogger(__name__)
+
+
+class _Straight(asyncio.Protocol):
+    """Bytes of one pipe, given on in the turn in which they were read: asyncio's own way takes one turn more."""
+
+    def __init__(self, take: Callable[[bytes], None], usual: asyncio.BaseProtocol) -> None:
+        self._take = take
+        self._usual = usual
+
+    def data_received(self, data: bytes) -> None:
+        self._take(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._usual.connection_lost(exc)
+
+
+class ChildPipes(asyncio.SubprocessProtocol):
+    """One child: `on_output` and `on_errors` get its bytes on the event loop, as they come.
+
+    They say whether somebody asked for them. What nobody asked for is read within a share of the loop's time: a child that
+    writes more of it waits, as its pipe is full.
+    """
+
+    def __init__(
+        self, name: str, on_output: Callable[[bytes], bool], on_errors: Callable[[bytes], bool]
+    ) -> None:
+        self.output_over = anyio.Event()
+        self.errors_over = anyio.Event()
+        self.exited = anyio.Event()
+        self.mark = 0
+        """What the child and all it starts can be known by (`mark.py`)."""
+        self.name = name
+        """Whose child it is, for the log."""
+        self._sinks = {STDOUT: on_output, STDERR: on_errors}
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._stdin: asyncio.WriteTransport | None = None
+        self._readers: dict[int, asyncio.ReadTransport] = {}
+        self._shares = {STDOUT: IdleShare(), STDERR: IdleShare()}
+        self._resting: set[int] = set()
+        self._held = False
+        self._writing = anyio.Lock(fast_acquire=True)
+        self._drained = anyio.Event()
+        self._full = False
+
+    async def start(
+        self, command: Sequence[str], *, cwd: str | None, env: Mapping[str, str], stdin: bool = True
+    ) -> None:
+        """Raises OSError or ValueError if it cannot be started; without `stdin` there is nothing to read for it."""
+        await asyncio.get_running_loop().subprocess_exec(
+            self._marked,
+            *command,
+            stdin=PIPE if stdin else DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+
+    def _marked(self) -> ChildPipes:
+        """asyncio asks for the protocol in the same turn of the loop in which it starts the child."""
+        self.mark = mark.wear()
+        return self
+
+    @property
+    def pid(self) -> int:
+        return 0 if self._transport is None else self._transport.get_pid()
+
+    @property
+    def returncode(self) -> int | None:
+        return None if self._transport is None else self._transport.get_returncode()
+
+    async def write(self, data: bytes) -> None:
+        """Hand over all of `data` once the child has read most of what came before; waits (cancellably) until then.
+
+        Given up while it waits, nothing of it has been written. Raises anyio.BrokenResourceError when the child does
+        not read any more.
+        """
+        async with self._writing:
+            while self._full:
+                self._drained = anyio.Event()
+                await self._drained.wait()
+            stdin = self._stdin
+            if stdin is None or stdin.is_closing():
+                raise anyio.BrokenResourceError
+            stdin.write(data)
+            if stdin.is_closing():
+                raise anyio.BrokenResourceError
+
+    @property
+    def ready(self) -> bool:
+        """Whether something small can be written now, without waiting."""
+        stdin = self._stdin
+        if stdin is None or stdin.is_closing() or self._full or self._writing.locked():
+            return False
+        return stdin.get_write_buffer_size() == 0
+
+    def write_now(self, data: bytes) -> bool:
+        """Write without waiting; only when `ready`. False where the child does not read any more.
+
+        What the pipe does not take at once is kept and written as the child reads."""
+        stdin = self._stdin
+        if stdin is None:
+            return False
+        stdin.write(data)
+        return not stdin.is_closing()
+
+    def end_input(self) -> None:
+        """Nothing more will be written: the child sees the end once it has read the rest."""
+        if self._stdin is not None:
+            self._stdin.close()
+
+    def hold_output(self) -> None:
+        """Read no more of stdout until `release_output`."""
+        self._held = True
+        self._read_or_not(STDOUT)
+
+    def release_output(self) -> None:
+        self._held = False
+        self._read_or_not(STDOUT)
+
+    def charge(self, fd: int, seconds: float) -> None:
+        """Time that went into what nobody asked for: a child that has more than its share is not read for a while."""
+        rest = self._shares[fd].charge(seconds)
+        if rest > 0 and self.returncode is None and fd not in self._resting:
+            self._resting.add(fd)
+            self._read_or_not(fd)
+            asyncio.get_running_loop().call_later(rest, self._rested, fd)
+
+    def _rested(self, fd: int) -> None:
+        self._resting.discard(fd)
+        self._read_or_not(fd)
+
+    def _read_or_not(self, fd: int) -> None:
+        reader = self._readers.get(fd)
+        if reader is None or reader.is_closing():
+            return
+        if fd in self._resting or (self._held and fd == STDOUT):
+            reader.pause_reading()
+        else:
+            reader.resume_reading()
+
+    def close(self) -> None:
+        """Close the pipes; a child that still runs is killed."""
+        if self._transport is not None:
+            self._transport.close()
+
+    # -- what asyncio calls ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.SubprocessTransport):
+            raise TypeError(f"{transport!r} is no subprocess")
+        self._transport = transport
+        stdin = transport.get_pipe_transport(STDIN)
+        self._stdin = stdin if isinstance(stdin, asyncio.WriteTransport) else None
+        for fd in (STDOUT, STDERR):
+            reader = transport.get_pipe_transport(fd)
+            if isinstance(reader, asyncio.ReadTransport):
+                self._readers[fd] = reader
+                reader.set_protocol(_Straight(partial(self._take, fd), reader.get_protocol()))
+
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        """What came before the protocol of a pipe was changed."""
+        self._take(fd, data if isinstance(data, bytes) else data.encode())
+
+    def _take(self, fd: int, data: bytes) -> None:
+        begun = time.perf_counter()
+        try:
+            asked = self._sinks[fd](data)
+        except Exception:  # a fault of ours must end this child and nothing else
+            logger.exception("output of %s could not be taken", self.name)
+            self.close()
+            return
+        if not asked:
+            self.charge(fd, time.perf_counter() - begun + READ_SECONDS)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        del exc
+        if fd == STDIN:
+            self.resume_writing()
+        elif fd == STDOUT:
+            self.output_over.set()
+        else:
+            self.errors_over.set()
+
+    def process_exited(self) -> None:
+        for fd in tuple(self._resting):
+            self._rested(fd)  # what it wrote last is read now, however much came before
+        self.exited.set()
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._drained.set()

@@ -1,0 +1,245 @@
+"""What the parse tells about the use of backends: which are shadowed, which calls nobody awaits, what must be known
+before the guest starts.
+
+Above: wrap.py. Below: parse.py. Only facts are gathered here; hints are worded by the gateway. Where the parse cannot
+be sure the answer leans to the generous side: a catalog too many costs time, one too few gives a wrong answer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from gatemini_sandbox.patience import check
+from gatemini_sandbox.typescript.parse import Parsed, text
+from gatemini_sandbox.typescript.positions import SourceText
+
+_ROOTS = ("__backends", "globalThis")
+_WORDS = ("__getToolInterface", "__interfaces", *_ROOTS)
+# Ways to ask for a global that show no name.
+_INDIRECT = ("globalThis", "eval", "Function")
+_WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
+_LONG_NUMBER = re.compile(
+    rb"(?<![\w$.])(?:0[xX][\da-fA-F_]{14,400}|0[oObB][0-7_]{18,1100}|[1-9][\d_]{15,400})(?![\w$.])"
+)
+_PROMISE_METHODS = ("then", "catch", "finally")
+_TEXT_LENGTH = 80
+_WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
+_USES = (
+    "member_expression",
+    "subscript_expression",
+    "binary_expression",
+    "template_substitution",
+    "spread_element",
+)
+_PATTERNS = ("object_pattern", "array_pattern")
+
+
+@dataclass
+class Facts:
+    needs_catalog: bool = False
+    interface_literals: set[str] = field(default_factory=set)
+    needs_interfaces: bool = False
+    shadowed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    unawaited: list[tuple[int, int, str]] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
+    rounded: list[tuple[int, int, str]] = field(default_factory=list)
+
+
+def gather(
+    parsed: Parsed, source: SourceText, backends: frozenset[str], watched: frozenset[str] = frozenset()
+) -> Facts:
+    """`watched` are names of which `read` tells whether the code reads them without ever asking what they are."""
+    facts = Facts()
+    asked: set[str] = set()
+    words = {word.encode("utf-8", "replace") for word in (*_WORDS, *_INDIRECT, *backends, *watched)}
+    root = parsed.root
+    for match in _WORD.finditer(parsed.data):
+        if match[0] not in words:
+            continue
+        check()
+        node = root.descendant_for_byte_range(match.start(), match.end())
+        if node is None or node.start_byte != match.start() or node.end_byte != match.end():
+            continue
+        if node.type in (
+            "identifier",
+            "shorthand_property_identifier",
+            "shorthand_property_identifier_pattern",
+        ):
+            name = text(node)
+            if name in watched or name in _INDIRECT:
+                _read(node, name, facts.read, asked)
+            if name in backends or name in _WORDS:
+                _visit(node, name, facts, source, root)
+    facts.rounded = _rounded(parsed, source)
+    facts.read = set() if asked.intersection(_INDIRECT) else facts.read - asked
+    return facts
+
+
+def _read(node: Node, name: str, read: set[str], asked: set[str]) -> None:
+    """`typeof x` asks whether there is an x, a declaration says there is; types are no reads."""
+    parent = node.parent
+    is_asked = (
+        parent is not None and parent.type == "unary_expression" and parent.children[0].type == "typeof"
+    )
+    if name in _INDIRECT or is_asked or _is_declaration(node):
+        asked.add(name)
+    elif parent is None or parent.type != "type_query":
+        read.add(name)
+
+
+def _visit(node: Node, name: str, facts: Facts, source: SourceText, root: Node) -> None:
+    if name == "__interfaces":
+        facts.needs_interfaces = True
+        return
+    if name == "__getToolInterface":
+        _interface(node, facts)
+        return
+    if name not in _ROOTS and _is_declaration(node):
+        facts.shadowed.setdefault(name, source.position(node.start_byte))
+        return
+    call = _tool_call(node, is_root=name in _ROOTS)
+    if call is None:
+        # The object itself goes somewhere, where it may be asked for its keys.
+        facts.needs_catalog = facts.needs_catalog or name != "globalThis" or _enumerated(node)
+        return
+    if name not in facts.shadowed:
+        _check_awaited(call, facts, source, root)
+
+
+def _rounded(parsed: Parsed, source: SourceText) -> list[tuple[int, int, str]]:
+    """Whole numbers beyond 2^53 that are no double: JavaScript silently takes the nearest one."""
+    found = []
+    for match in _LONG_NUMBER.finditer(parsed.data):
+        check()
+        node = parsed.root.descendant_for_byte_range(match.start(), match.end())
+        if node is None or node.type != "number" or node.end_byte != match.end():
+            continue
+        if node.parent is not None and node.parent.type == "literal_type":
+            continue
+        exact = int(match[0], 0)
+        if exact.bit_length() <= 1024 and int(float(exact)) != exact:
+            found.append((*source.position(match.start()), match[0].decode()))
+    return found
+
+
+def _interface(node: Node, facts: Facts) -> None:
+    call = node.parent
+    arguments = call.child_by_field_name("arguments") if call is not None else None
+    if call is not None and call.type == "call_expression" and arguments is not None:
+        values = [child for child in arguments.named_children if child.type != "comment"]
+        if len(values) == 1 and values[0].type in ("string", "template_string"):
+            parts = values[0].named_children
+            if all(part.type == "string_fragment" for part in parts):
+                facts.interface_literals.add("".join(text(part) for part in parts))
+                return
+    facts.needs_interfaces = True
+
+
+def _is_declaration(node: Node) -> bool:
+    if node.type == "shorthand_property_identifier_pattern":
+        return True
+    parent = node.parent
+    if parent is None:
+        return False
+    if parent.type in (
+        "variable_declarator",
+        "function_declaration",
+        "generator_function_declaration",
+        "class_declaration",
+        "enum_declaration",
+    ):
+        return parent.child_by_field_name("name") == node
+    if parent.type in ("required_parameter", "optional_parameter"):
+        return parent.child_by_field_name("pattern") == node
+    if parent.type == "arrow_function":
+        return parent.child_by_field_name("parameter") == node
+    if parent.type == "pair_pattern":
+        return parent.child_by_field_name("value") == node
+    if parent.type == "catch_clause":
+        return parent.child_by_field_name("parameter") == node
+    return parent.type in ("array_pattern", "rest_pattern", "import_specifier", "import_clause")
+
+
+def _tool_call(node: Node, is_root: bool) -> Node | None:
+    """The call `backend.tool(…)`, `backend["tool"](…)`, `backend.tool.raw(…)` this name begins, if it is one.
+
+    After `__backends` or `globalThis` one more step names the backend.
+    """
+    steps = 0
+    current = node
+    while True:
+        parent = current.parent
+        if parent is None:
+            return None
+        if (
+            parent.type in ("member_expression", "subscript_expression")
+            and parent.child_by_field_name("object") == current
+        ):
+            steps += 1
+        elif parent.type == "call_expression" and parent.child_by_field_name("function") == current:
+            return parent if steps >= (2 if is_root else 1) else None
+        elif parent.type not in _WRAPPERS:
+            return None
+        current = parent
+
+
+def _enumerated(node: Node) -> bool:
+    """`globalThis` handed on whole or indexed and then handed on: only the latter can reach a backend's names."""
+    parent = node.parent
+    return parent is None or parent.type in ("subscript_expression", "arguments", "variable_declarator")
+
+
+def _check_awaited(call: Node, facts: Facts, source: SourceText, root: Node) -> None:
+    outer = call
+    while outer.parent is not None and outer.parent.type in _WRAPPERS:
+        outer = outer.parent
+    parent = outer.parent
+    if parent is None:
+        return
+    wrong = False
+    if parent.type == "expression_statement":
+        wrong = True
+    elif parent.type in ("member_expression", "subscript_expression"):
+        property_node = parent.child_by_field_name("property")
+        wrong = parent.child_by_field_name("object") == outer and not (
+            property_node is not None and text(property_node) in _PROMISE_METHODS
+        )
+    elif parent.type in _USES:
+        wrong = True
+    elif parent.type == "for_in_statement":
+        wrong = parent.child_by_field_name("right") == outer and not any(
+            c.type == "await" for c in parent.children
+        )
+    elif parent.type == "variable_declarator":
+        name = parent.child_by_field_name("name")
+        if name is not None:
+            wrong = name.type in _PATTERNS or _used_as_value(name, root)
+    if wrong:
+        line, column = source.position(call.start_byte)
+        shown = " ".join(text(call).split())
+        facts.unawaited.append((line, column, shown[:_TEXT_LENGTH]))
+
+
+def _used_as_value(name: Node, root: Node) -> bool:
+    """`const r = demo.rows(…)` and then `r.length` before any `await r`."""
+    word = text(name).encode()
+    data = root.text or b""
+    base = root.start_byte
+    for match in re.finditer(rb"(?<![\w$.])" + re.escape(word) + rb"(?![\w$])", data[name.end_byte - base :]):
+        start = name.end_byte + match.start()
+        node = root.descendant_for_byte_range(start, start + len(word))
+        if node is None or node.type != "identifier" or node.parent is None:
+            continue
+        parent = node.parent
+        if parent.type == "await_expression":
+            return False
+        if (
+            parent.type in ("member_expression", "subscript_expression")
+            and parent.child_by_field_name("object") == node
+        ):
+            property_node = parent.child_by_field_name("property")
+            return property_node is None or text(property_node) not in _PROMISE_METHODS
+    return False

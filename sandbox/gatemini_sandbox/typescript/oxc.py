@@ -1,0 +1,150 @@
+"""The second opinion on code the first parser does not take: the OXC transform, itself WebAssembly.
+
+Above: wrap.py. Below: quickjs-rs' public `transform_source`. It reprints the code and gives no positions, so these are
+carried over by aligning the tokens of both texts, and only when an error asks for one. The first use takes half a
+second (it compiles); code that the first parser takes never comes here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+from quickjs_rs import transform_source
+from tree_sitter import Node
+from wasmtime import Trap, WasmtimeError
+
+from gatemini_sandbox.typescript.parse import descendants, parse_tree
+
+# What the comparison of two texts costs is quadratic at worst, so no more than this many tokens meet at once.
+WINDOW = 256
+_FILE = "chain.ts"
+
+
+class Refused(Exception):
+    """OXC does not take the code either; the text is its reason."""
+
+
+# A function, because OXC takes no `return` outside of one; in brackets, because a stray `}` or `})` in the code must
+# not close it unseen.
+_OPEN, _CLOSE = "[async function() {", "}];"
+
+
+_compiled = threading.Event()
+
+
+def is_ready() -> bool:
+    """Whether the next use compiles nothing any more."""
+    return _compiled.is_set()
+
+
+def make_ready() -> None:
+    """Compile it: about a second of CPU time, once in a process; others run meanwhile."""
+    transform("")
+
+
+def transform(code: str) -> str:
+    """TypeScript to reprinted JavaScript; raises Refused with OXC's words, which hold no position."""
+    try:
+        printed = transform_source(_FILE, f"{_OPEN}{code}\n{_CLOSE}").strip()
+    except (Trap, WasmtimeError):
+        raise Refused("") from None  # nested deeper than its stack
+    except RuntimeError as error:
+        raise Refused(str(error).split(f"{_FILE}:", 1)[-1].strip()) from error
+    finally:
+        _compiled.set()
+    if not (printed.startswith(_OPEN) and printed.endswith(_CLOSE)):
+        raise Refused("Unexpected token")
+    return printed[len(_OPEN) : -len(_CLOSE)]
+
+
+class Alignment:
+    """From an offset in the reprinted text to one in the text it was printed from, by their common tokens."""
+
+    def __init__(self, printed: bytes, origin: bytes) -> None:
+        self._printed = printed
+        self._origin = origin
+
+    def offset(self, offset: int) -> int:
+        keys, targets = self._pairs
+        index = bisect_right(keys, offset) - 1
+        return targets[index] if index >= 0 else 0
+
+    @cached_property
+    def _pairs(self) -> tuple[list[int], list[int]]:
+        printed, origin = _tokens(self._printed), _tokens(self._origin)
+        keys: list[int] = []
+        targets: list[int] = []
+        for a, b in align([word for word, _ in printed], [word for word, _ in origin]):
+            keys.append(printed[a][1])
+            targets.append(origin[b][1])
+        return keys, targets
+
+
+def align(printed: list[bytes], origin: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Pairs of places of the same token, both ascending; linear but for the windows. What stands once in each text
+    is met first (patience diff, Bram Cohen), the rest in between."""
+    a = b = 0
+    for next_a, next_b in [*_anchors(printed, origin), (len(printed), len(origin))]:
+        yield from _between(printed[a:next_a], origin[b:next_b], a, b)
+        if next_a < len(printed):
+            yield next_a, next_b
+        a, b = next_a + 1, next_b + 1
+
+
+def _anchors(printed: list[bytes], origin: list[bytes]) -> list[tuple[int, int]]:
+    """The longest ascending run of tokens that stand exactly once in each text."""
+    counts, others = Counter(printed), Counter(origin)
+    places = {word: at for at, word in enumerate(origin) if others[word] == 1}
+    ends: list[int] = []  # the smallest place in `origin` at which a run of each length can end
+    runs: list[tuple[int, int, int]] = []  # place in `printed`, in `origin`, the run's member before it
+    heads: list[int] = []
+    for at, word in enumerate(printed):
+        if counts[word] != 1 or (place := places.get(word)) is None:
+            continue
+        length = bisect_left(ends, place)
+        runs.append((at, place, heads[length - 1] if length else -1))
+        ends[length : length + 1] = [place]
+        heads[length : length + 1] = [len(runs) - 1]
+    found = []
+    member = heads[-1] if heads else -1
+    while member >= 0:
+        at, place, member = runs[member]
+        found.append((at, place))
+    return found[::-1]
+
+
+def _between(printed: list[bytes], origin: list[bytes], a: int, b: int) -> Iterator[tuple[int, int]]:
+    """Pairs within two stretches that begin at `a` and `b`, a window of both at a time."""
+    x = y = 0
+    while x < len(printed) and y < len(origin):
+        if printed[x] == origin[y]:
+            yield a + x, b + y
+            x, y = x + 1, y + 1
+            continue
+        matcher = difflib.SequenceMatcher(
+            None, printed[x : x + WINDOW], origin[y : y + WINDOW], autojunk=False
+        )
+        end_x, end_y = x, y
+        for block in matcher.get_matching_blocks():
+            for step in range(block.size):
+                yield a + x + block.a + step, b + y + block.b + step
+            if block.size:
+                end_x, end_y = x + block.a + block.size, y + block.b + block.size
+        # Behind the last match the windows have nothing in common any more.
+        x, y = max(end_x, x + WINDOW // 4), max(end_y, y + WINDOW // 4)
+
+
+def _tokens(data: bytes) -> list[tuple[bytes, int]]:
+    """Words and signs with their offsets; quotes of strings are alike, since reprinting changes them."""
+    root: Node = parse_tree(data).root_node
+    found = []
+    for node in descendants(root):
+        if node.child_count == 0 and node.type != "comment" and node.end_byte > node.start_byte:
+            word = data[node.start_byte : node.end_byte]
+            found.append((b'"' if word == b"'" else word, node.start_byte))
+    return found

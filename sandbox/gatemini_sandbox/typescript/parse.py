@@ -1,0 +1,479 @@
+"""One parse of the submitted text with tree-sitter, and the nodes the later steps care about.
+
+Above: wrap.py. Below: the tree-sitter grammar for TypeScript. The grammar is more forgiving than TypeScript about line
+breaks; the few places where that changes the meaning are found here and parsed again with a semicolon in the gap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import tree_sitter_typescript
+from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
+
+from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.patience import check, over, parse_until
+from gatemini_sandbox.typescript.nesting import check_openings
+
+LANGUAGE = Language(tree_sitter_typescript.language_typescript())
+
+FUNCTION_DECLARATIONS = ("function_declaration", "generator_function_declaration")
+ANY_FUNCTION = frozenset(
+    [
+        *FUNCTION_DECLARATIONS,
+        "function_expression",
+        "arrow_function",
+        "method_definition",
+        "generator_function",
+        "class_static_block",
+    ]
+)
+
+# Kinds of nodes handed to the erasing steps; everything else in the tree is plain JavaScript to them.
+_KINDS = [
+    "type_annotation",
+    "type_predicate_annotation",
+    "asserts_annotation",
+    "type_parameters",
+    "type_arguments",
+    "implements_clause",
+    "accessibility_modifier",
+    "override_modifier",
+    "interface_declaration",
+    "type_alias_declaration",
+    "ambient_declaration",
+    "function_signature",
+    "import_statement",
+    "import_alias",
+    "export_statement",
+    "abstract_method_signature",
+    "method_signature",
+    "index_signature",
+    "public_field_definition",
+    "abstract_class_declaration",
+    "optional_parameter",
+    "non_null_expression",
+    "as_expression",
+    "satisfies_expression",
+    "type_assertion",
+    "instantiation_expression",
+    "enum_declaration",
+    "internal_module",
+    "module",
+    "decorator",
+    "html_comment",
+    "hash_bang_line",
+    "return_statement",
+    "await_expression",
+    "lookup_type",
+    "array_type",
+    "type_query",
+    "regex_flags",
+    "import",
+]
+_QUERY = Query(
+    LANGUAGE,
+    "\n".join(f"({kind}) @{kind}" for kind in _KINDS)
+    + """
+    (required_parameter pattern: (this)) @this_parameter
+    (required_parameter (accessibility_modifier)) @property_parameter
+    (required_parameter (override_modifier)) @property_parameter
+    (required_parameter "readonly") @property_parameter
+    """
+    + f"[{' '.join(f'({kind})' for kind in sorted(ANY_FUNCTION))}] @function",
+)
+
+# White space and comments, taken whole: possessive, since comments upon comments would else be tried in every split.
+_TRIVIA = rb"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+"
+_BETWEEN = re.compile(_TRIVIA)
+_SIGN_BEHIND = re.compile(_TRIVIA + rb"(?:[+\-<>\[]|!(?!=))")
+# What could continue the statement above it, had the type between them not ended that statement.
+_CONTINUING = frozenset(b"([`+-*/,.<>=&|^?%")
+
+# A line whose first token could begin a value and could as well go on with the line above. A sign with a space behind
+# it is meant as an operator.
+_GLUING_LINE = re.compile(rb"\n[ \t]*((?:[(\[`]|[+-](?![\s+=-])|/(?![\s/*=])))")
+_GLUED = ("call_expression", "subscript_expression", "binary_expression")
+# What may stand between such a token and its statement: expressions that end where the statement ends.
+_SPINE = frozenset(
+    [
+        *_GLUED,
+        "member_expression",
+        "variable_declarator",
+        "lexical_declaration",
+        "variable_declaration",
+        "assignment_expression",
+        "augmented_assignment_expression",
+        "await_expression",
+        "unary_expression",
+        "ternary_expression",
+        "arrow_function",
+        "as_expression",
+        "satisfies_expression",
+        "non_null_expression",
+        "expression_statement",
+        "return_statement",
+        "export_statement",
+    ]
+)
+
+# Tokens found by their text: a pattern with an inner token would keep one state per level of nesting in the cursor,
+# which is quadratic for `1+1+1+…`. (text, token, kind of its parent, what it is called here)
+_TOKENS = (
+    (re.compile(rb"!(?=" + _TRIVIA + rb":)"), "!", "variable_declarator", "definite"),
+    (re.compile(rb"\?(?=" + _TRIVIA + rb"[(<])"), "?", "method_definition", "definite"),
+    (re.compile(rb"(?<!=)>(?=\s*+[`(]|[ \t]*+(?:\n|//|/\*))"), ">", "binary_expression", "greater"),
+    (re.compile(rb"\busing(?=\s++[\w$])"), "using", "assignment_expression", "using"),
+)
+
+# Children of one node with an error; of real code that many never stand in the same list.
+MOST_LOOSE = 3000
+
+# Depth of the tree up to which queries take linear time: the parser counts it in 16 bits.
+MOST_DEEP = 60_000
+
+# Each round of repairs sees what the one before uncovered; real code needs one or two.
+MAX_REPAIRS = 32
+
+# Bytes parsed in one go, the interpreter held: a few milliseconds at worst. Larger texts are read in such pieces.
+AT_ONCE = 4096
+
+# Bytes a query looks at in one go, the interpreter held: some 15 ms where every other byte is a node.
+STRETCH = 32 * 1024
+
+_SEPARATOR = re.compile(b"\xe2\x80[\xa8\xa9]")
+_KEYWORD_ALONE = re.compile(
+    rb"\b(?:let|new|export|public|private|protected|readonly|abstract|override|declare)\b"
+    rb"(?=(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?:\n|//|/\*))"
+)
+# What the grammar does not take, and as what it does: a method of that name (it expects one with a name of its own),
+# a namespace with its brace on the next line.
+_ABSTRACT = re.compile(rb"\babstract(?=\s*[(<])")
+_NEXT_LINE_BRACE = re.compile(rb"\b(?:namespace|module)[ \t]++[\w$.\x80-\xff]++[^\S\n]*+\n\s*+\{")
+_INVISIBLE = re.compile(b"\xe2\x80\x8b|\xe2\x81\xa0")
+TEXTUAL = frozenset(["string_fragment", "string", "template_string", "regex_pattern", "escape_sequence"])
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """`data` is the text with forgiven characters repaired in place; `breaks` are offsets that need a semicolon."""
+
+    data: bytes
+    tree: Tree
+    nodes: list[tuple[str, Node]]
+    breaks: list[int] = field(default_factory=list)
+
+    @property
+    def root(self) -> Node:
+        return self.tree.root_node
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the grammar fails, or is known to read such code in another way than TypeScript.
+
+        A generic call may become two comparisons, and these become a generic name; a keyword before a line break or a comment may become a name, or stay a
+        modifier where TypeScript sees a name; a namespace may lose the body on its next line.
+        """
+        if self.root.has_error or any(
+            _is_generic_call(kind, node) or _lost_body(kind, node) or _is_comparison(kind, node, self.data)
+            for kind, node in self.nodes
+        ):
+            return True
+        for match in _KEYWORD_ALONE.finditer(self.data):
+            node = self.root.descendant_for_byte_range(match.start(), match.end())
+            if node is not None and node.start_byte == match.start() and node.end_byte == match.end():
+                return True
+        return False
+
+
+def _is_generic_call(kind: str, node: Node) -> bool:
+    """`a < f<T>(x)`, `f<T>`…`` and `f<T>` at the end of a line: what was read as a comparison of a comparison."""
+    comparison = node.parent if kind == "greater" else None
+    left = comparison.child(0) if comparison is not None else None
+    operator = left.child_by_field_name("operator") if left is not None else None
+    return operator is not None and operator.type == "<"
+
+
+def _is_comparison(kind: str, node: Node, data: bytes) -> bool:
+    """`[a < b, c > -d]`: what was read as a name with type arguments, which no such sign may follow."""
+    return kind == "instantiation_expression" and _SIGN_BEHIND.match(data, node.end_byte) is not None
+
+
+def _lost_body(kind: str, node: Node) -> bool:
+    if kind not in ("internal_module", "module") or node.child_by_field_name("body") is not None:
+        return False
+    return node.parent is None or node.parent.type != "ambient_declaration"
+
+
+def parse(data: bytes) -> Parsed:
+    """Parse; never raises: a tree with errors says so in `root.has_error`."""
+    tree = parse_tree(data)
+    if not data.isascii():
+        data, tree = _repair_characters(data, tree)
+    seen, tree = _readable(data, tree)
+    breaks: list[int] = []
+    nodes = collect(seen, tree.root_node)
+    for _ in range(MAX_REPAIRS):
+        gaps = _missing_breaks(seen, nodes) or _glued_tail(seen, tree.root_node)
+        if not gaps:
+            break
+        edited = bytearray(seen)
+        for start, end in gaps:
+            edited[start:end] = b";" + re.sub(rb"[^\n]", b" ", seen[start + 1 : end])
+        candidate = bytes(edited)
+        again = parse_tree(candidate)
+        if again.root_node.has_error and not tree.root_node.has_error:
+            break
+        seen, tree = candidate, again
+        breaks.extend(start for start, _end in gaps)
+        nodes = collect(seen, tree.root_node)
+    return Parsed(data, tree, nodes, breaks)
+
+
+def continues(data: bytes, end: int) -> bool:
+    """Whether the next token stands on another line and could go on with what ends here."""
+    between = _BETWEEN.match(data, end)
+    if between is None or b"\n" not in between[0]:
+        return False
+    return between.end() < len(data) and data[between.end()] in _CONTINUING
+
+
+def parse_tree(data: bytes) -> Tree:
+    """The tree; raises ReadingTooLong when the caller's patience is over first."""
+    check_openings(data)
+    # A parser is not safe to share between threads and costs a microsecond.
+    if len(data) <= AT_ONCE:
+        return Parser(LANGUAGE).parse(data)
+    tree = parse_until(Parser(LANGUAGE), data, over)
+    if tree is None:
+        raise ReadingTooLong("the code takes too long to parse")
+    return tree
+
+
+def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:
+    """Nodes of the interesting kinds with the kind, outermost first, in the order of the text.
+
+    None of a text that is mostly rubble: it is an error whatever it holds, and a query takes quadratic time for it.
+    """
+    if _is_rubble(root):
+        return []
+    _check_depth(root)
+    found = [entry for start in range(0, len(data) or 1, STRETCH) for entry in _captured(root, start)]
+    for pattern, token, parent_kind, kind in _TOKENS:
+        for match in pattern.finditer(data):
+            check()
+            node = root.descendant_for_byte_range(match.start(), match.end())
+            if (
+                node is not None
+                and node.type == token
+                and node.parent is not None
+                and node.parent.type == parent_kind
+            ):
+                found.append((node.start_byte, -node.end_byte, kind, node))
+    found.sort(key=lambda entry: entry[:3])
+    return [(kind, node) for _start, _end, kind, node in found]
+
+
+def _captured(root: Node, start: int) -> list[tuple[int, int, str, Node]]:
+    """What the query finds that begins in one stretch of the text, in order."""
+    check()
+    end = start + STRETCH
+    cursor = QueryCursor(_QUERY)
+    if root.end_byte > STRETCH:
+        cursor.set_byte_range(start, end)  # also gives what only reaches into it
+    return sorted(
+        (
+            (node.start_byte, -node.end_byte, kind, node)
+            for kind, nodes in cursor.captures(root).items()
+            for node in nodes
+            if start <= node.start_byte < end
+        ),
+        key=lambda entry: entry[:3],
+    )
+
+
+def _is_rubble(root: Node) -> bool:
+    """Whether thousands of tokens lie side by side in a place where the grammar fails."""
+    stack = [root]
+    while stack:
+        check()
+        node = stack.pop()
+        if not node.has_error:
+            continue
+        if node.child_count > MOST_LOOSE:
+            return True
+        stack.extend(node.children)
+    return False
+
+
+def _check_depth(root: Node) -> None:
+    if root.descendant_count <= MOST_DEEP:
+        return
+    cursor, depth = root.walk(), 0
+    while True:
+        if cursor.goto_first_child():
+            depth += 1
+            if depth > MOST_DEEP:
+                raise ReadingTooLong(f"the code nests its expressions more than {MOST_DEEP:,} deep")
+            continue
+        check()
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+            depth -= 1
+
+
+def text(node: Node) -> str:
+    raw = node.text
+    return raw.decode("utf-8", "replace") if raw else ""
+
+
+def code_end(node: Node) -> int:
+    """Where the node's last token ends; the grammar may count a comment behind it to the node."""
+    while True:
+        inner = next(
+            (c for c in reversed(node.children) if c.type != "comment" and c.end_byte > c.start_byte), None
+        )
+        if inner is None:
+            return node.end_byte
+        node = inner
+
+
+def _repair_characters(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
+    """U+2028/2029 end a line and zero-width characters are nothing, but not where they are text."""
+    repaired = bytearray(data)
+    for pattern, replacement in ((_SEPARATOR, b"\n  "), (_INVISIBLE, b"   ")):
+        for match in pattern.finditer(data):
+            node = tree.root_node.descendant_for_byte_range(match.start(), match.end())
+            if node is None or node.type not in TEXTUAL:
+                repaired[match.start() : match.end()] = replacement
+    if repaired == data:
+        return data, tree
+    return bytes(repaired), parse_tree(bytes(repaired))
+
+
+def _readable(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
+    """The text to read in place of `data`, of the same length, and its tree."""
+    renamed = _ABSTRACT.sub(b"abstracT", data) if tree.root_node.has_error else data
+    renamed = _NEXT_LINE_BRACE.sub(lambda found: found[0].replace(b"\n", b" "), renamed)
+    if renamed == data:
+        return data, tree
+    again = parse_tree(renamed)
+    return (data, tree) if again.root_node.has_error else (renamed, again)
+
+
+def _missing_breaks(data: bytes, nodes: list[tuple[str, Node]]) -> set[tuple[int, int]]:
+    """The gaps (start, end) in which TypeScript ends a statement and the grammar does not."""
+    gaps = set()
+    for kind, node in nodes:
+        check()
+        if kind in ("lookup_type", "array_type"):
+            # `T` newline `[`: TypeScript never continues a type over a line break.
+            first = node.child(0)
+            bracket = node.child(1)
+            if first is not None and bracket is not None and bracket.type == "[":
+                gap = first.end_byte, bracket.start_byte
+                if b"\n" in data[gap[0] : gap[1]]:
+                    gaps.add(gap)
+        elif kind == "type_query":
+            # `typeof x` newline `(`: the grammar takes calls for part of the query.
+            inside = _gap_in_query(data, node)
+            if inside is not None:
+                gaps.add(inside)
+        elif kind in ("as_expression", "satisfies_expression"):
+            # `a as T` newline `(`: not callable without parentheses, so a new statement begins.
+            parent = node.parent if continues(data, code_end(node)) else None
+            if parent is not None and parent.type in ("call_expression", "subscript_expression"):
+                following = parent.child(1)
+                if following is not None and following.start_byte >= node.end_byte:
+                    gap = node.end_byte, following.start_byte
+                    if b"\n" in data[gap[0] : gap[1]]:
+                        gaps.add(gap)
+    return gaps
+
+
+def _gap_in_query(data: bytes, query: Node) -> tuple[int, int] | None:
+    end = query.start_byte
+    for node in descendants(query) if b"\n" in data[query.start_byte : query.end_byte] else ():
+        if node.child_count or node.type == "comment":
+            continue
+        if node.type in ("(", "[", "`") and b"\n" in data[end : node.start_byte]:
+            return end, node.start_byte
+        end = node.end_byte
+    return None
+
+
+def _glued_tail(data: bytes, root: Node) -> set[tuple[int, int]]:
+    """The line that begins a value of its own but would be read as the next part of the statement above it.
+
+    JavaScript glues `(`, `[`, a template, a regex or a sign to what stands before; whoever writes the value on a line
+    of its own, not indented, means a statement. Only the last statement gives a value, so only that is looked at.
+    """
+    last = last_statement(root)
+    if last is None:
+        return set()
+    indent = _column(data, last.start_byte)
+    for line in _GLUING_LINE.finditer(data, last.start_byte, last.end_byte):
+        start = line.start(1)
+        head = _glued_to(last, start) if _column(data, start) <= indent else None
+        if head is not None:
+            return {(head.end_byte, start)}
+    return set()
+
+
+def _glued_to(last: Node, start: int) -> Node | None:
+    """What the token at `start` goes on with, if that is the last statement's own expression and not in brackets."""
+    # From the statement down: a node finds its parent from the root on, which makes every way up a long one.
+    spine = [last]
+    cursor = last.walk()
+    while spine[-1].start_byte < start:
+        if cursor.goto_first_child_for_byte(start) is None or cursor.node is None:
+            return None
+        spine.append(cursor.node)
+    part = spine.pop()
+    if part.start_byte != start or not spine:
+        return None
+    whole = spine[-1]
+    if whole.type not in _GLUED or whole.child_count < 2:
+        return None
+    if part.type == "optional_chain" or whole.children[1].type == "optional_chain":
+        return None
+    if any(up.type not in _SPINE for up in spine[1:]):
+        return None
+    return whole.children[0]
+
+
+def _column(data: bytes, offset: int) -> int:
+    return offset - (data.rfind(b"\n", 0, offset) + 1)
+
+
+def last_statement(root: Node) -> Node | None:
+    """The last top-level node that is neither a comment nor an empty statement nor a declared function."""
+    for node in reversed(root.named_children):
+        if node.type not in ("comment", "html_comment", "empty_statement", *FUNCTION_DECLARATIONS):
+            return node
+    return None
+
+
+def with_functions(nodes: list[tuple[str, Node]]) -> Iterator[tuple[str, Node, Node | None]]:
+    """The collected nodes, each with the innermost function around it; one sweep, however deep the code."""
+    open_functions: list[Node] = []
+    for kind, node in nodes:
+        check()
+        while open_functions and open_functions[-1].end_byte <= node.start_byte:
+            open_functions.pop()
+        yield kind, node, open_functions[-1] if open_functions else None
+        if kind == "function":
+            open_functions.append(node)
+
+
+def descendants(node: Node) -> Iterator[Node]:
+    """The node and everything below it, in the order of the text, without recursion."""
+    stack = [node]
+    while stack:
+        check()
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(current.children))
