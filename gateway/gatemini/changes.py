@@ -1,8 +1,4 @@
-"""What changed in this gateway, told to whoever listens: tools of a backend, its state, calls to it.
-
-Sync and without I/O; a listener only notes what it heard. Above: server/subscriptions.py listens. Below:
-app.py tells (from the registry, the manager and the tracker).
-"""
+"""Notify listeners of changes in this gateway: the tools of a backend, its state, calls to it."""
 
 from __future__ import annotations
 
@@ -11,17 +7,17 @@ from typing import Literal
 
 Kind = Literal["tools", "state", "calls"]
 Listener = Callable[[Kind, str | None], None]
-"""Told the kind of change and the backend; None where it concerns all of them."""
+"""Called synchronously with the kind of change and the backend, None if it concerns all of them."""
 
 
 class Changes:
-    """One per gateway."""
+    """The change notifications of one gateway."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
 
     def listen(self, callback: Listener) -> Callable[[], None]:
-        """Call `callback` after every change from now on; the answer ends that."""
+        """Call `callback` after every change, until the returned function is called."""
         self._listeners.append(callback)
         return lambda: self._listeners.remove(callback) if callback in self._listeners else None
 

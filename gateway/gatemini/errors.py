@@ -1,9 +1,8 @@
-"""The one error tree of the gateway.
+"""The error classes of the gateway.
 
-Every error carries a stable `code` (documented in docs/troubleshooting.md), a message written for the
-agent or person who reads it, and an optional `hint` that says what would be right. Nobody matches on
-text: code that decides looks at the class or the `code`. Everything above may raise these; the edge
-(`server/tools.py`, `cli/`) turns them into answers.
+Every error has a stable `code` (listed in docs/troubleshooting.md), a message for the agent or person who reads it, and
+an optional `hint` on what to do. Code decides by class or `code`, never by text. `server/tools.py` and `cli/` turn errors
+into answers.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ConfigError(GateminiError):
 
 
 class InvalidRequest(GateminiError):
-    """A meta-tool was called with arguments it does not take."""
+    """A meta-tool was called with arguments that it does not accept."""
 
     code = "request.invalid"
 
@@ -58,7 +57,7 @@ class CodeError(GateminiError):
 
 
 class CodeTooLarge(CodeError):
-    """The code has more bytes than a chain's may."""
+    """The code has more bytes than a chain may have."""
 
     code = "limit.code"
 
@@ -115,13 +114,13 @@ class BackendError(GateminiError):
 
 
 class BackendStarting(BackendError):
-    """Still connecting when the caller's time was over."""
+    """It was still starting when the caller's time was over."""
 
     code = "backend.starting"
 
 
 class BackendStopped(BackendError):
-    """Not running: failed to start, exited, or was stopped."""
+    """It does not run: it failed to start, exited, or was stopped."""
 
     code = "backend.stopped"
 
@@ -133,7 +132,7 @@ class BackendCrashed(BackendError):
 
 
 class BackendTimeout(BackendError):
-    """No answer within the call's time; the backend was told to cancel."""
+    """No answer within the call's timeout; the call was cancelled at the backend."""
 
     code = "backend.timeout"
 
@@ -198,7 +197,7 @@ class ChainTimeout(ChainError):
 
     @classmethod
     def after(cls, seconds: float, queued: float = 0.0) -> ChainTimeout:
-        """`queued` are the seconds of it in which other chains kept this one from running: named if they matter."""
+        """The error of a timeout; `queued` are the seconds that the chain waited for other chains."""
         text = f"the chain did not end within its timeout of {seconds * 1000:,.0f} ms"
         if queued * 2 < seconds:
             return cls(
@@ -212,7 +211,7 @@ class ChainTimeout(ChainError):
 
 
 class ChainQueued(ChainTimeout):
-    """Its time went by while other chains held the places of running guests; agents read it as a ChainTimeout."""
+    """The chain spent its time waiting for a place among the running guests; agents read it as a ChainTimeout."""
 
     code = "limit.guests"
 
@@ -222,7 +221,7 @@ class ChainQueued(ChainTimeout):
 
 
 OUT_OF_TIME = frozenset({ChainTimeout.code, ChainQueued.code})
-"""Codes of chains whose time was over, whatever it was spent on."""
+"""Codes of chains whose time was over."""
 
 
 class LimitError(ChainError):

@@ -1,8 +1,4 @@
-"""The nouns everything else speaks in: a tool, and what a call brought back.
-
-Plain frozen values without behaviour of their own; the wire's JSON stays JSON (dicts), already repaired
-by `backends/wire.py`. Above: registry, search, chain, server. Below: nothing.
-"""
+"""The values that all packages share: a tool, and the outcome of a call. JSON stays plain dicts."""
 
 from __future__ import annotations
 
@@ -15,9 +11,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One operation of a backend, as listed (names byte for byte) and repaired.
+    """A tool of a backend as listed, with its name unchanged, and repaired.
 
-    `input_schema` is always an object schema; `repairs` says in short sentences what was mended.
+    `input_schema` is always an object schema; `repairs` lists what was repaired, in short sentences.
     """
 
     backend: str
@@ -33,7 +29,7 @@ class Tool:
 
     @property
     def qualified(self) -> str:
-        """`backend.tool`, or `namespace.tool` where the backend sets one: the source of truth."""
+        """The name that identifies the tool: `backend.tool`, or `namespace.tool` if the backend has a namespace."""
         return f"{self.namespace or self.backend}.{self.name}"
 
     @property
@@ -42,7 +38,7 @@ class Tool:
 
     @property
     def repeatable(self) -> bool:
-        """Whether sending a call twice does no more than sending it once."""
+        """Whether a second call has no further effect."""
         return self.read_only or self.annotations.get("idempotentHint") is True
 
     @property

@@ -1,8 +1,7 @@
-"""Hot reload: a changed configuration file is read again and applied, or reported and left out of force.
+"""Hot reload: read a changed configuration again and apply it, or report why it cannot be used.
 
-Folders are watched, not files: editors replace files instead of writing into them, and mounted configurations are
-links of which an inner one is exchanged. Whether something changed is told by the files themselves. Above: app.py. Below:
-watchfiles, config/load.py.
+Folders are watched, not files: editors replace files, and mounted configurations are symbolic links whose targets
+change. An event only makes us compare the files with what was read.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from gatemini.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 DEBOUNCE_MS = 300
-"""Changes that follow each other within this time are one reload: editors write in several steps."""
+"""Changes within this time lead to one reload, because editors write in several steps."""
 LOOK_MS = 5000
-"""The longest that a change stays unseen which no watch told of (network file systems, a change between two watches)."""
+"""Files are compared at least this often, for changes without an event (network file systems, between two watches)."""
 
 
 READ_ONCE = ("cache_path", "health", "results", "search", "semantic")
-"""Sections that a running gateway keeps as they were when it started; `sandbox.isolation` is one more such key."""
+"""Sections that a running gateway does not change; `sandbox.isolation` is one more such key."""
 
 FileState = dict[Path, tuple[int, int, int] | None]
-"""Files, and what each was like."""
+"""Inode, modification time and size by path; None where there is no file."""
 
 
 async def watch_config(
@@ -42,23 +41,23 @@ async def watch_config(
     seen: FileState,
     news: Callable[[], Awaitable[None]],
 ) -> None:
-    """Until cancelled: reload when one of `files` changes (asked anew after each reload), or `news` returns.
+    """Until cancelled: reload when one of `files()` changes, or when `news()` returns.
 
-    `load` blocks and runs in a worker thread, and is told whether files have changed; `apply` gives the names of backends
-    it touched; `failed` gets the text of a configuration that cannot be used, None once one is in force again. `seen` is
-    how the files were when they were read: the start of a gateway takes its time.
+    `load` blocks and runs in a worker thread; its argument is whether files have changed. `apply` returns the names of
+    the backends it touched. `failed` is called with the reason why a configuration cannot be used, and with None once
+    one is in force again. `seen` is the state of the files when they were first read.
     """
     while True:
         watched = files()
         folders = _folders(watched)
         differ = partial(_differ, watched, seen)
-        told = False
-        if not differ():  # else it changed while the gateway was busy starting or reloading
+        arrived = False
+        if not differ():  # else they changed while the gateway started or reloaded
             changed = lambda: differ() or _folders(watched) != folders  # noqa: B023, E731 - awaited here
-            told = await _one_change(folders, changed, news)
+            arrived = await _one_change(folders, changed, news)
         changed_files = differ()
-        if not changed_files and not told:
-            continue  # a folder has come or gone, not what is in it
+        if not changed_files and not arrived:
+            continue  # a folder was created or deleted, but no file changed
         seen = file_state(watched)
         try:
             loaded = await anyio.to_thread.run_sync(load, changed_files)
@@ -66,7 +65,7 @@ async def watch_config(
             logger.warning("the changed configuration is not used: %s", exc.text())
             failed(exc.text())
             continue
-        except Exception as fault:  # a file must not end the gateway, whatever stands in it
+        except Exception as fault:  # no content of a file may end the gateway
             logger.exception("the changed configuration could not be read")
             failed(f"it could not be read: {fault!r}")
             continue
@@ -79,7 +78,7 @@ async def watch_config(
 
 
 def read_only_at_start(began: Config, now: Config) -> str | None:
-    """What a reload has not put in force, in words: settings that are read once and differ from those of the start."""
+    """The settings that a reload did not change although they differ, as a sentence; None without any."""
     waiting = [key for key in READ_ONCE if getattr(began, key) != getattr(now, key)]
     if began.sandbox.isolation != now.sandbox.isolation:
         waiting.append("sandbox.isolation")
@@ -91,7 +90,7 @@ def read_only_at_start(began: Config, now: Config) -> str | None:
 
 
 def _folders(files: frozenset[Path]) -> set[Path]:
-    """The folder of each file, or the nearest above it that is there: it may be made again."""
+    """The folder of each file, or the nearest existing one above it, in which it may be created again."""
     return {next(folder for folder in path.absolute().parents if folder.is_dir()) for path in files}
 
 
@@ -100,7 +99,7 @@ def _differ(files: frozenset[Path], seen: FileState) -> bool:
 
 
 def file_state(files: frozenset[Path]) -> FileState:
-    """Which file each path leads to now, and when that was written; None where there is none."""
+    """The state of files now."""
     state: FileState = {}
     for path in files:
         try:
@@ -115,24 +114,23 @@ def file_state(files: frozenset[Path]) -> FileState:
 async def _one_change(
     folders: set[Path], changed: Callable[[], bool], news: Callable[[], Awaitable[None]]
 ) -> bool:
-    """Until one of the files has changed, or there is other news: whether there is.
+    """Wait until one of the files has changed or there is other news; whether there is other news.
 
-    The files are also looked at every `LOOK_MS`: a change may fall between two watches. The library waits in a thread that
-    only its own event ends, within some 50 ms; without it, cancelling (and so the end of the gateway) would take seconds.
+    watchfiles waits in a thread that only `stop_event` ends, within some 50 ms; without it, cancelling would take seconds.
     """
     stop = anyio.Event()
-    told = False
+    arrived = False
 
-    async def stop_with_us() -> None:
-        nonlocal told
+    async def wait_for_news() -> None:
+        nonlocal arrived
         try:
             await news()
-            told = True
+            arrived = True
         finally:
             stop.set()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(stop_with_us)
+        group.start_soon(wait_for_news)
         async for _ in awatch(
             *folders,
             watch_filter=None,
@@ -145,4 +143,4 @@ async def _one_change(
             if changed():
                 break
         group.cancel_scope.cancel()
-    return told
+    return arrived

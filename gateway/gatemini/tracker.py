@@ -1,7 +1,6 @@
-"""Counts what went through: answers and their bytes, calls, latency per backend, use per tool.
+"""Statistics: answers and their bytes, calls, latency per backend, uses per tool.
 
-Everything is in memory and cheap enough to run on every call; only usage counts outlive the process, by way
-of the cache. Above: chain/invoke, server, CLI, search (usage). Below: nothing.
+All in memory, and cheap enough for every call. Only the uses per tool outlive the process, in the cache.
 """
 
 from __future__ import annotations
@@ -18,19 +17,22 @@ from gatemini.model import Json
 RECENT_CALLS = 500
 ANSWERS_KEPT = 200
 BYTES_PER_TOKEN = 4
-"""An estimate, and labelled as one wherever it is shown."""
+"""An estimate, labelled as one wherever it is shown."""
 LOWEST_US = 1
 HIGHEST_US = 600_000_000
-"""10 minutes; anything slower counts as this."""
+"""10 minutes; slower calls count as this."""
 _SUB_BUCKETS = 2048
-"""Values of one power of two are told apart to one in 1,024: three significant digits."""
+"""Resolution within one power of two: one in 1,024, which is three significant digits."""
 _SUB_BITS = 11
 PERCENTILES = {"p50_ms": 50.0, "p95_ms": 95.0, "p99_ms": 99.0}
 _MAX_USAGE = 10_000_000
 
 
 class Histogram:
-    """High dynamic range histogram (G. Tene's HDR layout) of microseconds from 1 µs to 10 min, 3 digits."""
+    """High dynamic range histogram (HDR layout) of times from 1 µs to 10 min with three significant digits.
+
+    Our own: hdrhistogram is a C extension for what takes twenty lines.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
@@ -56,7 +58,7 @@ class Histogram:
 
 
 def _slot(value: int) -> int:
-    """Values below 2,048 µs have a slot each; above, a slot spans 2, 4, 8 … µs."""
+    """The slot of a value: one for each below 2,048 µs, above one for 2, 4, 8 … µs."""
     shift = max(0, value.bit_length() - _SUB_BITS)
     return (shift << _SUB_BITS) | (value >> shift)
 
@@ -83,12 +85,12 @@ class _Session:
     started: str
     totals: _Totals = field(default_factory=_Totals)
     calls: int = 0
-    """Of these answers, those to calls of tools."""
+    """Answers to tool calls among the answers."""
     per_tool: dict[str, _Totals] = field(default_factory=dict)
 
 
 class _Recent(NamedTuple):
-    """One call to a backend, written out only when somebody asks: noting it has to cost nothing."""
+    """One call to a backend; turned into JSON only when it is read, so that recording is cheap."""
 
     tool: str
     backend: str
@@ -97,12 +99,12 @@ class _Recent(NamedTuple):
     ok: bool
     bytes: int
 
-    def told(self) -> Json:
+    def as_json(self) -> Json:
         return {**self._asdict(), "when": _stamp(self.when), "ms": round(self.ms, 3)}
 
 
 class Tracker:
-    """One per process; sessions are counted apart and together."""
+    """The statistics of one process, in total and by session."""
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class Tracker:
     # ---------------------------------------------------------------------------------------- recording
 
     def record_call(self, tool: str, backend: str, ms: float, ok: bool, bytes_processed: int = 0) -> None:
-        """One call to a backend; `tool` is the qualified name."""
+        """Record one call to a backend; `tool` is the qualified name."""
         self._called += 1
         self._recent.append(_Recent(tool, backend, self._now(), ms, ok, bytes_processed))
         latency = self._latency.get(backend)
@@ -142,9 +144,10 @@ class Tracker:
     def record_answer(
         self, name: str, bytes_processed: int, bytes_returned: int, session: str = "", *, called: bool = True
     ) -> None:
-        """One answer to a client, discovery too: what it took in and what the model is given.
+        """Record one answer to a client: the bytes that it was made from, and the bytes that the model gets.
 
-        `called`: whether it answers the call of a tool, and not a list, a resource, a prompt or the handshake."""
+        `called`: it answers a tool call, and not a list, a resource, a prompt or the handshake.
+        """
         own = self._sessions.get(session)
         if own is None:
             own = self._sessions[session] = _Session(_stamp(self._now()))
@@ -158,7 +161,7 @@ class Tracker:
                 "n": self._order,
                 "tool": name,
                 "session": session,
-                "when": self._now(),  # written out only when somebody asks
+                "when": self._now(),
                 "processed": bytes_processed,
                 "returned": bytes_returned,
                 "context": own.totals.returned,
@@ -166,22 +169,22 @@ class Tracker:
         )
 
     def set_catalog_bytes(self, count: int) -> None:
-        """What a client would take in if every tool's full definition were loaded."""
+        """Set the size of all tools' full definitions, which a client without a gateway would load."""
         self._catalog_bytes = count
 
     def end_session(self, session: str) -> None:
-        """Its own counts go; what it added to the whole stays."""
+        """Drop the counts of a session; the totals keep them."""
         self._sessions.pop(session, None)
 
     @property
     def recorded(self) -> int:
-        """Grows with everything recorded: tells whether there is something new."""
+        """Grows with everything recorded, so that a reader can see whether there is something new."""
         return self._order + self._called
 
     # ------------------------------------------------------------------------------------------ telling
 
     def stats(self, session: str | None = None) -> Json:
-        """The answer of `gatemini://stats`; of one session, or of all since the start."""
+        """The content of `gatemini://stats`, for one session or for all since the start."""
         counted = self._all if session is None else self._sessions.get(session, _Session(_stamp(self._now())))
         totals = counted.totals
         answers = [
@@ -217,7 +220,7 @@ class Tracker:
     def recent(self, limit: int = 50) -> list[Json]:
         """The last calls to backends, newest first."""
         newest = list(self._recent)[::-1]
-        return [call.told() for call in newest[: max(0, limit)]]
+        return [call.as_json() for call in newest[: max(0, limit)]]
 
     def latency(self, backend: str) -> Json:
         """`{"calls", "p50_ms", "p95_ms", "p99_ms"}`; zeros before the first call."""
@@ -231,21 +234,21 @@ class Tracker:
 
     @property
     def usage(self) -> Mapping[str, int]:
-        """Qualified tool name → successful uses, earlier processes included: search's boost."""
+        """Successful uses by qualified tool name, earlier processes included; ranks search results."""
         return self._usage
 
     def dump_usage(self) -> dict[str, int]:
         return dict(self._usage)
 
     def load_usage(self, saved: Mapping[str, Any]) -> None:
-        """Adds counts of earlier processes; what is no sensible count is left out."""
+        """Add the counts of earlier processes; implausible ones are left out."""
         for tool, uses in saved.items():
             if isinstance(tool, str) and type(uses) is int and 0 < uses <= _MAX_USAGE:
                 self._usage[tool] = self._usage.get(tool, 0) + uses
 
 
 def _percent(part: int, whole: int) -> float:
-    """To one decimal; 100 only where nothing is left."""
+    """Rounded to one decimal, but 100 only if it is exactly all."""
     return min(round(100 * part / whole, 1), 100.0 if part == whole else 99.9) if whole else 0.0
 
 

@@ -1,7 +1,6 @@
-"""Backends whose tools nobody knows: still starting, failed or disabled; told where a tool is looked for.
+"""Backends whose tools are unknown: still starting, failed or disabled. Answers about tools name them.
 
-An answer that left them out in silence would send its reader away from a tool that is merely down. Above: app.py
-(which looks), the meta-tools, chains, the CLI. Below: errors, `types/wording.py`.
+Without that, a reader would conclude that a tool does not exist although its backend is only down.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from gatemini.errors import ToolNotFound
 from gatemini.types.wording import shorten, visible
 
 FIRST_LISTING_SECONDS = 2.0
-"""How long whoever looks for a tool waits for backends that have never listed any (no cache, still starting): an
-answer without them would send the agent the wrong way. What is not there by then is named."""
+"""How long a search for tools waits for backends that have never listed any (no cache, still starting). The answer names
+those that have not listed by then."""
 
 SHOWN = 8
 """Backends that a note names."""
@@ -27,7 +26,7 @@ _REASON_CHARS = 400
 class Unlisted:
     """Names of backends that are starting, and of those that do not run with the reason.
 
-    `disabled` has those that the configuration leaves out, on purpose too: only whoever names one is told.
+    `disabled` has those that the configuration disables; they are mentioned only if a name refers to one.
     """
 
     starting: Sequence[str] = ()
@@ -35,7 +34,7 @@ class Unlisted:
     disabled: Mapping[str, str] = field(default_factory=dict)
 
     def note(self) -> str:
-        """What is missing in an answer, in one line; empty where nothing is."""
+        """One line on the backends that an answer lacks; empty without any."""
         parts = []
         if self.starting:
             parts.append(f"still starting, tools not listed yet: {_listed(self.starting)}")
@@ -46,7 +45,7 @@ class Unlisted:
         return "; ".join(parts)
 
     def explain(self, error: ToolNotFound, name: str) -> None:
-        """Add to the hint which backends the tool of this name may be of; of a backend it names, why."""
+        """Add to the hint the backends that may have this tool; for a backend that the name contains, the reason."""
         why = {**self.disabled, **self.down}
         backend = next((n for n in (name, name.partition(".")[0]) if n in why), None)
         if backend is not None:
@@ -56,16 +55,16 @@ class Unlisted:
 
 
 class Look(Protocol):
-    """Waits up to so many seconds for backends of which nothing is known; those that are missing then.
+    """Waits some seconds for backends whose tools are unknown, and returns those that are still missing.
 
-    `live`: also for those whose tools are only known from last time, where it matters that no other has them too.
+    `live`: also for backends whose tools are only known from the cache, where a name must be unambiguous.
     """
 
     async def __call__(self, seconds: float, *, live: bool = False) -> Unlisted: ...
 
 
 async def none_unlisted(seconds: float, *, live: bool = False) -> Unlisted:
-    """For chains over a registry that is whole from the start."""
+    """For chains over a registry that is complete from the start."""
     return Unlisted()
 
 

@@ -15,7 +15,7 @@ import pytest
 from fixtures.backend_bench import TEST_SECONDS, Bench
 from fixtures.odd_http import OddHttp, Request, serving
 from gatemini.backends.callers import Caller, RpcError
-from gatemini.backends.peer import MOST_QUESTIONS
+from gatemini.backends.conversation.backend_requests import MOST_QUESTIONS
 from gatemini.backends.status import State
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendProtocol, BackendStopped, BackendTimeout

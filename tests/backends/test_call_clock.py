@@ -7,7 +7,7 @@ import asyncio
 import anyio
 import pytest
 
-from gatemini.backends.calls.call_clock import CallClock
+from gatemini.backends.conversation.call_clock import CallClock
 
 pytestmark = pytest.mark.anyio
 

@@ -14,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
+from gatemini.backends import fallback, manager
 from gatemini.backends.actor import Backend
 from gatemini.backends.callers import Caller
-from gatemini.backends.calls.fallback import FALLBACK_META, able
-from gatemini.backends.calls.retry import sent
-from gatemini.backends.instances import Seats
+from gatemini.backends.calls.retry import with_retries
+from gatemini.backends.fallback import FALLBACK_META, candidates
+from gatemini.backends.instances import Leases
+from gatemini.backends.sending import call_tool
 from gatemini.config.backend import RetryConfig
 from gatemini.config.schema import BackendConfig, PoolConfig
 from gatemini.errors import (
@@ -43,13 +45,13 @@ pytestmark = pytest.mark.anyio
 def test_no_two_sessions_share_an_instance_and_the_limit_holds(
     min_idle: int, most: int, steps: list[tuple[bool, int]]
 ) -> None:
-    seats = Seats(PoolConfig(min_idle=min_idle, max_instances=most))
+    seats = Leases(PoolConfig(min_idle=min_idle, max_instances=most))
     numbers = iter(range(1000))
     served: dict[int, str] = {}
     for arrives, who in steps:
         session = f"s{who}"
         if arrives:
-            number = seats.seat(session, lambda: next(numbers))
+            number = seats.lease(session, lambda: next(numbers))
             if number is None:
                 assert seats.total >= most
             else:
@@ -189,13 +191,13 @@ async def test_a_fallback_gets_the_time_that_is_left_when_it_is_ready(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, float] = {}
-    call = Backend.call_tool
 
-    async def noted(self: Backend, *args: Any, timeout: float, **keys: Any) -> CallOutcome:
-        given[self.config.name] = timeout
-        return await call(self, *args, timeout=timeout, **keys)
+    async def noted(backend: Backend, *args: Any, timeout: float, **keys: Any) -> CallOutcome:
+        given[backend.config.name] = timeout
+        return await call_tool(backend, *args, timeout=timeout, **keys)
 
-    monkeypatch.setattr(Backend, "call_tool", noted)
+    for module in (fallback, manager):
+        monkeypatch.setattr(module, "call_tool", noted)
     bench.manager.add(odd_config("second", options={"asleep": 0.5}, lazy=True))
     bench.manager.add(BackendConfig(**NO_SUCH_PROGRAM, fallback_chain=("second",)))
     outcome = await bench.call("echo", name="first")
@@ -269,7 +271,7 @@ async def test_a_repeat_that_only_waited_does_not_hide_the_crash(second: Backend
 
     retry = RetryConfig(max_retries=1)
     with pytest.raises(BackendError, match=told):
-        await sent(send, retry, anyio.current_time() + TEST_SECONDS, repeatable=True, pause=pause)
+        await with_retries(send, retry, anyio.current_time() + TEST_SECONDS, repeatable=True, pause=pause)
 
 
 async def test_only_a_fallback_that_may_have_the_tool_has_a_part_of_the_time(bench: Bench) -> None:
@@ -280,7 +282,7 @@ async def test_only_a_fallback_that_may_have_the_tool_has_a_part_of_the_time(ben
     chain = ("absent", "none", "unknown", "other", "same")
     await bench.odd("first", fallback_chain=chain)
     backends = {name: bench.manager._find(name) for name in ("first", *chain[1:])}
-    assert able("echo", backends["first"], backends) == ["same", "unknown"]
+    assert candidates("echo", backends["first"], backends) == ["same", "unknown"]
 
 
 async def test_a_prerequisite_runs_before_the_backend_and_ends_with_it(bench: Bench, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config
-from gatemini.backends import session
+from gatemini.backends.conversation import handshake
 from gatemini.backends.status import Era, State
 from gatemini.errors import BackendStopped
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "PROBE_SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(handshake, "PROBE_SILENCE_SECONDS", 0.2)
 
 
 CASES: list[tuple[dict[str, Any], str, Era | None]] = [

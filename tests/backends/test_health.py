@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from fixtures.backend_bench import Bench, odd_config, running_bench
 from gatemini.backends.calls.call_limits import RateWindow
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
-from gatemini.backends.manager import resident_sizes
 from gatemini.backends.status import State
 from gatemini.config.schema import HealthConfig, RateLimit
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendUnhealthy
+from gatemini.processes.memory import resident_sizes
 
 pytestmark = pytest.mark.anyio
 

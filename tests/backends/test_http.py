@@ -651,14 +651,14 @@ async def test_what_adds_nothing_to_a_message_is_read_in_turns_wherever_it_is_cu
 ) -> None:
     monkeypatch.setattr(throttle, "IDLE_BURST_SECONDS", 0.01)
     rested = anyio.Event()
-    charge = throttle.IdleShare.charge
+    charge = throttle.Throttle.charge
 
-    def noted(account: throttle.IdleShare, seconds: float) -> float:
+    def noted(account: throttle.Throttle, seconds: float) -> float:
         if (rest := charge(account, seconds)) > 0:
             rested.set()
         return rest
 
-    monkeypatch.setattr(throttle.IdleShare, "charge", noted)
+    monkeypatch.setattr(throttle.Throttle, "charge", noted)
 
     async def pouring(request: Request) -> None:
         await request.begin_events()
@@ -680,13 +680,13 @@ async def test_a_server_that_sends_without_end_what_nobody_asked_for_is_read_in_
 ) -> None:
     monkeypatch.setattr(throttle, "IDLE_BURST_SECONDS", 0.01)
     rests: list[float] = []
-    charge = throttle.IdleShare.charge
+    charge = throttle.Throttle.charge
 
-    def noted(account: throttle.IdleShare, seconds: float) -> float:
+    def noted(account: throttle.Throttle, seconds: float) -> float:
         rests.append(charge(account, seconds))
         return rests[-1]
 
-    monkeypatch.setattr(throttle.IdleShare, "charge", noted)
+    monkeypatch.setattr(throttle.Throttle, "charge", noted)
     streams: list[Request] = []
 
     async def pouring(request: Request) -> None:

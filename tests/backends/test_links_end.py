@@ -18,8 +18,9 @@ import pytest
 from fixtures.backend_bench import TEST_SECONDS, Bench
 from fixtures.odd_http import OddHttp, Request
 from gatemini.backends.callers import RpcError
-from gatemini.backends.peer import Peer
-from gatemini.backends.transports.http import open_sse, open_streamable
+from gatemini.backends.conversation.peer import Peer
+from gatemini.backends.transports.http import open_streamable
+from gatemini.backends.transports.sse import open_sse
 from gatemini.backends.transports.stdio import open_stdio
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendTimeout

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatemini.backends.calls.rpc_errors import SHOWN_CHARS, error_code, error_text
+from gatemini.backends.conversation.rpc_errors import SHOWN_CHARS, error_code, error_text
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -313,7 +314,7 @@ def test_two_gateways_with_one_file_never_leave_a_damaged_one(tmp_path: Path) ->
         cache = Cache(path)
         go.wait(60)
         for number in range(40):
-            cache.put_tools(name, f"hash{number}", [TOOL] * 50)
+            cache.put_tools(name, f"hash{number}", [replace(TOOL, backend=name)] * 50)
             assert cache.save()
             reader = Cache(path)
             reader.load()

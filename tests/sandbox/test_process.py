@@ -140,11 +140,11 @@ async def test_a_worker_is_reached_through_descriptors_beyond_those_select_takes
 
 @needs_linux
 async def test_a_worker_started_beside_a_backend_does_not_wear_its_mark(apart):
-    worn = mark.wear()
+    worn = mark.set_mark()
     worker = apart._workers._new()  # in the same turn of the event loop: the mark is still on
     try:
         assert worn
-        assert watchdog.bearers(worn) == set()
+        assert watchdog.marked(worn) == set()
     finally:
         worker.kill()
 

@@ -1,1 +1,1 @@
-
+"""Backends: the MCP servers and command lines that the gateway calls."""

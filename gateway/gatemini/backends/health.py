@@ -1,8 +1,4 @@
-"""Pure decisions about health: when to start again, when to stop trying, when to refuse calls.
-
-Functions and small state machines from events and the time to a decision; `actor.py` acts on them and
-`manager.py` samples memory for them. Below: the settings.
-"""
+"""Decide when a backend is started again, when starts are given up, when calls are refused. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ Circuit = Literal["closed", "open", "half-open"]
 
 
 class Verdict(StrEnum):
-    """What a failed probe leads to."""
+    """What follows from a failed probe."""
 
     WAIT = "wait"
     RESTART = "restart"
@@ -29,11 +25,11 @@ class Verdict(StrEnum):
 
 @dataclass(slots=True)
 class Restarts:
-    """When a backend that ended may be started again, by itself or for a call."""
+    """When a backend that ended may be started again, automatically or for a call."""
 
     settings: HealthConfig
     failures: int = 0
-    """Starts in a row that did not lead to a healthy backend."""
+    """Failed starts in a row."""
     total: int = 0
     _recent: deque[float] = field(default_factory=deque)
     _not_before: float = 0.0
@@ -52,11 +48,11 @@ class Restarts:
         return min(self.settings.backoff_initial * 2.0**doublings, self.settings.backoff_max)
 
     def blocked(self, now: float) -> float:
-        """Seconds for which not even a call may start it again."""
+        """Seconds until a call may start it again."""
         return max(0.0, self._not_before - now)
 
     def automatic(self, now: float) -> float | None:
-        """Seconds until it is started again without being asked; None: only a call does."""
+        """Seconds until it is started again automatically; None if only a call starts it."""
         while self._recent and now - self._recent[0] >= self.settings.restart_window:
             self._recent.popleft()
         if len(self._recent) >= self.settings.max_restarts or self.failures >= self.settings.max_restarts:
@@ -64,7 +60,7 @@ class Restarts:
         return self.backoff()
 
     def restarted(self, now: float, *, by_itself: bool) -> None:
-        """Count it; those that a call asked for do not use up the automatic ones."""
+        """Count a restart; those for a call do not count against `max_restarts`."""
         self.total += 1
         if by_itself:
             self._recent.append(now)
@@ -72,7 +68,7 @@ class Restarts:
 
 @dataclass(slots=True)
 class Breaker:
-    """Probe results → circuit. Open means that calls are refused until a probe succeeds."""
+    """The circuit breaker of a backend: while open, calls are refused until a probe succeeds."""
 
     settings: HealthConfig
     circuit: Circuit = "closed"
@@ -98,7 +94,7 @@ class Breaker:
         return self.settings.interval
 
     def probing(self) -> None:
-        """A probe goes out: the one that an open circuit was waiting for."""
+        """Note that a probe is sent; with an open circuit it is the deciding one."""
         if self.circuit == "open":
             self.circuit = "half-open"
 
@@ -110,7 +106,7 @@ class Breaker:
 
 @dataclass(slots=True)
 class MemoryWatch:
-    """Resident bytes of a backend's processes → nothing, a warning, or a restart."""
+    """Decides on a warning or a restart from the resident bytes of a backend's processes."""
 
     settings: HealthConfig
     limit_mb: int | None

@@ -1,13 +1,8 @@
-"""Instances of a dedicated backend: each session gets its own process, so that state does not bleed.
-
-`Seats` decides purely who gets which; `Pool` starts and stops what it decides. Above: `manager.py`. Below:
-`actor.py`, one per instance.
-"""
+"""Instances of a dedicated backend: each session gets a process of its own, so that sessions do not share state."""
 
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,12 +13,10 @@ from gatemini.backends.actor import Backend
 from gatemini.config.schema import BackendConfig, PoolConfig
 from gatemini.errors import BackendBusy
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(slots=True)
-class Seats:
-    """Which session sits on which instance; instances are numbers here."""
+class Leases:
+    """Which session has leased which instance (pure); instances are numbers."""
 
     limits: PoolConfig
     idle: list[int] = field(default_factory=list)
@@ -34,41 +27,41 @@ class Seats:
     def total(self) -> int:
         return len(self.idle) + len(self.taken) + len(self.retiring)
 
-    def seat(self, session: str, fresh: Callable[[], int]) -> int | None:
-        """The session's instance: its own, an idle one, a fresh one; None: all are taken."""
+    def lease(self, session: str, start: Callable[[], int]) -> int | None:
+        """The session's instance: its own, an idle one, a new one from `start`; None when all are taken."""
         if session in self.taken:
             return self.taken[session]
         if self.idle:
             number = self.idle.pop(0)
         elif self.total < self.limits.max_instances:
-            number = fresh()
+            number = start()
         else:
             return None
         self.taken[session] = number
         return number
 
     def missing(self) -> int:
-        """How many idle instances are to be started now."""
+        """The number of idle instances to start now."""
         room = self.limits.max_instances - self.total
         return max(0, min(self.limits.min_idle - len(self.idle), room))
 
     def release(self, session: str) -> int | None:
-        """The instance that the session leaves behind; it is not given to anybody else."""
+        """End a session's lease; its instance is never leased again."""
         number = self.taken.pop(session, None)
         if number is not None:
             self.retiring.add(number)
         return number
 
 
-class Pool:
+class Instances:
     """The running instances of one dedicated backend."""
 
     def __init__(self, config: BackendConfig, make: Callable[[BackendConfig], Backend]) -> None:
         self._config = config
         self._make = make
         self._numbers = itertools.count(1)
-        self._instances: dict[int, Backend] = {}
-        self._seats = Seats(config.pool)
+        self._running: dict[int, Backend] = {}
+        self._leases = Leases(config.pool)
         self._freed = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._scope = anyio.CancelScope()
@@ -76,11 +69,11 @@ class Pool:
 
     @property
     def instances(self) -> list[Backend]:
-        return list(self._instances.values())
+        return list(self._running.values())
 
     @property
     def idle(self) -> int:
-        return len(self._seats.idle)
+        return len(self._leases.idle)
 
     async def run(self) -> None:
         """Own all instances until stopped."""
@@ -88,7 +81,7 @@ class Pool:
             with self._scope:
                 async with anyio.create_task_group() as tasks:
                     self._tasks = tasks
-                    for backend in self._instances.values():
+                    for backend in self._running.values():
                         tasks.start_soon(backend.run)
                     if not self._config.lazy:
                         self._fill()
@@ -102,22 +95,22 @@ class Pool:
         self._scope.cancel()
 
     async def retire(self) -> None:
-        """Let open calls end (bounded), then stop; another pool has taken its place."""
+        """Wait (bounded) for open calls to end, then stop."""
         async with anyio.create_task_group() as tasks:
             for backend in self.instances:
                 tasks.start_soon(backend.retire)
         self.stop()
         await self.finished.wait()
 
-    async def instance(self, session: str, deadline: float) -> Backend:
-        """The session's own instance, started if need be; raises `BackendBusy` when none gets free in time."""
+    async def lease(self, session: str, deadline: float) -> Backend:
+        """The session's own instance, started if necessary; raises `BackendBusy` when none gets free in time."""
         give_up = min(deadline, anyio.current_time() + self._config.pool.acquire_timeout)
         while True:
             freed = self._freed
-            number = self._seats.seat(session, self._fresh)
+            number = self._leases.lease(session, self._start)
             if number is not None:
                 self._fill()
-                return self._instances[number]
+                return self._running[number]
             with anyio.move_on_at(give_up) as wait:
                 await freed.wait()
             if wait.cancelled_caught:
@@ -127,29 +120,29 @@ class Pool:
                 )
 
     def release(self, session: str) -> None:
-        """The session is over: its instance is stopped, and a fresh one takes its place after a while."""
-        number = self._seats.release(session)
+        """Stop the instance of a session that has ended; a new one replaces it after a while."""
+        number = self._leases.release(session)
         if number is not None and self._tasks is not None:
-            self._tasks.start_soon(self._retire, number)
+            self._tasks.start_soon(self._replace, number)
 
-    async def _retire(self, number: int) -> None:
-        backend = self._instances[number]
+    async def _replace(self, number: int) -> None:
+        backend = self._running[number]
         backend.stop()
         await backend.finished.wait()
-        del self._instances[number]
-        self._seats.retiring.discard(number)
+        del self._running[number]
+        self._leases.retiring.discard(number)
         freed, self._freed = self._freed, anyio.Event()
         freed.set()
         await anyio.sleep(self._config.pool.replenish_delay)
         self._fill()
 
-    def _fresh(self) -> int:
+    def _start(self) -> int:
         number = next(self._numbers)
-        backend = self._instances[number] = self._make(self._config)
+        backend = self._running[number] = self._make(self._config)
         if self._tasks is not None:
             self._tasks.start_soon(backend.run)
         return number
 
     def _fill(self) -> None:
-        for _ in range(self._seats.missing()):
-            self._seats.idle.append(self._fresh())
+        for _ in range(self._leases.missing()):
+            self._leases.idle.append(self._start())

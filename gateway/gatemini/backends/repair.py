@@ -1,8 +1,7 @@
-"""Pure repairs of what backends list and answer: every tool stays, every result gets its normal shape.
+"""Repair what backends list and answer: every tool is kept, every result gets the shape that MCP defines.
 
-The SDK's typed client drops a whole list for one odd schema and loses a result for one odd block; here one
-tool gets an open schema and a note, and a result is put into the form the rest of the gateway relies on
-(`content` always a list of objects with a `type`). Above: `session.py`. Below: the model.
+The SDK's typed client drops a whole list for one odd schema and loses a result for one odd block. Here only the one tool
+gets an open schema and a note, and `content` is always a list of objects with a `type`. Pure functions.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from gatemini.model import Json, Tool
 from gatemini.types.schema import resolve_pointer
 
 MAX_SCHEMA_DEPTH = 64
-"""Schemas nested deeper are replaced by an open object: nobody writes them, and every reader recurses."""
+"""Deeper schemas are replaced by an open object, because all code that reads them is recursive."""
 
 MAX_REF_HOPS = 8
-"""How many local `$ref`s are followed from the root of a schema."""
+"""Local `$ref`s that are followed from the root of a schema."""
 
 _COMBINATORS = ("anyOf", "oneOf", "allOf")
 _TYPES = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
@@ -43,24 +42,24 @@ _NAMED_PARTS = ("properties", "patternProperties", "$defs", "definitions", "depe
 _OF_TOOLS = {"input_schema": "inputSchema", "output_schema": "outputSchema", "parameters": "inputSchema"}
 _OF_RESULTS = {"structured_content": "structuredContent", "is_error": "isError"}
 _OF_BLOCKS = {"mime_type": "mimeType"}
-"""Other spellings that are met: of models written out under their Python names, of other function formats."""
+"""Other spellings: of models dumped under their Python names, of other function formats."""
 
 _BLOCKS = frozenset(("text", "image", "audio", "resource", "resource_link"))
 _NOT_VALUES = frozenset(("content", "structuredContent", "_meta", "isError", "resultType"))
-"""Members of a result; in one without content any other is what the tool brought."""
+"""Members of a result; in one without content any other member is the tool's value."""
 
 
 def repair_tools(
     raw: Iterable[Any], *, backend: str, namespace: str | None = None, tags: Sequence[str] = ()
 ) -> tuple[list[Tool], list[str]]:
-    """Tools as listed, mended, names byte for byte; and one sentence for each thing mended."""
+    """The listed tools with unchanged names, and one sentence for each repair."""
     listing = Listing(backend, namespace, tags)
     listing.read(raw)
     return listing.tools(), listing.repairs
 
 
 class Listing:
-    """A tool list that is mended part by part: a long one must not hold everybody up."""
+    """A tool list that is repaired part by part, so that a long one does not block the event loop."""
 
     def __init__(self, backend: str, namespace: str | None = None, tags: Sequence[str] = ()) -> None:
         self.repairs: list[str] = []
@@ -85,16 +84,16 @@ class Listing:
                 self.repairs.append(f"{name}: listed twice, the first one is kept")
                 continue
             notes: list[str] = []
-            self._tools[name] = self._mended(name, _renamed(item, _OF_TOOLS, notes), notes)
+            self._tools[name] = self._repaired(name, _renamed(item, _OF_TOOLS, notes), notes)
             self.repairs.extend(f"{name}: {note}" for note in notes)
 
-    def _mended(self, name: str, item: Json, notes: list[str]) -> Tool:
+    def _repaired(self, name: str, item: Json, notes: list[str]) -> Tool:
         annotations = _object_or_none(item, "annotations", notes)
         title = _text(item, "title", notes) or _text(annotations or {}, "title", notes)
         return Tool(
             backend=self._backend,
             name=name,
-            description=_text(item, "description", notes) or title or "",  # all that some say of themselves
+            description=_text(item, "description", notes) or title or "",  # some servers give only a title
             input_schema=repair_input_schema(item.get("inputSchema"), notes),
             output_schema=_object_or_none(item, "outputSchema", notes),
             annotations=annotations or {},
@@ -106,7 +105,7 @@ class Listing:
 
 
 def repair_input_schema(schema: Any, notes: list[str]) -> Json:
-    """An object schema, whatever came; appends what was mended to `notes`."""
+    """An object schema for any input; appends what was repaired to `notes`."""
     if not isinstance(schema, dict):
         notes.append(f"inputSchema was {_shape(schema)}, any object is accepted")
         return {"type": "object"}
@@ -130,7 +129,7 @@ def repair_input_schema(schema: Any, notes: list[str]) -> Json:
 
 
 def _with_plain_types(schema: Json, notes: list[str]) -> Json:
-    """`OBJECT` and `String` as the `object` and `string` that are meant: some SDKs write their own enums' names."""
+    """Read `OBJECT` and `String` as `object` and `string`: some SDKs write the names of their own enums."""
     fixed: Json = _plain_types(schema)
     if fixed is not schema:
         notes.append("type names in capitals were read as the types of JSON Schema")
@@ -138,7 +137,7 @@ def _with_plain_types(schema: Json, notes: list[str]) -> Json:
 
 
 def _plain_types(schema: Any) -> Any:
-    """The schema itself where there is nothing to change; names of properties and values are no schemas."""
+    """The same object if there is nothing to change; names of properties and values are no schemas."""
     if isinstance(schema, list):
         parts = [_plain_types(part) for part in schema]
         return parts if any(new is not old for new, old in zip(parts, schema, strict=True)) else schema
@@ -161,7 +160,7 @@ def _plain_types(schema: Any) -> Any:
 
 
 def _repair_members(schema: Json, notes: list[str]) -> Json:
-    """Make `properties`, `required` and the root's combinators well formed; copies on change."""
+    """Repair `properties`, `required` and the combinators of the root, in a copy."""
     changes: Json = {}
     drop: set[str] = set()
     if "properties" in schema:
@@ -199,7 +198,7 @@ def _repair_members(schema: Json, notes: list[str]) -> Json:
 
 
 def _without_root_ref(schema: Json, notes: list[str]) -> Json:
-    """Put the target of a local `$ref` at the root in its place; definitions stay reachable."""
+    """Replace a local `$ref` at the root by its target; definitions are kept."""
     if "$ref" not in schema:
         return schema
     current, seen = schema, 0
@@ -232,7 +231,7 @@ def _too_deep(value: object) -> bool:
 
 
 def repair_result(result: Any) -> tuple[Json, list[str]]:
-    """An MCP `CallToolResult` as a dict whose `content` is a list of typed blocks; notes on what was mended."""
+    """An MCP `CallToolResult` whose `content` is a list of typed blocks, and notes on repairs."""
     notes: list[str] = []
     if not isinstance(result, dict):
         result = _from_bare(result, notes)
@@ -262,7 +261,7 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
 
 
 def repair_contents(result: Any) -> list[Json]:
-    """The contents of a resource as a list of objects with `text` or `blob`, in whatever shape they came."""
+    """The contents of a resource as a list of objects with `text` or `blob`, from any shape."""
     if isinstance(result, dict):
         found = result.get("contents", result.get("content"))
         if found is None:
@@ -283,7 +282,7 @@ def repair_contents(result: Any) -> list[Json]:
 def exact_integers(value: Any, notes: list[str]) -> Any:
     """`value` with integers beyond 2^53 as text, so that JavaScript keeps their digits.
 
-    For answers that never were text (in-process servers); the wire does the same while reading.
+    For answers of in-process servers; `wire.py` does the same while it decodes text.
     """
     try:
         orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
@@ -308,7 +307,7 @@ def _integers_as_text(value: Any, depth: int) -> Any:
 
 
 def _from_bare(value: Any, notes: list[str]) -> Json:
-    """A result that is no object: the value itself, as text and, where it has structure, structured."""
+    """A result from a bare value: as text, and as structured content if it is an object or a list."""
     notes.append(f"the answer was {_shape(value)} instead of a result object")
     if value is None:
         return {"content": []}
@@ -370,7 +369,7 @@ def _repair_block(value: Any) -> Json:
 
 
 def _renamed(item: Json, spellings: Mapping[str, str], notes: list[str]) -> Json:
-    """The object with each other spelling in the place of the right one, where that is not there."""
+    """The object with other spellings of keys replaced by the right ones, if those are missing."""
     for other, right in spellings.items():
         if other in item:
             value = item[other]

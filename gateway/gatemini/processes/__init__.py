@@ -1,1 +1,1 @@
-"""Processes that the gateway starts, and how they end."""
+"""Child processes: how they start, what they may see, and how all that they started ends."""

@@ -1,7 +1,6 @@
-"""What a child process gets to see: a small clean environment, and its program found by our rules.
+"""What a child process sees: a small clean environment, its program, its working directory.
 
-Never the gateway's whole environment: other backends' secrets live there. Above: `stdio.py`,
-`cli_adapter.py`, `prerequisite.py`. Below: the operating system.
+It never gets the gateway's whole environment, which holds other backends' secrets.
 """
 
 from __future__ import annotations
@@ -14,10 +13,26 @@ from pathlib import Path
 
 from gatemini.errors import BackendStopped
 
-_ALWAYS = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM")
-_NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
-_LOWER = ("https_proxy", "http_proxy", "no_proxy")
-_WINDOWS = (
+_ALWAYS = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM", "TZ"]
+_NETWORK = [
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "all_proxy",
+    "no_proxy",
+]
+_CERTIFICATES = [
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "PIP_CERT",
+    "NODE_EXTRA_CA_CERTS",
+]
+_WINDOWS = [
     "APPDATA",
     "COMSPEC",
     "HOMEDRIVE",
@@ -33,7 +48,7 @@ _WINDOWS = (
     "USERNAME",
     "USERPROFILE",
     "WINDIR",
-)
+]
 
 
 def child_environment(
@@ -41,15 +56,12 @@ def child_environment(
 ) -> dict[str, str]:
     """The child's variables: a fixed few and `inherit` from the gateway's, then `own` over them."""
     source = os.environ if source is None else source
-    names = (*_ALWAYS, *_NETWORK, *_LOWER, *inherit, *(_WINDOWS if sys.platform == "win32" else ()))
+    names = (*_ALWAYS, *_NETWORK, *_CERTIFICATES, *inherit, *(_WINDOWS if sys.platform == "win32" else ()))
     return {name: source[name] for name in names if name in source} | dict(own)
 
 
 def find_program(command: str, environment: Mapping[str, str], cwd: str | None) -> str:
-    """The absolute path of a command as the child's PATH has it.
-
-    Raises `BackendStopped` naming what was searched.
-    """
+    """The absolute path of a command, searched in the child's PATH; raises `BackendStopped` naming what was searched."""
     expanded = os.path.expanduser(command)
     search = environment.get("PATH", os.defpath)
     if os.path.dirname(expanded):

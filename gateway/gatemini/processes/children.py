@@ -1,9 +1,8 @@
-"""The children of this gateway: every process group it started, and what sees to their end.
+"""The child processes of one gateway: recorded when they start, ended with all that they started.
 
-Each group is reported to one watchdog process, which kills what is left when the gateway goes away however
-it does, and recorded in a file, so that the next start can sweep up if the watchdog was killed as well. A
-parent-death signal would reach only the direct child, not what `npx` started. Above: `stdio.py`,
-`cli_adapter.py`, `manager.py`. Below: `watching.py`, `watchdog.py` (run as a process of its own), `liveness.py`.
+Each child leads a process group. The group is reported to one watchdog process, which kills it when the gateway is
+gone, even by SIGKILL; and recorded in a file, so that the next gateway kills what is left if the watchdog was killed
+too. A parent-death signal would reach only the direct child, not what `npx` started.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ import orjson
 
 from gatemini.processes import watchdog
 from gatemini.processes.liveness import same_process, start_time
-from gatemini.processes.mark import MARK_FLOOR, spare
+from gatemini.processes.mark import MARK_FLOOR, clear_mark
 from gatemini.processes.own_files import read_own, replace_own
 from gatemini.processes.watchdog_start import start_watchdog
 
 TERM_POLL_SECONDS = 0.02
-"""Pause between two looks at whether a group that was told to end is gone."""
+"""Pause between two checks whether a group has ended."""
 
 POLLS_PER_SCAN = 10
-"""How many cheap looks lie between two readings of the process table."""
+"""Cheap checks (signal 0) between two readings of the process table."""
 
 KILL_WAIT_SECONDS = 2.0
-"""How long killed processes may take to disappear before they are given up (and logged)."""
+"""How long killed processes may take to disappear; then their group is logged as not killed."""
 
 WATCHDOG_EXIT_SECONDS = 3.0
 """How long the watchdog may take to end after its pipe was closed."""
@@ -44,25 +43,28 @@ MAX_RECORD_BYTES = 1 << 20
 """A larger record is not ours; a hundred children take about 10 KB."""
 
 START_GAP_SECONDS = 0.005
-"""Pause before each start. Starting a process holds up the event loop for milliseconds; with thirty of them in a row,
-a client that has just connected would wait for all."""
+"""Pause before each start: it blocks the event loop for milliseconds, and a gateway may start thirty at once."""
+
+KILL_SHIELD_SECONDS = 5.0
+"""The most that ending a child may take beyond its grace period."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A child that leads a group: when it was created, and the mark it shares with all it starts (0: none)."""
+    """A process group: the start time of its leader, and its mark (0: none)."""
 
     created: float
     mark: int
 
     def line(self, pid: int) -> str:
+        """The watchdog's line for this group."""
         return f"+{pid} {self.created:.3f} {self.mark}\n"
 
 
 class Children:
-    """Registry of the process groups of one gateway. Not thread-safe: used on the event loop only."""
+    """The process groups of one gateway. Not thread-safe: used on the event loop only."""
 
     def __init__(self, record_dir: Path | None = None) -> None:
         self._groups: dict[int, _Group] = {}
@@ -73,61 +75,62 @@ class Children:
 
     @contextlib.asynccontextmanager
     async def starting(self) -> AsyncIterator[None]:
-        """Around the start of one child: one at a time, so that others are served in between."""
+        """Hold while one child is started: they start one at a time, with other work in between."""
         async with self._starts:
             await anyio.sleep(START_GAP_SECONDS)
             yield
 
     def started(self, pid: int, mark: int) -> None:
-        """A new child leads a group of its own and wears a mark (0: none): watch it."""
+        """Watch a new child, the leader of its group."""
         group = self._groups[pid] = _Group(start_time(pid), mark)
-        self._tell(group.line(pid))
+        self._report(group.line(pid))
         self._save()
 
     def ended(self, pid: int) -> None:
-        """The group is empty: stop watching it."""
+        """Stop watching a group that is empty."""
         if self._groups.pop(pid, None) is not None:
-            self._tell(f"-{pid}\n")
+            self._report(f"-{pid}\n")
             self._save()
 
     async def stop(self, pid: int, name: str, *, grace: float) -> None:
-        """SIGTERM to the group, wait up to `grace` seconds, SIGKILL to all that is left; then forget it.
+        """Send SIGTERM to a group, wait up to `grace` seconds, send SIGKILL to what is left.
 
-        `name` is for the log. Also reaches members of its session, descendants that left the group, and whatever bears its mark.
+        Also reaches members of its session, descendants that left the group, and processes with its mark. `name` is
+        for the log.
         """
         group = self._groups.get(pid)
         find = partial(watchdog.family, pid, group.mark if group else 0)
-        # Reading the process table takes milliseconds: not on the event loop, where other backends' calls wait.
+        # Reading the process table takes milliseconds, in which other backends' calls would wait.
         others = await anyio.to_thread.run_sync(find)
-        _signal_all(pid, others, signal.SIGTERM)
+        watchdog.send_signal(pid, others, signal.SIGTERM)
         ended = await _gone(pid, others, grace)
-        for _ in range(watchdog.KILL_ROUNDS):  # what was forked meanwhile may have left group and session
+        for _ in range(watchdog.KILL_ROUNDS):  # processes forked meanwhile may have left group and session
             others = await anyio.to_thread.run_sync(find)
             if ended and not others:
                 break
-            _signal_all(pid, others, signal.SIGKILL)
+            watchdog.send_signal(pid, others, signal.SIGKILL)
             ended = await _gone(pid, others, KILL_WAIT_SECONDS)
         else:
             logger.error("%s (process group %d) could not be killed", name, pid)
         self.ended(pid)
 
     async def strays(self, pid: int) -> bool:
-        """Whether a command that has ended left anything running: in its group, or bearing its mark."""
+        """Whether a command that has ended left processes running, in its group or with its mark."""
         group = self._groups.get(pid)
         if _reachable(pid, set()):
             return True
         if group is None or not group.mark:
             return False
-        return bool(await anyio.to_thread.run_sync(partial(watchdog.bearers, group.mark, after=pid)))
+        return bool(await anyio.to_thread.run_sync(partial(watchdog.marked, group.mark, after=pid)))
 
     async def close(self) -> None:
-        """End the watchdog; it kills whatever was not stopped before."""
+        """End the watchdog, which kills the groups that were not stopped before."""
         process, self._watchdog = self._watchdog, None
         if process is not None:
             if process.stdin is not None:
                 process.stdin.close()
             with anyio.move_on_after(WATCHDOG_EXIT_SECONDS):
-                while process.poll() is None:  # noqa: ASYNC110 - another process's end is no event of ours
+                while process.poll() is None:  # noqa: ASYNC110 - the end of a Popen is no event
                     await anyio.sleep(TERM_POLL_SECONDS)
             if process.poll() is None:
                 process.kill()
@@ -136,7 +139,7 @@ class Children:
         self._save()
 
     def sweep(self) -> int:
-        """Kill what earlier gateways left behind; how many groups that were. Start times must match."""
+        """Kill what gateways left that are gone, if its start times match; the number of groups killed."""
         if self._dir is None or not self._dir.is_dir():
             return 0
         swept = 0
@@ -146,28 +149,32 @@ class Children:
                 owner, owner_started = int(record["gateway"]), float(record["started"])
                 groups = {int(p): (float(g["created"]), int(g["mark"])) for p, g in record["groups"].items()}
             except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-                continue  # not ours to read, or half written by a gateway that is writing it now
+                continue  # not ours, or just being written by a gateway that runs
             if same_process(owner, owner_started):
                 continue
             for pid, (created, mark) in groups.items():
                 if pid <= 1 or (mark and mark < MARK_FLOOR):
-                    continue  # a damaged record: these numbers stand for processes that are not ours
+                    continue  # a damaged record: these numbers mean processes that are not ours
                 swept += watchdog.kill_group(pid, created, mark, grace=0.0)
             with contextlib.suppress(OSError):
                 path.unlink()
         return swept
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
+        """Write a line to the watchdog, which is started with the first child and again if it has ended."""
         if sys.platform == "win32":
-            return  # no process groups to watch over: children are in the gateway's job object
+            return  # there are no process groups to watch
         if self._watchdog is None or self._watchdog.poll() is not None:
-            self._watchdog = _nobodys_watchdog()
+            self._watchdog = start_watchdog()
+            clear_mark(self._watchdog.pid)
+            if self._watchdog.stdin is not None:
+                os.set_blocking(self._watchdog.stdin.fileno(), False)  # a stopped watchdog must not stop us
             line = "".join(group.line(pid) for pid, group in self._groups.items())
         try:
             if self._watchdog.stdin is not None:
                 os.write(self._watchdog.stdin.fileno(), line.encode())
         except OSError as error:
-            logger.warning("the watchdog of child processes does not listen: %s", error)
+            logger.warning("the watchdog of child processes does not read: %s", error)
 
     def _save(self) -> None:
         if self._record is None:
@@ -186,38 +193,19 @@ class Children:
             logger.warning("child processes could not be recorded in %s: %s", self._record, error)
 
 
-def _nobodys_watchdog() -> subprocess.Popen[bytes]:
-    """A watchdog that wears no mark of a child, and that cannot hold the gateway up."""
-    process = start_watchdog()
-    spare(process.pid)
-    if process.stdin is not None:
-        os.set_blocking(process.stdin.fileno(), False)  # a stopped watchdog must not stop the gateway
-    return process
-
-
-def _signal_all(group: int, others: set[int], number: int) -> None:
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, number)
-    for pid in others:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
 async def _gone(group: int, others: set[int], timeout: float) -> bool:
-    """Wait until neither the group nor the others run any more; zombies count as gone.
+    """Wait until neither the group nor the others run any more; False after `timeout` seconds.
 
-    Signal 0 is asked first: it costs microseconds, but counts zombies that nobody reaps as alive; only for
-    those that stay is /proc read.
+    Signal 0 costs microseconds, but counts zombies that nobody reaps as alive; only for those is /proc read.
     """
     with anyio.move_on_after(timeout):
         polls = 0
         while _reachable(group, others):
             polls += 1
-            if polls % POLLS_PER_SCAN == 0:
-                running = await anyio.to_thread.run_sync(watchdog.running, group, others)
-                if not running:
-                    return True
+            if polls % POLLS_PER_SCAN == 0 and not await anyio.to_thread.run_sync(
+                watchdog.running, group, others
+            ):
+                return True
             await anyio.sleep(TERM_POLL_SECONDS)
         return True
     return False

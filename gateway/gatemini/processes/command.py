@@ -1,8 +1,4 @@
-"""Run a command to its end: bounded output, its whole group gone afterwards, whatever happens.
-
-For processes that are started, read and done; the long-lived ones are `stdio.py`'s. Above: `cli_adapter.py`,
-`prerequisite.py`. Below: `pipes.py`, `children.py`.
-"""
+"""Run a command to its end: its output is bounded, and its whole process group is gone afterwards."""
 
 from __future__ import annotations
 
@@ -13,17 +9,14 @@ from dataclasses import dataclass
 import anyio
 import anyio.abc
 
-from gatemini.processes.children import Children
+from gatemini.processes.children import KILL_SHIELD_SECONDS, Children
 from gatemini.processes.pipes import ChildPipes
 
 STDERR_BYTES = 64 << 10
-"""The end of stderr that is kept."""
+"""Bytes of stderr that are kept, from its end."""
 
 OUTPUT_DRAIN_SECONDS = 0.5
-"""How long output is still read after the process ended (what it left behind may hold the pipe open)."""
-
-KILL_SHIELD_SECONDS = 5.0
-"""Beyond the grace period: the most that ending a process may take."""
+"""How long output is still read after the process ended: processes that it left may hold the pipe open."""
 
 
 class OutputTooLarge(Exception):
@@ -32,7 +25,7 @@ class OutputTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a command ended and what it printed."""
+    """The exit code of a command and what it printed."""
 
     code: int
     stdout: bytes
@@ -50,9 +43,11 @@ async def run_to_end(
     children: Children,
     grace: float,
 ) -> Finished:
-    """Run `line`, called `name` in the log; raises `OSError` if it cannot start and `OutputTooLarge`. Cancelling ends the process."""
-    output = _Collector(max_bytes, keep_end=False)
-    errors = _Collector(STDERR_BYTES, keep_end=True)
+    """Run the command `line`, called `name` in the log. Cancelling ends the process.
+
+    Raises `OSError` or `ValueError` if it cannot start, and `OutputTooLarge`.
+    """
+    output, errors = Output(max_bytes), OutputTail(STDERR_BYTES)
     child = ChildPipes(name, output.take, errors.take)
     await child.start(line, cwd=cwd, env=environment, stdin=stdin is not None)
     children.started(child.pid, child.mark)
@@ -88,33 +83,44 @@ def describe_exit(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-class _Collector:
-    """Keeps what a pipe brings: up to a limit, or only its end."""
+class Output:
+    """All output of a pipe, up to a limit in bytes; more sets `overflow`."""
 
-    def __init__(self, limit: int, *, keep_end: bool) -> None:
+    def __init__(self, limit: int) -> None:
         self.overflow = anyio.Event()
         self._limit = limit
-        self._keep_end = keep_end
         self._parts: list[bytes] = []
         self._size = 0
 
     def take(self, part: bytes) -> bool:
-        """Whether it was asked for: all but the beginnings of what is kept only as an end."""
+        """Add a part; False once there is too much."""
         if self.overflow.is_set():
             return False
         self._parts.append(part)
         self._size += len(part)
-        if self._size > self._limit and not self._keep_end:
+        if self._size > self._limit:
             self.overflow.set()
-        while self._keep_end and self._size - len(self._parts[0]) > self._limit:
-            self._size -= len(self._parts.pop(0))
-        return not self._keep_end
+        return True
 
     def data(self) -> bytes:
         return b"".join(self._parts)
 
+
+class OutputTail:
+    """The last bytes of a pipe; everything is read, so that the process never blocks on a full pipe."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._end = b""
+
+    def take(self, part: bytes) -> bool:
+        """Add a part, which counts as unsolicited output."""
+        self._end = (self._end + part)[-self._limit :] if self._limit else b""
+        return False
+
     def lines(self) -> list[str]:
-        return [line for line in self.data().decode("utf-8", "replace").splitlines() if line.strip()]
+        """The lines that are not empty."""
+        return [line for line in self._end.decode("utf-8", "replace").splitlines() if line.strip()]
 
 
 async def _write(child: ChildPipes, data: bytes | None) -> None:
@@ -123,7 +129,7 @@ async def _write(child: ChildPipes, data: bytes | None) -> None:
     try:
         await child.write(data)
     except anyio.BrokenResourceError:
-        return  # a command need not read all it is given
+        return  # a command need not read all its input
     child.end_input()
 
 

@@ -1,8 +1,4 @@
-"""Whether a process that wrote something down still lives: its number together with its start time.
-
-A number alone may long belong to another process. Above: `accounts.py`, `output/spill.py`,
-`backends/children.py`. Below: psutil, `backends/watchdog.py` (how exactly two start times must agree).
-"""
+"""Whether a recorded process still runs: its process id together with its start time, since ids are used again."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from gatemini.processes.watchdog import same_start
 
 
 def start_time(pid: int) -> float:
-    """Creation time of a process in seconds since the epoch, 0 if it is gone."""
+    """Start time of a process in seconds since the epoch, 0 if there is no such process."""
     try:
         return psutil.Process(pid).create_time()
     except (psutil.Error, ValueError, OverflowError):
@@ -20,5 +16,5 @@ def start_time(pid: int) -> float:
 
 
 def same_process(pid: int, created: float) -> bool:
-    """Whether `pid` still is the process that was created then, and not one that took its number."""
+    """Whether `pid` is still the process that started at `created`."""
     return same_start(start_time(pid), created)

@@ -1,9 +1,8 @@
-"""A mark by which everything that a child ever starts can be found: it is worn while the child is being started.
+"""A mark that a child process and all its descendants inherit, so that the gateway can find and end them.
 
-The mark is the soft value of a resource limit that bounds nothing (see `MARK_FLOOR`). Every process inherits it
-from its parent and keeps it through fork, exec and setsid, whatever becomes of its parent, its session and its
-environment. Linux only; elsewhere there are no marks. Above: `pipes.py` starts children, `watchdog.py` looks for
-bearers. Below: the operating system.
+The mark is the soft value of a resource limit that bounds nothing at that height (see `MARK_FLOOR`). A process keeps
+it through fork, exec and setsid, and when its parent dies: browsers and daemons that MCP servers start leave the
+process group and the session. Linux only; elsewhere there are no marks.
 """
 
 from __future__ import annotations
@@ -17,33 +16,33 @@ if sys.platform != "win32":
     import resource
 
 MARK_FLOOR = 1 << 62
-"""Marks are values of RLIMIT_RTTIME from here on: microseconds of CPU time without a pause that a process of
-real-time priority may use. This many are 146,000 years."""
+"""Marks are values of RLIMIT_RTTIME from this one on: microseconds of CPU time that a process of real-time priority
+may use without a pause. This many are 146,000 years."""
 
 
-def wear() -> int:
-    """Wear a new mark until this turn of the event loop ends; what is started meanwhile has it. 0: no mark."""
+def set_mark() -> int:
+    """Set a new mark for the children that start before this turn of the event loop ends; 0 where there is none."""
     if not sys.platform.startswith("linux"):
         return 0
     chosen = MARK_FLOOR + secrets.randbits(61)
     soft, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
     try:
         resource.setrlimit(resource.RLIMIT_RTTIME, (chosen, hard))
-    except (OSError, ValueError):  # a hard limit stands in the way
+    except (OSError, ValueError):  # the hard limit is lower than a mark
         return 0
-    asyncio.get_running_loop().call_soon(_take_off, soft if soft < MARK_FLOOR else resource.RLIM_INFINITY)
+    asyncio.get_running_loop().call_soon(_restore, soft if soft < MARK_FLOOR else resource.RLIM_INFINITY)
     return chosen
 
 
-def spare(pid: int) -> None:
-    """A child that is to be nobody's, started just now, perhaps in the same turn as one that is: it has no mark."""
+def clear_mark(pid: int) -> None:
+    """Remove the mark of a process that may have started in the same turn as a child."""
     if not sys.platform.startswith("linux"):
         return
-    with contextlib.suppress(OSError):  # it has ended already
+    with contextlib.suppress(OSError):  # it has ended
         hard = resource.prlimit(pid, resource.RLIMIT_RTTIME)[1]
         resource.prlimit(pid, resource.RLIMIT_RTTIME, (hard, hard))
 
 
-def _take_off(soft: int) -> None:
+def _restore(soft: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_RTTIME)[1]
     resource.setrlimit(resource.RLIMIT_RTTIME, (soft, hard))

@@ -1,9 +1,4 @@
-"""Files that gateways keep for themselves: read with care, replaced as a whole, readable by their owner alone.
-
-Whatever else stands in a file's place (a pipe, a device, somebody's dump) would be waited for or read without end, and
-the gateway would not start. Above: `cache.py`, `accounts.py`, `history.py`, `config/store.py`, `backends/children.py`.
-Below: the file system.
-"""
+"""Read and write the gateway's own files: bounded, replaced as a whole, readable by their owner alone."""
 
 from __future__ import annotations
 
@@ -14,11 +9,15 @@ from pathlib import Path
 
 
 class NotOurs(OSError):
-    """What stands there is no file that a gateway wrote."""
+    """The path is no file that a gateway wrote."""
 
 
 def read_own(path: Path, limit: int) -> bytes:
-    """The file's bytes; `NotOurs` where it is no file or has more than `limit`, another OSError where it cannot be read."""
+    """Read the whole file.
+
+    Raises `NotOurs` for anything but a regular file of at most `limit` bytes (reading a pipe or a device would
+    block), and another OSError if the file cannot be read.
+    """
     info = path.stat()
     if not stat.S_ISREG(info.st_mode):
         raise NotOurs("is not a regular file")
@@ -33,9 +32,9 @@ def replace_own(
 ) -> None:
     """Write a temporary file beside `path` and rename it; a missing folder is made for its owner alone.
 
-    `lasting`: on the disk before it is renamed, which takes a while. `at_once`: in microseconds, for callers on
-    the event loop; for as long there is no file, because ext4 writes a file out (4 ms) that is renamed over
-    another. Raises OSError and then leaves nothing.
+    `lasting`: flush to the disk before the rename. `at_once`: unlink the old file first, for callers on the event
+    loop, because ext4 takes 4 ms to write out a file that is renamed over another. Raises OSError and then leaves
+    nothing behind.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes the file readable by this user only, from the beginning.
@@ -57,5 +56,5 @@ def replace_own(
 
 
 def temporary_prefix(path: Path) -> str:
-    """How names of files begin that a killed process may have left beside `path`."""
+    """The prefix of temporary files beside `path`; a killed process may leave one behind."""
     return f".{path.name}."

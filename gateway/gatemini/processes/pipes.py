@@ -1,8 +1,7 @@
-"""A child process whose output is handed on where the event loop reads it, with no task and no buffer between.
+"""A child process whose output goes to callbacks on the event loop, with no task and no buffer between.
 
 anyio's streams cost two more turns of the event loop for each message, which is a tenth of what a call costs;
-so this file uses asyncio's own protocol for subprocesses. Above: `stdio.py`, `process.py`, `prerequisite.py`.
-Below: asyncio, `mark.py`.
+so this file uses asyncio's own protocol for subprocesses.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from subprocess import DEVNULL, PIPE
 import anyio
 
 from gatemini.processes import mark
-from gatemini.processes.throttle import READ_SECONDS, IdleShare
+from gatemini.processes.throttle import READ_SECONDS, Throttle
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 
@@ -25,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Straight(asyncio.Protocol):
-    """Bytes of one pipe, given on in the turn in which they were read: asyncio's own way takes one turn more."""
+    """Passes on the bytes of one pipe in the turn in which they are read; asyncio's own protocol takes one turn more."""
 
     def __init__(self, take: Callable[[bytes], None], usual: asyncio.BaseProtocol) -> None:
         self._take = take
@@ -39,10 +38,10 @@ class _Straight(asyncio.Protocol):
 
 
 class ChildPipes(asyncio.SubprocessProtocol):
-    """One child: `on_output` and `on_errors` get its bytes on the event loop, as they come.
+    """One child: `on_output` and `on_errors` get its bytes as they arrive, and return whether they were awaited.
 
-    They say whether somebody asked for them. What nobody asked for is read within a share of the loop's time: a child that
-    writes more of it waits, as its pipe is full.
+    Unsolicited output is read within a share of the loop's time (`Throttle`); a child that writes more waits on its
+    full pipe.
     """
 
     def __init__(
@@ -52,14 +51,14 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self.errors_over = anyio.Event()
         self.exited = anyio.Event()
         self.mark = 0
-        """What the child and all it starts can be known by (`mark.py`)."""
+        """The mark of the child and its descendants (`mark.py`)."""
         self.name = name
-        """Whose child it is, for the log."""
+        """For the log."""
         self._sinks = {STDOUT: on_output, STDERR: on_errors}
         self._transport: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._readers: dict[int, asyncio.ReadTransport] = {}
-        self._shares = {STDOUT: IdleShare(), STDERR: IdleShare()}
+        self._shares = {STDOUT: Throttle(), STDERR: Throttle()}
         self._resting: set[int] = set()
         self._held = False
         self._writing = anyio.Lock(fast_acquire=True)
@@ -69,7 +68,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
     async def start(
         self, command: Sequence[str], *, cwd: str | None, env: Mapping[str, str], stdin: bool = True
     ) -> None:
-        """Raises OSError or ValueError if it cannot be started; without `stdin` there is nothing to read for it."""
+        """Start the child; without `stdin` it reads an empty input. Raises OSError or ValueError."""
         await asyncio.get_running_loop().subprocess_exec(
             self._marked,
             *command,
@@ -82,8 +81,8 @@ class ChildPipes(asyncio.SubprocessProtocol):
         )
 
     def _marked(self) -> ChildPipes:
-        """asyncio asks for the protocol in the same turn of the loop in which it starts the child."""
-        self.mark = mark.wear()
+        """Set the mark: asyncio calls this factory in the turn of the loop in which it starts the child."""
+        self.mark = mark.set_mark()
         return self
 
     @property
@@ -95,10 +94,10 @@ class ChildPipes(asyncio.SubprocessProtocol):
         return None if self._transport is None else self._transport.get_returncode()
 
     async def write(self, data: bytes) -> None:
-        """Hand over all of `data` once the child has read most of what came before; waits (cancellably) until then.
+        """Write all of `data`, once the child has read most of what was written before.
 
-        Given up while it waits, nothing of it has been written. Raises anyio.BrokenResourceError when the child does
-        not read any more.
+        Cancelled while it waits, it has written nothing. Raises anyio.BrokenResourceError when the child does not
+        read any more.
         """
         async with self._writing:
             while self._full:
@@ -113,16 +112,17 @@ class ChildPipes(asyncio.SubprocessProtocol):
 
     @property
     def ready(self) -> bool:
-        """Whether something small can be written now, without waiting."""
+        """Whether a small message can be written without waiting."""
         stdin = self._stdin
         if stdin is None or stdin.is_closing() or self._full or self._writing.locked():
             return False
         return stdin.get_write_buffer_size() == 0
 
     def write_now(self, data: bytes) -> bool:
-        """Write without waiting; only when `ready`. False where the child does not read any more.
+        """Write without waiting, when `ready`; False where the child does not read any more.
 
-        What the pipe does not take at once is kept and written as the child reads."""
+        What the pipe does not take at once is buffered.
+        """
         stdin = self._stdin
         if stdin is None:
             return False
@@ -130,7 +130,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
         return not stdin.is_closing()
 
     def end_input(self) -> None:
-        """Nothing more will be written: the child sees the end once it has read the rest."""
+        """Close stdin: the child sees the end once it has read the rest."""
         if self._stdin is not None:
             self._stdin.close()
 
@@ -144,7 +144,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self._read_or_not(STDOUT)
 
     def charge(self, fd: int, seconds: float) -> None:
-        """Time that went into what nobody asked for: a child that has more than its share is not read for a while."""
+        """Account for time spent on unsolicited output; a child over its share is not read for a while."""
         rest = self._shares[fd].charge(seconds)
         if rest > 0 and self.returncode is None and fd not in self._resting:
             self._resting.add(fd)
@@ -184,18 +184,18 @@ class ChildPipes(asyncio.SubprocessProtocol):
                 reader.set_protocol(_Straight(partial(self._take, fd), reader.get_protocol()))
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        """What came before the protocol of a pipe was changed."""
+        """Take bytes that arrived before the pipe got its own protocol."""
         self._take(fd, data if isinstance(data, bytes) else data.encode())
 
     def _take(self, fd: int, data: bytes) -> None:
         begun = time.perf_counter()
         try:
-            asked = self._sinks[fd](data)
+            awaited = self._sinks[fd](data)
         except Exception:  # a fault of ours must end this child and nothing else
             logger.exception("output of %s could not be taken", self.name)
             self.close()
             return
-        if not asked:
+        if not awaited:
             self.charge(fd, time.perf_counter() - begun + READ_SECONDS)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
@@ -209,7 +209,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         for fd in tuple(self._resting):
-            self._rested(fd)  # what it wrote last is read now, however much came before
+            self._rested(fd)  # the last output is read at once, however much came before
         self.exited.set()
 
     def pause_writing(self) -> None:

@@ -1,8 +1,4 @@
-"""A process that a backend needs beside it: found running, or started before it and stopped with it.
-
-Above: `manager.py` wraps it around the opening of a link. Below: `pipes.py`, `process.py`'s bounds,
-`children.py`, psutil.
-"""
+"""Processes that backends need beside them: found running, or started before the backend and stopped after it."""
 
 from __future__ import annotations
 
@@ -19,42 +15,42 @@ import psutil
 from gatemini.config.schema import BackendConfig, Prerequisite
 from gatemini.errors import BackendStopped
 from gatemini.processes.child_environment import child_environment, find_program, working_directory
-from gatemini.processes.children import Children
-from gatemini.processes.command import KILL_SHIELD_SECONDS, describe_exit
-from gatemini.processes.mark import spare
+from gatemini.processes.children import KILL_SHIELD_SECONDS, Children
+from gatemini.processes.command import OutputTail, describe_exit
+from gatemini.processes.mark import clear_mark
 from gatemini.processes.pipes import ChildPipes
 
 SHOWN_STDERR_BYTES = 2000
 
-logger = logging.getLogger(__name__)
+STDERR_DRAIN_SECONDS = 1.0
+"""How long stderr is still read after the process has ended."""
 
-LAST_WORDS_SECONDS = 1.0
-"""How long the stderr of a process that has ended is read on: its end may come after the exit."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
-    """A managed prerequisite that was started here, and how many backends need it now."""
+class _Managed:
+    """A prerequisite that this gateway started, and the number of connections that use it."""
 
     child: ChildPipes
     users: int = 1
 
 
 class Prerequisites:
-    """The prerequisites of one gateway: one that several backends need is started once and stopped with the last of them.
+    """The prerequisites of one gateway. One that several backends need is started once and stopped after the last.
 
-    The same text in `process_match` makes it the same one; without it, it is that of one backend and all its instances.
+    Backends with the same `process_match` share it; without one, a backend shares it with its own instances only.
     """
 
     def __init__(self, children: Children) -> None:
         self._children = children
-        self._turns: dict[str, anyio.Lock] = {}
-        self._held: dict[str, _Held] = {}
+        self._locks: dict[str, anyio.Lock] = {}
+        self._managed: dict[str, _Managed] = {}
         self._unmanaged: dict[str, anyio.abc.Process] = {}
 
     @asynccontextmanager
     async def running(self, config: BackendConfig) -> AsyncIterator[None]:
-        """Hold the prerequisite for the length of the context; nothing to do without one.
+        """Keep the backend's prerequisite, if it has one, running for the length of the context.
 
         Raises `BackendStopped` when it cannot be started or fails within its `startup_delay`.
         """
@@ -62,63 +58,68 @@ class Prerequisites:
         if wanted is None:
             yield
             return
-        which = wanted.process_match or f"of backend {config.name}"
-        turn = self._turns.setdefault(which, anyio.Lock())
-        async with turn:
-            held = await self._hold(which, config, wanted)
+        key = wanted.process_match or f"of backend {config.name}"
+        lock = self._locks.setdefault(key, anyio.Lock())
+        async with lock:
+            managed = await self._acquire(key, config, wanted)
         try:
             yield
         finally:
-            if held is not None:
+            if managed is not None:
                 with anyio.move_on_after(config.shutdown_grace_period + KILL_SHIELD_SECONDS, shield=True):
-                    async with turn:
-                        await self._let_go(which, held, config.shutdown_grace_period)
+                    async with lock:
+                        await self._release(key, managed, config.shutdown_grace_period)
 
-    async def _hold(self, which: str, config: BackendConfig, wanted: Prerequisite) -> _Held | None:
-        """The prerequisite, started if it does not run; None where it is not ours to stop."""
-        held = self._held.get(which)
-        if held is not None and held.child.returncode is None:
-            held.users += 1
-            return held
-        if await _is_running(wanted):
+    async def _acquire(self, key: str, config: BackendConfig, wanted: Prerequisite) -> _Managed | None:
+        """Start the prerequisite unless it runs; None where this gateway must not stop it."""
+        managed = self._managed.get(key)
+        if managed is not None and managed.child.returncode is None:
+            managed.users += 1
+            return managed
+        pattern = wanted.process_match
+        if pattern is not None and await anyio.to_thread.run_sync(_matches, pattern):
             return None
-        tail = _Tail()
         if not wanted.managed:
-            before = self._unmanaged.get(which)
+            before = self._unmanaged.get(key)
             if before is None or before.returncode is not None:
-                started = self._unmanaged[which] = await _start_unmanaged(config.name, wanted)
-                await _settle(config.name, wanted, started, tail)
+                self._unmanaged[key] = await _start_unmanaged(config.name, wanted)
             return None
-        child = ChildPipes(f"the prerequisite of {config.name}", tail.forget, tail.take)
-        with _explained(config.name):
+        errors = OutputTail(SHOWN_STDERR_BYTES)
+        child = ChildPipes(f"the prerequisite of {config.name}", OutputTail(0).take, errors.take)
+        with _as_backend_error(config.name):
             program, environment, cwd = _command(wanted)
             await child.start([program, *wanted.args], cwd=cwd, env=environment, stdin=False)
         self._children.started(child.pid, child.mark)
-        held = _Held(child)
+        managed = _Managed(child)
         try:
-            await _settle(config.name, wanted, child, tail)
+            with anyio.move_on_after(wanted.startup_delay):
+                await child.exited.wait()
+            if child.returncode:
+                with anyio.move_on_after(STDERR_DRAIN_SECONDS):
+                    await child.errors_over.wait()
+                raise _failed(config.name, wanted, child.returncode, " ".join(errors.lines()))
         except BaseException:
             with anyio.move_on_after(config.shutdown_grace_period + KILL_SHIELD_SECONDS, shield=True):
-                await self._let_go(which, held, config.shutdown_grace_period)
+                await self._release(key, managed, config.shutdown_grace_period)
             raise
-        self._held[which] = held
-        return held
+        self._managed[key] = managed
+        return managed
 
-    async def _let_go(self, which: str, held: _Held, grace: float) -> None:
-        """One backend needs it no more: the last one stops it."""
-        held.users -= 1
-        if held.users > 0:
+    async def _release(self, key: str, managed: _Managed, grace: float) -> None:
+        """Stop the prerequisite with its last user."""
+        managed.users -= 1
+        if managed.users > 0:
             return
-        if self._held.get(which) is held:
-            del self._held[which]
-        await self._children.stop(held.child.pid, held.child.name, grace=grace)
-        held.child.close()
-        await held.child.exited.wait()
+        if self._managed.get(key) is managed:
+            del self._managed[key]
+        await self._children.stop(managed.child.pid, managed.child.name, grace=grace)
+        managed.child.close()
+        await managed.child.exited.wait()
 
 
 async def _start_unmanaged(name: str, wanted: Prerequisite) -> anyio.abc.Process:
-    """It belongs to nobody here and may outlive the gateway: no mark, no pipe."""
-    with _explained(name):
+    """Start a process that may outlive the gateway: without a mark and without pipes."""
+    with _as_backend_error(name):
         program, environment, cwd = _command(wanted)
         process = await anyio.open_process(
             [program, *wanted.args],
@@ -129,8 +130,20 @@ async def _start_unmanaged(name: str, wanted: Prerequisite) -> anyio.abc.Process
             env=environment,
             start_new_session=True,
         )
-        spare(process.pid)
-        return process
+        clear_mark(process.pid)
+    with anyio.move_on_after(wanted.startup_delay):
+        await process.wait()
+    if process.returncode:
+        raise _failed(name, wanted, process.returncode)
+    return process
+
+
+def _failed(name: str, wanted: Prerequisite, code: int, stderr: str = "") -> BackendStopped:
+    said = f": {stderr}" if stderr else ""
+    return BackendStopped(
+        f"{name}: the prerequisite {wanted.command} {describe_exit(code)}{said}",
+        hint="correct `prerequisite` in its config",
+    )
 
 
 def _command(wanted: Prerequisite) -> tuple[str, dict[str, str], str | None]:
@@ -141,8 +154,8 @@ def _command(wanted: Prerequisite) -> tuple[str, dict[str, str], str | None]:
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """What keeps a prerequisite from starting is its backend's error."""
+def _as_backend_error(name: str) -> Iterator[None]:
+    """Turn a failure to start the prerequisite into the error of its backend."""
     try:
         yield
     except BackendStopped as error:
@@ -154,55 +167,10 @@ def _explained(name: str) -> Iterator[None]:
         ) from error
 
 
-async def _settle(
-    name: str, wanted: Prerequisite, process: ChildPipes | anyio.abc.Process, tail: _Tail
-) -> None:
-    """Give it its time; one that ends well within it was a preparation and is done."""
-    with anyio.move_on_after(wanted.startup_delay) as delay:
-        if isinstance(process, ChildPipes):
-            await process.exited.wait()
-        else:
-            await process.wait()
-    if not delay.cancelled_caught and process.returncode != 0:
-        if isinstance(process, ChildPipes):
-            with anyio.move_on_after(LAST_WORDS_SECONDS):
-                await process.errors_over.wait()
-        said = f": {tail.text()}" if tail.text() else ""
-        raise BackendStopped(
-            f"{name}: the prerequisite {wanted.command} {describe_exit(process.returncode or 0)}{said}",
-            hint="correct `prerequisite` in its config",
-        )
-
-
-async def _is_running(wanted: Prerequisite) -> bool:
-    pattern = wanted.process_match
-    return pattern is not None and await anyio.to_thread.run_sync(_matches, pattern)
-
-
 def _matches(pattern: str) -> bool:
-    """Whether the command line of some process of ours to see contains the text."""
+    """Whether the command line of another process contains the pattern."""
     own = psutil.Process().pid
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        line = process.info["cmdline"]
-        if process.info["pid"] != own and line and pattern in " ".join(line):
-            return True
-    return False
-
-
-class _Tail:
-    """The end of what a process wrote to stderr; all of it is read, so that it never blocks on a full pipe."""
-
-    def __init__(self) -> None:
-        self._end = b""
-
-    def take(self, data: bytes) -> bool:
-        self._end = (self._end + data)[-SHOWN_STDERR_BYTES:]
-        return False
-
-    def forget(self, data: bytes) -> bool:
-        """For stdout, which nobody wants."""
-        del data
-        return False
-
-    def text(self) -> str:
-        return " ".join(self._end.decode("utf-8", "replace").split())
+    return any(
+        process.info["pid"] != own and pattern in " ".join(process.info["cmdline"] or ())
+        for process in psutil.process_iter(["pid", "cmdline"])
+    )

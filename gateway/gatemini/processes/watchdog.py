@@ -1,11 +1,9 @@
-"""A process of its own that outlives the gateway by a moment and kills what the gateway left behind.
+"""A process that outlives the gateway for a moment and kills the child processes that the gateway left.
 
-Run as a script with a pipe on stdin: lines `+pid start mark` and `-pid` say which process groups are alive. The
-end of the pipe means that the gateway is gone, even by SIGKILL; then every group still on the list is ended.
-Standard library only, so that it starts in milliseconds and stays small. Above: `children.py` starts it and
-shares its functions. Below: /proc (Linux); elsewhere only the group itself can be reached.
-
-A process that left its group and session and lost its parent is still known by its mark (see `mark.py`).
+Runs as a script with a pipe on stdin: lines `+pid start mark` and `-pid` add and remove process groups. The end of the
+pipe means that the gateway is gone, even by SIGKILL; then every group on the list is ended. Imports little of the
+standard library and nothing else, so that it starts in milliseconds and stays small. Without /proc (not Linux) only
+the process group itself is reached. `children.py` uses the same functions.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ GRACE_SECONDS = 1.0
 POLL_SECONDS = 0.02
 
 KILL_ROUNDS = 5
-"""How often the process table is read again for what was forked while its family was being killed."""
+"""How often the process table is read again for processes that were forked during the killing."""
 
 START_TOLERANCE = 1.5
 """Seconds by which two readings of a start time may differ (boot time is known to the second)."""
 
 
 def main() -> None:
-    """Follow the pipe to its end, then end every group on the list."""
+    """Read the pipe to its end, then end every group on the list."""
     groups: dict[int, tuple[float, int]] = {}
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # only the end of the gateway ends the watch
@@ -42,28 +40,24 @@ def main() -> None:
                     groups.pop(int(line[1:]), None)
             except ValueError:
                 continue  # a torn line: the gateway died while writing it
-    for group, (created, marked) in groups.items():
-        terminate(group, created, marked)
+    for group, (created, mark) in groups.items():
+        if _same_leader(group, created):
+            send_signal(group, family(group, mark), signal.SIGTERM)
     deadline = time.monotonic() + GRACE_SECONDS
-    for group, (created, marked) in groups.items():
-        kill_group(group, created, marked, grace=max(0.0, deadline - time.monotonic()))
+    for group, (created, mark) in groups.items():
+        kill_group(group, created, mark, grace=max(0.0, deadline - time.monotonic()))
 
 
-def terminate(pid: int, created: float, marked: int) -> None:
-    if _ours(pid, created):
-        _signal(pid, family(pid, marked), signal.SIGTERM)
-
-
-def kill_group(pid: int, created: float, marked: int, *, grace: float) -> bool:
-    """SIGKILL a group and its family after `grace` seconds, if any of it still runs; whether it did."""
-    ours = _ours(pid, created)
-    others = family(pid, marked) if ours else bearers(marked)
+def kill_group(pid: int, created: float, mark: int, *, grace: float) -> bool:
+    """SIGKILL a group and its family after `grace` seconds; False if nothing of it ran any more before."""
+    ours = _same_leader(pid, created)
+    others = family(pid, mark) if ours else marked(mark)
     deadline = time.monotonic() + grace
     while (ours and running(pid, others)) or (not ours and others):
         if time.monotonic() >= deadline:
             for _ in range(KILL_ROUNDS):
-                _signal(pid if ours else None, others, signal.SIGKILL)
-                others = family(pid, marked) if ours else bearers(marked)
+                send_signal(pid if ours else None, others, signal.SIGKILL)
+                others = family(pid, mark) if ours else marked(mark)
                 if not others:
                     break
             return True
@@ -71,11 +65,11 @@ def kill_group(pid: int, created: float, marked: int, *, grace: float) -> bool:
     return False
 
 
-def bearers(marked: int, *, after: int = 0) -> set[int]:
-    """Processes with this mark, dead ones not counted; `after` leaves out those older than that process id."""
-    if not marked:
+def marked(mark: int, *, after: int = 0) -> set[int]:
+    """Processes with this mark (`mark.py`), without zombies; `after` leaves out those started before that process."""
+    if not mark:
         return set()
-    shown = b" %d " % marked
+    shown = b" %d " % mark
     found: set[int] = set()
     for pid in _numbers(after):
         with contextlib.suppress(OSError):
@@ -89,11 +83,11 @@ def bearers(marked: int, *, after: int = 0) -> set[int]:
     return found
 
 
-def family(pid: int, marked: int = 0) -> set[int]:
-    """Processes other than `pid` in its session, descended from it, or bearing its mark; no dead ones."""
+def family(pid: int, mark: int = 0) -> set[int]:
+    """Processes other than `pid` in its session, descended from it, or with its mark; without zombies."""
     parents: dict[int, int] = {}
     dead: set[int] = set()
-    members = bearers(marked)
+    members = marked(mark)
     for other, state, parent, _group, session in _processes():
         parents[other] = parent
         if state in "ZX":
@@ -127,8 +121,18 @@ def same_start(first: float, second: float) -> bool:
     return first > 0 and second > 0 and abs(first - second) < START_TOLERANCE
 
 
-def _ours(pid: int, created: float) -> bool:
-    """Whether the number still stands for our group: its leader is the same, or gone with members left."""
+def send_signal(group: int | None, others: set[int], number: int) -> None:
+    """Signal a process group, if there is one, and single processes; those that are gone do not matter."""
+    if group is not None and hasattr(os, "killpg"):
+        with contextlib.suppress(OSError):
+            os.killpg(group, number)
+    for pid in others:
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
+
+
+def _same_leader(pid: int, created: float) -> bool:
+    """Whether the id still means our group: its leader is the same process, or gone with members left."""
     now = _start_of(pid)
     return same_start(now, created) if now else True
 
@@ -146,7 +150,7 @@ def _start_of(pid: int) -> float:
 
 
 def _processes() -> list[tuple[int, str, int, int, int]]:
-    """(pid, state, parent, group, session) of every process that can be seen; empty without /proc."""
+    """(pid, state, parent, group, session) of every visible process; empty without /proc."""
     found: list[tuple[int, str, int, int, int]] = []
     for pid in _numbers():
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -157,7 +161,7 @@ def _processes() -> list[tuple[int, str, int, int, int]]:
 
 
 def _numbers(after: int = 0) -> list[int]:
-    """Ids of all processes that can be seen, or of those that were started after one (ids are given in turn)."""
+    """Ids of all visible processes, or of those started after one (the kernel gives ids in ascending order)."""
     try:
         numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
         with open("/proc/loadavg", encoding="ascii") as file:
@@ -165,15 +169,6 @@ def _numbers(after: int = 0) -> list[int]:
     except (OSError, ValueError, IndexError):
         return []
     return numbers if newest < after else [number for number in numbers if number > after]
-
-
-def _signal(group: int | None, others: set[int], number: int) -> None:
-    if group is not None:
-        with contextlib.suppress(OSError):
-            os.killpg(group, number)
-    for pid in others:
-        with contextlib.suppress(OSError):
-            os.kill(pid, number)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Starts the watchdog: a process that ends what is on its list once the gateway is gone, even by SIGKILL.
+"""Start the watchdog process (`watchdog.py`).
 
-Not in `watchdog.py` itself, which imports next to nothing so that it starts in milliseconds. Above: `children.py`,
-`config/commands.py`. Below: `watchdog.py`.
+A file of its own because `watchdog.py` imports next to nothing, so that the process starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from gatemini.processes import watchdog
 
 
 def start_watchdog() -> subprocess.Popen[bytes]:
-    """A watchdog that reads its list from the pipe on its stdin. Raises OSError."""
+    """Start a watchdog that reads its list of process groups from a pipe on its stdin. Raises OSError."""
     # Isolated and without site-packages: it needs nothing but the standard library.
     return subprocess.Popen(  # noqa: S603 - our own file, no shell
         [sys.executable, "-I", "-S", watchdog.__file__],

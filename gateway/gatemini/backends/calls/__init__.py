@@ -1,0 +1,1 @@
+"""What one call of a backend meets: limits, retries, and the errors it may end with."""

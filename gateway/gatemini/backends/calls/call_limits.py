@@ -1,7 +1,7 @@
-"""How many calls of one backend may run at once, and how many may start within a window.
+"""Limits of the calls of one backend: how many run at once, and how many start within a window.
 
-A call that has to wait waits for at most `semaphore_timeout`, and never longer than its own time; then it
-fails as busy, with nothing sent. Above: `actor.py`. Below: nothing but the clock.
+A call waits for a place for at most `semaphore_timeout`, and not beyond its own deadline; then it fails as busy, with
+nothing sent.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from gatemini.config.schema import BackendConfig, RateLimit
 from gatemini.errors import BackendBusy
 
 CLI_CONCURRENT_CALLS = 5
-"""`max_concurrent_calls` of a CLI adapter where the config names none: each call is a process."""
+"""The default `max_concurrent_calls` of a CLI adapter: each of its calls is a process."""
 
 
 class RateWindow:
-    """At most `max_calls` starts within any `window` seconds (a sliding window, exact)."""
+    """At most `max_calls` starts within any `window` seconds (an exact sliding window)."""
 
     def __init__(self, limit: RateLimit) -> None:
         self.limit = limit
         self._starts: deque[float] = deque()
 
     def take(self, now: float) -> float:
-        """0 and the start is counted, or the seconds until the next one is free."""
+        """Count a start and return 0, or return the seconds until the next start is allowed."""
         while self._starts and now - self._starts[0] >= self.limit.window:
             self._starts.popleft()
         if len(self._starts) < self.limit.max_calls:
@@ -37,7 +37,7 @@ class RateWindow:
 
 
 class CallLimits:
-    """The two limits of one backend: each call runs within a `place`."""
+    """The limits of one backend; each of its calls runs within a `place`."""
 
     def __init__(self, config: BackendConfig) -> None:
         most = config.max_concurrent_calls
@@ -50,7 +50,7 @@ class CallLimits:
         self._rate = RateWindow(config.rate_limit) if config.rate_limit else None
         self._idle = anyio.Event()
         self.open = 0
-        """Calls that run now."""
+        """The number of running calls."""
 
     @asynccontextmanager
     async def place(self, deadline: float) -> AsyncIterator[None]:
@@ -76,9 +76,9 @@ class CallLimits:
     async def _take(self, deadline: float) -> None:
         give_up = min(deadline, anyio.current_time() + self._patience)
         if self._running is None:
-            await self._rated(give_up)
+            await self._wait_for_rate(give_up)
             return
-        with anyio.move_on_after(max(0.0, give_up - anyio.current_time())) as wait:
+        with anyio.move_on_at(give_up) as wait:
             await self._running.acquire()
         if wait.cancelled_caught:
             raise BackendBusy(
@@ -86,12 +86,12 @@ class CallLimits:
                 hint="call it less often at once, or raise max_concurrent_calls or semaphore_timeout",
             )
         try:
-            await self._rated(give_up)
+            await self._wait_for_rate(give_up)
         except BaseException:
             self._running.release()
             raise
 
-    async def _rated(self, give_up: float) -> None:
+    async def _wait_for_rate(self, give_up: float) -> None:
         while self._rate is not None:
             now = anyio.current_time()
             delay = self._rate.take(now)

@@ -1,11 +1,7 @@
-"""What the error that ended a connection or a call allows: to start the backend again, to send the call again.
-
-Also what callers are told of it. Pure. Above: actor.py. Below: the error tree, `stdio.py` for words on stderr.
-"""
+"""The errors that callers of a backend get, and whether a backend that ended is started again."""
 
 from __future__ import annotations
 
-from gatemini.backends.transports.stdio import SHOWN_STDERR_LINES, stderr_text
 from gatemini.errors import (
     BackendBusy,
     BackendCrashed,
@@ -18,12 +14,21 @@ from gatemini.errors import (
     BackendUnreachable,
 )
 
+SHOWN_STDERR_LINES = 10
+"""Lines of stderr that an error text contains."""
+
 SESSION_ENDED = "session_ended"
-"""In an error's details: a server did not know the session of a call."""
+"""Key in an error's details: the HTTP server did not know the session of the call."""
+
+
+def stderr_text(lines: list[str]) -> str:
+    """The last lines of stderr as the end of an error message; empty without any."""
+    last = [line for line in lines if line.strip()][-SHOWN_STDERR_LINES:]
+    return "; its last stderr lines:\n" + "\n".join(f"  {line}" for line in last) if last else ""
 
 
 def worth_starting_again(error: BackendError | None, *, connected: bool) -> bool:
-    """Not after a tidy exit, and not when starting again cannot help (no such command …)."""
+    """False after a clean exit, and when a new start cannot help (no such command …)."""
     if isinstance(error, BackendCrashed):
         return error.details.get("exit_code") != 0 or not connected
     if isinstance(error, BackendProtocol):
@@ -31,25 +36,8 @@ def worth_starting_again(error: BackendError | None, *, connected: bool) -> bool
     return isinstance(error, BackendTimeout | BackendUnreachable | BackendBusy)
 
 
-def send_again_after(error: BackendError, delay: float, *, repeatable: bool) -> float | None:
-    """Seconds to wait before sending a call again; None: it may have run, or sending cannot help."""
-    if error.sent and not repeatable:
-        return None
-    if isinstance(error, BackendBusy) and "retry_after" in error.details and error.details.get("remote"):
-        return float(error.details["retry_after"])
-    if not isinstance(error, BackendCrashed | BackendUnreachable):
-        return None
-    return delay
-
-
-def only_waited(error: BackendError) -> bool:
-    """Whether a call got no further than our own door: it waited for a start or a place, or was refused there."""
-    waited = isinstance(error, BackendStarting | BackendBusy | BackendUnhealthy)
-    return waited and not error.sent and not error.details.get("remote")
-
-
 def only_backend_error(fault: Exception) -> BackendError | None:
-    """The first backend error of a group that holds nothing else: task groups wrap what a transport raises."""
+    """The first backend error of an exception group with nothing else: task groups wrap what a transport raises."""
     if not isinstance(fault, ExceptionGroup):
         return None
     ours, others = fault.split(BackendError)
@@ -62,12 +50,12 @@ def only_backend_error(fault: Exception) -> BackendError | None:
 
 
 def remedy_of(error: BackendError | None) -> str | None:
-    """What mends a backend that is down; what a crash advises is for the calls it met."""
+    """How to repair a backend that does not run; the hint of a crash is about the open call instead."""
     return None if error is None or isinstance(error, BackendCrashed) else error.hint
 
 
 def not_started(name: str, error: BackendError | None, blocked: float) -> BackendStopped:
-    """What a call is told that cannot start the backend; `blocked`: seconds until one may."""
+    """For a call that cannot start the backend; a call may start it after `blocked` seconds."""
     cause = error.message if error else "it was stopped"
     again = (
         f"a call starts it again after {blocked:.1f} s" if blocked > 0 else "the next call starts it again"
@@ -79,15 +67,26 @@ def not_started(name: str, error: BackendError | None, blocked: float) -> Backen
 
 
 def not_started_yet(name: str, stderr: list[str]) -> BackendStarting:
-    """What a call is told whose time to wait for a start is over."""
+    """For a call whose time to wait for a start is over."""
     return BackendStarting(
         f"{name} is still starting; the time to wait for it is over{stderr_text(stderr)}",
         hint="try again in a few seconds",
     )
 
 
+def not_added(
+    name: str, failed: BackendError, known: BackendError | None, limit: float, stderr: list[str]
+) -> BackendError:
+    """For a registration that failed within `limit` seconds: unlike after a failed call, nothing is started again."""
+    if isinstance(failed, BackendStarting):
+        said = f"{limit:g} s (connect_timeout){stderr_text(stderr)}"
+        failed = BackendStopped(f"{name} did not list its tools in {said}")
+    failed.hint = remedy_of(known) or "nothing of it was kept: repair what it needs, then add it again"
+    return failed
+
+
 def circuit_open(name: str, seconds: float) -> BackendUnhealthy:
-    """What a call is told while probes stay unanswered; `seconds`: until the next one."""
+    """For calls while health probes get no answer; the next probe is due in `seconds`."""
     return BackendUnhealthy(
         f"{name} stopped answering health probes; the next one is due in {seconds:.0f} s",
         hint="use another tool, or try again after that",
@@ -95,7 +94,7 @@ def circuit_open(name: str, seconds: float) -> BackendUnhealthy:
 
 
 def not_ready(name: str, limit: float, named: str, slow: BackendTimeout, stderr: list[str]) -> BackendTimeout:
-    """A start that took longer than `limit` seconds, which the key `named` allows."""
+    """For a start that took longer than `limit` seconds, the value of the configuration key `named`."""
     return BackendTimeout(
         f"{name} did not get ready within {limit:g} s ({named}): {slow.message}{stderr_text(stderr)}",
         hint=f"raise {named} if it needs longer; else start it by hand to see what it waits for",
@@ -106,9 +105,9 @@ def not_ready(name: str, limit: float, named: str, slow: BackendTimeout, stderr:
 def not_answered(
     name: str, tool: str, own: float | None, slow: BackendTimeout, stderr: list[str]
 ) -> BackendTimeout:
-    """A call whose time is over; `own`: the backend's own limit in seconds, where that is what ended it."""
+    """For a call whose time is over; `own` is the backend's own limit in seconds, if that ended it."""
     in_time = "in time" if own is None else f"within {own:g} s (backends.{name}.timeout)"
-    what, end = "did not answer", "; it was told to cancel"
+    what, end = "did not answer", "; the call was cancelled there"
     if not slow.sent:
         what, end = "was not taken", ": the backend does not read, and nothing was sent"
     return BackendTimeout(

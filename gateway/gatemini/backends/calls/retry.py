@@ -1,7 +1,4 @@
-"""A call sent again by the rules of `retry`: only what certainly was not sent, or may be done twice.
-
-Above: `actor.py`. Below: `endings.py` says which errors allow it.
-"""
+"""Send a call again by the rules of `retry`: only if it certainly was not sent, or may run twice."""
 
 from __future__ import annotations
 
@@ -10,14 +7,21 @@ from typing import TypeVar
 
 import anyio
 
-from gatemini.backends.calls.failures import SESSION_ENDED, only_waited, send_again_after
+from gatemini.backends.calls.failures import SESSION_ENDED
 from gatemini.config.backend import RetryConfig
-from gatemini.errors import BackendError
+from gatemini.errors import (
+    BackendBusy,
+    BackendCrashed,
+    BackendError,
+    BackendStarting,
+    BackendUnhealthy,
+    BackendUnreachable,
+)
 
 _T = TypeVar("_T")
 
 
-async def sent(
+async def with_retries(
     send: Callable[[], Awaitable[_T]],
     retry: RetryConfig,
     deadline: float,
@@ -25,9 +29,9 @@ async def sent(
     repeatable: bool,
     pause: Callable[[float], Awaitable[None]],
 ) -> _T:
-    """What `send` brings; `pause` waits between two tries, within `deadline`.
+    """Call `send` until it succeeds or may not be repeated; `pause` waits between two tries, within `deadline`.
 
-    A repeat that came to nothing but waiting is no news: what is told is the failure that it was to mend.
+    If a retry only waited (for a start, a free place), the failure before it is raised: that is the cause.
     """
     delay = retry.initial_delay
     renewed = False
@@ -36,16 +40,31 @@ async def sent(
         try:
             return await send()
         except BackendError as error:
-            if before is not None and only_waited(error):
+            if before is not None and _only_waited(error):
                 raise before from error
             before = error
-            wait = send_again_after(error, delay, repeatable=repeatable)
+            wait = _send_again_after(error, delay, repeatable=repeatable)
             if wait is None or attempt == retry.max_retries or anyio.current_time() + wait >= deadline:
                 raise
             if error.details.get(SESSION_ENDED):
                 if renewed:
-                    raise  # the new session was not known either: that is not what it is about
+                    raise  # the server does not know the new session either, so that is not the cause
                 renewed = True
             await pause(wait)
         delay = min(delay * retry.multiplier, retry.max_delay)
     raise AssertionError("the loop returns or raises")
+
+
+def _send_again_after(error: BackendError, delay: float, *, repeatable: bool) -> float | None:
+    """Seconds to wait before sending a call again; None: it may have run, or sending cannot help."""
+    if error.sent and not repeatable:
+        return None
+    if isinstance(error, BackendBusy) and "retry_after" in error.details and error.details.get("remote"):
+        return float(error.details["retry_after"])
+    return delay if isinstance(error, BackendCrashed | BackendUnreachable) else None
+
+
+def _only_waited(error: BackendError) -> bool:
+    """Whether a call failed inside the gateway, before anything was tried at the backend."""
+    waited = isinstance(error, BackendStarting | BackendBusy | BackendUnhealthy)
+    return waited and not error.sent and not error.details.get("remote")

@@ -1,7 +1,7 @@
-"""Connects to the very address that was checked: a name may mean another one at the next look (DNS rebinding).
+"""Connect to exactly the address that was checked, because a second DNS lookup may give another one (rebinding).
 
-For backends that agents registered; those of the configuration go where their owner says. Where the environment
-names an HTTP proxy for the address, that proxy looks the name up and decides. Above: `http_link.py`. Below: httpx2.
+Used for backends that agents register; configured backends connect anywhere. If the environment names an HTTP proxy
+for the URL, the proxy resolves the name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 Permitted = Callable[[str], Awaitable[list[str]]]
-"""The addresses of a host, all of them checked; raises `BackendError` where it must not be reached."""
+"""Resolves a host to addresses that it may be reached at; raises `BackendError` if there must be no connection."""
 
 
 def goes_by_proxy(url: str) -> bool:
@@ -23,9 +23,9 @@ def goes_by_proxy(url: str) -> bool:
 
 
 class CheckedTransport(httpx2.AsyncBaseTransport):
-    """Looks the host up for each request, and hands it on with the address in the place of the name.
+    """Resolves and checks the host of each request, and connects to the address.
 
-    The header `Host` and the name in the certificate stay those of the URL.
+    The `Host` header and the name in the certificate stay those of the URL.
     """
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, permitted: Permitted) -> None:

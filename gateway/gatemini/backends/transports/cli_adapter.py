@@ -1,7 +1,6 @@
-"""Tools that are command lines: no MCP server, but seen through the same link as one.
+"""The cli-adapter transport: tools that are command lines, behind the same link as an MCP server.
 
-Answers the peer's requests itself; `tools/call` starts a process and turns its output into a result. Above:
-`actor.py`. Below: `cli_template.py` for command lines, `process.py` to run them.
+The link answers the requests itself; `tools/call` starts a process and turns its output into a result.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ SHOWN_STDERR = 20
 
 
 class CliLink(Link):
-    """The stand-in for a connection: as long as it is open, calls may start processes."""
+    """Answers for the command lines of one backend; while it is open, calls may start processes."""
 
     def __init__(
         self, config: BackendConfig, receiver: Receiver, children: Children, tasks: anyio.abc.TaskGroup
@@ -51,18 +50,18 @@ class CliLink(Link):
         self._stderr: list[str] = []
 
     def stderr_tail(self) -> list[str]:
-        """Of the last health check. A call's own stands in its answer: commands run side by side."""
+        """Lines of the last health check; a call's stderr is part of its own result."""
         return self._stderr
 
     def abandon(self, ident: int) -> bool:
-        """Ends the command of a call nobody waits for."""
+        """Cancel the command of a call."""
         scope = self._running.pop(ident, None)
         if scope is not None:
             scope.cancel()
         return True
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
-        """Answer a request, at once or by a task of its own."""
+        """Answer a request, at once or in a task of its own."""
         if ident is None:
             return
         method, params = message["method"], message.get("params") or {}
@@ -162,13 +161,13 @@ class CliLink(Link):
         if finished.code != 0:
             raise BackendUnreachable(
                 f"{self._config.name}: health_check {describe_exit(finished.code)}",
-                hint="run its health_check by hand: it says what is not there",
+                hint="run its health_check by hand to see what is missing",
             )
 
 
 @asynccontextmanager
 async def open_cli(config: BackendConfig, receiver: Receiver, children: Children) -> AsyncIterator[Link]:
-    """Answer for the command lines of a backend for the length of the context."""
+    """Serve the command lines of a backend for the length of the context."""
     _check_programs(config)
     async with anyio.create_task_group() as tasks:
         yield CliLink(config, receiver, children, tasks)
@@ -176,7 +175,7 @@ async def open_cli(config: BackendConfig, receiver: Receiver, children: Children
 
 
 def _check_programs(config: BackendConfig) -> None:
-    """Raises `BackendStopped` for a template that cannot be used, or when not one program is there."""
+    """Raise `BackendStopped` for a template that cannot be used, or if none of the programs exists."""
     environment = child_environment(config.env, inherit=config.inherit_env)
     missing: list[BackendStopped] = []
     for name, tool in config.cli_tools.items():
@@ -218,7 +217,7 @@ def _result(tool: CliTool, finished: Finished) -> Json:
             value: Any = json.loads(text.removeprefix("\ufeff"))
         except (ValueError, RecursionError) as error:
             return _failed(f"the command's output is not JSON: {error}\nstdout:\n{text}", {"stdout": text})
-        if value is None or value == {}:  # a text beside them would be taken for the value
+        if value is None or value == {}:  # else the text would be taken for the value
             result["content"] = []
         if value is not None:
             result["structuredContent"] = value

@@ -1,8 +1,8 @@
 """Command templates: `{{param}}` fills one argument or part of one, and can never become anything else.
 
-Pure. A string template is split once by shell rules before anything is filled in, so no value adds an
-argument; a value that would begin an argument with `-` is refused; with `shell: true` values travel as
-positional parameters of the shell, which expands but never interprets them. Above: `cli_adapter.py`.
+A string template is split once by shell rules before values are filled in, so no value adds an argument. A value that
+would begin an argument with `-` is refused. With `shell: true` values are positional parameters of the shell, which
+never interprets them. Pure functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def words_of(tool: CliTool) -> list[str]:
     if tool.shell:
         return [SHELL]
     try:
-        # `{{ name }}` is one place, not three words.
+        # Without its blanks `{{ name }}` stays one word.
         whole = _PLACE.sub(r"{{\1}}", tool.command) if isinstance(tool.command, str) else ""
         words = shlex.split(whole) if isinstance(tool.command, str) else list(tool.command)
     except ValueError as error:
@@ -56,7 +56,7 @@ def command_line(tool: CliTool, arguments: Mapping[str, Any]) -> list[str]:
 
 
 def places(tool: CliTool) -> list[str]:
-    """The names of all places, in order; raises `TemplateError` for a template that can never be filled."""
+    """The parameter names of a template, in order; raises `TemplateError` if it can never be filled."""
     words = words_of(tool)
     texts = [str(tool.command)] if tool.shell else words
     if tool.shell:
@@ -66,14 +66,14 @@ def places(tool: CliTool) -> list[str]:
 
 
 def stdin_text(tool: CliTool, arguments: Mapping[str, Any]) -> bytes | None:
-    """What the process reads, or None for nothing."""
+    """The input of the process, None without any."""
     if tool.stdin is None:
         return None
     return _fill(tool.stdin, _values(tool, arguments)).encode("utf-8", "replace")
 
 
 def _values(tool: CliTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments over the schema's defaults; null counts as not given."""
+    """The arguments, with the schema's defaults for missing and null ones."""
     properties = tool.input_schema.get("properties")
     defaults = {
         name: schema["default"]
@@ -105,7 +105,7 @@ def _text(name: str, values: Mapping[str, Any]) -> str:
 
 
 def _shell_line(tool: CliTool, values: Mapping[str, Any]) -> list[str]:
-    """`sh -c script sh value…`: each place becomes a reference to its own positional parameter."""
+    """`sh -c script sh value…`: each parameter becomes a reference to a positional parameter of the shell."""
     script = str(tool.command)
     given: list[str] = []
     parts: list[str] = []
@@ -127,10 +127,10 @@ def _shell_line(tool: CliTool, values: Mapping[str, Any]) -> list[str]:
 
 
 def _around(script: str) -> tuple[str, bool]:
-    """What a place after this piece of shell text stands in: (the open quote or "", whether it begins an argument).
+    """The context of a parameter after this shell text: (the open quote or "", whether it begins an argument).
 
-    `$(…)` and backticks begin a text of their own, also inside quotes (POSIX 2.6.3). Raises `TemplateError` for a
-    here-document, which knows no quotes.
+    `$(…)` and backticks begin a new context, also inside quotes (POSIX 2.6.3). Raises `TemplateError` for a
+    here-document, in which quotes have no meaning.
     """
     opened: list[tuple[str, int]] = []
     position = 0

@@ -1,7 +1,6 @@
-"""The face of composite tools in the registry: tools of the backend `__composite` (spec 2.5).
+"""Composite tools of the configuration as tools of the backend `__composite`, for the registry.
 
-There is no process behind it: the door to backends hands their calls to `chain/composite.py`, which runs
-their code. Pure. Above: app.py. Below: the configuration and the model.
+No process is behind it: `chain/composite.py` runs their code.
 """
 
 from __future__ import annotations

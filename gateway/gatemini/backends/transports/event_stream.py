@@ -1,7 +1,7 @@
-"""Server-sent events off a byte stream: linear, bounded, any line ending, any split.
+"""Read server-sent events from a byte stream: linear in its size, bounded, any line ending, any split.
 
-Own reader because an event here may be tens of megabytes and must not be decoded as text first (the wire
-layer mends invalid UTF-8). Above: `http.py`. Below: nothing.
+Not httpx-sse, because an event may have tens of megabytes and must not be decoded as text first (`wire.py` repairs
+invalid UTF-8).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from io import BytesIO
 
 DECIDED = len(b"data: ")
-"""Bytes of a line that tell whether it is data; beside the largest data there are no more."""
+"""The number of bytes of a line after which it is known whether it is data."""
 BOM = b"\xef\xbb\xbf"
 
 
@@ -24,13 +24,13 @@ class Event:
 
 
 class EventReader:
-    """Feed it chunks; it gives whole events. `retry_ms` and `last_id` follow the stream."""
+    """Takes chunks, gives whole events; `retry_ms` and `last_id` are the latest of the stream."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes
         self._line: list[bytes] = []
         self._line_size = 0
-        self._in_data = False  # the line so far is data, and already there
+        self._in_data = False  # the unfinished line is data, and its start is in `_data`
         self._data = BytesIO()
         self._has_data = False
         self._size = 0
@@ -46,11 +46,11 @@ class EventReader:
 
     @property
     def within(self) -> bool:
-        """Whether data of an event that is not complete has come, and is kept."""
+        """Whether data of an unfinished event is kept."""
         return not self._too_large and self._has_data
 
     def end(self) -> list[Event]:
-        """The last event, where the stream ended without the empty line behind it; it may be cut off."""
+        """The last event of a stream that ended without an empty line; it may be cut off."""
         before = self.last_id
         events = self.feed(b"\n\n")
         self._ident = self.last_id = before
@@ -99,11 +99,11 @@ class EventReader:
                 self._begin_data()
 
     def _begin_data(self) -> None:
-        """A line of data is added as it comes: at its end there is nothing left to be copied on the event loop."""
+        """Add a data line as it arrives, so that nothing is copied on the event loop at its end."""
         head = b"".join(self._line)
         if head.startswith(b"data:"):
             head = head.removeprefix(b"data:").removeprefix(b" ")
-        elif head[:1] not in (b"{", b"["):  # a message without the word `data` in front of it
+        elif head[:1] not in (b"{", b"["):  # some servers leave out `data:` before a message
             return
         self._line, self._in_data = [], True
         self._start_data(head)

@@ -1,9 +1,7 @@
-"""A backend behind a URL: streamable HTTP of both eras, and the older HTTP+SSE pair.
+"""Streamable HTTP, of both eras: POST a message, get its answer as JSON or as a stream of events.
 
-Speaks HTTP itself (httpx2, which the SDK brings) instead of through the SDK's transport, because that one
-reads messages with strict types: what `wire.py` mends would be lost before it gets here, and every HTTP
-failure would arrive as one and the same error. Above: `actor.py`. Below: `http_link.py`, `sse.py`, `wire.py`,
-`http_errors.py`.
+Uses httpx2 directly and not the SDK's transport, which reads messages with strict types (what `wire.py` repairs would
+be lost) and reports every HTTP failure as the same error.
 """
 
 from __future__ import annotations
@@ -30,39 +28,36 @@ from gatemini.backends.transports.http_errors import (
     content_error,
     refuses_call,
     session_ended,
-    shown_url,
     status_error,
     transport_error,
 )
-from gatemini.backends.transports.http_link import HttpLink, open_client, origin
+from gatemini.backends.transports.http_link import HttpLink, open_client, read_messages
 from gatemini.backends.transports.link import Link, Receiver
-from gatemini.backends.wire import LARGE_BYTES, Frame, Piece, decode, encode, request_id
+from gatemini.backends.wire import Frame, Piece, decode, encode, request_id
 from gatemini.config.schema import BackendConfig
-from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
+from gatemini.errors import BackendCrashed, BackendError
 from gatemini.model import Json, Tool
 
 GOODBYE_SECONDS = 2.0
-"""How long ending the server's session may take when the link is left."""
+"""How long ending the server's session may take when the connection is closed."""
 
 RESUME_ATTEMPTS = 2
 STREAM_RETRY_SECONDS = 1.0
-"""Pause before a broken stream is opened again, where the server names none."""
+"""Pause before a broken stream is opened again, if the server names none."""
 
 LEAST_RETRY_SECONDS = 0.1
-"""The shortest such pause, whatever a server names: else one that ends each stream at once is asked without end."""
+"""The shortest such pause, so that a server that ends each stream at once is not called in a tight loop."""
 
 MAX_STREAM_FAILURES = 5
 
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _ACCEPT = "application/json, text/event-stream"
-_MAY_BE_EVENTS = ("text/event-stream", "text/plain", "")
-"""Content types of the older pair's stream: what calls itself a page or JSON is no such stream."""
 
 logger = logging.getLogger(__name__)
 
 
 class StreamableLink(HttpLink):
-    """One endpoint that takes POSTs and answers each with JSON or a stream of events."""
+    """The connection to one endpoint. A request is a task of its own, with a response of its own."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -73,7 +68,7 @@ class StreamableLink(HttpLink):
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
 
     def learn(self, tools: Sequence[Tool]) -> None:
-        """Arguments that a tool's schema wants mirrored as headers (`x-mcp-header`)."""
+        """Note the arguments that a tool's schema wants mirrored in headers (`x-mcp-header`)."""
         self._param_headers = {}
         for tool in tools:
             if find_invalid_x_mcp_header(tool.input_schema) is None and (
@@ -82,7 +77,7 @@ class StreamableLink(HttpLink):
                 self._param_headers[tool.name] = found
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
-        """Requests get a task each; notifications and replies are posted here and now."""
+        """Start a task for a request; post a notification or a reply and wait for its response."""
         if self.failure is not None or self._left:
             raise self._gone(sent=False)
         if ident is None:
@@ -91,7 +86,7 @@ class StreamableLink(HttpLink):
             except BackendError as refused:
                 if "method" not in message or self.failure is not None:
                     raise
-                # A notification has no answer: if anything is wrong, the next request is told.
+                # A notification has no answer; if the connection is broken, the next request fails.
                 logger.debug("%s: %s was refused: %s", self._name, message["method"], refused)
             if message.get("method") == "notifications/initialized":
                 self._tasks.start_soon(self._follow_stream)
@@ -100,13 +95,13 @@ class StreamableLink(HttpLink):
         self._tasks.start_soon(self._exchange, message, ident, scope)
 
     def abandon(self, ident: int) -> bool:
-        """Ends the request's response; in the stateless revision that is how a call is cancelled."""
+        """Close the request's response, which cancels a call in the stateless revision."""
         scope = self._posts.pop(ident, None)
         if scope is not None:
             scope.cancel()
         return self._modern
 
-    async def goodbye(self) -> None:
+    async def end_session(self) -> None:
         if self._session is not None and self.failure is None:
             with anyio.move_on_after(GOODBYE_SECONDS, shield=True), suppress(httpx2.HTTPError):
                 async with self._open("DELETE", self._url, self._headers({})):
@@ -127,7 +122,7 @@ class StreamableLink(HttpLink):
         self._posts.pop(ident, None)
 
     async def _post(self, message: Json, ident: int | None) -> None:
-        """POST one message and hand on all that its response holds."""
+        """POST one message and deliver all messages of the response."""
         if message.get("method") == "initialize":
             self._version = self._session = None
         meta = (message.get("params") or {}).get("_meta")
@@ -153,14 +148,14 @@ class StreamableLink(HttpLink):
             self._session = response.headers["mcp-session-id"]
         kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
         if kind == "text/event-stream":
-            if ident is not None:  # else nothing can come that anybody waits for, and some never end it
+            if ident is not None:  # the stream after a notification has no answer, and some never end
                 await self._read_events(response, ident)
             return
         body = await self._body(response, self._max)
         if body is None:
             self._receiver.receive(self._too_large(ident))
             return
-        pieces = await _read(body)
+        pieces = await read_messages(body)
         if not pieces and body.lstrip().startswith((b"event:", b"data:", b"id:")):
             reader = EventReader(self._max)
             events = [*reader.feed(body), *reader.end()]
@@ -171,7 +166,7 @@ class StreamableLink(HttpLink):
         self._deliver(pieces, ident)
 
     async def _read_events(self, response: httpx2.Response, ident: int | None) -> None:
-        """A stream of events until the answer; one that broke off is resumed where it can be."""
+        """Read a stream of events until the answer; resume one that breaks off, if it has event ids."""
         reader = EventReader(self._max)
         try:
             await self._events_of(response, reader, ident)
@@ -191,7 +186,7 @@ class StreamableLink(HttpLink):
 
     async def _events_of(self, response: httpx2.Response, reader: EventReader, ident: int | None) -> None:
         async def take(event: Event) -> bool:
-            pieces = [self._too_large(ident)] if event.data is None else await _read(event.data)
+            pieces = [self._too_large(ident)] if event.data is None else await read_messages(event.data)
             return self._deliver(pieces, ident)
 
         def answered() -> bool:
@@ -200,7 +195,7 @@ class StreamableLink(HttpLink):
         if not await self._take_events(response, reader, take, answered):
             return
         for event in reader.end():
-            whole = [piece for piece in await _read(event.data or b"") if isinstance(piece, Frame)]
+            whole = [piece for piece in await read_messages(event.data or b"") if isinstance(piece, Frame)]
             self._deliver(whole, ident)
 
     async def _read_failure(
@@ -209,8 +204,8 @@ class StreamableLink(HttpLink):
         body = await self._start_of(response)
         pieces = decode(body)
         about_us = [p for p in pieces if isinstance(p, Frame) and p.message.get("id") not in (None, "")]
-        # Some say it with an id, the call's or one of their own: only a result shows that the call ran, and only
-        # an error of another kind that it is about the call, whose own words may be of a session.
+        # Servers report a lost session with the call's id or one of their own. Only a result shows that the call ran,
+        # and only an error of another kind that it is about the call (whose text may mention sessions).
         ran = any("result" in p.message for p in about_us)
         refused = any(request_id(p.message["id"]) == ident and refuses_call(p.message) for p in about_us)
         lost: BackendCrashed | None = None
@@ -220,7 +215,7 @@ class StreamableLink(HttpLink):
             lost = another_server(self._name, response, body)
         if lost is not None:
             if ident is not None:
-                self._receiver.fail_one(ident, lost)  # before the rest, which may have been sent
+                self._receiver.fail_one(ident, lost)  # before the others, which may have run
             self.end(lost)
             raise lost
         if about_us and (response.status_code < 500 or all("error" in p.message for p in about_us)):
@@ -229,7 +224,7 @@ class StreamableLink(HttpLink):
         raise status_error(self._name, response, body)
 
     def _deliver(self, pieces: Sequence[Piece], during: int | None = None) -> bool:
-        """Hand on what came, and say whether somebody waited for any; `during` is the request in whose response it did."""
+        """Pass on messages; whether a caller waited for one. `during` is the request of this response."""
         answered = False
         for piece in pieces:
             if isinstance(piece, Frame):
@@ -243,7 +238,7 @@ class StreamableLink(HttpLink):
         return answered
 
     def _of_exchange(self, piece: Frame, during: int | None) -> Frame:
-        """An answer without an id, or with one that nobody waits for, is of the request in whose response it came."""
+        """Give an answer the id of its request, if it has none or one that no caller waits for."""
         given = request_id(piece.message.get("id"))
         if during is None or "method" in piece.message or given == during:
             return piece
@@ -278,12 +273,12 @@ class StreamableLink(HttpLink):
         return headers
 
     async def _follow_stream(self) -> None:
-        """The handshake era's stream for what the server sends unasked; servers may refuse to have one."""
+        """Keep open the handshake era's stream for notifications and requests of the server, if it has one."""
         reader = EventReader(self._max)
         failures = 0
 
         async def take(event: Event) -> bool:
-            return self._deliver(await _read(event.data or b""))
+            return self._deliver(await read_messages(event.data or b""))
 
         def alive() -> bool:
             nonlocal failures
@@ -307,99 +302,10 @@ class StreamableLink(HttpLink):
 
 
 def _pause(reader: EventReader) -> float:
-    """Seconds before a stream is opened again: what the server wishes, within reason."""
+    """Seconds before a stream is opened again: the server's wish, but not too short."""
     return (
         STREAM_RETRY_SECONDS if reader.retry_ms is None else max(reader.retry_ms / 1000, LEAST_RETRY_SECONDS)
     )
-
-
-class SseLink(HttpLink):
-    """The 2024 pair: a GET that stays open and brings everything, and a second URL that takes POSTs."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._endpoint: str | None = None
-        self._accepted = False
-        self._endpoint_known = anyio.Event()
-
-    async def send(self, message: Json, *, ident: int | None = None) -> None:
-        del ident
-        await self._endpoint_known.wait()
-        if self._left or self.failure is not None or self._endpoint is None:
-            raise self._gone(sent=False)
-        try:
-            headers = {"content-type": "application/json"}
-            async with self._open("POST", self._endpoint, headers, encode(message)) as response:
-                body = await self._start_of(response)
-                if not response.is_success:
-                    lost = session_ended(self._name, response, body) if self._accepted else None
-                    if lost is not None:  # the address of this connection is that of its session
-                        self.end(lost)
-                        raise lost
-                    raise status_error(self._name, response, body)
-                self._accepted = True
-                for piece in decode(body):  # some answer here as well as on the stream
-                    self._receiver.receive(piece)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise transport_error(self._name, self._endpoint, error) from error
-
-    async def leave(self) -> None:
-        self._endpoint_known.set()  # who waits for it is told that there is none
-        await super().leave()
-
-    async def follow(self) -> None:
-        """Read the stream to its end, which is the end of the connection."""
-        error: BackendError = BackendCrashed(
-            f"{self._name}: the event stream ended",
-            sent=True,
-            hint="the next call connects again; look whether this one took effect before you repeat it",
-        )
-        reader = EventReader(self._max)
-        try:
-            async with self._open("GET", self._url, {"accept": "text/event-stream"}) as response:
-                kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
-                if not response.is_success:
-                    raise status_error(self._name, response, await self._start_of(response))
-                if kind not in _MAY_BE_EVENTS:
-                    raise content_error(self._name, response, await self._start_of(response), ran=False)
-                await self._take_events(response, reader, self._event)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as broken:
-            error = transport_error(self._name, self._url, broken)
-        except BackendError as refused:
-            error = refused
-        self._endpoint_known.set()
-        self.end(error)
-
-    async def _event(self, event: Event) -> bool:
-        """Take one event; whether it answers what somebody waits for."""
-        if self._endpoint is None and event.data is not None and _names_endpoint(event.name, event.data):
-            base = httpx2.URL(self._url)
-            target = base.join(event.data.decode("utf-8", "replace").strip(' \t"'))
-            if origin(base) != origin(target):
-                raise BackendProtocol(
-                    f"{self._name} names an endpoint elsewhere: {shown_url(target)}",
-                    hint="if that is the right server, write `url` with its host and port",
-                )
-            self._endpoint = str(target)
-            self._endpoint_known.set()
-            return True
-        pieces = [self._too_large(None)] if event.data is None else await _read(event.data)
-        answers = [self._answers(piece) for piece in pieces]
-        for piece in pieces:
-            self._receiver.receive(piece)
-        return any(answers)
-
-
-def _names_endpoint(name: str, data: bytes) -> bool:
-    """Whether an event is the one that names the second URL; some leave its name out."""
-    return name == "endpoint" or (name == "message" and data.lstrip()[:1] not in (b"{", b"["))
-
-
-async def _read(body: bytes) -> list[Piece]:
-    """The messages in a body or an event; those of a large one are decoded on a thread."""
-    if len(body) <= LARGE_BYTES:
-        return decode(body)
-    return await anyio.to_thread.run_sync(decode, body, abandon_on_cancel=True)
 
 
 @asynccontextmanager
@@ -413,21 +319,6 @@ async def open_streamable(
             yield link
         finally:
             with anyio.move_on_after(GOODBYE_SECONDS, shield=True):
-                await link.goodbye()
-            await link.leave()
-            tasks.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def open_sse(
-    config: BackendConfig, receiver: Receiver, permitted: Permitted | None = None
-) -> AsyncIterator[Link]:
-    """Talk to an HTTP+SSE server of the 2024 revision for the length of the context."""
-    async with open_client(config, permitted) as client, anyio.create_task_group() as tasks:
-        link = SseLink(config, receiver, client, tasks)
-        tasks.start_soon(link.follow)
-        try:
-            yield link
-        finally:
+                await link.end_session()
             await link.leave()
             tasks.cancel_scope.cancel()

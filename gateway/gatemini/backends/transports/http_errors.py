@@ -1,7 +1,6 @@
-"""What an HTTP failure means for a call: which error, whether it may have run, and the remedy.
+"""The error that an HTTP failure is for a call: its cause, whether the call may have run, the remedy.
 
-Pure functions. Never shows the query or the user-info of a URL: secrets travel there. Above: `http.py`.
-Below: httpx2's types, the error tree.
+Error texts never contain the query or the user-info of a URL, which may hold secrets.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from gatemini.types.wording import shorten
 
 SHOWN_BODY_CHARS = 300
 DEFAULT_RETRY_AFTER = 1.0
-"""Seconds, where a server says "too many" without saying how long."""
+"""Seconds, for a 429 without a Retry-After header."""
 
 MAX_RETRY_AFTER = 3600.0
 
 SESSION_CODES = (-32000, -32001, -32600)
-"""JSON-RPC error codes by which servers say that a session is missing or not known."""
+"""JSON-RPC error codes with which servers report that a session is missing or unknown."""
 
 
 def shown_url(url: httpx2.URL | str) -> str:
-    """The URL without what may be secret."""
+    """The URL without the parts that may be secret."""
     return str(httpx2.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
 
 
 def transport_error(name: str, url: str, error: Exception) -> BackendError:
-    """No answer at all: never reached, or cut off in the middle."""
+    """For a request without a response, or with one that broke off."""
     where = shown_url(url)
     if isinstance(
         error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
@@ -66,7 +65,7 @@ def transport_error(name: str, url: str, error: Exception) -> BackendError:
 
 
 def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendError:
-    """An HTTP status that is not 2xx and brought no JSON-RPC error."""
+    """For a status other than 2xx whose body is no JSON-RPC error."""
     status = response.status_code
     where = shown_url(response.request.url)
     text = f"{name}: HTTP {status} {_phrase(status)} from {where}{said(response, body)}"
@@ -80,7 +79,7 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
         return BackendBusy(
             text,
             hint=f"it takes calls again in {wait:g} s",
-            sent=status != 429,  # only that one says that the request was not taken up
+            sent=status != 429,  # only 429 means that the request was not processed
             details={**details, "retry_after": wait, "remote": True},
         )
     if status in (404, 405, 406, 410):
@@ -110,8 +109,8 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
 
 
 def session_ended(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
-    """The failure that means that the server has forgotten our session: it did not run the call, a new one may."""
-    # 404 is the protocol's word for it; 400 is what some say instead, and may be about anything else.
+    """The error if the server does not know our session, so that it did not run the call; else None."""
+    # 404 is what the protocol requires; some servers send 400, which may mean anything else too.
     if response.status_code != 404 and not (response.status_code == 400 and b"session" in body.lower()):
         return None
     return BackendCrashed(
@@ -123,25 +122,25 @@ def session_ended(name: str, response: httpx2.Response, body: bytes) -> BackendC
 
 
 def another_server(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
-    """The failure that means that a stateless server was replaced by one that wants a session; its words are all there is."""
+    """The error if a stateless server was replaced by one that wants a session; only its text tells."""
     if response.status_code not in (400, 404) or b"session" not in body.lower():
         return None
     return BackendCrashed(
         f"{name} wants a session, as it did not before (HTTP {response.status_code}){said(response, body)}",
         sent=True,
-        hint="it is asked what it is at the next call; look first whether this one took effect",
+        hint="the next call starts with a new handshake; look first whether this one took effect",
     )
 
 
 def refuses_call(message: Json) -> bool:
-    """Whether a JSON-RPC error is of a kind that no server uses to ask for a session."""
+    """Whether a JSON-RPC error has a code that no server uses to ask for a session."""
     error = message.get("error")
     code = error.get("code") if isinstance(error, dict) else None
     return isinstance(code, int) and code not in SESSION_CODES
 
 
 def content_error(name: str, response: httpx2.Response, body: bytes, *, ran: bool) -> BackendProtocol:
-    """A success whose body is no JSON-RPC; `ran`: the request was a call, which may have had its effect."""
+    """For a success whose body is no JSON-RPC; `ran` if the request was a call, which may have taken effect."""
     kind = response.headers.get("content-type", "no content type").split(";")[0]
     where = shown_url(response.request.url)
     page = body.lstrip().startswith(b"<")
@@ -172,11 +171,11 @@ def retry_after(value: str | None) -> float:
 
 
 def said(response: httpx2.Response, body: bytes) -> str:
-    """What the server gave as its reason, as the end of a sentence; empty where it gave none."""
+    """The reason that the server gave, as the end of a sentence; empty without one."""
     challenge = response.headers.get("www-authenticate")
     text = shorten(" ".join(body.decode("utf-8", "replace").split()), SHOWN_BODY_CHARS)
     if text.startswith("<"):
-        text = ""  # a web page says nothing in its first lines
+        text = ""  # the start of a web page explains nothing
     parts = [p for p in (f"WWW-Authenticate: {challenge}" if challenge else "", text) if p]
     return ": " + "; ".join(parts) if parts else ""
 

@@ -1,7 +1,6 @@
-"""What both HTTP transports share: a client, bounded bodies, errors with a cause, and the life of every request.
+"""What both HTTP transports share: the client, redirects, bounded bodies, and cancelling requests at the end.
 
-No request outlives the link it was made on, whichever task waits for it: a connection that is made when the
-client is closed already would belong to nobody. Above: `http.py`. Below: httpx2, `addresses.py`, `http_errors.py`.
+No request outlives its link, whichever task made it: a connection that opens after the client is closed would leak.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ import httpx2
 from gatemini.backends.transports.addresses import CheckedTransport, Permitted, goes_by_proxy
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.link import Link, Receiver
-from gatemini.backends.wire import Broken
+from gatemini.backends.wire import LARGE_BYTES, Broken, Piece, decode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
-from gatemini.processes.throttle import READ_SECONDS, IdleShare
+from gatemini.processes.throttle import READ_SECONDS, Throttle
 
 DRAIN_SECONDS = 2.0
 DRAIN_BYTES = 64 << 10
-"""After the answer, how long and how much of a response is still read so that its connection can be used again."""
+"""How long and how much of a response is still read after the answer, so that its connection can be used again."""
 
 BODY_BYTES_PER_SECOND = 20e6
-"""How fast an answer that was asked for goes through the event loop, at least; one in tiny pieces costs more."""
+"""The throughput of an awaited answer in the event loop, at least; one in tiny pieces takes more time."""
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 3.0
-"""Idle connections are dropped before servers drop them (5 s is usual): a call must not meet a closed one."""
+"""Idle connections are closed before servers close them (5 s is usual), so that no call uses a closed one."""
 
 LEAVE_SECONDS = DRAIN_SECONDS + 1.0
-"""How long the requests that are open when the link is left may take to close their responses."""
+"""How long open requests may take to close their responses at the end."""
 
 MAX_REDIRECTS = 5
 ERROR_BODY_BYTES = 64 << 10
@@ -47,7 +46,7 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs whole URLs, sec
 
 
 class HttpLink(Link):
-    """What both HTTP transports share: a client, bounded bodies, errors with a cause."""
+    """A connection by HTTP; subclasses send and read messages."""
 
     all_or_nothing = False
 
@@ -64,19 +63,19 @@ class HttpLink(Link):
         self._client = client
         self._tasks = tasks
         self._left = False
-        self._share = IdleShare()
+        self._share = Throttle()
         self._requests: set[anyio.CancelScope] = set()
         self._request_over = anyio.Event()
 
     def end(self, error: BackendError) -> None:
-        """The connection is of no more use."""
+        """End the connection with this error."""
         if self.failure is None:
             self.failure = error
             self._receiver.fail(error)
             self.closed.set()
 
     async def leave(self) -> None:
-        """End the requests of every task, before the client goes: a connection made later would be nobody's."""
+        """Cancel the requests of every task and wait until they have ended; then the client can be closed."""
         self._left = True
         for scope in self._requests:
             scope.cancel()
@@ -86,7 +85,7 @@ class HttpLink(Link):
                 await self._request_over.wait()
 
     def _gone(self, *, sent: bool) -> BackendError:
-        """What a request is told that comes too late, or is still open at the end."""
+        """The error of a request that is made after the end, or (`sent`) is open at the end."""
         if (cause := self.failure) is not None:
             return type(cause)(cause.message, sent=sent, hint=cause.hint, details=cause.details)
         if sent:
@@ -97,7 +96,7 @@ class HttpLink(Link):
     async def _open(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None
     ) -> AsyncIterator[httpx2.Response]:
-        """A streamed response, for as long as the link is there."""
+        """Send a request and stream its response; cancelled when the link is left."""
         if self._left:
             raise self._gone(sent=False)
         with anyio.CancelScope() as scope:
@@ -115,7 +114,7 @@ class HttpLink(Link):
     async def _response(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
     ) -> AsyncIterator[httpx2.Response]:
-        """Redirects are followed only where they keep method and origin."""
+        """Send a request; redirects are followed only if they keep method and origin."""
         request = self._client.build_request(method, url, headers=dict(headers), content=content)
         for _ in range(MAX_REDIRECTS):
             response = await self._client.send(request, stream=True)
@@ -143,7 +142,7 @@ class HttpLink(Link):
         return body.getvalue()
 
     async def _rest(self, seconds: float) -> None:
-        """After time that went into what nobody asked for: a server that takes more than its share is not read for a while."""
+        """Account for time spent on unsolicited output, and pause a server that is over its share."""
         rest = self._share.charge(max(0.0, seconds))
         if rest > 0:
             await anyio.sleep(rest)
@@ -155,10 +154,9 @@ class HttpLink(Link):
         take: Callable[[Event], Awaitable[bool]],
         enough: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Hand a stream's events to `take`, which says whether somebody waited for one, until it ends, or `enough` says so.
+        """Pass a stream's events to `take`, which returns whether a caller waited for it, until `enough()` is true.
 
-        `enough` is asked after each piece that came. True: the stream ended by itself.
-        What it sends beside the answers (comments, notifications) is read within its share of time.
+        Returns whether the stream ended by itself. Comments and notifications are read within a share of time.
         """
         spent = 0.0
         chunks = aiter(response.aiter_bytes())
@@ -177,13 +175,13 @@ class HttpLink(Link):
             if not reader.within:
                 await self._rest(spent)
                 spent = 0.0
-            elif not reader.grew:  # comments within an event, which may never end
+            elif not reader.grew:  # comments inside an event that may never end
                 await self._rest(cost)
                 spent = max(0.0, spent - cost)
         return True
 
     async def _start_of(self, response: httpx2.Response) -> bytes:
-        """As much of an error's body as is worth showing."""
+        """The start of an error's body, which is all that is shown."""
         found = b""
         with suppress(httpx2.HTTPError), anyio.move_on_after(DRAIN_SECONDS):  # some never end it
             async for part in response.aiter_bytes():
@@ -202,14 +200,14 @@ class HttpLink(Link):
 async def open_client(
     config: BackendConfig, permitted: Permitted | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """`permitted` says which addresses a host may be reached at; without it all are."""
+    """An HTTP client with the backend's headers; `permitted` limits the addresses that it connects to."""
     tls = await anyio.to_thread.run_sync(_tls_context)
     limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS)
     try:
         checked = permitted is not None and not goes_by_proxy(config.url or "")
         client = httpx2.AsyncClient(
             headers={name: value.strip(" \t") for name, value in config.headers.items()},
-            # Every wait for an answer is bounded by the caller's own time; only connecting has a limit here.
+            # The wait for an answer is bounded by the call's own timeout; only connecting has a limit here.
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             limits=limits,
             verify=tls,
@@ -225,12 +223,12 @@ async def open_client(
 
 @functools.cache
 def _tls_context() -> ssl.SSLContext:
-    """Reading the certificate store takes tens of milliseconds: once for all backends."""
+    """Cached, because reading the certificate store takes tens of milliseconds."""
     return httpx2.create_ssl_context()
 
 
 def _same_endpoint(request: httpx2.Request, following: httpx2.Request) -> bool:
-    """A redirect that keeps the method and stays within the origin, or upgrades it to https."""
+    """Whether a redirect keeps the method and stays within the origin, or upgrades it to https."""
     if following.method != request.method or following.url.userinfo != request.url.userinfo:
         return False
     before, after = origin(request.url), origin(following.url)
@@ -240,3 +238,10 @@ def _same_endpoint(request: httpx2.Request, following: httpx2.Request) -> bool:
 
 def origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
+
+
+async def read_messages(body: bytes) -> list[Piece]:
+    """The messages in a body or an event; a large one is decoded on a worker thread."""
+    if len(body) <= LARGE_BYTES:
+        return decode(body)
+    return await anyio.to_thread.run_sync(decode, body, abandon_on_cancel=True)

@@ -1,7 +1,6 @@
 """A backend in this process: an SDK server object (`package.module:attribute`) over memory streams.
 
-Product code, not a mock: the demo runs on it, and so does whoever embeds a server. Above: `actor.py`.
-Below: the SDK's server loop, which gets typed messages; answers come back as the plain dicts they hold.
+The demo uses it, and applications that embed a server.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class PythonLink(Link):
-    """The open connection to one in-process server."""
+    """The connection to one in-process server."""
 
     def __init__(self, name: str, receiver: Receiver, outgoing: MemoryObjectSendStream[Any]) -> None:
         super().__init__(name, receiver)

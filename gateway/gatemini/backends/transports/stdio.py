@@ -1,8 +1,7 @@
-"""A backend as a child process: MCP on its stdin and stdout, one JSON message a line.
+"""The stdio transport: a child process with MCP on its stdin and stdout, one JSON message a line.
 
-The child leads its own process group, sees a clean environment, and is gone with all it started when the
-link is left. Its stderr is kept in a ring of lines. Above: `actor.py` (owns the link), `peer.py` (writes
-through it). Below: `wire.py` for lines, `pipes.py`, `children.py` for the end of processes.
+The child leads a process group, sees a clean environment, and ends with all that it started when the connection is
+closed. The last lines of its stderr are kept.
 """
 
 from __future__ import annotations
@@ -17,22 +16,21 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from gatemini.backends.calls.failures import SHOWN_STDERR_LINES, stderr_text
+from gatemini.backends.line_reader import LineReader
 from gatemini.backends.transports.link import Link, Receiver
-from gatemini.backends.wire import Frame, LineReader, encode
+from gatemini.backends.wire import Frame, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json
 from gatemini.processes.child_environment import child_environment, find_program, working_directory
-from gatemini.processes.children import Children
+from gatemini.processes.children import KILL_SHIELD_SECONDS, Children
 from gatemini.processes.command import describe_exit
 from gatemini.processes.pipes import STDOUT, ChildPipes
 from gatemini.types.wording import shorten
 
 STDERR_LINES = 200
 STDERR_LINE_CHARS = 2000
-SHOWN_STDERR_LINES = 10
-"""Lines of stderr that an error text carries."""
-
 EXIT_DRAIN_SECONDS = 0.5
 """How long output is still read after the process ended (a grandchild may hold the pipe open)."""
 
@@ -40,20 +38,17 @@ EXIT_WAIT_SECONDS = 1.0
 """How long a process that closed its stdout may take to end before it is stopped."""
 
 DECODE_SECONDS = 30.0
-"""How long the end of a connection waits for the decoding of a large message that came before it."""
+"""How long the end of a connection waits for the decoding of a large message before it."""
 
 INPUT_CLOSED_SECONDS = 1.0
-"""How long a child whose stdin was closed may take to end before SIGTERM; at most half of its grace period. Clients of
-ours give two seconds before they send signals themselves."""
-
-KILL_SHIELD_SECONDS = 5.0
-"""Beyond the grace period: the most that stopping a child may take."""
+"""How long a child whose stdin was closed may take to end before SIGTERM; at most half of its grace period. MCP clients
+give the gateway itself two seconds."""
 
 logger = logging.getLogger(__name__)
 
 
 class StdioLink(Link):
-    """The open connection to one child process."""
+    """The connection to one child process."""
 
     def __init__(self, config: BackendConfig, receiver: Receiver) -> None:
         super().__init__(config.name, receiver)
@@ -76,12 +71,12 @@ class StdioLink(Link):
         return list(self._stderr)
 
     def post(self, message: Json, *, ident: int) -> bool:
-        """Write a request's line at once, if the child has read what came before."""
+        """Write a request at once, if the child has read all before it."""
         del ident
         return self.failure is None and self.child.ready and self.child.write_now(encode(message) + b"\n")
 
     async def send(self, message: Json, *, ident: int | None = None) -> None:
-        """Write one line; waits (cancellably) while the child does not read."""
+        """Write one line; waits while the child does not read."""
         del ident
         if self.failure is not None:
             raise BackendCrashed(f"{self._name} is gone", sent=False)
@@ -99,7 +94,7 @@ class StdioLink(Link):
         await child.output_over.wait()
         await self._decoded()
         for piece in self._reader.end():
-            if isinstance(piece, Frame) or piece.too_large:  # else the exit cut it off, and is the error
+            if isinstance(piece, Frame) or piece.too_large:  # anything else was cut off by the exit
                 self._receiver.receive(piece)
         await self._decoded()
         with anyio.move_on_after(EXIT_WAIT_SECONDS):
@@ -174,7 +169,7 @@ class StdioLink(Link):
         logger.debug("%s wrote a line that is no JSON-RPC: %r", self._name, line[:200])
 
     async def _write_failed(self) -> BackendCrashed:
-        """The pipe broke: give the watcher a moment to learn why."""
+        """The error of a broken pipe, after `watch` had time to find the cause."""
         with anyio.move_on_after(EXIT_WAIT_SECONDS + EXIT_DRAIN_SECONDS):
             await self.closed.wait()
         return self._crashed(sent=False)
@@ -215,7 +210,7 @@ async def open_stdio(config: BackendConfig, receiver: Receiver, children: Childr
 
 
 async def _end(child: ChildPipes, children: Children, grace: float) -> None:
-    """As MCP says for stdio: close stdin, wait, SIGTERM, wait, SIGKILL; all of it within the grace period."""
+    """Close stdin, wait, SIGTERM, wait, SIGKILL, as MCP requires; all within the grace period."""
     until = anyio.current_time() + grace
     with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
         child.end_input()
@@ -234,9 +229,3 @@ async def _spawn(config: BackendConfig, child: ChildPipes) -> None:
         raise BackendStopped(
             f"{config.name} could not be started: {error}", hint="correct `command` and `args` in its config"
         ) from error
-
-
-def stderr_text(lines: list[str]) -> str:
-    """The last lines of stderr as the end of an error message; empty without any."""
-    last = [line for line in lines if line.strip()][-SHOWN_STDERR_LINES:]
-    return "; its last stderr lines:\n" + "\n".join(f"  {line}" for line in last) if last else ""

@@ -1,7 +1,7 @@
-"""The time of one request to a backend, which stands still while the client is asked something for it.
+"""A timer for one request that pauses while the client answers a question of the backend.
 
-A timer of the event loop, not a cancel scope: entering and leaving a scope costs a call more than sending it does.
-Above: peer.py. Below: asyncio.
+A timer of the event loop and not a cancel scope, because entering and leaving a scope takes longer than sending the
+request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class CallClock:
-    """Calls `over` once when `seconds` have run, unless `stop` comes first."""
+    """Calls `over` once after `seconds`, unless `stop` comes first."""
 
     __slots__ = ("_loop", "_over", "_timer", "left")
 
@@ -22,13 +22,13 @@ class CallClock:
         self._timer: asyncio.TimerHandle | None = self._loop.call_later(seconds, over)
 
     def pause(self) -> None:
-        """Stand still; what is left is kept."""
+        """Stop, and keep the remaining time in `left`."""
         if self._timer is not None:
             self.left = max(0.0, self._timer.when() - self._loop.time())
             self.stop()
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         if self._timer is None:
             self._timer = self._loop.call_later(self.left, self._over)
 
