@@ -205,8 +205,8 @@ def spans(data: bytes, at: int, groups: Iterable[Sequence[Raw]]) -> Iterator[tup
         if data[at:end] != joined:  # written with white space
             end = at
             for row in group:
-                if end > at:
-                    end = _COMMA.match(data, end).end()  # type: ignore[union-attr]
+                if end > at and (comma := _COMMA.match(data, end)):
+                    end = comma.end()
                 end += len(row)
         yield at, end
         at = after_space(data, end) + 1

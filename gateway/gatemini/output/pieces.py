@@ -24,7 +24,10 @@ def cut_json(data: bytes, most: int) -> list[bytes]:
     """The pieces of a JSON value as JSON texts, each with at most `most` bytes of the row."""
     checked = lazy.checked(data)
     if checked is None:  # nested deeper than anything reads
-        return [lazy.written({"part": part}) for part in cut_text(data.decode("utf-8", "replace"), most)]
+        text = data.decode("utf-8", "replace")
+        if len(data) <= most:
+            return [lazy.written({"json": text})]
+        return [lazy.written({"part": part}) for part in cut_text(text, most)]
     return list(map(lazy.written, _cut(lazy.compacted(checked, data), most, ())))
 
 

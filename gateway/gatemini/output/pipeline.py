@@ -196,22 +196,28 @@ def reduce_output(
     options: OutputOptions,
     store: ResultStore,
     label: str | None = None,
-    kept: str | None = None,
+    kept_text: str | None = None,
 ) -> Reduced:
     """`text` reduced, and the whole kept where something was left out; where the store has no room, the footer says so.
 
-    `kept` is what the store gets where that is another text: `text` is then without secrets, which a cut could show in part.
+    `kept_text` is what the store gets where that is another text: `text` is then without secrets, which a cut could show in part.
     """
     count = weight(text)
     plan = reduced(text, options)
     if plan is None:
         return Reduced(text, bytes_in=count, bytes_out=count)
+    if kept_text is not None:
+        plan.index = None
+    return kept(plan, encode(text if kept_text is None else kept_text), store, bytes_in=count, label=label)
+
+
+def kept(plan: Plan, whole: bytes, store: ResultStore, *, bytes_in: int, label: str | None = None) -> Reduced:
+    """The answer, with the whole in the store where something was left out."""
     footer, handle = plan.footer, None
     if footer:
-        whole, index = (encode(text), plan.index) if kept is None else (encode(kept), None)
-        handle, footer = _keep(footer, store, whole, plan.kind, label, index)
+        handle, footer = _keep(footer, store, whole, plan.kind, label, plan.index)
     out = weight("\n".join([plan.text, *plan.notes, *([footer] if footer else [])]))
-    return Reduced(plan.text, plan.notes, footer, handle, bytes_in=count, bytes_out=out)
+    return Reduced(plan.text, plan.notes, footer, handle, bytes_in=bytes_in, bytes_out=out)
 
 
 def _read_json(draft: _Draft, data: bytes) -> None:

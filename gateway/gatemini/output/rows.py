@@ -9,14 +9,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
+import orjson
 from msgspec import Raw
 
 from gatemini.output import lazy
 from gatemini.output.digest import Summary, summarise
 from gatemini.output.json_reduce import SEPARATOR
-from gatemini.output.jsontext import decode, dump, encode, is_json, lines, parse
+from gatemini.output.jsontext import decode, dump, encode, is_json, lines, parse, parse_carefully
 from gatemini.output.lazy import BATCH_BYTES, BATCH_ROWS
 from gatemini.output.pieces import cut_json, cut_text
 
@@ -104,7 +106,7 @@ class RowIndex:
             if parsed is not None:
                 self.doubled.add(batch.first)
             return [Unread(batch.start, batch.end)] if parsed is None else list(parsed.value)
-        found = lazy.items(lazy.checked(array) or Raw(b"[]"))  # one is nested too deep, or has a key twice
+        found = _items(array)  # one of them is nested too deep, or has a key twice
         rows: list[Any] = []
         for number, (start, end) in enumerate(lazy.spans(data, 0, ([row] for row in found)), batch.first):
             rows += self._batch(Batch(number, 1, batch.start + start, batch.start + end), read)
@@ -176,7 +178,7 @@ def index_rows(
         return _index_lines(data)
     root = lazy.checked(data) if root is None else root
     if root is None:
-        return _one_row(data) if is_json(data) else _index_lines(data)
+        return _deep_rows(data) if is_json(data) else _index_lines(data)
     keys = lazy.bulk_path(root)
     if keys is None:
         index = _one_row(data)
@@ -211,6 +213,29 @@ def _groups(rows: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
 
 def _describe(index: RowIndex, summary: Summary) -> None:
     index.schema, index.digest = summary.schema(), summary.digest()
+
+
+def _items(array: bytes) -> list[Raw]:
+    """What is in an array, however deep it nests."""
+    checked = lazy.checked(array)
+    if checked is not None:
+        return lazy.items(checked)
+    parsed = parse_carefully(array)
+    return [Raw(encode(dump(row))) for row in (orjson.loads(array) if parsed is None else parsed.value)]
+
+
+def _deep_rows(data: bytes) -> RowIndex:
+    """The rows of a document that nests too deep to be read lazily: those of an array written without white space."""
+    index = _one_row(data)
+    rows = _items(data) if data[:1] == b"[" else []
+    if not rows or b"[%b]" % b",".join(rows) != data:
+        return index
+    starts = accumulate(rows, lambda at, row: at + len(row) + 1, initial=1)
+    index.total = len(rows)
+    index.batches = [
+        Batch(n, 1, at, at + len(row)) for n, (at, row) in enumerate(zip(starts, rows, strict=False))
+    ]
+    return index
 
 
 def _one_row(data: bytes) -> RowIndex:
