@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatemini.backends.large import JsonText, Written, json_text, read_large
+from gatemini.backends.large import JsonText, Written, in_full, json_text, read_large
 from gatemini.backends.wire import Frame, Piece, decode, encode
 from gatemini.chain.jsvalue import dumps
 from gatemini.chain.outputs import mismatch
@@ -154,4 +154,5 @@ async def test_a_large_text_keeps_its_own_spelling_beside_the_json_it_is() -> No
     result = await received({"content": [{"type": "text", "text": text}]})
     read = result["content"][0]["text"]
     assert isinstance(read, JsonText)
-    assert (read, read.written) == (text, dumps(ROWS))
+    assert (read.whole(), read.written) == (text, dumps(ROWS))
+    assert in_full(result) == {"content": [{"type": "text", "text": text}]}

@@ -6,31 +6,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
+import anyio.lowlevel
 import orjson
 
 from gatemini.backends.wire import Broken, Frame, Piece, id_of
-from gatemini.processes.compute import compute
+from gatemini.model import Json
+from gatemini.processes.compute import compute, decoded, encoded, joined
 from gatemini.processes.pool import WorkerFailed, WorkerLost
 
 ENDS = 4096
 """Bytes at each end of a message in which its id is searched, when it could not be read."""
 
 
+BEGINNING = 100
+"""Characters of a `JsonText` that are a string."""
+
+
 class JsonText(str):
-    """A text that is the JSON of an object or array; `written` is that JSON as JavaScript writes it."""
+    """The beginning of a text that is the JSON of an object or array; `written` is that JSON as JavaScript writes it.
 
-    __slots__ = ("kept", "written")
+    Only the beginning is a string: decoding tens of megabytes twice would hold the event loop.
+    """
 
+    __slots__ = ("_data", "kept", "written")
+
+    _data: memoryview
     written: str
     kept: int
     """Integers beyond 2^53 that became strings."""
 
     @classmethod
-    def of(cls, text: str, written: str, kept: int) -> JsonText:
-        made = cls(text)
-        made.written, made.kept = written, kept
+    def of(cls, data: memoryview, written: str, kept: int) -> JsonText:
+        made = cls(written[:BEGINNING])
+        made._data, made.written, made.kept = data, written, kept
         return made
+
+    def whole(self) -> str:
+        """The text as it was sent."""
+        return str(self._data, "utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +99,28 @@ async def read_large(parts: Sequence[bytes]) -> list[Piece]:
 
 async def json_text(text: str) -> str:
     """The text, as a `JsonText` if it is JSON; for results that came over no wire."""
+    data = await encoded(text)
     try:
-        header, body = await compute({"op": "text"}, [text.encode("utf-8", "surrogatepass")])
+        header, body = await compute({"op": "text"}, data)
     except (WorkerLost, WorkerFailed):
         return text
-    return _json_text(text, header, body)
-
-
-def _json_text(text: str, large: dict[str, Any], body: memoryview) -> str:
-    if large["json"] is None:
+    if header["json"] is None:
         return text
-    return JsonText.of(text, str(body[slice(*large["json"])], "utf-8"), large["kept"])
+    return JsonText.of(
+        memoryview(await joined(data)), await decoded(body[slice(*header["json"])]), header["kept"]
+    )
+
+
+def in_full(result: Json) -> Json:
+    """The result with every `JsonText` and `Written` in it as what it stands for."""
+    structured, content = result.get("structuredContent"), result.get("content")
+    if isinstance(structured, Written):
+        result = {**result, "structuredContent": structured.value()}
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        text = content[0].get("text")
+        if isinstance(text, JsonText):
+            result = {**result, "content": [{**content[0], "text": text.whole()}]}
+    return result
 
 
 async def _put(message: Any, large: dict[str, Any], body: memoryview) -> None:
@@ -110,9 +134,13 @@ async def _put(message: Any, large: dict[str, Any], body: memoryview) -> None:
             made += orjson.loads(body[slice(*chunk)])
             await anyio.lowlevel.checkpoint()
         return
-    text = str(body[slice(*large["text"])], "utf-8")
+    data = body[slice(*large["text"])]
+    if large["kind"] == "text" and large["json"] is not None:
+        message[last] = JsonText.of(data, await decoded(body[slice(*large["json"])]), large["kept"])
+        return
+    text = await decoded(data)
     if large["kind"] == "text":
-        message[last] = _json_text(text, large, body)
+        message[last] = text
         return
     sample = large["sample"]
     cut = []

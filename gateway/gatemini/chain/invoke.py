@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from gatemini.backends.callers import LOGGED, Caller
-from gatemini.backends.large import JsonText, Written, json_text
+from gatemini.backends.large import JsonText, in_full, json_text
 from gatemini.chain.arguments import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
@@ -235,9 +235,8 @@ class Invoker:
         """Return the value for the code of a backend's answer."""
         if (mismatched := mismatch(tool, result)) is not None:
             notes = (*notes, mismatched)
-        structured = result.get("structuredContent")
-        if isinstance(structured, Written) and (raw or result.get("isError")):
-            result = {**result, "structuredContent": structured.value()}
+        if raw or result.get("isError"):
+            result = in_full(result)
         if raw:
             return Outcome(True, result, notes)
         if result.get("isError"):

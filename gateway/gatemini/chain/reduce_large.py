@@ -11,7 +11,7 @@ from gatemini.config.secrets import Redactor
 from gatemini.output.pipeline import OutputOptions, Plan, Reduced, kept, reduce_output
 from gatemini.output.results import ResultStore
 from gatemini.output.rows import Batch, RowIndex
-from gatemini.processes.compute import compute, encoded
+from gatemini.processes.compute import compute, encoded, joined
 from gatemini.processes.pool import WorkerFailed, WorkerLost
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ async def reduce_large(
     text: str, options: OutputOptions, store: ResultStore, forms: Mapping[str, str]
 ) -> Reduced:
     """As `reduce_output`; `forms` are the spellings of secrets, each with the name shown instead."""
-    body = encoded(text)
+    body = await encoded(text)
     header = {"op": "reduce", "options": asdict(options), "forms": dict(forms)}
     try:
         answer, data = await compute(header, body)
@@ -36,7 +36,7 @@ async def reduce_large(
     if made is None:
         return Reduced(shown, bytes_in=count, bytes_out=count)
     plan = Plan(shown, made["notes"], made["footer"], made["kind"], _index(answer["index"]))
-    return kept(plan, b"".join(body), store, bytes_in=count)
+    return kept(plan, await joined(body), store, bytes_in=count)
 
 
 def _index(made: Any) -> RowIndex | None:

@@ -364,6 +364,11 @@ class ResultStore:
             self._folder.close()
 
     @property
+    def has_blobs(self) -> bool:
+        """Whether images, sounds or other binary data are kept."""
+        return any(entry.kind == "blob" for entry in self._entries.values())
+
+    @property
     def memory_used(self) -> int:
         return sum(entry.size for entry in self._entries.values() if entry.data is not None)
 

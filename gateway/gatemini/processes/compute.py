@@ -5,8 +5,10 @@ It knows which secrets to take out, and never sees the code of agents. A request
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import Any
 
 import anyio.lowlevel
@@ -54,10 +56,32 @@ async def compute(header: dict[str, Any], body: Sequence[bytes]) -> tuple[Any, m
     return unframed(await pool.ask(request))
 
 
-def encoded(text: str) -> list[bytes]:
-    """A text as UTF-8 in parts; lone surrogates are kept."""
-    starts = range(0, len(text), PART_CHARS)
-    return [text[at : at + PART_CHARS].encode("utf-8", "surrogatepass") for at in starts]
+async def encoded(text: str) -> list[bytes]:
+    """A text as UTF-8 in parts, with lone surrogates kept; others have their turn between two parts."""
+    parts = []
+    for at in range(0, len(text), PART_CHARS):
+        parts.append(text[at : at + PART_CHARS].encode("utf-8", "surrogatepass"))
+        await anyio.lowlevel.checkpoint()
+    return parts
+
+
+async def decoded(data: memoryview) -> str:
+    """UTF-8 as a text, a part at a time: 40 MB at once take 20 ms. Lone surrogates are kept."""
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
+    whole = ""
+    for at in range(0, len(data), PART_CHARS):
+        whole += decoder.decode(data[at : at + PART_CHARS])  # a string without other owners grows in place
+        await anyio.lowlevel.checkpoint()
+    return whole
+
+
+async def joined(parts: Sequence[bytes]) -> bytes:
+    """The parts as one, a part at a time."""
+    whole = BytesIO()
+    for part in parts:
+        whole.write(part)
+        await anyio.lowlevel.checkpoint()
+    return whole.getvalue()
 
 
 def frame(header: Any) -> bytes:
@@ -66,7 +90,7 @@ def frame(header: Any) -> bytes:
     return len(data).to_bytes(HEAD_BYTES, "little") + data
 
 
-def unframed(data: bytes | bytearray) -> tuple[Any, memoryview]:
+def unframed(data: bytes | bytearray | memoryview) -> tuple[Any, memoryview]:
     """The header and the bytes after it."""
     view = memoryview(data)
     end = HEAD_BYTES + int.from_bytes(view[:HEAD_BYTES], "little")
