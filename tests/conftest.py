@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
@@ -47,6 +47,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     budget = item.config.getoption("budget")
     if budget is not None and time.monotonic() - item.config.stash[STARTED] > budget:
         pytest.skip("the time budget of this run is used up")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep tests off the user's own cache: how often a tool was used there changes what a search ranks first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

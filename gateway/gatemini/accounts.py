@@ -1,8 +1,6 @@
-"""What a gateway counted, left where the terminal finds it: one small private file for each gateway.
+"""What a gateway counted, in one small private file for each gateway, so that `gatemini stats` and `recent` can read it.
 
-A gateway serves its client over stdio, so `gatemini stats` and `gatemini recent` are other processes. Names of
-tools, times and byte counts stand in the file; no argument, no result, no secret. Above: `app.py` (writes now
-and then, and at the end), `cli/accounting.py` (reads). Below: `liveness.py`, `own_files.py`.
+A file has names of tools, times and byte counts; no argument, no result, no secret.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.model import Json
-from gatemini.processes.liveness import same_process, start_time
 from gatemini.processes.own_files import read_own, replace_own, temporary_prefix
+from gatemini.processes.process_facts import same_process, start_time
 
 VERSION = 1
 FILES_KEPT = 20
@@ -27,7 +25,7 @@ FILES_KEPT = 20
 MAX_BYTES = 1 << 20
 """A larger file is not ours; 200 answers and 500 calls take about 150 KB."""
 USAGE_KEPT = 500
-"""Tools whose use is told, the most used first."""
+"""Tools whose use is written, the most used first."""
 NAME_CHARS = 200
 """Of a tool's name; longer ones are cut, so that the file stays small whatever a backend calls its tools."""
 

@@ -1,7 +1,7 @@
-"""The composition root: one gateway put together, owning the one root task group.
+"""The composition root: builds one gateway from its parts and owns the root task group.
 
-`async with App.open(config)` starts every backend concurrently and yields at once; leaving it stops all of
-them and saves the cache. Above: server/direct.py, cli/. Below: everything.
+`async with App.open(config)` starts all backends concurrently and yields at once; leaving it stops all of them and saves
+the cache.
 """
 
 from __future__ import annotations
@@ -18,54 +18,50 @@ from typing import Any
 import anyio
 
 from gatemini import demo
-from gatemini.accounts import AccountBook
 from gatemini.awaited import Awaited
 from gatemini.backends.manager import Manager
-from gatemini.backends.status import Era, State
+from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
-from gatemini.cache import Cache, config_hash, default_path
+from gatemini.cache import Cache
 from gatemini.chain.journal import JournalBook
 from gatemini.chain.services import ChainServices
 from gatemini.changes import Changes
 from gatemini.config.load import Loaded, load_config
-from gatemini.config.schema import BackendConfig, CompositeTool, SandboxConfig
+from gatemini.config.schema import CompositeTool, Config
 from gatemini.config.secrets import Redactor
 from gatemini.embedding import Embedding
 from gatemini.history import SearchHistory, history_path
+from gatemini.housekeeping import Housekeeping
 from gatemini.indexing import Indexing
+from gatemini.known_backends import KnownBackends
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.spill import sweep_abandoned
 from gatemini.processes.compute import compute_process
+from gatemini.readiness import Readiness
 from gatemini.registry import Registry
-from gatemini.reload import FileState, file_state, read_only_at_start, watch_config
+from gatemini.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
+from gatemini.sandbox_settings import limits_of, new_sandbox, open_chains
 from gatemini.search.index import SearchIndex
 from gatemini.server.admission import Admission
 from gatemini.server.budgets import budget_for
-from gatemini.server.catalog import Catalog
+from gatemini.server.client_session import Session
 from gatemini.server.clients import ConnectedClients
 from gatemini.server.discovery import keys_of
+from gatemini.server.discovery_tools import Catalog
 from gatemini.server.parking import Parking
 from gatemini.server.registration import Registration
-from gatemini.server.resources import View
-from gatemini.server.session import Session
 from gatemini.server.surface import Surface
 from gatemini.server.tools import MetaTools
-from gatemini.tracker import RECENT_CALLS, Tracker
+from gatemini.server.view import View
+from gatemini.tracker import Tracker
 from gatemini.types.identifiers import COMPOSITE_BACKEND
-from gatemini.unlisted import Unlisted
-from gatemini_sandbox import Limits, Sandbox, SandboxError
+from gatemini_sandbox.errors import SandboxError
 
 logger = logging.getLogger(__name__)
 
-HOUSEKEEPING_SECONDS = 5.0
-"""How often the cache and the account are looked at: they are written when due, at most this often."""
-
-OPEN_TO_RUNNING = 8
-"""Chains that may hold a guest for each one that may run: those that wait for calls cost two MiB and no thread."""
-
 CLOSING_SECONDS = 15.0
-"""Bounds the whole of stopping: draining, ending children and saving the cache."""
+"""The most that stopping may take: draining calls, ending children and saving the cache."""
 
 
 class App:
@@ -86,16 +82,10 @@ class App:
         self.changes = Changes()
         self.tracker = Tracker(on_call=functools.partial(self.changes.tell, "calls"))
         self.tracker.load_usage(cache.usage)
-        self.accounts = AccountBook(account_folder(cache.path))
-        self._accounted = 0
         self.registry = Registry()
         self.registry.set_aliases(config.aliases)
-        self.index = SearchIndex(
-            config.search.ranking,
-            k1=config.search.k1,
-            b=config.search.b,
-            name_weight=config.search.name_weight,
-        )
+        search = config.search
+        self.index = SearchIndex(search.ranking, k1=search.k1, b=search.b, name_weight=search.name_weight)
         self.indexing = Indexing(self.index)
         self.registry.listen(self.indexing.follow)
         self.registry.listen(lambda backend, _: self.changes.tell("tools", backend))
@@ -105,44 +95,46 @@ class App:
         self.clients = clients
         self.manager = Manager(
             on_tools=self._on_tools,
-            on_era=self._on_era,
+            on_era=lambda name, era: self.known.shook_hands(name, era),
             on_state=self._on_state,
             health=config.health,
             clients=clients,
             record_dir=cache.path.parent / "children",
         )
-        self.sandbox = Sandbox(
-            limits_of(config.sandbox),
-            # Of the machine, not of a configuration: the compiled module is the same for all of them.
-            cache_dir=default_path().parent / "engine",
-            isolation=config.sandbox.isolation,
-        )
-        self._hashes: dict[str, str] = {}
-        self._state_changed = anyio.Event()
-        self._waited_for: set[str] = set()
+        self.sandbox = new_sandbox(config.sandbox)
+        self.known = KnownBackends(cache, self.registry)
         self._sessions: list[Session] = []
         self._last_client: str | None = None
-        self._reload_problem: str | None = None
         self._began = config
+        self._reload_problem: str | None = None
         self._waiting: str | None = None
+        self.readiness = Readiness(
+            self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
+        )
         self.journals = JournalBook()
         self.parking = Parking()
+        self._build_services(config, redactor)
+
+    def _build_services(self, config: Config, redactor: Redactor) -> None:
+        """Make what answers clients, on top of backends, registry and sandbox."""
+        loaded = self.loaded
         self.catalog = Catalog(
-            self.registry,
-            self.index,
-            self.tracker,
-            self.required_keys,
-            self.backend_names,
-            self.embedding,
+            self.registry, self.index, self.tracker, self.required_keys, self.manager.names, self.embedding
         )
-        self.history = SearchHistory(history_path(cache.path) if config.search.history else None)
+        self.history = SearchHistory(history_path(self.cache.path) if config.search.history else None)
+        self._housekeeping = Housekeeping(
+            self.cache,
+            self.history,
+            self.tracker,
+            redactor.value,
+            loaded.source,
+            self._client,
+            self.catalog.backend_sizes,
+        )
         admission = Admission(config.registration, str(loaded.source or "the config file"))
         self.manager.permitted = admission.permitted
         self.registration = Registration(
-            self.manager,
-            admission,
-            config.max_dynamic_backends,
-            frozenset(loaded.origins),
+            self.manager, admission, config.max_dynamic_backends, frozenset(loaded.origins)
         )
         self.chain = ChainServices(
             registry=self.registry,
@@ -153,17 +145,11 @@ class App:
             guests=anyio.CapacityLimiter(open_chains(config.sandbox)),
             discovery=self.catalog.call_inside,
             redactor=redactor,
-            unlisted=self.unlisted,
+            unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
         )
         self.tools = MetaTools(
-            self.chain,
-            self.catalog,
-            self.registration,
-            self.tracker,
-            config.sandbox,
-            self.history,
-            redactor,
+            self.chain, self.catalog, self.registration, self.tracker, config.sandbox, self.history, redactor
         )
 
     @classmethod
@@ -176,10 +162,11 @@ class App:
         redactor: Redactor | None = None,
         serving: bool = False,
     ) -> AsyncIterator[App]:
-        """A running gateway: backends start concurrently, nothing is waited for.
+        """Run a gateway for the length of the context, without waiting for its backends.
 
-        `serving`: a client will come, and say what it can be asked before backends are told. `redactor`, where the caller has one (for its log), learns every secret of the configuration. Raises
-        ConfigError when the configuration as a whole cannot be used.
+        `serving`: a client will connect, and backends get its capabilities in their handshake. `redactor` learns every
+        secret of the configuration; a caller passes one that its log uses too. Raises ConfigError when the
+        configuration as a whole cannot be used.
         """
         environ = dict(os.environ if environ is None else environ)
         awaited = Awaited()
@@ -200,7 +187,7 @@ class App:
             group.start_soon(app._warm_sandbox)
             group.start_soon(app.indexing.run)
             group.start_soon(app.embedding.run)
-            group.start_soon(app._keep_house)
+            group.start_soon(app._housekeeping.run)
             group.start_soon(app._sweep_results)
             if loaded.source is not None:
                 await group.start(awaited.run, loaded)
@@ -213,7 +200,7 @@ class App:
                     await app._close()
 
     def new_session(self) -> Session:
-        """One client's stay, with its own result store."""
+        """Start the session of one client, with a result store of its own."""
         results = self.loaded.config.results
         session = Session(
             ResultStore(
@@ -227,7 +214,7 @@ class App:
         return session
 
     async def call_meta_tool(self, name: str, arguments: Any, session: Session | None = None) -> Json:
-        """A meta-tool without a protocol, for the terminal: the MCP result as a dict."""
+        """Call a meta-tool from the terminal, without the protocol; the MCP result as a dict."""
         own = session or self.new_session()
         try:
             return await self.tools.call(name, arguments, own)
@@ -236,7 +223,7 @@ class App:
                 self.end_session(own)
 
     def end_session(self, session: Session) -> None:
-        """A client's stay is over: nothing of it is kept, and its instances of dedicated backends are stopped."""
+        """End a session: drop its state and stop its instances of dedicated backends."""
         self.parking.end_session(session.id)
         self.clients.forget(session.id)
         self.manager.end_session(session.id)
@@ -246,7 +233,7 @@ class App:
         self._last_client = session.client or self._last_client
 
     def surface(self, session: Session) -> Surface:
-        """What one client sees of this gateway."""
+        """What one client can call and read."""
         return Surface(
             self.tools,
             self._view,
@@ -270,50 +257,12 @@ class App:
             budget_for(session.client).result,
         )
 
-    def backend_names(self) -> list[str]:
-        """Every backend that was configured or registered, disabled ones left out."""
-        return self.manager.names()
-
     async def settled(self, timeout: float) -> bool:
-        """Wait until no backend is starting any more; False when the time was over first."""
-        with anyio.move_on_after(timeout) as scope:
-            await self._until(lambda: not any(s.state == State.STARTING for s in self.manager.statuses()))
-        return not scope.cancelled_caught
-
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        """Until `holds` after a change of a backend's state; the caller bounds the wait."""
-        while not holds():
-            if self._state_changed.is_set():  # another one that waits may have made it new already
-                self._state_changed = anyio.Event()
-            await self._state_changed.wait()
-
-    async def unlisted(self, seconds: float, *, live: bool = False) -> Unlisted:
-        """A `Look`: waits for backends of which nothing, or not all, can be found yet (`live`: or only as of last time)."""
-
-        def unknown() -> list[str]:
-            known = self.registry.backends()
-            return [
-                n for n in self.manager.names() if n not in known or (live and not self.registry.is_live(n))
-            ]
-
-        def starting() -> list[str]:
-            return [n for n in unknown() if self.manager.state(n) == State.STARTING]
-
-        # One slow starter costs one wait, not one with every question until it is there.
-        waited_for: set[str] = set() if live else self._waited_for
-        with anyio.move_on_after(seconds):
-            await self._until(lambda: waited_for.issuperset(starting()))
-            if self.index.incomplete():
-                await self.indexing.idle()
-        waited_for.intersection_update(starting())
-        waited_for.update(starting())
-        late = [*starting(), *self.index.incomplete()]
-        down = {name: self.manager.error(name) or "" for name in unknown() if name not in late}
-        troubled = {**self.loaded.unusable, **{name: why for name, why in down.items() if why}}
-        return Unlisted(late, troubled, self.loaded.disabled)
+        """Wait until no backend is starting; False if the timeout was over first."""
+        return await self.readiness.settled(timeout)
 
     def problems(self) -> list[str]:
-        """Everything about the configuration that its owner should know, one sentence each."""
+        """Problems of the configuration and of files, one sentence each."""
         found = [str(problem) for problem in self.loaded.problems]
         if self.loaded.source is None:
             found.append("no configuration file: serving the embedded demo backends (shop, notes, clock)")
@@ -326,7 +275,7 @@ class App:
         return found
 
     def required_keys(self, backend: str) -> tuple[Iterable[str], Iterable[str]]:
-        """Names of the variables a backend needs, and of those without a value."""
+        """Names of the variables that a backend needs, and of those without a value."""
         if backend == COMPOSITE_BACKEND:
             return (), ()
         known = self.loaded.keys.get(backend)
@@ -337,8 +286,9 @@ class App:
     def set_composite_tools(
         self, configured: Mapping[str, CompositeTool], faulty: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Replace the composite tools by those of a configuration; chains see them from their next call on. `faulty`
-        says of others why they cannot be called."""
+        """Replace the composite tools; running chains see the new ones. `faulty` has the reason by name for tools that
+        cannot be called.
+        """
         self.chain.composites = dict(configured)
         self.registry.set_faulty(COMPOSITE_BACKEND, faulty)
         if configured or faulty:
@@ -350,15 +300,12 @@ class App:
     # -- hot reload ----------------------------------------------------------------------------------
 
     async def reconfigure(self, loaded: Loaded) -> list[str]:
-        """Put a newly read configuration in force; only backends that changed restart. Their names.
+        """Put a new configuration in force, except what is read only at the start (`reload.READ_ONCE`).
 
-        What is read only at the start is not (`reload.READ_ONCE`).
+        Only backends whose configuration changed restart; their names are returned.
         """
         config = loaded.config
-        gone = self.loaded.origins.keys() - loaded.origins.keys()
-        self.cache.forget(gone)
-        for name in gone:
-            self._hashes.pop(name, None)  # nor is what it still lists while it is being stopped kept
+        self.known.forget(self.loaded.origins.keys() - loaded.origins.keys())
         self.loaded = loaded
         self._waiting = read_only_at_start(self._began, config)
         if self._waiting:
@@ -367,7 +314,8 @@ class App:
         self.tools.redactor.add(loaded.secrets)
         logging.getLogger().setLevel(config.log_level.upper())
         self.registry.set_aliases(config.aliases)
-        running = config.sandbox.model_copy(update={"isolation": self.sandbox.isolation})
+        kept = {key: getattr(self._began.sandbox, key) for key in PROCESS_KEYS}
+        running = config.sandbox.model_copy(update=kept)
         self.chain.guests.total_tokens += open_chains(running) - open_chains(self.chain.config)
         self.chain.config = self.tools.config = running
         self.sandbox.set_limits(limits_of(running))
@@ -376,12 +324,12 @@ class App:
         self.set_composite_tools(config.composite_tools, loaded.faulty)
         self.awaited.follow(loaded)
         wanted = {name: backend for name, backend in config.backends.items() if not backend.disabled}
-        for name, backend in wanted.items():
-            self._hashes[name] = config_hash(loaded.written.get(name, backend))
+        for backend in wanted.values():
+            self.known.configured(backend, loaded)
         return await self.manager.apply(wanted, loaded.waits)
 
     async def _follow_config(self, load: Callable[[], Loaded], seen: FileState) -> None:
-        """Read the configuration again when its files change, and when a secret has come that it lacked."""
+        """Read the configuration again when its files change, and when a missing secret arrives."""
 
         def load_again(changed: bool) -> Loaded:
             if changed:
@@ -409,43 +357,22 @@ class App:
             configs = demo.backends()
         for config in configs:
             if not config.disabled:
-                self._start(config)
-
-    def _start(self, config: BackendConfig) -> None:
-        key = self._hashes[config.name] = config_hash(self.loaded.written.get(config.name, config))
-        cached = self.cache.tools(config.name, key)
-        if cached:
-            self.registry.replace(config.name, cached, live=False)
-        era = self.cache.era(config.name, key)
-        self.manager.add(
-            config,
-            era="modern" if era == "modern" else "legacy" if era == "legacy" else None,
-            waits=self.loaded.waits.get(config.name),
-        )
+                self.known.configured(config, self.loaded)
+                era = self.known.restore(config.name)
+                self.manager.add(config, era=era, waits=self.loaded.waits.get(config.name))
 
     def _on_tools(self, name: str, tools: list[Tool] | None) -> None:
-        if tools is None:
-            self.registry.remove(name)
-        else:
-            self.registry.replace(name, tools)
-            known = name in self._hashes and not self.cache.put_tools(name, self._hashes[name], tools)
-            if not known:  # the vectors of tools that were cached are stored already
-                self.embedding.tools_changed()
+        if self.known.listed(name, tools):
+            self.embedding.tools_changed()
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
 
     def _on_state(self, name: str, state: State) -> None:
         logger.debug("backend %s is %s", name, state)
-        self._state_changed.set()
+        self.readiness.state_changed()
         self.changes.tell("state", name)
 
-    def _on_era(self, name: str, era: Era) -> None:
-        if name in self._hashes:
-            self.cache.put_era(name, self._hashes[name], era)
-
-    # -- in the background ---------------------------------------------------------------------------
-
     async def _warm_sandbox(self) -> None:
-        """Ahead of the first chain, which tries again and tells its client what is wrong."""
+        """Prepare the sandbox before the first chain, which tries again if that fails."""
         try:
             await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
         except SandboxError as exc:
@@ -456,76 +383,14 @@ class App:
         if swept:
             logger.info("removed the spilled results of %d gateways that were killed", swept)
 
-    async def _keep_house(self) -> None:
-        while True:
-            await anyio.sleep(HOUSEKEEPING_SECONDS)
-            self.cache.put_usage(self.tracker.dump_usage())
-            if self.cache.due:
-                await anyio.to_thread.run_sync(self.cache.save)
-            if self.history.due:
-                await anyio.to_thread.run_sync(self.history.write)
-            await self._write_account(ended=False)
-
-    async def _write_account(self, *, ended: bool) -> None:
-        """What was counted, for the terminal; a gateway that nobody used leaves nothing."""
-        recorded = self.tracker.recorded
-        if not recorded or (recorded == self._accounted and not ended):
-            return
-        self._accounted = recorded
+    def _client(self) -> str | None:
+        """The client that the account names: the latest of those connected, else the last one."""
         clients = [self._last_client, *(session.client for session in self._sessions)]
-        hide = self.tools.redactor.value  # a backend may have called a tool after its key
-        write = functools.partial(
-            self.accounts.write,
-            config=account_name(self.loaded.source),
-            client=next((name for name in reversed(clients) if name), None),
-            stats=hide(self.tracker.stats()),
-            recent=hide(self.tracker.recent(RECENT_CALLS)),
-            backends=self.catalog.backend_sizes(),
-            usage=hide(self.tracker.dump_usage()),
-            ended=ended,
-        )
-        await anyio.to_thread.run_sync(write)
+        return next((name for name in reversed(clients) if name), None)
 
     async def _close(self) -> None:
-        await self._write_account(ended=True)
+        await self._housekeeping.write_account(ended=True)
         for session in self._sessions:
             session.close()
         self.sandbox.close()
-        if self.history.due:
-            await anyio.to_thread.run_sync(self.history.write)
-        if self.loaded.source is not None:
-            self.cache.put_usage(self.tracker.dump_usage())
-            await anyio.to_thread.run_sync(self.cache.save)
-
-
-def account_folder(cache_path: Path) -> Path:
-    """Where gateways with this cache leave their accounts."""
-    return cache_path.parent / "accounts"
-
-
-def account_name(source: Path | None) -> str | None:
-    """How an account names the configuration it was made under."""
-    return os.path.realpath(source) if source else None
-
-
-def open_chains(config: SandboxConfig) -> int:
-    """Chains that may hold a guest at once, running or waiting; in process mode each holds a worker."""
-    return config.max_concurrent_sandboxes * (1 if config.isolation == "process" else OPEN_TO_RUNNING)
-
-
-def limits_of(config: SandboxConfig) -> Limits:
-    """The sandbox's limits as the configuration sets them."""
-    return Limits(
-        cpu_seconds=config.cpu_seconds,
-        memory_mb=config.memory_mb,
-        total_memory_mb=config.total_memory_mb,
-        depth=config.max_depth,
-        code_bytes=config.max_code_bytes,
-        calls=config.max_calls,
-        argument_bytes=config.max_argument_bytes,
-        result_bytes=config.max_result_bytes,
-        value_bytes=config.max_value_bytes,
-        console_bytes=config.max_console_bytes,
-        console_line=config.max_console_line,
-        guests=config.max_concurrent_sandboxes,
-    )
+        await self._housekeeping.close()

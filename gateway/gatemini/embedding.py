@@ -8,6 +8,7 @@ that a process that was let go or lost only has to be sent everything again.
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import os
 from array import array
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import orjson
 
 from gatemini.indexing import Indexing
 from gatemini.model import Tool
@@ -136,8 +136,8 @@ class Embedding:
                 self._sent[slot] = tool
         expected = len(self._sent)
         try:
-            # Tools may hold lone surrogates, which JSON of orjson cannot.
-            answer: dict[str, Any] = orjson.loads(await self._pool.ask(_dumped(request)))
+            # Not orjson: texts of tools and queries may hold lone surrogates.
+            answer: dict[str, Any] = json.loads(bytes(await self._pool.ask(json.dumps(request).encode())))
         except (WorkerLost, WorkerFailed) as error:
             logger.warning("the process of the search model: %s", error)
             self._pid = None
@@ -178,19 +178,3 @@ def _missing_package(model: str) -> str | None:
     # The default without the extra is a choice, not a fault: `doctor` shows it, the log does not warn.
     logger.log(logging.INFO if model == BUNDLED else logging.WARNING, "%s", problem)
     return problem
-
-
-def _dumped(request: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(request)
-    except TypeError:  # a lone surrogate in a tool's text or in the query
-        return orjson.dumps(_replaced(request))
-
-
-def _replaced(value: Any) -> Any:
-    """The value with lone surrogates replaced."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {key: _replaced(item) for key, item in value.items()}
-    return [_replaced(item) for item in value] if isinstance(value, list | tuple) else value

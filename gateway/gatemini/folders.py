@@ -1,7 +1,4 @@
-"""Where the gateway's own files lie on this machine: the platform's folders for configuration and cache.
-
-Above: config/load.py, cache.py. Below: platformdirs.
-"""
+"""The platform's folders for the gateway's own configuration and cache."""
 
 from __future__ import annotations
 
@@ -13,17 +10,17 @@ import platformdirs
 
 APP = "gatemini"
 NOWHERE = Path(os.devnull, APP)
-"""The folder of a user who has no home (no HOME, no entry among the users, as in some containers): nothing is there
-and nothing can be made there. A folder that others can write to would be taken for the user's own."""
+"""The folder of a user without a home (no HOME, not in the list of users, as in some containers): it cannot be made, and
+no folder that others can write to takes its place."""
 
 
 def home_folder() -> Path:
-    """The user's home; `~` itself, which is nowhere, where there is none (`Path.home` would raise)."""
+    """The user's home; the path `~` where there is none (`Path.home` would raise)."""
     return Path(os.path.expanduser("~"))
 
 
 def from_home(path: str | Path) -> Path:
-    """The path with a leading `~` filled in, as far as that can be: no shell has done so for a client's file."""
+    """The path with a leading `~` filled in, where there is a home."""
     return Path(os.path.expanduser(path))
 
 

@@ -1,8 +1,7 @@
-"""What was searched and then called, kept for `gatemini eval`: query texts and tool names, nothing else.
+"""Searches and the calls that follow them, for `gatemini eval`: query texts and tool names, nothing else.
 
-One private file beside the cache, appended to by every gateway that uses this cache and bounded in size. No
-argument, no result; secrets are redacted before a query comes here. Above: `server/tools.py` notes,
-`app.py` writes now and then, `cli/evaluation.py` reads. Below: `search/evaluate.py` (what an event is).
+One private file beside the cache, of bounded size; every gateway with this cache appends to it. Secrets are redacted
+before a query comes here.
 """
 
 from __future__ import annotations
@@ -10,9 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections import OrderedDict, deque
+from collections import deque
 from pathlib import Path
 from typing import Any
+
+from cachetools import LRUCache
 
 from gatemini.processes.own_files import replace_own
 from gatemini.search.evaluate import CALLS_AFTER, Event
@@ -28,7 +29,7 @@ WAITING = 1_000
 SESSIONS = 1_000
 """Sessions whose last search is remembered."""
 NEVER_WAIT = getattr(os, "O_NONBLOCK", 0)
-"""A pipe in the file's place is an error, where nobody reads it; without this, opening it waits for a reader."""
+"""Opening a pipe in the place of the file is an error then, instead of a wait for its reader."""
 MAX_BYTES = 1 << 20
 """Of the file; beyond it the older half goes."""
 
@@ -39,7 +40,7 @@ class SearchHistory:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._waiting: deque[Event] = deque(maxlen=WAITING)
-        self._called: OrderedDict[str, set[str]] = OrderedDict()
+        self._called: LRUCache[str, set[str]] = LRUCache(maxsize=SESSIONS)
 
     @property
     def due(self) -> bool:
@@ -50,9 +51,6 @@ class SearchHistory:
         if self._path is None or not query.strip():
             return
         self._called[session] = set()
-        self._called.move_to_end(session)
-        if len(self._called) > SESSIONS:
-            self._called.popitem(last=False)
         self._waiting.append(Event(session, "search", query.strip()[:QUERY_CHARS]))
 
     def called(self, session: str, tool: str) -> None:

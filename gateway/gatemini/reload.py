@@ -27,7 +27,10 @@ LOOK_MS = 5000
 
 
 READ_ONCE = ("cache_path", "health", "results", "search", "semantic")
-"""Sections that a running gateway does not change; `sandbox.isolation` is one more such key."""
+"""Sections that a running gateway does not change."""
+
+PROCESS_KEYS = ("isolation", "processes", "guests_per_process")
+"""Keys of `sandbox` that it does not change either."""
 
 FileState = dict[Path, tuple[int, int, int] | None]
 """Inode, modification time and size by path; None where there is no file."""
@@ -80,8 +83,9 @@ async def watch_config(
 def read_only_at_start(began: Config, now: Config) -> str | None:
     """The settings that a reload did not change although they differ, as a sentence; None without any."""
     waiting = [key for key in READ_ONCE if getattr(began, key) != getattr(now, key)]
-    if began.sandbox.isolation != now.sandbox.isolation:
-        waiting.append("sandbox.isolation")
+    waiting += [
+        f"sandbox.{key}" for key in PROCESS_KEYS if getattr(began.sandbox, key) != getattr(now.sandbox, key)
+    ]
     if not waiting:
         return None
     return (

@@ -1,7 +1,6 @@
 // What code calls: one Proxy per backend, `results`, `gatemini`, the interfaces. Nothing is made per tool.
 //
 // A backend object is never thenable and calls nothing when it is printed, copied or looked at.
-// Above: prelude.js, which gives the function that sends. Below: values.js (and its rules).
 (function (values, protocol, sender, expose) {
   "use strict";
   const { own, list, backendNames, quote } = values;
@@ -153,7 +152,7 @@
   }
 
   function lookUp(interfaces, name) {
-    // By "backend.tool", by bare tool name, or through the whole catalogue when that was brought in.
+    // By "backend.tool", by bare tool name, or through the whole catalogue where the start message holds it.
     if (own.hasOwn(interfaces, name)) {
       const found = interfaces[name];
       if (found === null || own.hasOwn(found, "name")) return found;
@@ -170,8 +169,8 @@
   }
 
   function chunks(...args) {
-    // An async iterator over pages of a result, so that code need not hold all of it at once. The host checks what was
-    // asked for and says where it goes on; pages asked for together come one after the other.
+    // An async iterator over pages of a result, so that code need not hold all of it at once. The host checks the
+    // request and says where the next page starts; pages requested together come one after the other.
     const chunk = sender("results", "", "chunk", false, "results.chunks");
     let ask = args, ended = false, turn;
     const step = async () => {

@@ -1,7 +1,6 @@
 // The console: lines into a fixed buffer that the host can read even after a trap.
 //
 // Buffer: four 32-bit numbers (bytes used, lines, lines dropped, lines cut), then the lines in UTF-8.
-// Above: prelude.js. Below: values.js (and its rules).
 (function (values, protocol) {
   "use strict";
   const { own, format } = values;

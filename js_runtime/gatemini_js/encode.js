@@ -2,7 +2,6 @@
 //
 // `encode` gives the text, what had to be converted on the way, the promises it met and the long typed arrays: the caller
 // waits for the former, keeps the latter, and encodes again. A plain tree goes through the engine's own JSON.stringify; everything else is walked by hand.
-// Above: prelude.js. Below: values.js (and its rules).
 (function (values) {
   "use strict";
   const {
@@ -220,7 +219,7 @@
 
   function openInstance(state, frame, value, key, kind) {
     const toJSON = value.toJSON;
-    // Whoever overwrites Object.prototype.toJSON has not asked for every object to be changed.
+    // An overwritten Object.prototype.toJSON does not apply: it would change every object.
     if (typeof toJSON === "function" && toJSON !== own.ObjectPrototype.toJSON && !own.setHas(state.viaToJSON, value)) {
       own.setAdd(state.viaToJSON, value);
       return openAny(state, frame, own.apply(toJSON, value, [own.String(key ?? "")]), key);

@@ -3,7 +3,6 @@
 // QuickJS compares by code unit, which puts "Zebra" before "apple" and "é" behind "z" where every other engine does
 // not. The order here is that of the Unicode root collation as far as letters, digits and ASCII go: first the letters,
 // then accents, then case (UTS #10, CLDR root; lower case first). Ordinary library code like shims.js.
-// Above: prelude.js installs it. Below: values.js.
 (function (values) {
   "use strict";
   const { own } = values;

@@ -3,8 +3,6 @@
 // A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
-// Above: user code. Below: values.js (references taken at boot, see its rules), encode.js, backends.js,
-// console.js, shims.js, locale.js, timers.js.
 (function (values, encoding, backends, terminal, shims, locale, timers, protocol) {
   "use strict";
   const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
@@ -36,9 +34,9 @@
   let outbox = list();
   let nextId = 1, toolCalls = 0, otherCalls = 0;
 
-  // Promises of calls have a prototype of their own, so that `await` goes through `then` below and a call nobody
-  // waits for can be told from one that is waited for.
-  // Behind that prototype stands a Proxy, asked only for what no promise has: reading a member of the awaited value
+  // Promises of calls have a prototype of their own, so that `await` goes through `then` below, which marks the call as
+  // awaited.
+  // The prototype of that prototype is a Proxy, reached only for members that no promise has: reading a member of the awaited value
   // on the promise is the commonest slip there is, and would silently give undefined.
   const CallPromisePrototype = own.create(new own.Proxy(own.create(own.PromisePrototype), {
     __proto__: null,
@@ -104,7 +102,7 @@
   }
 
   function stackAbove(callee) {
-    // Where the call of `callee` stands in the user's code. User code may have broken Error: then nothing.
+    // The place in the user's code that calls `callee`; "" where that code has broken Error.
     try {
       const holder = { __proto__: null, stack: "" };
       own.captureStackTrace(holder, callee);
@@ -122,7 +120,7 @@
       bytes: limits.argument_bytes, code: LIMIT.arguments, what: "the arguments of", deep: LIMIT.depth, exact,
     });
     argumentOptions = forArguments(false);
-    // What is kept has to come back as it was: what JSON changes without anybody minding elsewhere is told.
+    // A kept value must come back as it was, so each change that JSON makes is noted, also those of no interest elsewhere.
     keptOptions = forArguments(true);
     valueOptions = {
       __proto__: null, wantsRefs: true, depth: limits.depth, typedItems: protocol.typed_items,
@@ -484,7 +482,7 @@
 
   const MOST_CAUSES = 8; // lines on what an error holds: enough to find the first cause, whatever made the chain
   function causesOf(error) {
-    // What stands behind an error, one line each: the errors of an AggregateError and the chain of `cause`.
+    // The causes of an error, one line each: the errors of an AggregateError and the chain of `cause`.
     const lines = list(), seen = list();
     let at = error;
     while (typeof at === "object" && at !== null && lines.length < MOST_CAUSES) {

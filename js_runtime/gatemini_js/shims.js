@@ -1,7 +1,7 @@
-// The standard helpers a script expects. What this sandbox has not is left undefined: the host words those errors.
+// The standard helpers that a script expects. What this sandbox lacks is left undefined: the host explains such errors.
 //
 // Ordinary library code: unlike the bridge it may use globals, since breaking them harms only the chain that did
-// it. Above: prelude.js installs it. Below: values.js for what must not be touched.
+// it.
 (function (values) {
   "use strict";
   const { own } = values;
@@ -139,36 +139,20 @@
 
   // --- base64 ----------------------------------------------------------------------------------------------
 
-  const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const DIGITS = Object.create(null);
-  for (let i = 0; i < 64; i++) DIGITS[ALPHABET[i]] = i;
-  DIGITS["-"] = 62;
-  DIGITS["_"] = 63;
-
-  function toBase64(bytes) {
-    let text = "";
-    for (let i = 0; i < bytes.length; i += 3) {
-      const a = bytes[i], b = bytes[i + 1], c = bytes[i + 2];
-      text += ALPHABET[a >> 2] + ALPHABET[((a & 3) << 4) | (b >> 4)]
-        + (b === undefined ? "=" : ALPHABET[((b & 15) << 2) | (c >> 6)]) + (c === undefined ? "=" : ALPHABET[c & 63]);
-    }
-    return text;
-  }
+  const { toBase64 } = own;
+  const nativeFromBase64 = Uint8Array.fromBase64.bind(Uint8Array);
+  // `strict` refuses other characters, as atob does; else they are skipped and both alphabets taken, as Node's Buffer does.
   function fromBase64(text, strict) {
-    const clean = String(text).replace(/[\t\n\f\r ]/g, "").replace(/={1,2}$/, "");
-    if (strict && (clean.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(clean))) {
-      throw new Error("atob: the text is not valid base64");
+    let clean = String(text).replace(/[\t\n\f\r ]/g, "").replace(/={1,2}$/, "");
+    if (strict) {
+      if (clean.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(clean)) {
+        throw new Error("atob: the text is not valid base64");
+      }
+    } else {
+      clean = clean.replace(/-/g, "+").replace(/_/g, "/").replace(/[^A-Za-z0-9+/]/g, "");
+      if (clean.length % 4 === 1) clean = clean.slice(0, -1);
     }
-    const bytes = [];
-    let held = 0, bits = 0;
-    for (const symbol of clean) {
-      const digit = DIGITS[symbol];
-      if (digit === undefined) continue;
-      held = ((held << 6) | digit) & 0xffffff;
-      bits += 6;
-      if (bits >= 8) bytes.push((held >> (bits -= 8)) & 255);
-    }
-    return Uint8Array.from(bytes);
+    return nativeFromBase64(clean);
   }
   function btoa(text) {
     const s = String(text), bytes = new Uint8Array(s.length);

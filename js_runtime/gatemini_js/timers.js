@@ -3,7 +3,6 @@
 // Adding, dropping and taking one cost the logarithm of how many there are; a list that is searched each time costs all
 // of them, and thousands due at once would take minutes. What is dropped stays in the heap until it comes up, or until
 // most of the heap is such. The bridge's own code: see the rules of values.js.
-// Above: prelude.js. Below: values.js.
 (function (values) {
   "use strict";
   const { own, list } = values;

@@ -6,7 +6,6 @@
 //   - own objects and lists have no prototype, so no inherited setter or `get` can step in;
 //   - no iteration protocol, no spread, no destructuring of arrays, no regular expressions;
 //   - no template literals: the engine turns them into calls of String.prototype.concat.
-// Above: encode.js, backends.js, shims.js, prelude.js. Below: nothing.
 (function () {
   "use strict";
 
@@ -186,7 +185,7 @@
 
   function waited(value) {
     // `await` asks a promise for `constructor` and `then`. Where code took both away it gives the promise itself, so a
-    // native one is waited for by our `then`; with one of its own (calls, subclasses) it is asked as ever.
+    // native one is waited for by our `then`; one with its own `then` (calls, subclasses) is awaited as usual.
     if (typeof value !== "object" || value === null || typeof safeGet(value, "then") === "function") return value;
     return isNativePromise(value) ? { __proto__: null, then: (resolved, rejected) => own.then(value, resolved, rejected) } : value;
   }
@@ -281,7 +280,7 @@
   }
 
   function placed(letter, value, room) {
-    // What stands for one placeholder; undefined for a letter that is none.
+    // The text for one placeholder; undefined for a letter that is none.
     const plain = typeof value === "number" || typeof value === "bigint" || typeof value === "string";
     switch (letter) {
       case "s": case "j": case "o": case "O": return inspect(value, room + 1);

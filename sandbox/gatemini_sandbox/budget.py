@@ -1,8 +1,4 @@
-"""What a guest may use, and how guests share: a budget each, one ledger of memory, turns, and ticks to look at them.
-
-Above: engine.py (machines), guest.py, session.py and workers.py, which give budgets and ledgers. Below: limits.py,
-wasmtime (whose epoch the ticks move on).
-"""
+"""Bound what guests use: a budget each, one ledger of memory, turns for those that compute, and ticks of the epoch."""
 
 from __future__ import annotations
 

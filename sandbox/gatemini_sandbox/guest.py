@@ -1,8 +1,6 @@
-"""QuickJS inside the machine: the only file that knows its C API (QuickJS-NG 0.15, the pinned reactor build).
+"""Boot QuickJS once, and run each chain in a guest whose memory is that image (shelf.py).
 
-One guest is booted with the runtime's JavaScript; its memory becomes an image, and every chain gets a machine whose
-memory is that image (shelf.py). A step is a handful of crossings: replies in, all jobs run, outbox out.
-Above: session.py, worker.py. Below: engine.py, messages.py, the JavaScript of gatemini_js.
+A step is a handful of calls into the machine: replies in, all jobs run, outbox out.
 """
 
 from __future__ import annotations
@@ -16,30 +14,28 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
-from gatemini_sandbox import limits as codes
 from gatemini_sandbox.budget import Budget, Ledger
+from gatemini_sandbox.c_api import (
+    INBOX_BYTES,
+    JOB_THREW,
+    REJECTION,
+    REJECTION_BYTES,
+    UNDEFINED,
+    Api,
+    Threw,
+    check_build,
+    track_rejections,
+)
 from gatemini_sandbox.engine import Engine, Machine, Trapped
 from gatemini_sandbox.errors import GuestFault, GuestTampered
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.messages import DONE, FAILED, PROTOCOL, Raw, outbox_head
 from gatemini_sandbox.module import PAGE, STACK_BYTES
+from gatemini_sandbox.outbox import DONE, FAILED, PROTOCOL, Raw, outbox_head
 from gatemini_sandbox.shelf import Image, Shelf
 from gatemini_sandbox.wasi import Clock
 
 logger = logging.getLogger(__name__)
 
-# JSValue is 64 bits with the tag in the upper half (NaN boxing of 32-bit builds, quickjs.h).
-UNDEFINED = 3 << 32
-TAG_EXCEPTION = 6
-EVAL_GLOBAL = 0
-# Slot of js_std_promise_rejection_tracker in the function table of the pinned build, and where the list it
-# fills starts in quickjs-libc's thread state; entries are {prev, next, promise, reason}.
-REJECTION_TRACKER = 73
-REJECTION_LIST = 32
-LIBC_OPAQUE = 0  # js_std_cmd: the runtime's libc state
-
-INBOX_BYTES = PAGE
-"""Messages up to this size use a block that is always there."""
 GC_BYTES = 2 * MIB
 """Allocation after which the guest first looks for cycles; QuickJS' own 256 KiB costs a short chain several looks."""
 HEADROOM_BYTES = MIB
@@ -48,7 +44,7 @@ COMPARE = 4096
 """Grain of the memory image: pieces of this size that a fresh instance already has are left out."""
 MOST_REJECTIONS = 20
 TELLING_SECONDS = 0.5
-"""What a guest whose time is over gets to say how far it came."""
+"""Wall time of the step that collects the end of a chain, when its own is over."""
 FUNCTIONS = (
     "begin",
     "run",
@@ -61,105 +57,11 @@ FUNCTIONS = (
     "rejected",
     "console",
 )
-ALWAYS_CALLED = (
-    "JS_ParseJSON",
-    "JS_Call",
-    "JS_Eval",
-    "JS_FreeValue",
-    "js_std_loop_once",
-    "JS_ToCStringLen2",
-    "JS_FreeCString",
-)
 NO_CALLS = b'"calls":[]}'
 """The end of an outbox in which there is nothing to do."""
-JOB_THREW = 0xFFFFFFFE
 CONSOLE_HEAD = 16
 FULL = 0.9
 """Part of its memory from which a guest that ended strangely is taken to have run out of it."""
-
-
-class Longer(Exception):
-    """A step on the caller's thread is not over: `Guest.go_on` takes it from where it was left, on any thread."""
-
-
-class Threw(Exception):
-    """A guest function ended with a JavaScript exception; `value` is the thrown JSValue, owned."""
-
-    def __init__(self, value: int) -> None:
-        super().__init__(value)
-        self.value = value
-
-
-class Api:
-    """The C API over one machine."""
-
-    def __init__(self, machine: Machine, context: int, inbox: int, scratch: int) -> None:
-        self.machine = machine
-        self.context = context
-        self._inbox = inbox
-        self._scratch = scratch
-
-    def allocate(self, size: int) -> int:
-        at = self.machine.call32("malloc", size)
-        if at == 0:
-            raise Trapped(codes.MEMORY)
-        return at
-
-    def put(self, data: bytes) -> tuple[int, bool]:
-        """`data` and a NUL in guest memory; True when it must be freed."""
-        own = len(data) >= INBOX_BYTES
-        at = self.allocate(len(data) + 1) if own else self._inbox
-        self.machine.write(at, data + b"\0")
-        return at, own
-
-    def checked(self, value: int) -> int:
-        if value >> 32 == TAG_EXCEPTION:
-            raise Threw(self.machine.call("JS_GetException", self.context))
-        return value
-
-    def parse(self, text: bytes) -> int:
-        at, own = self.put(text)
-        value = self.machine.call("JS_ParseJSON", self.context, at, len(text), self._scratch)
-        if own:
-            self.machine.call("free", at)
-        return self.checked(value)
-
-    def evaluate(self, source: bytes, name: str) -> int:
-        label = name.encode() + b"\0"
-        self.machine.write(self._scratch + 64, label)
-        at, own = self.put(source)
-        value = self.machine.call("JS_Eval", self.context, at, len(source), self._scratch + 64, EVAL_GLOBAL)
-        if own:
-            self.machine.call("free", at)
-        return self.checked(value)
-
-    def call(self, function: int, *arguments: int) -> int:
-        """Calls a JavaScript function; takes over the arguments, gives the result."""
-        machine = self.machine
-        if arguments:
-            machine.write(self._scratch, struct.pack(f"<{len(arguments)}Q", *arguments))
-        value = machine.call("JS_Call", self.context, function, UNDEFINED, len(arguments), self._scratch)
-        for argument in arguments:
-            self.release(argument)
-        return self.checked(value)
-
-    def release(self, value: int) -> None:
-        if value >> 32 > 0xFFFF0000:  # tags with a reference count are negative
-            self.machine.call("JS_FreeValue", self.context, value)
-
-    def text(self, value: int) -> bytes:
-        """UTF-8 of a string, which is released."""
-        machine = self.machine
-        at = machine.call32("JS_ToCStringLen2", self.context, self._scratch, value, 0)
-        if at == 0:
-            raise Threw(machine.call("JS_GetException", self.context))
-        data = machine.read(at, int.from_bytes(machine.read(self._scratch, 4), "little"))
-        machine.call("JS_FreeCString", self.context, at)
-        self.release(value)
-        return data
-
-    def item(self, value: int, index: int) -> int:
-        return self.checked(self.machine.call("JS_GetPropertyUint32", self.context, value, index))
 
 
 def boot(engine: Engine, limits: Limits) -> Image:
@@ -184,26 +86,21 @@ def _boot(machine: Machine, fresh: bytes, limits: Limits) -> Image:
     machine.call("JS_SetGCThreshold", runtime, GC_BYTES)
     context = machine.call32("JS_NewContext", runtime)
     machine.call("js_std_init_handlers", runtime)
-    machine.call("JS_SetHostPromiseRejectionTracker", runtime, REJECTION_TRACKER, 0)
     inbox, scratch = machine.call32("malloc", INBOX_BYTES + 1), machine.call32("malloc", 256)
-    machine.write(scratch, struct.pack("<I", runtime) + bytes(252))
-    rejections = machine.call32("js_std_cmd", LIBC_OPAQUE, scratch) + REJECTION_LIST
+    rejections = track_rejections(machine, runtime, scratch)
     api = Api(machine, context, inbox, scratch)
+    check_build(api, rejections)
     functions, console = _load_runtime(api, limits)
     machine.call("JS_RunGC", runtime)
     machine.call("free", api.allocate(HEADROOM_BYTES))
-    machine.write(
-        machine.engine.stack_bottom, bytes(STACK_BYTES)
-    )  # what booting left there is no part of the image
+    machine.write(machine.engine.stack_bottom, bytes(STACK_BYTES))  # without what booting left there
     size = machine.locate()[1]
     pieces = _differences(fresh, machine.read(0, size))
     return Image(
         size // PAGE,
         pieces,
-        runtime,
         context,
         functions,
-        ALWAYS_CALLED,
         inbox,
         scratch,
         rejections,
@@ -271,10 +168,10 @@ def _differences(fresh: bytes, booted: bytes) -> tuple[tuple[int, bytes], ...]:
 
 
 class Guest:
-    """One chain's guest, step by step and blocking. Gives raw facts: what it says is believed by steps.py only.
+    """One chain's guest. Its steps block, and give what the guest says unchecked (steps.py checks it).
 
-    After its last step it counts no more, but its memory is held until `close`, which nobody has to wait for.
-    `stop` may be called from any thread, everything else by one thread at a time.
+    After the last step its memory no longer counts, and is held until `close`. `stop` may be called on any thread,
+    everything else on one thread at a time.
     """
 
     def __init__(self, shelf: Shelf, image: Image, limits: Limits, ledger: Ledger, clock: Clock) -> None:
@@ -284,30 +181,22 @@ class Guest:
         self._clock = clock
         self._machine: Machine | None = None
         self._closing = threading.Lock()
-        self._here = False
         self._ended_well = False
-        self._rest: Callable[[], Raw] | None = None
         self.budget = Budget(limits.cpu_seconds, time.monotonic() + limits.wall_seconds, ledger)
 
     def stop(self) -> None:
-        """Ends the guest within a tick, wherever it is."""
+        """End the guest within a tick, whatever it does."""
         self.budget.cancelled = True
 
     def close(self) -> None:
-        with self._closing:  # twice at once would put one machine on the shelf twice
+        with self._closing:  # two threads at once would put one machine on the shelf twice
             machine, self._machine = self._machine, None
         if machine is not None and not (self._ended_well and self._shelf.give_back(machine)):
             machine.close()
 
     @property
-    def serves_again(self) -> bool:
-        """Whether `close` is likely to put its machine back on the shelf, which takes a tenth of a millisecond."""
-        grown = self.memory_bytes != self._image.pages * PAGE
-        return self._ended_well and not grown and self._shelf.reusing and not self._shelf.full
-
-    @property
     def memory_bytes(self) -> int:
-        with self._closing:  # asked on one thread while another frees it, it would be read from what is gone
+        with self._closing:  # another thread may free it meanwhile
             return 0 if self._machine is None else self._machine.locate()[1]
 
     def begin(self, start: bytes, source: bytes) -> Raw:
@@ -315,47 +204,12 @@ class Guest:
         return self._step(lambda: self._begin(start, source))
 
     def resume(self, replies: bytes) -> Raw:
-        """Goes on with a batch of replies; empty when only time has passed."""
+        """The next step, with a batch of replies; empty when only time has passed."""
         return self._step(lambda: self._resume(replies))
-
-    def begin_here(self, start: bytes, source: bytes) -> Raw | None:
-        """As `begin`, on a thread that others wait for: None at the first tick, and `go_on` is to follow."""
-        return self._tried_here(lambda: self._begin(start, source))
-
-    def resume_here(self, replies: bytes) -> Raw | None:
-        """As `resume`; see `begin_here`."""
-        return self._tried_here(lambda: self._resume(replies))
-
-    def go_on(self) -> Raw:
-        """The rest of a step that was left."""
-        rest, self._rest = self._rest, None
-        if rest is None:
-            raise GuestFault("no step of this guest was left")
-        return self._step(rest)
-
-    @property
-    def left(self) -> bool:
-        """Whether a step was left, so that `go_on` must follow."""
-        return self._rest is not None
-
-    def _tried_here(self, work: Callable[[], Raw]) -> Raw | None:
-        self._here = True
-        try:
-            return self._step(work)
-        except Longer:
-            return None
-        finally:
-            self._here = False
-
-    def _leave_if_here(self, rest: Callable[[], Raw]) -> None:
-        """Before what cannot be left once it is begun: on the caller's thread, leave that to another."""
-        if self._here:
-            self._rest = rest
-            raise Longer
 
     def outcome(self) -> Raw:
         """The end of a chain whose code is settled, without waiting for its open calls."""
-        # Asked for when the wall time is over: telling what there is must not fail for that.
+        # The wall time may be over already, and must not end this step too.
         self.budget.wall_until = max(self.budget.wall_until, time.monotonic() + TELLING_SECONDS)
         return self._step(lambda: self._ended(Raw(end="done")))
 
@@ -364,7 +218,7 @@ class Guest:
         try:
             if self._machine is None:
                 self._restore()
-            raw = self._api.machine.run(work, here=self._here)
+            raw = self._api.machine.run(work)
         except Trapped as exc:
             raw = Raw(end="trapped", reason=exc.reason, detail=exc.text)
         except (Threw, GuestFault) as exc:
@@ -401,25 +255,11 @@ class Guest:
 
     def _pump(self, raw: Raw) -> Raw:
         """Runs jobs and due timers until nothing is left to do now. Only jobs run the chain's own code."""
-        return self._pumped(raw, self._jobs(raw))
-
-    def _jobs(self, raw: Raw) -> int:
-        machine, context = self._api.machine, self._api.context
-        if not self._here:
-            return machine.call32("js_std_loop_once", context)
-        done = machine.begin32("js_std_loop_once", context)
-        if done is None:
-            self._leave_if_here(lambda: self._pumped(raw, machine.finish32()))
-        return done or 0
-
-    def _pumped(self, raw: Raw, jobs: int) -> Raw:
         machine, api, functions = self._api.machine, self._api, self._image.functions
         while True:
-            if jobs == JOB_THREW:
-                self._leave_if_here(lambda: self._pumped(raw, JOB_THREW))
+            if machine.call32("js_std_loop_once", api.context) == JOB_THREW:
                 reason = machine.call("JS_GetException", api.context)
                 api.call(functions["rejected"], UNDEFINED, reason)
-                jobs = self._jobs(raw)
                 continue
             outbox = api.text(api.call(functions["collect"]))
             if raw.outboxes and raw.outboxes[-1].endswith(NO_CALLS):
@@ -428,9 +268,7 @@ class Guest:
             state, opened, wake = outbox_head(outbox)
             if state in (DONE, FAILED) or wake != 0:
                 break
-            self._leave_if_here(lambda: self._fired(raw))
             api.call(functions["fire"])
-            jobs = self._jobs(raw)
         if state == FAILED:
             raw.end = "failed"
         elif state == DONE:
@@ -439,22 +277,16 @@ class Guest:
             raw.end = "deadlock"
         return raw if raw.end is None else self._ended(raw)
 
-    def _fired(self, raw: Raw) -> Raw:
-        self._api.call(self._image.functions["fire"])
-        return self._pump(raw)
-
     def _ended(self, raw: Raw) -> Raw:
-        """Adds what the guest says at its end: value or error, notes, ids."""
+        """Add what the guest says at its end: value or error, notes, ids."""
         api, functions = self._api, self._image.functions
         if not raw.text and raw.end in ("done", "failed"):
             raw.text = api.text(api.call(functions["outcome"]))
         entry = int.from_bytes(api.machine.read(self._image.rejections + 4, 4), "little")
-        if entry != self._image.rejections:
-            self._leave_if_here(lambda: self._ended(raw))  # what was thrown may have getters
         for _ in range(MOST_REJECTIONS):
             if entry == self._image.rejections:
                 break
-            _, after, promise, reason = struct.unpack("<IIQQ", api.machine.read(entry, 24))
+            _, after, promise, reason = struct.unpack(REJECTION, api.machine.read(entry, REJECTION_BYTES))
             duplicates = [api.machine.call("JS_DupValue", api.context, value) for value in (promise, reason)]
             api.call(functions["rejected"], *duplicates)
             entry = after

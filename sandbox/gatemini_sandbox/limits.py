@@ -46,3 +46,11 @@ class Limits:
     """Linear memory of all guests together; looked at on every epoch tick."""
     other_messages: int = 10_000
     """Calls of `results` and `gatemini` in one chain."""
+
+    @property
+    def total_memory_text(self) -> str:
+        """The error of a guest that ends because all together are too large."""
+        return (
+            f"all running chains together use more than {self.total_memory_mb} MiB, this one the most of it "
+            f"({TOTAL_MEMORY})"
+        )

@@ -1,9 +1,9 @@
-"""The guest's compiled module on disk, so that a cold process does not compile for a second.
+"""Keep the guest's compiled module on disk, so that a new process does not compile for a second.
 
-A compiled module is native code, so only what carries our HMAC is used: the key lies in a 0600 file beside it, in a
-directory of mode 0700, all of it our own user's. Whatever else is found there reads as "not there" and is replaced; a
-directory that is not ours alone is not used, and `problem` says why. Nothing found on disk may make a start fail or
-hang: files are opened without following links or waiting, and read up to a bound. Above: engine.py. Below: wasmtime.
+A compiled module is native code, so a file is used only with our HMAC: the key is in a 0600 file beside it, in a
+directory of mode 0700, all of the same user. A file that fails this is replaced; a directory that others can reach is
+not used, and the reason is reported. No file can make a start fail or hang: files are opened without following links or
+waiting, and read up to a bound.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class ModuleCache:
             raise
 
     def _tidy(self) -> None:
-        """Remove what killed processes left, and modules of versions long gone. Only who compiles comes here."""
+        """Remove files that killed processes left, and modules of old versions. Called only by a process that compiles."""
         with contextlib.suppress(OSError):
             for left in self.directory.glob(f"{PART}*"):
                 left.unlink(missing_ok=True)

@@ -1,45 +1,37 @@
-"""Pages of guest memory as the operating system has them: mapped ahead of their first use, and dropped.
-
-Above: engine.py. Below: madvise of Linux; elsewhere nothing is done, and the answer says so.
-"""
+"""Drop pages of guest memory, so that they are again what they were when the memory was made."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
+from typing import Any
 
-POPULATE_WRITE = 23
-"""MADV_POPULATE_WRITE of Linux 5.14; Python's mmap module does not name it."""
-LINUX_PAGE = 4096
-
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-_madvise = None if _libc is None else _libc.madvise
-_memcmp = None if _libc is None else _libc.memcmp
-
-CAN_DROP = _madvise is not None and mmap.PAGESIZE == LINUX_PAGE
-"""Linux alone promises that dropped pages of private memory come back as they were mapped: zero, or the file's. A
-guest's image is cut at pages of this size."""
-
-
-def populate(address: int, size: int) -> None:
-    """Have these pages mapped in one go: written one by one, each costs a fault of its own."""
-    if _madvise is not None:
-        start = address & -mmap.PAGESIZE
-        # Only a matter of time: an older kernel refuses it, and the pages come when they are written.
-        _madvise(ctypes.c_void_p(start), ctypes.c_size_t(address + size - start), POPULATE_WRITE)
-
-
-def equal(one: int, other: int, size: int) -> bool:
-    """Whether the same bytes stand at both addresses; only on Linux."""
-    return (
-        _memcmp is not None
-        and _memcmp(ctypes.c_void_p(one), ctypes.c_void_p(other), ctypes.c_size_t(size)) == 0
-    )
+IMAGE_PAGE = 4096
+"""A guest's image is cut at pages of this size."""
+_libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def drop(address: int, size: int) -> bool:
-    """Whether these pages, whole ones, are again what they were when they were mapped."""
-    if _madvise is None:
+    """Whether these pages, whole ones, are again what they were when they were mapped: zero, or the file's."""
+    return bool(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), mmap.MADV_DONTNEED) == 0)
+
+
+def _can_drop() -> bool:
+    """Tries it on a private mapping of a file, as a guest's memory is one: only Linux promises it, and kernels are many
+    that take its calls."""
+    if sys.platform != "linux" or mmap.PAGESIZE != IMAGE_PAGE:
         return False
-    return bool(_madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), mmap.MADV_DONTNEED) == 0)
+    file = os.memfd_create("pages")
+    try:
+        os.write(file, b"a" * IMAGE_PAGE)
+        with mmap.mmap(file, IMAGE_PAGE, access=mmap.ACCESS_COPY) as page:
+            page[:1] = b"b"
+            page.madvise(mmap.MADV_DONTNEED)
+            return page[:1] == b"a"
+    finally:
+        os.close(file)
+
+
+CAN_DROP = _can_drop()

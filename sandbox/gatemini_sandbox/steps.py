@@ -15,17 +15,11 @@ from typing import Protocol
 from gatemini_sandbox import limits as codes
 from gatemini_sandbox.errors import GuestFault, ReadingTooLong
 from gatemini_sandbox.limits import Limits
-from gatemini_sandbox.messages import (
+from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Failed, Reply, Step
+from gatemini_sandbox.outbox import (
     DONE,
     PROTOCOL,
-    Call,
-    Calls,
-    Done,
-    ErrorInfo,
-    Failed,
     Raw,
-    Reply,
-    Step,
     Summary,
     decode_console,
     decode_error,
@@ -77,10 +71,6 @@ class Reader:
             ErrorInfo("LimitError", f"the code is larger than {most} bytes ({codes.CODE})", limit=codes.CODE)
         )
 
-    def lost(self, text: str) -> Failed:
-        """The end of a chain whose worker is gone."""
-        return Failed(ErrorInfo("WorkerLost", text, limit="sandbox.worker_lost"), list(self._notes))
-
     def step(self, raw: Raw) -> Step:
         try:
             return self._step(raw)
@@ -95,12 +85,12 @@ class Reader:
 
     def _step(self, raw: Raw) -> Step:
         outboxes = [decode_outbox(text, self._limits, self._known) for text in raw.outboxes]
-        calls = [call for outbox in outboxes for call in outbox.calls]
+        calls = [call for _, made in outboxes for call in made]
         if raw.end is None:
             if not outboxes:
                 raise GuestFault("the guest said nothing")
-            last = outboxes[-1]
-            return Calls(calls, None, settled=True) if last.state == DONE else Calls(calls, last.wake_ms)
+            last, _ = outboxes[-1]
+            return Calls(calls, None, settled=True) if last.state == DONE else Calls(calls, last.wake)
         if raw.end == "done":
             summary = self._summary(raw)
             return Done(
@@ -209,11 +199,7 @@ class Reader:
             case codes.MEMORY:
                 return self._limit("MemoryError", self._memory_text("out of memory"), codes.MEMORY)
             case codes.TOTAL_MEMORY:
-                text = (
-                    f"all running chains together use more than {limits.total_memory_mb} MiB, this one the most of it "
-                    f"({codes.TOTAL_MEMORY})"
-                )
-                return self._limit("MemoryError", text, codes.TOTAL_MEMORY)
+                return self._limit("MemoryError", limits.total_memory_text, codes.TOTAL_MEMORY)
             case "cancelled":
                 return self._limit("CancelledError", "the chain was cancelled", "cancelled")
         return self._limit(

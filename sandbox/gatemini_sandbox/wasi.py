@@ -1,8 +1,7 @@
-"""Every WASI import of the guest, bound by us: a clock, an empty environment, a bounded sink, or a refusal.
+"""Answer every WASI import of the guest: a clock, an empty environment, a bounded sink, or a refusal.
 
-The stubs are called through wasmtime's unchecked interface with raw values; they read and write the guest's
-memory only within bounds, and only where the WASI call says. `BINDINGS` is the whole list: `gatemini sandbox
-inspect` prints it, a test holds it against the module's imports. Above: engine.py.
+Functions read and write guest memory only within its bounds, where the WASI call says. `BINDINGS` is the whole list:
+`gatemini sandbox inspect` prints it, and a test compares it with the module's imports.
 """
 
 from __future__ import annotations

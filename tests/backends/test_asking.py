@@ -68,9 +68,7 @@ async def test_a_question_of_the_stateless_era_is_answered_by_calling_again(benc
 
 
 @pytest.mark.parametrize(("tool", "discover"), [("ask", "error"), ("confirm", "modern")])
-async def test_nobody_waits_for_an_answer_to_a_backend_that_is_taken_out(
-    bench: Bench, tool: str, discover: str
-) -> None:
+async def test_removing_a_backend_ends_its_open_questions(bench: Bench, tool: str, discover: str) -> None:
     await bench.odd(options={"on_discover": discover})
     given_up = anyio.Event()
 
@@ -88,10 +86,8 @@ async def test_nobody_waits_for_an_answer_to_a_backend_that_is_taken_out(
     assert given_up.is_set()
 
 
-async def test_an_answer_reaches_a_backend_that_was_started_again_meanwhile(
-    bench: Bench, tmp_path: Path
-) -> None:
-    """A stateless question needs no process to wait for its answer, and nobody is asked twice."""
+async def test_an_answer_reaches_a_backend_that_was_restarted_meanwhile(bench: Bench, tmp_path: Path) -> None:
+    """A stateless question survives a restart of the process, and is asked only once."""
     journal = tmp_path / "journal"
     await bench.odd(options={"on_discover": "modern", "journal": str(journal)})
     asked: list[Json] = []
@@ -111,7 +107,7 @@ async def test_an_answer_reaches_a_backend_that_was_started_again_meanwhile(
 
 
 @pytest.mark.parametrize(("tool", "discover"), [("ask", "error"), ("confirm", "modern")])
-async def test_thinking_does_not_use_up_the_time_of_the_call(bench: Bench, tool: str, discover: str) -> None:
+async def test_the_timeout_of_a_call_pauses_during_a_question(bench: Bench, tool: str, discover: str) -> None:
     await bench.odd(options={"on_discover": discover})
 
     async def slow(_method: str, _params: Json) -> Json:
@@ -140,13 +136,13 @@ async def test_a_refusal_reaches_the_backend_or_names_the_question(
             await call(bench, tool, {}, ask=refuse)
 
 
-async def test_nobody_to_ask_is_said_at_once(bench: Bench) -> None:
+async def test_a_question_without_a_client_fails_at_once(bench: Bench) -> None:
     await bench.odd(options={"on_discover": "modern"})
     with pytest.raises(BackendProtocol, match="asks for input"):
         await call(bench, "confirm", {})
 
 
-async def test_a_question_is_not_put_to_the_wrong_client(bench: Bench) -> None:
+async def test_with_several_clients_a_question_is_refused(bench: Bench) -> None:
     await bench.odd()
 
     async def mine(_method: str, _params: Json) -> Json:
@@ -163,7 +159,7 @@ async def test_a_question_is_not_put_to_the_wrong_client(bench: Bench) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_late_question_of_a_call_that_was_given_up_is_not_put_to_another_client(bench: Bench) -> None:
+async def test_a_late_question_of_a_cancelled_call_does_not_reach_another_client(bench: Bench) -> None:
     await bench.odd()
 
     async def wrong(_method: str, _params: Json) -> Json:
@@ -218,7 +214,7 @@ async def test_a_backend_has_so_many_questions_open_and_no_more(bench: Bench) ->
         tasks.cancel_scope.cancel()
 
 
-async def test_a_question_that_comes_with_the_answer_to_its_call_is_not_put(bench: Bench) -> None:
+async def test_a_question_that_arrives_with_the_answer_of_its_call_is_dropped(bench: Bench) -> None:
     """Nothing would come of it, and it would stay with the user."""
     await bench.odd()
     question = {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": {}}
@@ -241,7 +237,7 @@ def asking(questions: int) -> Json:
     return {"resultType": "input_required", "inputRequests": {f"q{n}": one for n in range(questions)}}
 
 
-async def test_what_a_result_asks_is_put_at_the_same_time(bench: Bench) -> None:
+async def test_all_questions_of_a_result_are_asked_at_the_same_time(bench: Bench) -> None:
     await bench.odd(options={"on_discover": "modern"})
     both = anyio.Event()
     open_now: list[Json] = []
@@ -257,7 +253,7 @@ async def test_what_a_result_asks_is_put_at_the_same_time(bench: Bench) -> None:
         await call(bench, "result", {"result": asking(2)}, ask=together)
 
 
-async def test_a_result_that_asks_too_much_at_once_is_refused(bench: Bench) -> None:
+async def test_a_result_with_too_many_questions_is_refused(bench: Bench) -> None:
     await bench.odd(options={"on_discover": "modern"})
     asked: list[str] = []
 
@@ -271,7 +267,7 @@ async def test_a_result_that_asks_too_much_at_once_is_refused(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("level", ["warning", "loud" * 1000, {"of": "no kind"}, None])
-async def test_what_a_backend_logs_is_handed_on_with_a_level_that_exists(bench: Bench, level: Any) -> None:
+async def test_log_messages_of_a_backend_are_forwarded_with_a_valid_level(bench: Bench, level: Any) -> None:
     told: list[tuple[str, str, Json]] = []
     await bench.odd()
     logged = {"method": "notifications/message", "params": {"level": level, "data": {"x": 1}}}
@@ -280,7 +276,7 @@ async def test_what_a_backend_logs_is_handed_on_with_a_level_that_exists(bench: 
     assert told == [("odd", "notifications/message", expected)]
 
 
-async def test_an_http_backend_says_by_the_stream_whose_question_it_is(bench: Bench) -> None:
+async def test_a_question_on_an_http_response_goes_to_the_caller_of_that_request(bench: Bench) -> None:
     """Several clients have calls open; the question comes in the response to one of them."""
     given: dict[Any, Json] = {}
     answered = anyio.Event()
@@ -333,7 +329,7 @@ async def test_two_chains_of_one_client_are_no_two_clients(bench: Bench) -> None
         tasks.cancel_scope.cancel()
 
 
-async def test_a_client_that_cannot_be_asked_is_not_taken_for_one_that_can(bench: Bench) -> None:
+async def test_a_client_that_cannot_be_asked_gets_no_questions(bench: Bench) -> None:
     """The question may be about the call of either."""
     await bench.odd()
 

@@ -1,4 +1,4 @@
-"""The time of one request: it runs out once, stands still while somebody is asked, and stops with the request."""
+"""The timer of one request pauses while the client answers a question."""
 
 from __future__ import annotations
 
@@ -16,24 +16,7 @@ NEVER = 600.0
 BOUND = 20.0
 
 
-async def test_it_is_over_when_the_seconds_have_run() -> None:
-    over = anyio.Event()
-    CallClock(SHORT, over.set)
-    with anyio.fail_after(BOUND):
-        await over.wait()
-
-
-async def test_one_that_was_stopped_is_never_over() -> None:
-    over, later = anyio.Event(), anyio.Event()
-    clock = CallClock(SHORT, over.set)
-    clock.stop()
-    asyncio.get_running_loop().call_later(4 * SHORT, later.set)
-    with anyio.fail_after(BOUND):
-        await later.wait()
-    assert not over.is_set()
-
-
-async def test_it_stands_still_until_it_goes_on_with_what_was_left() -> None:
+async def test_a_paused_timer_resumes_with_the_remaining_time() -> None:
     over, later = anyio.Event(), anyio.Event()
     clock = CallClock(SHORT, over.set)
     clock.pause()
@@ -45,7 +28,7 @@ async def test_it_stands_still_until_it_goes_on_with_what_was_left() -> None:
         await over.wait()
 
 
-async def test_pausing_twice_keeps_what_was_left_the_first_time() -> None:
+async def test_a_second_pause_changes_nothing() -> None:
     over = anyio.Event()
     clock = CallClock(NEVER, over.set)
     clock.pause()

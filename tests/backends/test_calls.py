@@ -53,7 +53,7 @@ async def test_a_crash_in_a_call_names_backend_exit_code_and_stderr_and_the_next
     assert journal.read_text().splitlines().count('die {"code": 7, "stderr": "disk on fire\\n"}') == 1
 
 
-async def test_a_backend_that_just_ended_is_not_shown_as_healthy(bench: Bench) -> None:
+async def test_a_backend_that_just_ended_is_stopped(bench: Bench) -> None:
     await bench.odd(shutdown_grace_period=5)
     with pytest.raises(BackendCrashed) as crash:
         await bench.call("die", {"code": 7})
@@ -62,22 +62,14 @@ async def test_a_backend_that_just_ended_is_not_shown_as_healthy(bench: Bench) -
     assert status.calls_open == 0
 
 
-async def test_an_exit_in_the_middle_of_a_reply_is_a_crash_and_not_a_bad_answer(bench: Bench) -> None:
-    await bench.odd()
-    with pytest.raises(BackendCrashed, match="odd exited with code 0") as crash:
-        await bench.call("raw", {"text": '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"ty', "exit": True})
-    assert crash.value.sent
-    assert await bench.value("echo", {"again": True}) == {"again": True}
-
-
-async def test_what_is_said_of_the_next_start_fits_what_happens(bench: Bench) -> None:
+async def test_the_hint_on_the_next_start_is_right(bench: Bench) -> None:
     await bench.odd()
     with pytest.raises(BackendCrashed) as crash:
         await bench.call("die", {"code": 7})
     assert crash.value.hint is not None
     assert crash.value.hint.startswith("the next call starts it again")
     bench.manager.add(odd_config("never", options={"exit_code": 3}))
-    for _ in range(2):  # the first call may start it; both are told when the next one may
+    for _ in range(2):  # the first call may start it; both errors say when the next one may
         with pytest.raises(BackendStopped) as stopped:
             await bench.call("echo", name="never")
         assert stopped.value.hint is not None
@@ -108,14 +100,6 @@ async def test_a_caller_that_gives_up_cancels_the_call_at_the_backend(bench: Ben
     with anyio.move_on_after(0.2):
         await bench.call("hang")
     assert len(await bench.value("cancelled")) == 1
-
-
-async def test_an_answer_after_the_timeout_is_dropped_and_harms_nobody(bench: Bench) -> None:
-    await bench.odd()
-    with pytest.raises(BackendTimeout):
-        await bench.call("late", {"seconds": 0.3}, timeout=0.1)
-    assert await bench.value("late", {"seconds": 0.4}) == {"seconds": 0.4}
-    assert bench.manager.status("odd").stray_replies == 1
 
 
 async def test_a_hanging_call_does_not_hold_up_another(bench: Bench) -> None:
@@ -151,14 +135,6 @@ async def test_a_backend_that_exits_at_start_shows_its_stderr_and_is_not_started
     with pytest.raises(BackendStopped) as blocked:
         await bench.call("echo")
     assert (blocked.value.hint or "").startswith("a call starts it again after ")
-
-
-async def test_a_command_that_does_not_exist_is_an_error_with_the_path_searched(bench: Bench) -> None:
-    bench.manager.add(BackendConfig(name="gone", command="no-such-program", env={"PATH": "/nowhere"}))
-    with pytest.raises(BackendStopped) as missing:
-        await bench.call("echo", name="gone")
-    assert "'no-such-program'" in missing.value.message
-    assert "/nowhere" in missing.value.message
 
 
 async def test_a_file_that_is_not_executable_and_a_missing_directory_are_named(
@@ -224,7 +200,7 @@ async def test_a_child_that_does_not_read_blocks_only_its_own_calls(bench: Bench
     assert await bench.value("echo", {"n": 1}, name="other") == {"n": 1}
 
 
-async def test_a_backend_in_this_process_answers_through_the_same_door(bench: Bench) -> None:
+async def test_a_backend_in_this_process_is_called_like_any_other(bench: Bench) -> None:
     bench.manager.add(BackendConfig(name="clock", module="gatemini.demo.clock:server"))
     outcome = await bench.call("convert_units", {"value": 1, "source": "km", "target": "m"}, name="clock")
     assert "1000" in outcome.result["content"][0]["text"]
@@ -233,7 +209,7 @@ async def test_a_backend_in_this_process_answers_through_the_same_door(bench: Be
         await bench.call("now", name="none")
 
 
-async def test_a_call_on_a_backend_that_is_taken_out_ends_at_once(bench: Bench) -> None:
+async def test_removing_a_backend_ends_its_open_calls(bench: Bench) -> None:
     await bench.odd()
     refused: list[BaseException] = []
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fixtures.backend_bench import Bench, running_bench
 from gatemini.backends.status import State
 from gatemini.backends.transports import cli_adapter
-from gatemini.backends.transports.cli_template import TemplateError, command_line, stdin_text, words_of
+from gatemini.config.cli_template import TemplateError, command_line, stdin_text, words_of
 from gatemini.config.schema import BackendConfig, CliTool, HealthConfig
 from gatemini.errors import BackendStopped, BackendTimeout, ResultTooLarge
 from gatemini.processes.compute import LARGE_BYTES
@@ -38,7 +38,7 @@ def test_a_value_is_never_more_or_less_than_its_place_in_one_argument(value: str
 
 
 @given(text)
-def test_a_leading_dash_is_refused_where_the_value_begins_an_argument(value: str) -> None:
+def test_a_value_with_a_leading_dash_is_refused_where_it_begins_an_argument(value: str) -> None:
     tool = CliTool(command=("prog", "{{v}}"))
     if value.startswith("-"):
         with pytest.raises(TemplateError, match="allow_leading_dash"):
@@ -132,7 +132,7 @@ async def test_a_command_over_its_time_is_ended_with_all_it_started(bench: Bench
         await bench.call("callers", timeout=0.2)
 
 
-async def test_what_a_command_leaves_in_the_background_is_ended_and_does_not_delay_the_answer(
+async def test_background_processes_of_a_command_end_and_do_not_delay_the_answer(
     bench: Bench,
 ) -> None:
     bench.manager.add(cli(f={"command": "sleep 600 & echo done", "shell": True}))

@@ -35,7 +35,7 @@ CASES: list[tuple[dict[str, Any], str, Era | None]] = [
 
 
 @pytest.mark.parametrize(("options", "era", "known"), CASES)
-async def test_the_era_is_found_whatever_was_remembered(
+async def test_the_era_is_found_with_any_earlier_result(
     bench: Bench, options: dict[str, Any], era: str, known: Era | None
 ) -> None:
     bench.manager.add(odd_config(options=options), era=known)
@@ -48,7 +48,7 @@ async def test_the_era_is_found_whatever_was_remembered(
 
 
 @pytest.mark.parametrize(("how", "version"), [("named", "2025-03-26"), ("unnamed", "2024-11-05")])
-async def test_a_server_that_refuses_later_revisions_is_spoken_to_in_its_own(
+async def test_a_server_that_refuses_later_revisions_is_offered_earlier_ones(
     bench: Bench, how: str, version: str
 ) -> None:
     await bench.odd(options={"on_initialize": how})
@@ -57,7 +57,7 @@ async def test_a_server_that_refuses_later_revisions_is_spoken_to_in_its_own(
 
 
 @pytest.mark.parametrize("how", ["exit", "silent"])
-async def test_a_verdict_that_leads_to_nothing_is_doubted_at_the_next_start(bench: Bench, how: str) -> None:
+async def test_the_era_is_probed_again_after_a_failed_start(bench: Bench, how: str) -> None:
     """The server was another one when it was remembered: today it does not answer the old handshake."""
     options = {"on_discover": "modern", "on_initialize": how}
     bench.manager.add(odd_config(options=options, connect_timeout=1.0), era="legacy")
@@ -66,7 +66,7 @@ async def test_a_verdict_that_leads_to_nothing_is_doubted_at_the_next_start(benc
     assert bench.manager.status("odd").restarts == 1
 
 
-async def test_only_an_answered_verdict_is_told(bench: Bench) -> None:
+async def test_only_an_answered_handshake_reports_an_era(bench: Bench) -> None:
     bench.manager.add(odd_config(options={"on_discover": "exit", "on_initialize": "exit"}))
     with pytest.raises(BackendStopped):
         await bench.manager.wait_ready("odd", 60)

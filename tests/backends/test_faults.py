@@ -1,6 +1,6 @@
-"""Each fault of a backend in turn, and after each of them the same: nobody else notices, nothing is left, the state is
-true, the error has a cause and a remedy, and what writes was sent once (`fixtures/faults.py`). Odder details of the
-single faults are tested where they belong (`test_calls.py`, `test_stream_faults.py`, `test_http.py`, `test_processes.py`).
+"""Each fault of a backend in turn; after each of them the same conditions hold (`fixtures/faults.py`).
+
+Details of single faults are tested in `test_calls.py`, `test_stream_faults.py`, `test_http.py` and `test_processes.py`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "backends.md"
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.long] if f.slow else []) for n, f in FAULTS.items()]
 )
-async def test_after_the_fault_all_is_as_before(tmp_path: Path, name: str) -> None:
+async def test_a_fault_of_one_backend_affects_no_other(tmp_path: Path, name: str) -> None:
     await survive(FAULTS[name], tmp_path)
 
 
-def test_every_fault_that_the_page_on_backends_promises_to_survive_is_struck_here() -> None:
+def test_every_fault_of_the_page_on_backends_is_tested() -> None:
     section = PAGE.read_text().partition("## Faults\n")[2].partition("\n## ")[0]
     rows = [found.strip() for found in re.findall(r"^\| ([^|]+) \|", section, re.M)]
     assert rows[0] == "fault"

@@ -18,7 +18,7 @@ from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
 from gatemini.backends.status import State
 from gatemini.config.schema import HealthConfig, RateLimit
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendUnhealthy
-from gatemini.processes.memory import resident_sizes
+from gatemini.processes.process_facts import resident_sizes
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ def test_five_restarts_within_a_minute_are_enough() -> None:
     assert restarts.automatic(61.0) == 1.0, "the window slides"
 
 
-def test_restarts_that_calls_asked_for_do_not_use_up_the_automatic_ones() -> None:
+def test_restarts_for_calls_do_not_count_as_automatic_ones() -> None:
     restarts = Restarts(SETTINGS)
     for now in range(20):
         restarts.restarted(float(now), by_itself=False)
@@ -193,7 +193,9 @@ async def test_an_answer_closes_the_circuit_that_a_probe_opened_meanwhile(
         assert await bench.value("echo", {"n": 1}) == {"n": 1}
 
 
-async def test_a_long_call_is_not_taken_for_an_illness(tmp_path: Path, quick_health: HealthConfig) -> None:
+async def test_unanswered_probes_during_a_long_call_do_not_restart_the_backend(
+    tmp_path: Path, quick_health: HealthConfig
+) -> None:
     async with running_bench(tmp_path, health=quick_health) as bench:
         await bench.odd(options={"silent_ping": True})
         await bench.value("late", {"seconds": 0.8})
@@ -286,9 +288,9 @@ async def test_a_call_that_does_not_end_holds_up_a_change_for_drain_timeout_and_
         assert f"odd was {done} while the call was open" in ended[0].message
 
 
-async def test_the_memory_of_a_process_that_is_gone_is_not_shown(bench: Bench) -> None:
+async def test_the_memory_of_an_ended_process_is_not_shown(bench: Bench) -> None:
     await bench.odd()
-    await bench.manager.measure_memory()
+    await bench.manager.measure_new()
     measured = bench.manager.status("odd").rss
     assert measured
     with pytest.raises(BackendCrashed):

@@ -14,11 +14,10 @@ import anyio.abc
 import pytest
 from anyio.streams.tls import TLSListener
 
-from fixtures.backend_bench import TEST_SECONDS, Bench, running_bench
+from fixtures.backend_bench import Bench, running_bench
 from fixtures.certificates import self_signed
 from fixtures.odd_http import Handler, OddHttp, Request, serving
 from gatemini.backends.status import State
-from gatemini.backends.transports import http_link
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendBusy,
@@ -78,14 +77,6 @@ async def test_a_call_carries_session_version_and_the_configured_headers(
     assert server.seen[-1].verb == "DELETE"
 
 
-async def test_connections_are_used_again(bench: Bench, server: OddHttp) -> None:
-    await connect(bench, server)
-    before = server.connections
-    for number in range(5):
-        assert await bench.value("echo", {"n": number}) == {"n": number}
-    assert server.connections - before <= 1
-
-
 async def test_an_answer_may_come_as_events_with_progress_before_it(bench: Bench, server: OddHttp) -> None:
     async def handler(request: Request) -> None:
         await request.begin_events()
@@ -133,7 +124,9 @@ async def test_an_answer_may_come_as_events_with_progress_before_it(bench: Bench
         (b'data: {"jsonrpc":"2.0","id":"x","result":{"content":"fine"}}\n\n', "text/event-stream"),
     ],
 )
-async def test_sloppy_bodies_are_understood(bench: Bench, server: OddHttp, body: bytes, kind: str) -> None:
+async def test_bodies_that_deviate_from_the_protocol_are_read(
+    bench: Bench, server: OddHttp, body: bytes, kind: str
+) -> None:
     async def handler(request: Request) -> None:
         await request.answer(200, body.replace(b"ID", str(request.message["id"]).encode()), kind=kind)
 
@@ -201,7 +194,7 @@ async def test_a_refused_call_names_status_and_remedy_and_is_sent_once(
         (307, b"", "redirects in a circle", 5),
     ],
 )
-async def test_only_what_is_said_of_the_session_is_taken_for_its_end_and_only_once(
+async def test_only_errors_about_the_session_renew_it_and_only_once(
     bench: Bench, server: OddHttp, status: int, body: bytes, says: str, times: int
 ) -> None:
     """A server may answer 400 to a call that has had its effect."""
@@ -218,39 +211,13 @@ async def test_only_what_is_said_of_the_session_is_taken_for_its_end_and_only_on
     assert await bench.value("other", {"n": 1}) == {"n": 1}
 
 
-async def test_an_error_without_an_id_is_of_the_request_in_whose_response_it_came(
-    bench: Bench, server: OddHttp
-) -> None:
-    both = anyio.Event()
-
-    async def handler(request: Request) -> None:
-        if server.calls("echo") + server.calls("other") == 2:
-            both.set()
-        await both.wait()
-        name = request.message["params"]["name"]
-        await request.answer(200, {"jsonrpc": "2.0", "error": {"code": 5, "message": f"not for {name}"}})
-
-    await connect(bench, server)
-    server.handlers.update(echo=handler, other=handler)
-
-    async def refused(name: str) -> None:
-        with pytest.raises(BackendProtocol, match=f"not for {name}"):
-            await bench.call(name)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(refused, "echo")
-        tasks.start_soon(refused, "other")
-
-
-async def test_blanks_around_a_header_do_not_count(bench: Bench, server: OddHttp) -> None:
+async def test_blanks_around_a_configured_header_are_removed(bench: Bench, server: OddHttp) -> None:
     await connect(bench, server, headers={"X-Team": "  a b\t"})
     assert await bench.value("echo", {}) == {}
     assert server.seen[-1].headers["x-team"] == "a b"
 
 
-async def test_too_many_requests_is_tried_again_when_the_server_says_so(
-    bench: Bench, server: OddHttp
-) -> None:
+async def test_a_call_refused_with_429_is_sent_again_after_retry_after(bench: Bench, server: OddHttp) -> None:
     async def handler(request: Request) -> None:
         if server.calls("echo") == 1:
             await request.answer(429, retry_after="0")
@@ -263,10 +230,10 @@ async def test_too_many_requests_is_tried_again_when_the_server_says_so(
 
 
 @pytest.mark.parametrize(("tool", "times"), [("change", 1), ("look", 2)])
-async def test_a_server_that_is_unavailable_gets_again_only_what_may_be_done_twice(
+async def test_after_503_only_repeatable_calls_are_sent_again(
     bench: Bench, server: OddHttp, tool: str, times: int
 ) -> None:
-    """503 may come from a proxy whose server has the call; of 429 the call has not been taken up."""
+    """503 may come from a proxy whose server has the call; 429 means that it was not processed."""
 
     async def handler(request: Request) -> None:
         if server.calls(tool) == 1:
@@ -290,7 +257,7 @@ async def test_a_server_that_is_unavailable_gets_again_only_what_may_be_done_twi
 
 @pytest.mark.parametrize("ident", [None, "server-error", "", "own", 987654])
 @pytest.mark.parametrize("status", [404, 400])
-async def test_a_forgotten_session_is_renewed_and_the_call_made(
+async def test_a_lost_session_is_renewed_and_the_call_sent_again(
     bench: Bench, server: OddHttp, status: int, ident: str | int | None
 ) -> None:
     async def handler(request: Request) -> None:
@@ -307,7 +274,7 @@ async def test_a_forgotten_session_is_renewed_and_the_call_made(
     assert await bench.value("echo") == "fine"
 
 
-async def test_a_result_under_404_is_the_calls_result_and_it_is_not_sent_again(
+async def test_a_result_with_status_404_counts_and_the_call_is_not_sent_again(
     bench: Bench, server: OddHttp
 ) -> None:
     async def handler(request: Request) -> None:
@@ -317,41 +284,6 @@ async def test_a_result_under_404_is_the_calls_result_and_it_is_not_sent_again(
     server.handlers["echo"] = handler
     assert await bench.value("echo") == "fine"
     assert server.calls("echo") == 1
-
-
-async def test_a_reset_connection_is_an_error_and_a_writing_call_is_not_sent_twice(
-    bench: Bench, server: OddHttp
-) -> None:
-    async def handler(request: Request) -> None:
-        await request.stream.aclose()
-
-    await connect(bench, server, retry={"max_retries": 2, "initial_delay": "10ms"})
-    server.handlers["echo"] = server.handlers["read"] = handler
-    with pytest.raises(BackendCrashed, match="broke before the answer"):
-        await bench.call("echo")
-    assert server.calls("echo") == 1
-    with pytest.raises(BackendCrashed):
-        await bench.call("read")
-    assert server.calls("read") == 3, "a read-only call is"
-
-
-async def test_a_slow_drip_ends_at_the_calls_own_limit_and_the_server_is_told(
-    bench: Bench, server: OddHttp
-) -> None:
-    async def handler(request: Request) -> None:
-        await request.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n"
-        )
-        while True:
-            await request.write(b" ")
-            await anyio.sleep(0.02)
-
-    await connect(bench, server)
-    server.handlers["echo"] = handler
-    with pytest.raises(BackendTimeout):
-        await bench.call("echo", timeout=0.3)
-    assert server.seen[-1].message["method"] == "notifications/cancelled"
-    assert await bench.value("other", {"n": 1}) == {"n": 1}
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
@@ -374,7 +306,7 @@ async def never_ending_events(request: Request) -> None:
 @pytest.mark.parametrize(
     "refusal", [answering(400, b"what?"), answering(500), answering(404), never_ending_events]
 )
-async def test_what_is_answered_to_a_notification_does_not_matter(
+async def test_responses_to_notifications_are_ignored(
     bench: Bench, server: OddHttp, refusal: Handler
 ) -> None:
     server.session = None
@@ -391,7 +323,7 @@ async def test_what_is_answered_to_a_notification_does_not_matter(
         (200, b'{"error": "unauthorized"}', 'instead of JSON-RPC: {"error": "unauthorized"}'),
     ],
 )
-async def test_a_call_answered_with_no_answer_says_that_it_may_have_run(
+async def test_the_error_of_a_call_without_a_json_rpc_answer_says_that_it_may_have_run(
     bench: Bench, server: OddHttp, status: int, body: bytes, said: str
 ) -> None:
     await connect(bench, server)
@@ -402,29 +334,7 @@ async def test_a_call_answered_with_no_answer_says_that_it_may_have_run(
     assert "may have run" in (refused.value.hint or "")
 
 
-async def test_an_error_whose_body_never_ends_is_told_by_its_beginning(
-    bench: Bench, server: OddHttp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_link, "DRAIN_SECONDS", 0.2)
-
-    async def drips(request: Request) -> None:
-        await request.write(b"HTTP/1.1 500 X\r\ncontent-type: text/plain\r\n\r\nthe reason")
-        await anyio.sleep_forever()
-
-    await connect(bench, server)
-    server.handlers["echo"] = drips
-    with pytest.raises(BackendProtocol, match=r"HTTP 500 .*: the reason"):
-        await bench.call("echo", timeout=30)
-
-
-async def test_a_web_page_is_named_as_what_it_is(bench: Bench, server: OddHttp) -> None:
-    await connect(bench, server)
-    server.handlers["echo"] = answering(200, b"<html>Log in</html>", kind="text/html")
-    with pytest.raises(BackendProtocol, match="text/html instead of JSON-RPC"):
-        await bench.call("echo")
-
-
-async def test_a_stream_that_breaks_off_is_resumed_where_it_stopped(bench: Bench, server: OddHttp) -> None:
+async def test_a_broken_stream_is_resumed_after_its_last_event(bench: Bench, server: OddHttp) -> None:
     waiting: list[Request] = []
 
     async def handler(request: Request) -> None:
@@ -479,7 +389,7 @@ async def test_changes_arrive_on_the_stream_for_notifications(bench: Bench, serv
         ("ftp://127.0.0.1/x", "request could not be made"),
     ],
 )
-async def test_an_endpoint_out_of_reach_is_named_without_its_secrets(
+async def test_the_error_of_an_unreachable_url_names_it_without_secrets(
     bench: Bench, server: OddHttp, url: str, cause: str
 ) -> None:
     bench.manager.add(BackendConfig(name="odd", url=url.replace("PORT", str(server.port))))
@@ -489,9 +399,7 @@ async def test_an_endpoint_out_of_reach_is_named_without_its_secrets(
     assert "secret" not in out.value.text()
 
 
-async def test_a_certificate_nobody_vouches_for_is_named_with_the_remedy(
-    bench: Bench, tmp_path: Path
-) -> None:
+async def test_the_error_of_an_untrusted_certificate_names_the_remedy(bench: Bench, tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(self_signed(tmp_path / "own.pem"))
     plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
@@ -511,7 +419,7 @@ async def test_a_certificate_nobody_vouches_for_is_named_with_the_remedy(
     assert server.seen == []
 
 
-async def test_a_server_that_is_gone_is_not_shown_as_healthy_until_a_call_gets_through(bench: Bench) -> None:
+async def test_an_unreachable_server_is_unhealthy_until_a_call_is_answered(bench: Bench) -> None:
     keys = {"retry": {"max_retries": 0}}
     async with serving(OddHttp()) as first:
         await connect(bench, first, **keys)
@@ -527,7 +435,7 @@ async def test_a_server_that_is_gone_is_not_shown_as_healthy_until_a_call_gets_t
         assert bench.manager.state("odd") is State.HEALTHY
 
 
-async def test_a_refused_sign_in_at_start_is_the_error_shown(bench: Bench, server: OddHttp) -> None:
+async def test_the_status_shows_a_refused_sign_in_at_the_start(bench: Bench, server: OddHttp) -> None:
     server.handlers["POST"] = answering(401, b"who are you?")
     bench.manager.add(BackendConfig(name="odd", url=server.url))
     with pytest.raises(BackendStopped, match="HTTP 401"):
@@ -544,7 +452,7 @@ async def test_a_refused_sign_in_at_start_is_the_error_shown(bench: Bench, serve
         ("?session=1", "endpoint"),
     ],
 )
-async def test_old_servers_are_spoken_to_over_their_event_stream(
+async def test_servers_of_the_http_sse_transport_are_supported(
     bench: Bench, server: OddHttp, written: str, name: str | None
 ) -> None:
     streams: list[Request] = []
@@ -581,7 +489,7 @@ async def test_old_servers_are_spoken_to_over_their_event_stream(
         await bench.call("echo", {"end": True})
 
 
-async def test_an_old_server_that_forgot_the_session_is_connected_to_again_and_the_call_made(
+async def test_a_lost_session_of_an_http_sse_server_is_renewed_and_the_call_sent_again(
     bench: Bench, server: OddHttp
 ) -> None:
     """Its sessions are part of the address that takes POSTs; 404 there means that the call was not run."""
@@ -618,9 +526,7 @@ async def test_an_old_server_that_forgot_the_session_is_connected_to_again_and_t
     ]
 
 
-async def test_connections_are_used_again_after_an_answer_that_came_as_events(
-    bench: Bench, server: OddHttp
-) -> None:
+async def test_connections_are_reused_after_an_answer_as_events(bench: Bench, server: OddHttp) -> None:
     async def handler(request: Request) -> None:
         await request.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -637,45 +543,9 @@ async def test_connections_are_used_again_after_an_answer_that_came_as_events(
     assert server.connections - before <= 1
 
 
-@pytest.mark.parametrize(
-    ("first", "data"),
-    [
-        (b"", b"re\n: still he"),
-        (b"data: never ended\n", b": still here\n"),
-        (b"data: never ended\n", b"re\n: still he"),
-        (b"", b"ed\nevent: nam"),
-    ],
-)
-async def test_what_adds_nothing_to_a_message_is_read_in_turns_wherever_it_is_cut(
-    bench: Bench, server: OddHttp, monkeypatch: pytest.MonkeyPatch, first: bytes, data: bytes
-) -> None:
-    monkeypatch.setattr(throttle, "IDLE_BURST_SECONDS", 0.01)
-    rested = anyio.Event()
-    charge = throttle.Throttle.charge
-
-    def noted(account: throttle.Throttle, seconds: float) -> float:
-        if (rest := charge(account, seconds)) > 0:
-            rested.set()
-        return rest
-
-    monkeypatch.setattr(throttle.Throttle, "charge", noted)
-
-    async def pouring(request: Request) -> None:
-        await request.begin_events()
-        await request.write(first)
-        while True:
-            await request.write(data * 1000)
-
-    server.handlers["GET"] = pouring
-    await connect(bench, server)
-    with anyio.fail_after(TEST_SECONDS):
-        await rested.wait()
-    assert await bench.value("echo", {"n": 1}) == {"n": 1}
-
-
 @pytest.mark.parametrize("data", [b": still here\n\n", b"\n", b'data: {"jsonrpc":"2.0","method":"x"}\n\n'])
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
-async def test_a_server_that_sends_without_end_what_nobody_asked_for_is_read_in_turns(
+async def test_endless_unsolicited_events_are_throttled(
     bench: Bench, server: OddHttp, monkeypatch: pytest.MonkeyPatch, transport: str, data: bytes
 ) -> None:
     monkeypatch.setattr(throttle, "IDLE_BURST_SECONDS", 0.01)
@@ -755,7 +625,7 @@ async def reconnected(
     ("saved", "asked"),
     [({"ttlMs": 60_000}, False), ({"ttlMs": 0}, True), ({}, True), ({"ttlMs": "long"}, True)],
 )
-async def test_a_url_that_is_connected_to_again_is_asked_what_it_is_only_where_it_has_not_said_so_lately(
+async def test_a_reconnect_uses_the_kept_discovery_as_long_as_the_server_allows(
     tmp_path: Path, server: OddHttp, quick_health: HealthConfig, saved: dict[str, Any], asked: bool
 ) -> None:
     server.handlers["server/discover"] = stateless(instructions="Hello.", **saved)
@@ -767,17 +637,7 @@ async def test_a_url_that_is_connected_to_again_is_asked_what_it_is_only_where_i
         assert bench.manager.status("odd").instructions == "Hello."
 
 
-async def test_a_server_of_the_handshake_era_is_not_asked_for_its_era_again(
-    tmp_path: Path, server: OddHttp, quick_health: HealthConfig
-) -> None:
-    async with running_bench(tmp_path, health=quick_health) as bench:
-        await connect(bench, server)
-        methods = await reconnected(bench, server)
-        assert methods[0] == "initialize"
-        assert "server/discover" not in methods
-
-
-async def test_what_a_server_said_it_was_counts_no_more_when_it_has_become_another(
+async def test_a_kept_discovery_is_dropped_when_the_server_has_changed(
     tmp_path: Path, server: OddHttp, quick_health: HealthConfig
 ) -> None:
     plain, old, refused = server.handle, list[bool](), list[str]()
@@ -805,7 +665,7 @@ async def test_what_a_server_said_it_was_counts_no_more_when_it_has_become_anoth
         assert bench.manager.status("odd").era == "legacy"
 
 
-async def test_a_stateless_server_that_asks_for_a_session_is_asked_what_it_is_now(
+async def test_a_stateless_server_that_now_wants_a_session_gets_a_new_handshake(
     tmp_path: Path, server: OddHttp, quick_health: HealthConfig
 ) -> None:
     """It was replaced by an older one; the call that met it first is not sent again."""
@@ -851,7 +711,7 @@ async def test_a_stateless_server_that_asks_for_a_session_is_asked_what_it_is_no
     ],
 )
 @pytest.mark.parametrize("status", [400, 404])
-async def test_an_error_of_the_call_itself_that_speaks_of_a_session_leaves_the_connection(
+async def test_an_error_of_the_call_that_mentions_a_session_keeps_the_connection(
     bench: Bench, server: OddHttp, status: int, body: bytes, wanted: bool
 ) -> None:
     async def refusing(request: Request) -> None:
@@ -866,7 +726,7 @@ async def test_an_error_of_the_call_itself_that_speaks_of_a_session_leaves_the_c
     assert server.calls("echo") == 1
 
 
-async def test_a_call_given_up_in_the_stateless_revision_just_closes_its_response(
+async def test_cancelling_a_call_in_the_stateless_revision_closes_its_response(
     bench: Bench, server: OddHttp
 ) -> None:
     closed = anyio.Event()
@@ -909,7 +769,7 @@ uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[sock])
 @pytest.mark.parametrize(
     ("transport", "path", "era"), [("streamable-http", "/mcp", "modern"), ("sse", "/sse", "legacy")]
 )
-async def test_the_sdks_own_server_is_spoken_to(
+async def test_servers_of_the_python_sdk_are_supported(
     bench: Bench, tmp_path: Path, transport: str, path: str, era: str
 ) -> None:
     script = tmp_path / "server.py"

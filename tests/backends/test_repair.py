@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends.repair import (
-    exact_integers,
-    repair_contents,
-    repair_input_schema,
-    repair_result,
-    repair_tools,
-)
+from gatemini.backends.repair import repair_input_schema, repair_tools
+from gatemini.backends.result_repair import exact_integers, repair_contents, repair_result
 
 RECURSIVE = {
     "type": "object",
@@ -113,7 +108,7 @@ schemas = st.recursive(
 
 
 @given(schemas)
-def test_whatever_comes_as_schema_leaves_as_an_object_schema(schema: Any) -> None:
+def test_any_input_schema_becomes_an_object_schema(schema: Any) -> None:
     repaired = repair_input_schema(schema, [])
     assert repaired["type"] == "object"
     assert isinstance(repaired.get("properties", {}), dict)
@@ -125,33 +120,13 @@ def test_whatever_comes_as_schema_leaves_as_an_object_schema(schema: Any) -> Non
         st.fixed_dictionaries({"name": st.text(min_size=1, max_size=3), "inputSchema": schemas}) | anything
     )
 )
-def test_every_named_tool_stays_once_with_its_name_byte_for_byte(raw: list[Any]) -> None:
+def test_every_named_tool_is_kept_once_with_its_exact_name(raw: list[Any]) -> None:
     tools, _ = repair_tools(raw, backend="b")
     names = [r["name"] for r in raw if isinstance(r, dict) and isinstance(r.get("name"), str) and r["name"]]
     assert [t.name for t in tools] == list(dict.fromkeys(names))
 
 
-def test_names_of_any_kind_stay_as_they_are() -> None:
-    names = [
-        "repo.get",
-        "repo/list",
-        "get-user",
-        "get_user",
-        "delete",
-        "2fa",
-        "then",
-        "__proto__",
-        "日本",
-        "x" * 200,
-    ]
-    tools, repairs = repair_tools(
-        [{"name": n, "inputSchema": {"type": "object"}} for n in names], backend="b"
-    )
-    assert [t.name for t in tools] == names
-    assert repairs == []
-
-
-def test_type_names_in_capitals_are_the_types_that_are_meant() -> None:
+def test_type_names_in_capitals_are_read_as_json_schema_types() -> None:
     text, number = {"type": "STRING"}, {"type": "Number"}
     listed = {
         "type": "OBJECT",
@@ -271,7 +246,7 @@ def test_a_well_formed_result_is_left_alone_without_notes() -> None:
         {}, optional={"content": anything, "isError": anything, "structuredContent": anything}
     )
 )
-def test_whatever_comes_as_result_has_content_blocks_with_a_type(result: Any) -> None:
+def test_any_result_gets_content_blocks_with_a_type(result: Any) -> None:
     repaired, _ = repair_result(result)
     assert all(isinstance(block["type"], str) for block in repaired["content"])
     assert all(isinstance(block["text"], str) for block in repaired["content"] if block["type"] == "text")
@@ -351,7 +326,5 @@ def test_a_root_reference_is_followed_in_every_spelling(reference: str) -> None:
         ({"contents": []}, []),
     ],
 )
-def test_contents_of_a_resource_are_a_list_of_objects_in_whatever_shape_they_come(
-    result: Any, contents: list[Any]
-) -> None:
+def test_contents_of_a_resource_become_a_list_of_objects(result: Any, contents: list[Any]) -> None:
     assert repair_contents(result) == contents

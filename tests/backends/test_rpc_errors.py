@@ -33,7 +33,7 @@ def test_the_text_is_the_message_with_the_data_that_says_more(error: dict[str, A
     assert error_text(error) == text
 
 
-def test_long_data_is_shown_by_its_beginning() -> None:
+def test_long_data_is_shortened() -> None:
     text = error_text({"message": "failed", "data": {"stack": "at x " * 5000}})
     assert text.startswith('failed: {"stack":"at x ')
     assert len(text) <= len("failed: ") + SHOWN_CHARS
@@ -44,5 +44,5 @@ def test_long_data_is_shown_by_its_beginning() -> None:
     [(-32602, -32602), (-32602.0, -32602), ("-32602", -32602), ("E_AUTH", "E_AUTH")]
     + [(odd, None) for odd in (None, "", True, 1.5, [], {})],
 )
-def test_a_code_is_read_however_it_is_written(written: object, code: int | str | None) -> None:
+def test_codes_of_any_form_are_read(written: object, code: int | str | None) -> None:
     assert error_code(written) == code

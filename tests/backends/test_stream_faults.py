@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import anyio
@@ -10,29 +9,11 @@ import pytest
 
 from fixtures.backend_bench import Bench
 from gatemini.config.schema import BackendConfig
-from gatemini.errors import BackendProtocol, BackendStopped, ResultTooLarge
+from gatemini.errors import BackendProtocol, BackendStopped
 from gatemini.processes import throttle
 from gatemini.processes.pipes import STDERR, STDOUT, ChildPipes
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"ending": "\r\n"},
-        {"split": True},
-        {"ids": "string"},
-        {"ids": "float"},
-        {"ids": "twice"},
-        {"batch": True},
-        {"banner": "Welcome!\n\n  ___\n{not json}\n"},
-        {"banner": "Ready> "},
-    ],
-)
-async def test_sloppy_writers_are_understood(bench: Bench, options: dict[str, Any]) -> None:
-    await bench.odd(options=options)
-    assert await bench.value("echo", {"a": "ü\n"}) == {"a": "ü\n"}
 
 
 async def test_junk_around_an_answer_is_counted_and_harms_nothing(bench: Bench) -> None:
@@ -43,10 +24,8 @@ async def test_junk_around_an_answer_is_counted_and_harms_nothing(bench: Bench) 
     assert status.stray_replies == 500
 
 
-async def test_a_child_that_writes_without_end_is_read_in_turns(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What nobody asked for costs a share of the loop's time and no more; an answer behind it still arrives."""
+async def test_endless_output_of_a_child_is_throttled(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unsolicited output takes a share of the loop's time at most; an answer after it still arrives."""
     rests: list[int] = []
     rested = ChildPipes._rested
 
@@ -69,7 +48,7 @@ async def test_a_child_that_writes_without_end_is_read_in_turns(
     assert set(rests) == {STDERR}
 
 
-async def test_a_program_that_never_stops_talking_is_named_and_ended(bench: Bench) -> None:
+async def test_a_program_that_writes_without_end_is_named_and_ended(bench: Bench) -> None:
     config = {"name": "yes", "command": "yes", "connect_timeout": 0.5, "shutdown_grace_period": 0.5}
     bench.manager.add(BackendConfig.model_validate(config))
     with pytest.raises(BackendStopped, match="connect_timeout"):
@@ -77,17 +56,10 @@ async def test_a_program_that_never_stops_talking_is_named_and_ended(bench: Benc
     assert bench.manager.status("yes").skipped_lines > 1000
 
 
-async def test_a_program_that_sends_back_what_it_is_sent_is_no_server(bench: Bench) -> None:
+async def test_a_program_that_echoes_its_input_is_named_as_no_server(bench: Bench) -> None:
     bench.manager.add(BackendConfig.model_validate({"name": "cat", "command": "cat"}))
     with pytest.raises(BackendStopped, match="sends back what it is sent: it is no MCP server"):
         await bench.call("echo", name="cat", timeout=20)
-
-
-async def test_the_last_line_counts_without_a_newline(bench: Bench) -> None:
-    await bench.odd()
-    text = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"last"}]}}'
-    outcome = await bench.call("raw", {"text": text, "exit": True})
-    assert outcome.result["content"][0]["text"] == "last"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +71,7 @@ async def test_the_last_line_counts_without_a_newline(bench: Bench) -> None:
         ("NaN", None),
     ],
 )
-async def test_text_and_numbers_json_cannot_hold_arrive_mended_with_a_note(
+async def test_invalid_text_and_numbers_are_repaired_with_a_note(
     bench: Bench, text: str, arrived: Any
 ) -> None:
     await bench.odd()
@@ -109,23 +81,7 @@ async def test_text_and_numbers_json_cannot_hold_arrive_mended_with_a_note(
     assert len(outcome.notes) == 1
 
 
-@pytest.mark.parametrize(
-    "result", [None, "x", 5, [], {}, {"content": None}, {"content": [{"type": "video"}]}]
-)
-async def test_a_result_of_any_shape_is_an_answer(bench: Bench, result: Any) -> None:
-    await bench.odd()
-    outcome = await bench.call("result", {"result": result})
-    assert isinstance(outcome.result["content"], list)
-
-
-async def test_an_answer_that_is_no_json_fails_its_own_call_at_once(bench: Bench) -> None:
-    await bench.odd()
-    with pytest.raises(BackendProtocol, match="not valid JSON"):
-        await bench.call("raw", {"text": '{"jsonrpc":"2.0","id":ID,"result":{"content":}}\n'})
-    assert await bench.value("echo", {"n": 1}) == {"n": 1}
-
-
-async def test_an_error_without_an_id_ends_the_only_open_call(bench: Bench) -> None:
+async def test_an_error_without_an_id_fails_the_only_open_call(bench: Bench) -> None:
     await bench.odd()
     text = '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"could not parse that"}}\n'
     with pytest.raises(BackendProtocol, match="could not parse that"):
@@ -143,7 +99,7 @@ LARGE_ANSWER = (
 )
 
 
-async def test_a_large_answer_is_not_overtaken_by_the_end_of_its_backend(bench: Bench) -> None:
+async def test_a_large_answer_is_read_before_the_end_of_its_backend(bench: Bench) -> None:
     await bench.odd()
     outcome = await bench.call("raw", {"text": LARGE_ANSWER, "exit": True})
     assert len(outcome.result["content"][0]["text"]) == 400_000
@@ -168,19 +124,3 @@ async def test_a_large_line_that_is_no_message_is_skipped(bench: Bench) -> None:
     await bench.odd()
     await bench.call("raw", {"text": "z" * 400_000 + "\n" + LARGE_ANSWER})
     assert await bench.value("echo", {"n": 1}) == {"n": 1}
-
-
-@pytest.mark.parametrize("ident", ["head", "tail"])
-async def test_a_line_beyond_the_limit_fails_that_call_by_name_and_the_next_works(
-    bench: Bench, ident: str
-) -> None:
-    await bench.odd(max_message_mb=1)
-    with pytest.raises(ResultTooLarge, match="max_message_mb"):
-        await bench.call("stream", {"blocks": 64, "id": ident}, timeout=20)
-    assert await bench.value("echo", {"n": 1}, timeout=20) == {"n": 1}
-
-
-async def test_both_answers_to_one_request_count_once(bench: Bench) -> None:
-    await bench.odd()
-    assert await bench.value("twice") == "first"
-    assert json.dumps(await bench.value("echo")) == "{}"

@@ -30,8 +30,10 @@ from tests.benchmarks.measure import Figure, Outcome, Ratio
 from gatemini.app import App
 from gatemini.backends.transports.python import load_server
 from gatemini.model import Tool
-from gatemini.server.session import Session as ClientSession
-from gatemini_sandbox import Calls, Done, Limits, Reply, Sandbox, Session, Start
+from gatemini.server.client_session import Session as ClientSession
+from gatemini_sandbox.host import Sandbox, Session
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import Calls, Done, Reply, Start
 from gatemini_sandbox.typescript.prepare import prepare
 
 Isolation = Literal["thread", "process"]

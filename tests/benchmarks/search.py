@@ -33,7 +33,7 @@ from gatemini.search import best
 from gatemini.search.embeddings import Embedder, load_embedder
 from gatemini.search.evaluate import Query, Report, evaluate, parse_queries
 from gatemini.search.index import Ranking, SearchIndex
-from gatemini.search.repair import Vocabulary
+from gatemini.search.query_repair import Vocabulary
 from gatemini.search.vectors import Vectors
 from gatemini.server.definitions import tool_definitions
 from gatemini.server.discovery import definition_bytes, list_tools_meta, search_tools, tool_info
@@ -129,7 +129,7 @@ def without(signal: str) -> Iterator[None]:
             patch.object(best, "foreign_run", lambda _: []),
         ],
         "joined words": [patch.object(best.BestRanker, "_joined", lambda *_: {})],
-        "short forms": [patch("gatemini.search.repair.SHORT_FORMS", {})],
+        "short forms": [patch("gatemini.search.query_repair.SHORT_FORMS", {})],
         "parameters": [patch.object(best, "W_PARAMETER", 1e-9), patch.object(best, "W_PARAMETER_TEXT", 1e-9)],
         "the backend's name": [patch.object(best, "W_BACKEND", 1e-9)],
         "stemming": [
@@ -147,17 +147,13 @@ def without(signal: str) -> Iterator[None]:
             one.stop()
 
 
-def _linear(slots: Any, words: Any, letters: Any, meaning: Any) -> Any:
+def _linear(words: Any, letters: Any, meaning: Any, allowed: Any) -> Any:
     """`best.fuse` without the square of the lexical score."""
-    more = meaning or {}
-    return {
-        slot: words.get(slot, 0.0)
-        + best.LETTERS * letters.get(slot, 0.0) ** 2
-        + best.MEANING * more.get(slot, 0.0)
-        for slot in slots
-    }
+    roots = words if meaning is None else {slot: score**0.5 for slot, score in words.items()}
+    return FUSE(roots, letters, meaning, allowed)
 
 
+FUSE = best.fuse
 SIGNALS = (
     "letters", "meaning", "the name's own vector", "repair", "synonyms", "joined words", "other languages",
     "short forms", "parameters", "the backend's name", "stemming", "squared words",

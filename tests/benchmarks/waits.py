@@ -18,7 +18,6 @@ from tests.benchmarks.guests import at_most, figure, running_app
 from tests.benchmarks.measure import Figure, Outcome, Ratio
 
 from gatemini.app import App
-from gatemini.interpreter import prepare
 
 SHAPES = ("rows", "text", "structured", "numbers", "objects")
 SIZES = (10, 40)
@@ -64,7 +63,6 @@ async def _waits(rounds: int) -> Outcome:
             anyio.create_task_group() as group,
         ):
             gc.collect()
-            prepare()  # as the server does
             watch = Watch()
             group.start_soon(watch.run)
             for size in SIZES:

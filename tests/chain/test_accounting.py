@@ -1,4 +1,4 @@
-"""What a call brought is counted, whatever became of it."""
+"""The bytes of every call are counted, whatever its outcome."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Arguments are checked before a call leaves; the error says how to write it right (spec 2.4)."""
+"""Arguments are checked before a call is sent; the error says how to write it right."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_digits_beyond_what_a_number_holds_leave_as_the_integer_where_one_is_wan
     arguments, notes = checked(IDS, given_)
     assert arguments == {"id": 9007199254740993, "maybe": -9007199254740995, "list": [1, 9223372036854775807]}
     assert notes == ("demo.add: sent as the integer its digits are: id, maybe, list[1]",)
-    assert given_["id"] == "9007199254740993"  # what the code holds is left alone
+    assert given_["id"] == "9007199254740993"  # the code's own object is unchanged
 
 
 def test_digits_stay_text_where_text_is_taken():
@@ -249,7 +249,7 @@ def test_the_hint_lists_what_is_required_and_shows_the_signature():
     assert error.details == {"tool": "demo.add", "fields": ["a", "b"], "required": ["a", "b"]}
 
 
-def test_arguments_in_a_wrapper_are_told_to_come_out_of_it():
+def test_arguments_in_a_wrapper_are_refused_with_the_remedy():
     error = refusal(ADD, {"arguments": {"a": 1, "b": 2}})
     assert 'without "arguments" around them' in (error.hint or "")
 
@@ -511,7 +511,7 @@ def test_most_calls_need_no_validator(instance, fits):
 
 
 @pytest.mark.parametrize("more", [[{"timeout": 1000}], [0, [{"a": 1, "b": 2}]], [None]])
-def test_of_an_object_with_something_behind_it_the_object_is_what_is_meant(more):
+def test_an_object_followed_by_other_arguments_gets_a_hint(more):
     hint = refusal(ADD, [{"a": 1, "b": 2}, *more]).hint or ""
-    assert "leave out what stands behind the object" in hint
+    assert "leave out the arguments after the object" in hint
     assert "`(x) => demo.add(x)`" in hint

@@ -1,4 +1,4 @@
-"""Arguments nested as deeply as the limit lets them reach a real backend unchanged, in every tier; deeper ones never leave.
+"""Arguments nested up to the limit reach a backend unchanged in every tier; deeper ones are not sent.
 
 The backend reads its lines with the standard library: the parsers of most SDKs end some 200 levels deep.
 """
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 BACKEND = {"demo": {"command": sys.executable, "args": ["-I", "-S", str(ODD)]}}
 DEPTHS = (200, 254, 255, 256, 500, 990, 998)
-"""Lists in the one argument; the object of arguments is a level itself."""
+"""Nested lists in the one argument; the object of arguments is one more level."""
 
 
 def nested(depth: int) -> str:
@@ -26,7 +26,7 @@ def nested(depth: int) -> str:
 
 
 def counted(call: str) -> str:
-    """Code that counts the levels of what comes back."""
+    """Return code that counts the levels of the answer."""
     return f"const r = await {call}; let d = 0; for (let v = r.x; v !== undefined; v = v[0]) d++; return d"
 
 
@@ -46,7 +46,7 @@ async def test_deep_arguments_reach_a_backend_in_every_tier(tmp_path: Path, isol
                 counted(f"demo.echo({{ x: {nested(depth)} }})"),
                 f"return await demo.echo({{ x: {nested(depth)} }})",
             ):
-                # A literal takes stack to be parsed: the deepest ones are the error that says so.
+                # Parsing a literal takes stack: the deepest ones may end with the error for that.
                 text, failed, _ = await answer(app, code, max_output_size=100_000)
                 right = text == str(depth) or nested(depth) in text
                 assert right is not failed

@@ -1,4 +1,4 @@
-"""`// @dry-run`: what reads is done, what writes is held and listed in order."""
+"""`// @dry-run`: read-only calls are made, other calls are held and listed in order."""
 
 import json
 from collections.abc import AsyncIterator

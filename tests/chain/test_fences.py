@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gatemini.chain.fences import clean, unfence
-from gatemini.chain.places import line_at, place
 from gatemini.errors import CodeError
+from gatemini.explain.source_lines import line_at, place
 
 CODE = "const md = 'x';\nreturn md.length;\n"
 

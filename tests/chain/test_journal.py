@@ -1,4 +1,4 @@
-"""Journals: who may resume what, for how long, and within how much memory."""
+"""Journals: which session may resume a chain, for how long, and within how much memory."""
 
 from collections.abc import Callable
 
@@ -42,7 +42,7 @@ def interrupted(session: SessionJournals, code: str = "code", size: int = 0) -> 
 
 
 def issued(trace: Trace, ident: int, tool: Tool, *, sent: bool = True) -> Entry:
-    entry = trace.issue(ident, "tool", tool.backend, tool.name, {"n": ident}, raw=False)
+    entry = trace.issue(ident, "tool", tool.backend, tool.name, b'{"n":%d}' % ident, raw=False)
     if sent:
         entry.sending(tool)
     return entry
@@ -69,7 +69,7 @@ def test_a_journal_is_there_for_an_hour_from_its_end(session: SessionJournals, c
     clock.now = KEPT_SECONDS - 1
     journal = session.resume(ident, "code")
     session.end(journal, interrupted="was cancelled")
-    clock.now += KEPT_SECONDS - 1  # the hour starts anew when it was used
+    clock.now += KEPT_SECONDS - 1  # the hour starts again with each use
     session.end(session.resume(ident, "code"), interrupted="was cancelled")
     clock.now += KEPT_SECONDS + 1
     assert "was kept for 60 minutes and is gone" in why(session, ident)
@@ -141,7 +141,7 @@ def test_a_closed_session_keeps_nothing_of_a_chain_that_still_ran(session: Sessi
     assert "its session has ended" in why(session, journal.id)
 
 
-def test_only_interrupted_chains_that_sent_something_are_told_later(session: SessionJournals) -> None:
+def test_only_interrupted_chains_that_sent_something_are_named_later(session: SessionJournals) -> None:
     quiet, loud = session.begin("a"), session.begin("b")
     answered(loud.trace, 1, WRITE)
     for journal in (quiet, loud):
@@ -182,7 +182,7 @@ def cut_write(trace: Trace) -> None:
 
 
 def left_behind_write(trace: Trace) -> None:
-    """By code that came to its end without waiting for it."""
+    """Cut a write that finished code did not wait for."""
     trace.answer(issued(trace, 1, WRITE), Outcome(False, {}, fate=Fate.CUT))
     trace.finished = True
 
@@ -265,7 +265,7 @@ def test_what_time_cut_off_is_issued_anew_and_the_clock_goes_on_from_there() -> 
     answered(trace, 1, WRITE)
     trace.answer(issued(trace, 2, READ), Outcome(False, {}, fate=Fate.CUT))
     trace.deliver([2], clock=3)
-    issued(trace, 3, WRITE, sent=False)  # the code tried something else when it was over
+    issued(trace, 3, WRITE, sent=False)  # the code tried something else after the deadline
     trace.ended([10, 20, 30, 40, 50])
     trace.rewind()
     assert list(trace.entries) == [1, 2]

@@ -21,7 +21,7 @@ from gatemini.app import App
 from gatemini.chain import compute_process
 from gatemini.chain.jsvalue import dumps, loads
 from gatemini.output import lazy
-from gatemini.server.session import Session
+from gatemini.server.client_session import Session
 
 ROWS = 24_000
 TEXT = st.text(max_size=4) | st.sampled_from(["0", "1", "10", "__proto__"])

@@ -128,24 +128,27 @@ async def test_an_endless_wait_lasts_as_long_as_the_chain(tmp_path: Path, isolat
 @pytest.mark.long
 @ISOLATION
 @pytest.mark.parametrize(
-    ("code", "computing"),
+    ("code", "timeout", "computing"),
     [
-        ("await demo.echo({});\nfor (;;) {}", True),
-        ("for (;;) await null;", True),
-        ("await sleep(60000);", False),
-        ("await demo.sleep({ ms: 60000 });", False),
-        ("await demo.sleep({ ms: 600 });\nfor (;;) {}", False),
-        ("await sleep(600);\nfor (;;) {}", False),
+        # Long enough to come to the loop within three quarters of the time on a busy machine too.
+        ("await demo.echo({});\nfor (;;) {}", 3000, True),
+        ("for (;;) await null;", 3000, True),
+        ("await sleep(60000);", 700, False),
+        ("await demo.sleep({ ms: 60000 });", 700, False),
+        ("await demo.sleep({ ms: 600 });\nfor (;;) {}", 700, False),
+        ("await sleep(600);\nfor (;;) {}", 700, False),
     ],
 )
 async def test_the_end_of_the_time_tells_whether_the_code_computed_or_waited(
-    tmp_path: Path, isolation: str, code: str, computing: bool
+    tmp_path: Path, isolation: str, code: str, timeout: int, computing: bool
 ) -> None:
     async with running_app(tmp_path, sandbox={"isolation": isolation}) as app:
         assert (await answer(app, "return [1];"))[0] == "[1]"  # a worker is there
-        text, failed, _ = await answer(app, code, timeout=700)
+        text, failed, _ = await answer(app, code, timeout=timeout)
     assert failed
-    assert text.startswith("ChainTimeout: the chain did not end within its timeout of 700 ms (limit.time)")
+    assert text.startswith(
+        f"ChainTimeout: the chain did not end within its timeout of {timeout:,} ms (limit.time)"
+    )
     assert ("the code was computing, not waiting" in text) is computing
 
 

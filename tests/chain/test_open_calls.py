@@ -1,4 +1,4 @@
-"""Calls that are still open when the code has come to its end: its value is kept, and what became of them is told."""
+"""Calls still open when the code ends: its value is kept, and their outcome is reported."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_the_value_of_code_that_ended_in_time_outlives_the_time_of_its_ope
     assert (shown.splitlines(), is_error) == (["value", note], False)
 
 
-async def test_calls_made_after_the_code_has_returned_are_told_with_their_outcome(app: App) -> None:
+async def test_calls_made_after_the_code_returned_are_reported_with_their_outcome(app: App) -> None:
     code = """[1, 2].forEach(async (n) => {
   const got = await demo.echo({ n });
   await demo.write({ key: `k${got.n}`, value: n });
@@ -65,7 +65,7 @@ return "returned";"""
     ]
 
 
-async def test_each_call_nobody_awaited_is_told_with_its_line(app: App) -> None:
+async def test_each_call_that_was_not_awaited_is_reported_with_its_line(app: App) -> None:
     code = """const r: number = 1;
 if (demo.add({ a: r, b: 2 })) demo.fail({ message: "lost" });
 const f = () => { demo.fail({ message: "lost" }) };
@@ -78,7 +78,7 @@ return 1;"""
     )
 
 
-async def test_how_long_the_answer_waited_for_a_call_is_told(app: App) -> None:
+async def test_the_answer_says_how_long_it_waited_for_a_call(app: App) -> None:
     code = "return await Promise.race([demo.sleep({ ms: 1800, tag: 't' }), sleep(1).then(() => 'value')]);"
     text, _, _ = await answer(app, code)
     told = re.fullmatch(

@@ -1,4 +1,4 @@
-"""`backend.readResource(uri)` in the forms that code really has it (spec 2.2)."""
+"""`backend.readResource(uri)` in the forms that code uses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_resource_is_read_however_its_address_is_given(tmp_path: Path) -
                 assert (await answer(app, code))[:2] == expected[:2], code
 
 
-async def test_what_is_no_address_is_told_how_one_is_given(tmp_path: Path) -> None:
+async def test_a_value_that_is_no_address_is_refused_with_the_right_form(tmp_path: Path) -> None:
     async with running_app(tmp_path) as app:
         for form in WRONG:
             text, failed, _ = await answer(app, f"return await {form};")

@@ -1,4 +1,4 @@
-"""`// @resume`: what has finished is never made again, and whatever cannot be known is refused with its reason."""
+"""`// @resume`: finished calls are not made again, and an unknown outcome refuses the resumption with its reason."""
 
 import json
 from collections.abc import AsyncIterator
@@ -12,9 +12,8 @@ import pytest
 from fixtures.gate_server import STATE
 from fixtures.running import running_app
 from gatemini.app import App
-from gatemini.chain.journal import KEPT_SECONDS, JournalBook
 from gatemini.config.schema import CompositeTool
-from gatemini.server.session import Session
+from gatemini.server.client_session import Session
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +23,7 @@ const seen = await gate.read({ tag: "go" });
 const b = await gate.write({ key: "b", value: seen.tag });
 return [a.n, b.n];"""
 NO_TIME = 2_500
-"""Milliseconds of a chain that is to run out of time: enough to get to the gate on a busy machine."""
+"""Milliseconds of a chain that times out: enough to reach the gate on a busy machine."""
 
 
 @dataclass
@@ -35,7 +34,7 @@ class Run:
     session: Session
 
     async def __call__(self, code: str, session: Session | None = None, **more: Any) -> str:
-        """All text of the answer; it starts with what is the matter if the chain failed."""
+        """Return all text of the answer; it starts with the error if the chain failed."""
         arguments = {"code": code, **more}
         result = await self.app.call_meta_tool("call_tool_chain", arguments, session or self.session)
         return "\n".join(block["text"] for block in result["content"])
@@ -44,7 +43,7 @@ class Run:
         return json.loads((await self(code)).splitlines()[0])
 
     async def cancelled(self, code: str, *gates: str, session: Session | None = None) -> str:
-        """Run the code until calls wait at these gates, then cancel it; the chain's id."""
+        """Run the code until calls wait at these gates, then cancel it; return the chain's id."""
         owner = session or self.session
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self, code, owner)
@@ -95,15 +94,12 @@ async def test_a_cancelled_chain_is_named_once_by_the_next_answer(run: Run) -> N
     assert STATE.written == [("a", 1), ("b", "go")]
 
 
-async def test_a_limit_that_the_same_code_would_meet_again_is_no_interruption(run: Run) -> None:
-    code = 'await gate.write({ key: "a" });\nconst deep = (n) => deep(n + 1) + 1;\nreturn deep(0);'
-    text = await run(code)
-    assert text.startswith("StackError")
-    assert "@resume" not in text
-
-
-async def test_an_error_of_the_code_itself_is_no_interruption(run: Run) -> None:
-    text = await run('await gate.write({ key: "a" });\nthrow new Error("my own");')
+@pytest.mark.parametrize(
+    "end", ["const deep = (n) => deep(n + 1) + 1;\nreturn deep(0);", 'throw new Error("my own");']
+)
+async def test_an_error_that_the_same_code_would_meet_again_is_no_interruption(run: Run, end: str) -> None:
+    text = await run(f'await gate.write({{ key: "a" }});\n{end}')
+    assert "Error" in text
     assert "@resume" not in text
 
 
@@ -182,7 +178,7 @@ return seen;"""
 async def test_a_refused_try_leaves_the_record_as_it_was(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     trace = run.session.journals.kept[ident].trace
-    trace.issue(9, "tool", "gate", "write", {"key": "z"}, raw=False)
+    trace.issue(9, "tool", "gate", "write", b'{"key":"z"}', raw=False)
     for _ in range(2):
         await refused(run, ident, TWO_WRITES, 'gate.write({"key":"z"}) was called and now is not')
     del trace.entries[9]
@@ -217,13 +213,13 @@ return order;"""
 
 
 async def test_an_answer_the_code_never_got_to_see_is_not_asked_for_again(run: Run) -> None:
-    # Both calls are answered; what the code makes of them is interrupted before it gets there.
+    # Both calls are answered; the code is interrupted before it continues.
     code = """const [a, b] = await Promise.all([gate.write({ key: "a" }), gate.write({ key: "b" })]);
 await gate.read({ tag: "go" });
 return [a.n + b.n];"""
     ident = await run.cancelled(code, "go")
     trace = run.session.journals.kept[ident].trace
-    trace.steps.clear()  # as if the chain had been cut off with the answers still on their way
+    trace.steps.clear()  # as if the chain had been interrupted with the answers in flight
     for entry in trace.entries.values():
         entry.step = 0
     del trace.entries[3]
@@ -300,7 +296,7 @@ async def test_of_a_batch_only_what_has_no_answer_is_made(run: Run) -> None:
     assert STATE.calls == ["write", "read", "read"]
 
 
-async def test_calls_from_the_journal_are_told_as_such(run: Run) -> None:
+async def test_calls_from_the_journal_are_marked(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     STATE.open("go")
     result = await run.app.call_meta_tool(
@@ -328,17 +324,6 @@ async def test_a_composite_tool_goes_on_in_its_middle(run: Run) -> None:
     assert [key for key, _ in STATE.written] == ["outer", "inner", "late"]
 
 
-async def test_a_composite_tool_that_runs_out_of_time_goes_on_too(run: Run) -> None:
-    run.app.set_composite_tools({"twice": CompositeTool(code=INNER)})
-    code = 'await gate.write({ key: "outer" });\nreturn [await composite.twice({ n: 5 })];'
-    text = await run(code, timeout=NO_TIME)
-    ident = next(iter(run.session.journals.kept))
-    assert f"`// @resume {ident}`" in text
-    STATE.open("go")
-    assert await run.value(f"// @resume {ident}\n{code}") == [2]
-    assert [key for key, _ in STATE.written] == ["outer", "inner", "late"]
-
-
 async def test_a_composite_tool_whose_code_has_changed_is_not_resumed(run: Run) -> None:
     run.app.set_composite_tools({"twice": CompositeTool(code=INNER)})
     code = "return [await composite.twice({ n: 5 })];"
@@ -359,7 +344,7 @@ async def test_what_a_composite_tool_sent_without_an_answer_is_not_repeated(run:
 
 
 async def refused(run: Run, ident: str, code: str, why: str, session: Session | None = None) -> None:
-    """Resuming is refused with this reason, and nothing reaches the backend."""
+    """Check that resuming is refused with this reason and makes no call."""
     before = len(STATE.calls)
     text = await run(f"// @resume {ident}\n{code}", session)
     assert text.startswith("ResumeRefused"), text
@@ -384,13 +369,6 @@ async def test_arguments_that_no_longer_match_are_refused_before_anything_is_mad
     assert await run.value(f"// @resume {ident}\n{TWO_WRITES}") == [1, 2]
 
 
-async def test_a_call_that_was_made_and_now_is_not_is_refused(run: Run) -> None:
-    ident = await run.cancelled(TWO_WRITES, "go")
-    trace = run.session.journals.kept[ident].trace
-    trace.issue(7, "tool", "gate", "write", {"key": "z"}, raw=False)
-    await refused(run, ident, TWO_WRITES, 'gate.write({"key":"z"}) was called and now is not')
-
-
 async def test_a_call_at_another_point_is_refused(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     del run.session.journals.kept[ident].trace.entries[2]
@@ -406,21 +384,6 @@ async def test_another_session_is_refused(run: Run) -> None:
 
 async def test_an_unknown_id_is_refused_and_says_what_may_have_happened(run: Run) -> None:
     await refused(run, "chain_00000000", TWO_WRITES, "the gateway was restarted since")
-
-
-async def test_an_ended_session_takes_its_journals_along(run: Run) -> None:
-    other = run.app.new_session()
-    ident = await run.cancelled(TWO_WRITES, "go", session=other)
-    other.close()
-    await refused(run, ident, TWO_WRITES, "its session has ended")
-
-
-async def test_an_expired_id_is_refused(run: Run) -> None:
-    now = [0.0]
-    session = Session(run.session.results, JournalBook(lambda: now[0]).session())
-    ident = await run.cancelled(TWO_WRITES, "go", session=session)
-    now[0] = KEPT_SECONDS + 1
-    await refused(run, ident, TWO_WRITES, "kept for 60 minutes", session)
 
 
 @pytest.mark.parametrize(
@@ -462,12 +425,6 @@ async def test_what_composite_tools_have_done_is_counted_as_done(run: Run) -> No
     assert "(1 call that finished is answered from its journal, not made again)" in text
 
 
-async def test_a_call_is_named_as_it_was_written_in_every_tier(run: Run) -> None:
-    code = '{"tool": "gate.act", "arguments": {"tag": "go"}}'
-    text = await run(code, timeout=NO_TIME)
-    assert 'cannot be resumed: gate.act({"tag":"go"}) was sent and never answered' in text
-
-
 async def test_an_idempotent_call_without_an_answer_is_repeated(run: Run) -> None:
     code = 'await gate.write({ key: "a" });\nreturn [(await gate.put({ tag: "go" })).tag];'
     ident = await run.cancelled(code, "go")
@@ -487,7 +444,7 @@ async def test_a_running_chain_cannot_be_resumed_beside_itself(run: Run) -> None
 # -- with a dry run ----------------------------------------------------------------------------------------
 
 
-async def test_resuming_as_a_dry_run_tells_what_is_left_and_does_nothing(run: Run) -> None:
+async def test_resuming_as_a_dry_run_lists_the_remaining_calls_and_makes_none(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     STATE.open("go")
     text = await run(f"// @resume {ident}\n// @dry-run\n{TWO_WRITES}")

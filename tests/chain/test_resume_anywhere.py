@@ -1,4 +1,4 @@
-"""Wherever a chain is cut, resuming it does every write exactly once, or is refused and does nothing."""
+"""A chain interrupted at any call makes every write exactly once when resumed, or is refused and makes none."""
 
 import json
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ GATE = {"gate": {"transport": "python", "module": "fixtures.gate_server:server"}
 
 @dataclass(frozen=True)
 class Cut:
-    """A program, and at which calls of the backend it is cancelled: the first run, then each resumed one."""
+    """A program, and the calls at which its runs are cancelled: the first run, then each resumed one."""
 
     code: str
     writes: int
@@ -64,7 +64,7 @@ def cuts(draw: st.DrawFn) -> Cut:
 
 
 async def run_until(app: App, session: Any, code: str, at: int | None) -> str | None:
-    """The answer's text, or None when it was cancelled as the backend got its `at`-th further call."""
+    """Return the answer's text, or None when the run was cancelled at its `at`-th further call."""
     text: list[str] = []
     async with anyio.create_task_group() as tasks:
         already = len(STATE.calls)
@@ -99,7 +99,7 @@ async def check(app: App, cut: Cut) -> str:
             break
     assert text is not None
     assert isinstance(json.loads(text), list), (text, cut.code)
-    keys = [key for key, _ in STATE.written if not key.startswith("open-")]  # those may come twice
+    keys = [key for key, _ in STATE.written if not key.startswith("open-")]  # these may come twice
     assert len(keys) == len(set(keys)) == cut.writes, (keys, cut.code)
     session.close()
     return "resumed"

@@ -1,4 +1,4 @@
-"""Parked chains: taken up once, by their own session, within their time; and the chain's clock beside them."""
+"""Parked chains are resumed once, by their own session, within their time; their clock is paused meanwhile."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -95,7 +95,7 @@ async def test_a_chain_that_ends_without_the_answer_is_not_lost(parking: Parking
     assert taken.result == {"went": "on"}
 
 
-async def test_nobody_answering_in_time_cancels_the_chain(
+async def test_a_question_without_an_answer_in_time_cancels_the_chain(
     parking: Parking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parking_module, "PARKED_SECONDS", 0.01)
@@ -152,7 +152,7 @@ async def test_one_question_too_many_is_refused(parking: Parking, monkeypatch: p
     assert refused == ["2 chains wait for their users already"]
 
 
-async def test_the_clock_of_a_chain_stands_still_while_a_question_is_open() -> None:
+async def test_the_clock_of_a_chain_is_paused_while_a_question_is_open() -> None:
     now = [100.0]
     lent: list[bool] = []
     clock = ChainTime(10, lent.append, lambda: now[0])

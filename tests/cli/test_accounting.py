@@ -89,7 +89,7 @@ async def test_every_answer_is_counted_once_it_is_made_and_never_in_itself(
 
 
 @pytest.mark.anyio
-async def test_names_that_nobody_knows_are_counted_together(tmp_path: Path) -> None:
+async def test_unknown_names_are_counted_together(tmp_path: Path) -> None:
     async with gateway_in_process(tmp_path, {}, mode="legacy") as client:
         for n in range(3):
             assert (await client.call_tool(f"nothing_{n}", {})).is_error
@@ -102,7 +102,7 @@ async def test_names_that_nobody_knows_are_counted_together(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
-async def test_prompts_are_counted_and_of_a_failed_chain_what_its_calls_brought(tmp_path: Path) -> None:
+async def test_prompts_are_counted_and_the_results_of_calls_of_a_failed_chain(tmp_path: Path) -> None:
     async with gateway_in_process(tmp_path, DEMO) as client:
         asked = await client.get_prompt("find_tool", {"task": "add two numbers"})
         code = "await demo.rows({ n: 3000 }); return await demo.fail({ message: 'no' });"
@@ -138,7 +138,7 @@ async def test_the_first_look_at_a_stored_result_is_not_taken_on_the_event_loop(
         assert threading.get_ident() not in threads
 
 
-def test_after_a_session_the_terminal_tells_what_each_answer_put_into_the_context(
+def test_after_a_session_the_terminal_shows_what_each_answer_put_into_the_context(
     run: Run, tmp_path: Path
 ) -> None:
     told = anyio.run(_session, tmp_path)

@@ -70,7 +70,7 @@ def test_an_unusable_file_is_one_clear_error(run: Run, tmp_path: Path) -> None:
     assert answer.err == ""
 
 
-def test_a_named_file_that_is_not_there_is_told_with_the_command_that_writes_it(run: Run, home: Path) -> None:
+def test_the_error_for_a_missing_file_has_the_command_that_writes_it(run: Run, home: Path) -> None:
     path = home / "my config.yaml"
     for words in (["config", "check"], ["search", "x"], ["doctor"]):
         told = run("-c", str(path), *words)
@@ -117,7 +117,7 @@ def test_schema_is_json(run: Run) -> None:
     assert "backends" in run("config", "schema").json["properties"]
 
 
-def test_import_lists_first_and_writes_only_when_told(run: Run, home: Path) -> None:
+def test_import_only_lists_without_write(run: Run, home: Path) -> None:
     source = home / ".claude.json"
     source.write_text(
         json.dumps(
@@ -174,7 +174,7 @@ def test_a_diff_shows_no_secret_of_our_own_file(run: Run, home: Path) -> None:
     assert TOKEN not in listed.out
 
 
-def test_a_file_that_cannot_be_read_is_all_that_import_tells(run: Run, home: Path) -> None:
+def test_import_of_an_unreadable_file_prints_only_the_error(run: Run, home: Path) -> None:
     result = run("import", str(home / "none.json"))
     assert (result.code, result.out) == (1, "")
     assert "there is no such file" in result.err

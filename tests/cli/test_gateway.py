@@ -42,14 +42,14 @@ def test_a_chain_as_json_has_value_and_calls(run: Run, tmp_path: Path) -> None:
     assert [call["tool"] for call in answer["chain"]["calls"]] == ["clock.now", "clock.now"]
 
 
-def test_a_large_value_is_given_whole_where_it_is_asked_for(run: Run) -> None:
+def test_full_prints_a_large_value_whole(run: Run) -> None:
     words = ("call", "shop.list_orders", '{"limit": 3000}')
     assert run(*words, "-q").json["orders"]["total_rows"] == 3000
     assert len(run(*words, "--full").json["orders"]) == 3000
     assert len(run(*words, "--full", "--json").json["value"]["orders"]) == 3000
 
 
-def test_a_duration_that_is_none_is_refused_with_those_that_are(run: Run) -> None:
+def test_an_invalid_duration_is_refused_with_the_allowed_ones(run: Run) -> None:
     refused = run("call", "clock.now", "--timeout", "soon")
     assert refused.code == 2
     assert "soon: 500ms to 10m" in refused.err
@@ -137,7 +137,7 @@ def test_what_a_backend_says_does_not_act_on_a_terminal(
 
 
 @pytest.mark.parametrize("words", [["search", "anything"], ["call", "a.b"], ["types", "a"], ["run", "-"]])
-def test_a_configuration_without_usable_backends_is_told_by_every_command(
+def test_every_command_reports_a_configuration_without_usable_backends(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("return 1"))
@@ -173,7 +173,7 @@ def test_doctor_is_content_with_the_demo(run: Run) -> None:
     assert seen["search model"] == "bundled"  # loaded, not on its way
 
 
-def test_doctor_tells_the_walls_around_worker_processes_and_which_the_kernel_lacks(
+def test_doctor_shows_the_walls_of_sandbox_processes_and_those_the_kernel_lacks(
     run: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "config.yaml"
@@ -209,7 +209,7 @@ def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thre
     assert "reinstall" not in finding["mend"]
 
 
-def test_doctor_tells_why_the_compiled_guest_cannot_be_kept(
+def test_doctor_shows_why_the_compiled_guest_cannot_be_kept(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = tmp_path / "open" / "gatemini" / "engine"
@@ -363,9 +363,7 @@ def test_search_is_measured_on_ones_own_catalog(run: Run, tmp_path: Path) -> Non
     ("content", "said"),
     [(b"", "no JSON"), (b"\xff\xfe\x00", "no JSON"), (b"[" * 100_000, "no JSON"), (None, "cannot be read")],
 )
-def test_a_query_file_that_is_none_is_named(
-    run: Run, tmp_path: Path, content: bytes | None, said: str
-) -> None:
+def test_an_invalid_query_file_is_named(run: Run, tmp_path: Path, content: bytes | None, said: str) -> None:
     path = tmp_path / "queries.json"
     if content is None:
         path.mkdir()
@@ -378,7 +376,7 @@ def test_a_query_file_that_is_none_is_named(
     assert "Traceback" not in refused.err
 
 
-def test_tools_that_the_catalog_has_not_are_told_from_misses(run: Run, tmp_path: Path) -> None:
+def test_tools_missing_in_the_catalog_are_not_counted_as_misses_only(run: Run, tmp_path: Path) -> None:
     queries = tmp_path / "queries.json"
     queries.write_text(
         '\ufeff[{"query": "clock.now", "tools": ["clock.now", "gone.tool"]}]', encoding="utf-8"

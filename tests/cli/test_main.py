@@ -155,7 +155,7 @@ def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("line", ["$G config schema >&-", "$G --help >&-", "$G config check --json >&- <&-"])
-def test_an_answer_that_nobody_can_get_is_a_failure_in_one_line(line: str, home: Path) -> None:
+def test_an_answer_that_cannot_be_written_is_a_failure_in_one_line(line: str, home: Path) -> None:
     done = shell(line)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("gatemini: could not finish: ")
@@ -191,7 +191,7 @@ def test_a_place_that_cannot_be_written_is_named_with_the_way_out(run: Run) -> N
 
 
 @pytest.mark.parametrize("words", [["info", "x.y"], ["info", "x.y", "--json"]])
-def test_a_fault_of_our_own_is_told_in_a_line_with_its_place(
+def test_a_fault_of_gatemini_is_one_line_with_its_place(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def info(*, tool: str, as_json: bool) -> None:

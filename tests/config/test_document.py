@@ -39,8 +39,8 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
         ("a.yaml", "x: *nowhere\n", "undefined alias"),
         ("a.yaml", "[" * 5000, "nested too deeply"),
         ("a.json", '{"a": {"b": 1', "the file ends inside the { opened on line 1"),
-        ("a.json", '{"a": 1 "b": 2}', "where , or } should stand"),
-        ("a.json", "{'a': 1}", "where a key should stand"),
+        ("a.json", '{"a": 1 "b": 2}', "instead of , or }"),
+        ("a.json", "{'a': 1}", "instead of a key"),
         ("a.json", '{"a": "x\n"}', "a string that runs over its line"),
         ("a.json", '{"a": 1} x', "after the end"),
         ("a.json", '{"a": /* ', "a comment that is never closed"),
@@ -72,7 +72,7 @@ def test_a_half_written_file_says_where_the_open_part_began(tmp_path: Path) -> N
     assert "line 2" in (caught.value.hint or "")
 
 
-def test_a_directory_a_missing_and_an_unreadable_file_are_told_apart(tmp_path: Path) -> None:
+def test_a_directory_a_missing_and_an_unreadable_file_have_errors_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is a directory"):
         read_document(tmp_path)
     with pytest.raises(ConfigError, match="no such file"):
@@ -117,12 +117,12 @@ def test_duplicate_keys_are_faults_with_both_lines(tmp_path: Path) -> None:
     assert "on lines 2 and 3" in document.faults[0].found
 
 
-def test_merge_keys_bring_values_in_and_what_is_written_wins(tmp_path: Path) -> None:
+def test_merge_keys_add_values_below_those_of_the_mapping_itself(tmp_path: Path) -> None:
     text = "base: &b {x: 1, y: 2}\na:\n  <<: *b\n  y: 3\n"
     assert read_document(write(tmp_path, "a.yaml", text)).value["a"] == {"x": 1, "y": 3}
 
 
-def test_a_foreign_tag_is_refused_where_it_stands(tmp_path: Path) -> None:
+def test_a_foreign_tag_is_an_error_of_its_line_only(tmp_path: Path) -> None:
     document = read_document(
         write(tmp_path, "a.yaml", "a: !!python/object/apply:os.system [id]\nb: !secret x\nc: 1\n")
     )

@@ -69,7 +69,7 @@ def test_a_server_that_was_taken_over_under_another_name_is_not_taken_over_again
     assert (by_name.name, by_name.status) == ("github-vscode", "same")
 
 
-def test_a_folder_that_an_import_writes_out_for_the_editors_is_told(tmp_path: Path) -> None:
+def test_an_import_notes_the_folder_it_writes_for_variables_of_editors(tmp_path: Path) -> None:
     source = client_file(
         tmp_path / ".cursor" / "mcp.json",
         {
@@ -90,7 +90,7 @@ def test_a_folder_that_an_import_writes_out_for_the_editors_is_told(tmp_path: Pa
     }
 
 
-def test_own_entry_broken_and_disabled_servers_are_listed_as_what_they_are(tmp_path: Path) -> None:
+def test_an_import_lists_the_own_entry_broken_and_disabled_servers(tmp_path: Path) -> None:
     source = client_file(
         tmp_path / "c.json",
         {"me": {"command": "gatemini"}, "bad": {"env": {}}, "ws": {"type": "ws", "url": "x"}, "off": {"command": "x", "disabled": True}},
@@ -250,7 +250,7 @@ def test_a_secret_is_put_out_of_where_it_was_found_and_nowhere_else(
         ],
     ],
 )
-def test_what_only_tells_something_about_a_secret_is_none(tmp_path: Path, args: list[str]) -> None:
+def test_facts_about_a_secret_are_not_taken_for_secrets(tmp_path: Path, args: list[str]) -> None:
     plan = planned(tmp_path, client_file(tmp_path / "c.json", {"a": {"command": "x", "args": args}}))
     assert plan.items[0].secrets == []
 
@@ -355,7 +355,7 @@ def test_a_clients_file_is_never_the_target(tmp_path: Path) -> None:
         plan_import([source], source.path, ClientContext({}, tmp_path))
 
 
-def test_an_unreadable_file_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_listed_and_the_others_are_read(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"mcpServers": {')
     good = client_file(tmp_path / "good.json", {"a": {"command": "x"}})
     plan = planned(tmp_path, Source("x", tmp_path / "bad.json"), good)

@@ -11,18 +11,17 @@ import jsonschema
 import pytest
 import yaml
 
-from gatemini.config.json_schema import config_json_schema, key_tables
+from fixtures.reference_tables import BEGIN, END, PAGE, SCHEMA, key_tables
+from gatemini.config.json_schema import config_json_schema
 from gatemini.config.load import Loaded
 from gatemini.config.schema import Config
 
-COMMITTED = Path(__file__).parents[2] / "docs" / "reference" / "config.schema.json"
-REFERENCE = COMMITTED.with_name("configuration.md")
 Load = Callable[..., Loaded]
 
 
 def test_the_committed_schema_is_the_generated_one() -> None:
-    assert json.loads(COMMITTED.read_text()) == config_json_schema(), (
-        "run: gatemini config schema > docs/reference/config.schema.json"
+    assert json.loads(SCHEMA.read_text()) == config_json_schema(), (
+        "run: PYTHONPATH=tests python -m fixtures.reference_tables"
     )
 
 
@@ -67,9 +66,8 @@ def test_what_the_loader_refuses_the_schema_refuses(document: dict[str, Any]) ->
 
 
 def test_the_reference_lists_every_key_as_generated() -> None:
-    page = REFERENCE.read_text()
-    tables = page.partition("--markdown` -->\n")[2].partition("<!-- /keys -->")[0]
-    assert tables.strip() == key_tables().strip(), "put the output of: gatemini config schema --markdown"
+    tables = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
+    assert tables.strip() == key_tables().strip(), "run: PYTHONPATH=tests python -m fixtures.reference_tables"
 
 
 def test_the_example_of_the_reference_is_valid(load: Load, tmp_path: Path) -> None:
@@ -77,7 +75,7 @@ def test_the_example_of_the_reference_is_valid(load: Load, tmp_path: Path) -> No
     team.parent.mkdir(parents=True)
     team.write_text("red-team")
     team.chmod(0o600)
-    example = REFERENCE.read_text().partition("```yaml\n")[2].partition("```")[0]
+    example = PAGE.read_text().partition("```yaml\n")[2].partition("```")[0]
     loaded = load(
         example, {"GITHUB_TOKEN": "tok-123456", "SEARCH_KEY": "key-123456", "DEPLOY_KEY": "dep-123456"}
     )

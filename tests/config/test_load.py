@@ -57,7 +57,7 @@ def test_a_comment_needs_no_variable(load: Load) -> None:
     assert not [p for p in load(VARIABLES, {"KEY": "k", "USER": "me"}).problems if "NOT_USED" in p.text()]
 
 
-def test_a_bound_on_a_duration_is_told_with_its_unit(load: Load) -> None:
+def test_the_bound_of_a_duration_is_shown_with_its_unit(load: Load) -> None:
     with pytest.raises(ConfigError, match=r"found '20m' \(allowed: less than or equal to 600 s\)"):
         load("sandbox: {timeout: 20m}\n")
 
@@ -76,11 +76,11 @@ def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> No
     [
         ("{}", "", "has neither command nor url"),
         ("", "", "found nothing"),
-        ("[x]", "", "found no mapping"),
+        ("[x]", "", "is not a mapping"),
         ("{command: x, url: 'https://h/'}", "", "has command and url together"),
         ("{command: x, args: --flag}", ".args", "a list"),
         ("{command: [npx, -y, x]}", ".command", "Write its first word as command"),
-        ("{command: x, environment: {A: b}}", ".environment", "here it is env"),
+        ("{command: x, environment: {A: b}}", ".environment", "the key is env"),
         ("{command: x, enviroment: {A: b}}", ".enviroment", "did you mean env?"),
         ("{command: x, tags: web}", ".tags", "a list"),
         ("{command: x, timeout: soon}", ".timeout", "500ms, 30s, 5m or 1h"),
@@ -101,7 +101,7 @@ def test_every_finding_names_file_line_key_and_the_closest_key(load: Load) -> No
         ("{url: 'https:///x'}", ".url", "no usable host"),
         ("{url: 'https://h:99999/x'}", ".url", "no usable host and port"),
         ("{url: 'https://h/a b'}", ".url", "a blank"),
-        ("{url: 'https://h/', headers: {'A B': x}}", ".headers.A B", "no header name"),
+        ("{url: 'https://h/', headers: {'A B': x}}", ".headers.A B", "not a header name"),
         ('{url: "https://h/", headers: {A: "x\\r\\nB: y"}}', ".headers.A", "a newline"),
         ('{command: x, args: ["a\\0b"]}', ".args[0]", "NUL"),
         ("{command: x, env: {A: '${'}}", ".env.A", "never closed"),
@@ -242,7 +242,7 @@ def test_later_env_files_win_and_the_process_wins_over_all(tmp_path: Path) -> No
     assert loaded.config.backends["x"].args == ("home", "conf", "place", "process", "home-process")
 
 
-def test_an_env_line_whose_own_variable_is_missing_stays_unset(load: Load, tmp_path: Path) -> None:
+def test_a_line_of_an_env_file_with_a_missing_variable_sets_nothing(load: Load, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("TOKEN=${NOWHERE}\n")
     loaded = load("backends: {a: {command: x, env: {T: '${TOKEN}'}}}\n")
     assert "TOKEN is not set" in loaded.disabled["a"]
@@ -277,7 +277,7 @@ def test_the_file_comes_from_the_option_then_the_variable_then_the_default(tmp_p
         assert set(loaded.config.backends) == {expected}
 
 
-def test_included_files_bring_backends_and_never_merge_two_of_one_name(load: Load, tmp_path: Path) -> None:
+def test_included_files_add_backends_and_never_merge_two_of_one_name(load: Load, tmp_path: Path) -> None:
     (tmp_path / "more.yaml").write_text(
         "backends: {a: {command: other}, b: {command: y}}\nlog_level: debug\n"
     )
@@ -291,7 +291,7 @@ def test_included_files_bring_backends_and_never_merge_two_of_one_name(load: Loa
     assert "b is already defined" not in texts
 
 
-def test_an_adapter_file_brings_tools_and_what_is_inline_wins(load: Load, tmp_path: Path) -> None:
+def test_an_adapter_file_adds_tools_and_inline_ones_win(load: Load, tmp_path: Path) -> None:
     (tmp_path / "jq.yaml").write_text(
         "tools: {a: {command: one}, b: {command: two}}\nhealth_check: [jq, --version]\n"
     )
@@ -303,7 +303,7 @@ def test_an_adapter_file_brings_tools_and_what_is_inline_wins(load: Load, tmp_pa
     assert backend.tools.deny == ("c*",)
 
 
-def test_a_fallback_that_is_not_there_is_told(load: Load) -> None:
+def test_a_fallback_that_does_not_exist_is_a_warning(load: Load) -> None:
     loaded = load("backends: {exa: {command: x, fallback_chain: [exb2]}, exb: {command: y}}\n")
     assert "there is no other backend exb2, did you mean exb?" in one(
         loaded, "backends.exa.fallback_chain[0]"
@@ -368,14 +368,14 @@ def test_a_wrong_value_that_a_variable_gave_is_not_shown(load: Load) -> None:
     assert "hush-hush" not in texts + str(loaded.disabled)
 
 
-def test_other_clients_words_in_our_own_format_are_put_right(load: Load) -> None:
+def test_other_clients_words_in_our_format_are_errors_that_name_ours(load: Load) -> None:
     loaded = load("backends: {a: {type: stdio, command: x}, b: {httpUrl: 'https://h/'}}\nmcpServers: {}\n")
-    assert "unknown key type, here it is transport" in one(loaded, "backends.a.type")
-    assert "here it is url" in one(loaded, "backends.b.httpUrl")
-    assert "here it is backends" in one(loaded, "mcpServers")
+    assert "unknown key type, the key is transport" in one(loaded, "backends.a.type")
+    assert "the key is url" in one(loaded, "backends.b.httpUrl")
+    assert "the key is backends" in one(loaded, "mcpServers")
 
 
-def test_a_disabled_backends_misspelt_key_is_told(load: Load) -> None:
+def test_a_misspelt_key_of_a_disabled_backend_is_a_warning(load: Load) -> None:
     loaded = load("backends: {a: {command: x, disabled: true, tmeout: 1}}\n")
     assert [(p.key, p.severity) for p in loaded.problems] == [("backends.a.tmeout", "warning")]
 
@@ -451,7 +451,7 @@ def test_a_place_that_no_argument_fills_is_named(load: Load) -> None:
         f"backends: {{a: {{tools: {{t: {{command: 'cat {{{{pth}}}} {{{{path}}}}', input_schema: {schema}}}}}}}}}"
     )
     (problem,) = loaded.problems
-    assert "{{pth}} is no property" in problem.found
+    assert "{{pth}} is not a property" in problem.found
     assert problem.allowed == "path"
     assert "a" in loaded.config.backends
 

@@ -43,7 +43,7 @@ def test_the_demo_configuration_names_three_backends_that_run_in_process() -> No
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("server", [shop.server, notes.server, clock.server], ids=["shop", "notes", "clock"])
-async def test_every_tool_tells_what_it_takes_and_whether_it_changes_anything(server: Any, mode: str) -> None:
+async def test_every_tool_has_a_schema_and_annotations(server: Any, mode: str) -> None:
     async with Client(server, mode=mode) as client:
         for tool in (await client.list_tools()).tools:
             assert tool.description

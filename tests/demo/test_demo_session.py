@@ -1,4 +1,4 @@
-"""`gatemini demo` as a newcomer runs it: a process, a terminal's worth of text, exit code 0."""
+"""`gatemini demo` in a process: the steps on the screen, exit code 0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 60
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the demo prints when the user has a configuration of his own, which must not show."""
+    """Return what the demo prints while the user has a configuration, which the demo must not use."""
     home = tmp_path_factory.mktemp("home")
     config = home / "config.yaml"
     config.write_text("backends: {mine: {command: no-such-program}}\n")

@@ -1,4 +1,4 @@
-"""The four discovery tools: what they answer, and what they say to wrong arguments (spec 1.1, 3.2)."""
+"""Answers of the four discovery tools, and their errors for wrong arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.model import Tool
 from gatemini.registry import Registry
 from gatemini.search.index import SearchIndex
-from gatemini.server.catalog import Catalog
 from gatemini.server.discovery import (
     definition_bytes,
     get_required_keys_for_tool,
@@ -27,6 +26,7 @@ from gatemini.server.discovery import (
     search_tools,
     tool_info,
 )
+from gatemini.server.discovery_tools import Catalog
 from gatemini.tracker import Tracker
 
 
@@ -83,7 +83,7 @@ def test_the_envelope_has_total_and_distinctive_terms_once_per_backend() -> None
     assert "did_you_mean" not in answer
 
 
-def test_the_total_tells_that_there_is_more_than_is_shown() -> None:
+def test_the_total_counts_more_than_is_shown() -> None:
     answer = search({"task_description": "get user", "limit": 1})
     assert len(answer["results"]) == 1
     assert answer["total"] == 2
@@ -121,7 +121,7 @@ def test_arguments_are_taken_as_clients_really_send_them(arguments: Any) -> None
 
 
 @pytest.mark.parametrize(("limit", "shown"), [(0, 1), (-1, 1), (10**9, 50), (51, 50)])
-def test_a_limit_out_of_range_is_moved_to_its_bound_and_told(limit: int, shown: int) -> None:
+def test_a_limit_out_of_range_is_moved_to_its_bound_with_a_note(limit: int, shown: int) -> None:
     answer = search({"task_description": "get user", "limit": limit})
     assert f"limit {limit} is {'below' if limit < 1 else 'above'} {shown}; {shown} was used" in answer["note"]
     assert 1 <= len(answer["results"]) <= shown
@@ -139,13 +139,13 @@ def test_a_limit_out_of_range_is_moved_to_its_bound_and_told(limit: int, shown: 
         ({"task_description": "x", "limitt": 3}, "did you mean 'limit'"),
         ({"task_description": "x", "limit": "many"}, "must be a whole number"),
         ({"task_description": "x", "brief": "perhaps"}, "must be a boolean"),
-        ({"task_description": "x", "query": "y"}, "say the same"),
+        ({"task_description": "x", "query": "y"}, "are the same parameter"),
         ({"task_description": "x", "tag": "nope"}, "no tool has the tag 'nope'\nHINT: Tags: slow, web."),
         ([], "takes an object"),
         ("nonsense", "takes an object"),
     ],
 )
-def test_wrong_arguments_are_told_with_what_would_be_right(arguments: Any, says: str) -> None:
+def test_wrong_arguments_are_refused_with_what_would_be_right(arguments: Any, says: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         search(arguments)
     assert says in caught.value.text()
@@ -194,7 +194,7 @@ def test_full_info_has_schemas_annotations_and_declaration_and_its_bytes_are_cou
     assert definition_bytes(tool) == len(json.dumps(listed, separators=(",", ":")))
 
 
-def test_info_tells_of_a_schema_that_changed_and_of_a_backend_still_starting() -> None:
+def test_info_notes_a_changed_schema_and_a_backend_still_starting() -> None:
     registry, _ = catalog()
     registry.replace("exa", [Tool("exa", "crawl", "", schema("uri")), EXA[0]])
     assert "its schema changed at " in tool_info(registry, {"tool_name": "exa.crawl"})["note"]
@@ -239,7 +239,7 @@ def test_pages_stay_right_while_tools_come_and_go() -> None:
     assert second["tools"] + third["tools"] == ["b.d", "b.e", "b.g"]
 
 
-def test_a_cursor_of_somebody_else_is_refused() -> None:
+def test_a_foreign_cursor_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="cursor is not one"):
         list_tools_meta(Registry(), {"cursor": "\u2603"})
 
@@ -251,22 +251,12 @@ def test_a_cursor_survives_odd_names() -> None:
 
 
 def test_required_keys_are_names_and_never_values() -> None:
-    config = BackendConfig(
-        name="exa",
-        command="srv",
-        args=("--host", "${HOST:-localhost}", "${ARG_KEY}"),
-        env={"TOKEN": "${MISSING_ONE}", "MODE": "secret-value", "EMPTY": ""},
-        required_keys=("LICENSE", "SET_ONE"),
-    )
-    keys = keys_of(config, {"SET_ONE": "another-secret", "ARG_KEY": "x"})
+    env = {"MODE": "secret-value", "EMPTY": ""}
+    config = BackendConfig(name="exa", command="srv", env=env, required_keys=("LICENSE", "SET_ONE"))
+    keys = keys_of(config, {"SET_ONE": "another-secret"})
     answer = get_required_keys_for_tool(catalog()[0], {"tool_name": "crawl"}, keys=lambda _: keys)
-    assert answer == {
-        "tool": "exa.crawl",
-        "backend": "exa",
-        "keys": ["TOKEN", "MODE", "EMPTY", "MISSING_ONE", "ARG_KEY", "LICENSE", "SET_ONE"],
-        "missing": ["TOKEN", "EMPTY", "MISSING_ONE", "LICENSE"],
-    }
-    assert "secret" not in json.dumps(answer)
+    names = {"keys": ["MODE", "EMPTY", "LICENSE", "SET_ONE"], "missing": ["EMPTY", "LICENSE"]}
+    assert answer == {"tool": "exa.crawl", "backend": "exa", **names}
 
 
 def test_a_name_with_blanks_around_it_is_taken_but_an_exact_one_comes_first() -> None:
@@ -277,7 +267,7 @@ def test_a_name_with_blanks_around_it_is_taken_but_an_exact_one_comes_first() ->
 
 
 def odd_catalog() -> tuple[Registry, SearchIndex]:
-    """Tools that are too much in every way: names, descriptions, parameters, tags."""
+    """Return tools with extreme names, descriptions, parameters and tags."""
     registry, index = Registry(), SearchIndex()
     registry.listen(index.follow)
     many = {f"parameter_{j}": {"type": "string"} for j in range(3_000)}

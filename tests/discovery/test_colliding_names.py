@@ -54,7 +54,7 @@ async def test_a_name_that_two_backends_of_a_namespace_share_is_shown_once_and_i
         assert (await ask(app, "tool_info", tool_name="echo"))["name"] == "both.echo"
 
 
-async def test_an_alias_in_code_is_told_what_it_stands_for(tmp_path: Path) -> None:
+async def test_an_alias_in_code_is_answered_with_the_tool_it_means(tmp_path: Path) -> None:
     async with running_app(tmp_path, {"demo": SERVER}, aliases={"say": "demo.echo"}) as app:
         text, failed, _ = await answer(app, "return await say({ x: 1 })")
         assert failed

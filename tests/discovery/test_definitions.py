@@ -1,4 +1,4 @@
-"""The seven definitions and the instructions keep within what clients take (spec 1.1, 1.2; case 33)."""
+"""The seven definitions and the instructions stay within what clients take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources, templates, completion and prompts as functions of a view (spec 1.3, 1.4)."""
+"""Resources, templates, completion and prompts as functions of a view."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gatemini.server.guides import GUIDES
 from gatemini.server.listing import tool_index
 from gatemini.server.prompts import get_prompt
 from gatemini.server.resources import (
-    View,
     complete,
     list_resources,
     list_templates,
     read_resource,
 )
+from gatemini.server.view import View
 from gatemini.tracker import Tracker
 
 
@@ -230,7 +230,7 @@ def test_many_problems_of_the_configuration_leave_room_for_the_backends() -> Non
     assert len(text.encode()) <= 8_191
     shown = len(health["config_problems"])
     assert 5 < shown < 100
-    assert health["note"] == f"{shown} of 100 config_problems: `gatemini config check` tells all"
+    assert health["note"] == f"{shown} of 100 config_problems: `gatemini config check` has all"
 
 
 def test_a_cut_of_the_catalog_counts_truly_what_it_left_out() -> None:
@@ -244,7 +244,7 @@ def test_a_cut_of_the_catalog_counts_truly_what_it_left_out() -> None:
     declared = read_resource(view, "gatemini://types/backend_1")[1]
     assert f"// {1200 - declared.count('(args')} of 1200 tools left out" in declared
     guide = read_resource(view, "gatemini://llms-full")[1]
-    assert "tool_1_of_many(" in guide.split("## backend_1")[0]  # what is small is whole
+    assert "tool_1_of_many(" in guide.split("## backend_1")[0]  # a small section is whole
     (more,) = re.findall(r" and (\d+) more", guide)
     assert guide.count("(args") + len(re.findall(r"tool_\d+_of_many[,\s]", guide)) + int(more) == total
 

@@ -1,4 +1,4 @@
-"""Discovery while backends are still starting: one bounded wait, and never again for the same backend."""
+"""Discovery while backends are starting: one bounded wait per backend."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gatemini.server import tools
 pytestmark = pytest.mark.anyio
 
 SOON_SECONDS = 15
-"""Bounds what must not wait; far less than a wait would take here."""
+"""Bounds requests that must not wait; far less than a wait takes here."""
 HANGS: dict[str, Any] = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
-"""Starts, and never lists."""
+"""A backend that starts and never lists its tools."""
 
 
 async def ask(app: App, name: str, **arguments: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ async def test_a_backend_that_does_not_list_is_waited_for_once(
             assert (await ask(app, "list_tools_meta"))["note"].endswith("not listed yet: slow")
 
 
-async def test_everybody_who_waits_hears_that_a_backend_has_failed(
+async def test_every_waiting_request_learns_that_a_backend_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "FIRST_LISTING_SECONDS", 600)
@@ -68,7 +68,9 @@ async def test_everybody_who_waits_hears_that_a_backend_has_failed(
 @pytest.mark.parametrize(
     ("name", "why"), [("off", "disabled: true in the configuration"), ("keyless", "NOT_SET_HERE is not set")]
 )
-async def test_who_names_a_backend_that_is_left_out_is_told_why(tmp_path: Path, name: str, why: str) -> None:
+async def test_a_call_of_a_disabled_backend_is_answered_with_the_reason(
+    tmp_path: Path, name: str, why: str
+) -> None:
     backends = {
         **DEMO,
         "off": {**DEMO["demo"], "disabled": True},

@@ -1,4 +1,4 @@
-"""Discovery as the official client sees it, in both protocol eras: templates, completion, prompts, spelled calls."""
+"""Discovery through the official client, in both protocol eras: templates, completion, prompts, ready calls."""
 
 from __future__ import annotations
 
@@ -130,13 +130,13 @@ async def prompt(client: Client, name: str, **arguments: str) -> str:
     return message.content.text
 
 
-async def test_prompts_are_made_of_what_is_here_now(client: Client) -> None:
+async def test_prompts_show_the_present_backends_and_tools(client: Client) -> None:
     assert "tools of 1 backend right now" in await prompt(client, "discover")
     assert "| 1 | demo-eu.add |" in await prompt(client, "find_tool", task="add two numbers")
     assert "| demo-eu | healthy | yes |" in await prompt(client, "backend_status")
 
 
-async def test_the_example_of_find_tool_runs_as_it_stands(client: Client) -> None:
+async def test_the_example_of_find_tool_runs_unchanged(client: Client) -> None:
     text = await prompt(client, "find_tool", task="add two numbers")
     code = text.rpartition("```ts\n")[2].partition("```")[0]
     assert "const a = 1;" in code
@@ -150,7 +150,7 @@ async def test_a_client_is_kept_within_its_own_limit_by_the_name_it_announces(
     name = Implementation(name="Visual Studio Code", version="1.130")
     async with gateway(tmp_path, DEMO, mode=mode, client_info=name) as connected:
         code = 'return await __backends["demo-eu"].rows({ n: 5000 })'
-        for _ in range(2):  # the second call takes the short way past the SDK
+        for _ in range(2):  # the second call takes the shortcut past the SDK
             result = await connected.call_tool("call_tool_chain", {"code": code})
             assert sum(len(b.text) for b in result.content if b.type == "text") <= 8_191
 

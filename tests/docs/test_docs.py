@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatemini.errors import GateminiError
-from gatemini_sandbox import SandboxError
+from gatemini_sandbox.errors import SandboxError
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])

@@ -27,7 +27,7 @@ from fixtures.running import client_of
 from gatemini.app import App
 from gatemini.config.load import load_config
 from gatemini.server import parking
-from gatemini.server.session import Session
+from gatemini.server.client_session import Session
 
 pytestmark = pytest.mark.anyio
 
@@ -101,12 +101,12 @@ async def written(client: Client) -> list[str]:
     return list(stats["written"])
 
 
-def workers() -> set[psutil.Process]:
-    """Worker processes of this one and of the gateways it started."""
+def sandboxes() -> set[psutil.Process]:
+    """Sandbox processes of this one and of the gateways it started."""
     found = set()
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if "gatemini_sandbox.worker" in process.cmdline():
+            if "gatemini_sandbox.process" in process.cmdline():
                 found.add(process)
     return found
 
@@ -119,17 +119,14 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-async def test_after_the_loss_of_a_parked_guest_process_resuming_writes_nothing_twice(
-    tmp_path: Path, how: int, monkeypatch: pytest.MonkeyPatch
+async def test_after_the_loss_of_the_process_of_a_parked_chain_resuming_writes_nothing_twice(
+    tmp_path: Path,
 ) -> None:
-    config = configuration(tmp_path, "process", BACKENDS, cpu_seconds=0.5)
+    config = configuration(tmp_path, "process", BACKENDS)
     async with App.open(config, environ={}) as app, connect(app) as client:
         first = await asked(client)
-        idle = {process.pid for process in app.sandbox._workers._idle}
-        for worker in workers():
-            if worker.pid not in idle:
-                os.kill(worker.pid, how)
+        for link in app.sandbox._links:
+            os.kill(link.pid, signal.SIGKILL)
         lost = await again(client, first)
         assert lost.is_error
         assert everything(lost).startswith("WorkerLost")
@@ -146,10 +143,8 @@ async def test_after_the_loss_of_a_guest_process_during_a_question_resuming_writ
     async with App.open(configuration(tmp_path, "process", BACKENDS), environ={}) as app:
 
         async def kills(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
-            idle = {process.pid for process in app.sandbox._workers._idle}
-            for worker in workers():
-                if worker.pid not in idle:
-                    worker.kill()
+            for link in app.sandbox._links:
+                os.kill(link.pid, signal.SIGKILL)
             return ElicitResult(action="accept", content={"ok": True})
 
         async with client_of(app, mode="legacy", elicitation_callback=kills) as client:
@@ -178,7 +173,7 @@ async def test_an_unanswered_question_ends_the_chain_which_can_be_resumed_and_a_
         second = await asked(client, resumed)  # the question is put again
         assert everything(await again(client, second, resumed)) == '{"ok":true,"action":"accept"}'
         assert await written(client) == ["a", "b"]
-    await until(lambda: app.sandbox.ledger.sizes == {})
+    await until(lambda: not any(link.guests for link in app.sandbox._links))
 
 
 async def test_removing_a_backend_fails_its_open_question_and_the_code_goes_on(
@@ -231,25 +226,21 @@ return "end";"""
 
 
 async def test_the_end_of_a_session_ends_its_parked_guests(app: App) -> None:
-    before = workers()  # of this test's gateway and of fixtures of other tests
     session = app.new_session()
     async with connect(app, session) as client:
         await asked(client)
         await asked(client)
         assert app.parking.waiting == 2
     app.parking.end_session(session.id)
-    await until(lambda: app.parking.waiting == 0 and app.sandbox.ledger.sizes == {})
+    await until(lambda: app.parking.waiting == 0 and not any(link.guests for link in app.sandbox._links))
     async with connect(app) as other:
         assert (await chain_value(other, "return await demo.stats({});"))["writes"] == 2
-    await until(
-        lambda: len(workers() - before) <= (len(app.sandbox._workers._idle) if app.sandbox._workers else 0)
-    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("end", ["the client closes", "kill -9"])
 async def test_parked_chains_end_with_their_gateway(tmp_path: Path, mode: str, end: str) -> None:
-    before = workers()
+    before = sandboxes()
     known = set(psutil.Process().children())
     (tmp_path / "second").mkdir()
     top = {"sandbox": {"isolation": mode}}
@@ -257,7 +248,7 @@ async def test_parked_chains_end_with_their_gateway(tmp_path: Path, mode: str, e
         first = await asked(client)
         (process,) = [p for p in psutil.Process().children() if p not in known]
         mine = {process, *process.children(recursive=True)}
-        assert bool(workers() - before) == (mode == "process")
+        assert bool(sandboxes() - before) == (mode == "process")
         if end == "kill -9":
             process.kill()
     await until(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in mine))
@@ -270,7 +261,7 @@ async def test_parked_chains_end_with_their_gateway(tmp_path: Path, mode: str, e
 
 @pytest.mark.long
 async def test_sixteen_guest_processes_can_be_parked_beside_running_chains(tmp_path: Path) -> None:
-    top = {"sandbox": {"isolation": "process", "max_concurrent_sandboxes": 2}}
+    top = {"sandbox": {"guests_per_process": 1, "max_concurrent_sandboxes": 2}}
     async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=unused) as client:
         parked = [await asked(client) for _ in range(parking.MOST_PARKED)]
         for _ in range(3):

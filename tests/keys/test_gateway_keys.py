@@ -240,7 +240,7 @@ async def test_how_long_results_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.proves("sandbox.isolation")
 async def test_where_guests_run(tmp_path: Path) -> None:
-    def workers() -> set[int]:
+    def processes() -> set[int]:
         found = set()
         for child in psutil.Process().children():
             with contextlib.suppress(psutil.NoSuchProcess):  # one of another test, that ends just now
@@ -248,11 +248,11 @@ async def test_where_guests_run(tmp_path: Path) -> None:
                     found.add(child.pid)
         return found
 
-    others = workers()  # sandboxes that other tests of this run share
+    others = processes()  # sandboxes that other tests of this run share
     for isolation, own in (("thread", False), ("process", True)):
         async with changed_app(tmp_path, "sandbox.isolation", isolation) as app:
             assert (await answer(app, "return 1;"))[0] == "1"
-            assert bool(workers() - others) is own
+            assert bool(processes() - others) is own
 
 
 @pytest.mark.proves("sandbox.max_concurrent_sandboxes")

@@ -1,4 +1,4 @@
-"""Private files are replaced as a whole, by nobody but their owner readable, and leave nothing where they fail."""
+"""Private files are replaced as a whole, readable by their owner only; a failure leaves nothing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("how", [{}, {"lasting": True}, {"at_once": True}])
-def test_the_file_and_a_folder_made_for_it_are_their_owners_alone(
-    tmp_path: Path, how: dict[str, bool]
-) -> None:
+def test_the_file_and_its_new_folder_are_private(tmp_path: Path, how: dict[str, bool]) -> None:
     path = tmp_path / "folder" / "file"
     replace_own(path, b"one", **how)
     replace_own(path, b"two", **how)
@@ -28,12 +26,12 @@ def test_the_file_and_a_folder_made_for_it_are_their_owners_alone(
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_mode_that_is_asked_for_is_kept(tmp_path: Path) -> None:
+def test_a_given_mode_is_used(tmp_path: Path) -> None:
     replace_own(tmp_path / "file", b"", mode=0o644)
     assert mode(tmp_path / "file") == 0o644
 
 
-def test_a_link_is_replaced_and_what_it_led_to_stays(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_replaced_and_not_its_target(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"theirs")
     (tmp_path / "file").symlink_to(tmp_path / "other")
     replace_own(tmp_path / "file", b"ours")
@@ -41,7 +39,7 @@ def test_a_link_is_replaced_and_what_it_led_to_stays(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"ours"
 
 
-def test_on_a_full_disk_the_old_file_stays_also_where_the_new_one_would_come_at_once(
+def test_on_a_full_disk_the_old_file_stays(
     tmp_path: Path, full_disk: Callable[[], AbstractContextManager[None]]
 ) -> None:
     path = tmp_path / "file"
@@ -52,7 +50,7 @@ def test_on_a_full_disk_the_old_file_stays_also_where_the_new_one_would_come_at_
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_where_the_name_is_taken_by_a_folder_nothing_is_left(tmp_path: Path) -> None:
+def test_a_failed_replacement_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "file" / "inside").mkdir(parents=True)
     with pytest.raises(OSError, match="file"):
         replace_own(tmp_path / "file", b"one")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Limits, Sandbox
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +19,7 @@ def module_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sandbox(module_cache: Path) -> Iterator[Sandbox]:
-    made = Sandbox(cache_dir=module_cache)
+    made = Sandbox(cache_dir=module_cache, isolation="thread")
     made.warm()
     yield made
     made.close()
@@ -27,7 +28,11 @@ def sandbox(module_cache: Path) -> Iterator[Sandbox]:
 @pytest.fixture(scope="session")
 def tight(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
     """A sandbox with limits that tests reach quickly."""
-    made = Sandbox(Limits(cpu_seconds=0.15, wall_seconds=20, memory_mb=48, calls=20), cache_dir=module_cache)
+    made = Sandbox(
+        Limits(cpu_seconds=0.15, wall_seconds=20, memory_mb=48, calls=20),
+        cache_dir=module_cache,
+        isolation="thread",
+    )
     made.warm()
     yield made
     made.close()
@@ -36,7 +41,7 @@ def tight(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
 @pytest.fixture(scope="session")
 def small(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
     """A sandbox with little memory and time enough to use it up."""
-    made = Sandbox(Limits(cpu_seconds=5, memory_mb=32, calls=20), cache_dir=module_cache)
+    made = Sandbox(Limits(cpu_seconds=5, memory_mb=32, calls=20), cache_dir=module_cache, isolation="thread")
     made.warm()
     yield made
     made.close()
@@ -44,7 +49,7 @@ def small(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def tight_process(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
-    """As `tight`, in worker processes."""
+    """As `tight`, in sandbox processes."""
     made = Sandbox(
         Limits(cpu_seconds=0.15, wall_seconds=20, memory_mb=48, calls=20),
         cache_dir=module_cache,
@@ -57,7 +62,7 @@ def tight_process(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def small_process(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
-    """As `small`, in worker processes."""
+    """As `small`, in sandbox processes."""
     limits = Limits(cpu_seconds=5, memory_mb=32, calls=20)
     made = Sandbox(limits, cache_dir=module_cache, isolation="process")
     made.warm()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.guest import Plain, start
-from gatemini_sandbox import Calls, Done, Failed, Reply
+from fixtures.guest import Chain
+from gatemini_sandbox.messages import Calls, Done, Failed, Reply
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_parallel_calls_leave_in_one_batch(sandbox):
-    session = sandbox.session(
-        Plain("return await Promise.all([demo.a({ i: 1 }), demo.b({ i: 2 })])"), start()
-    )
+    session = Chain(sandbox, "return await Promise.all([demo.a({ i: 1 }), demo.b({ i: 2 })])")
     step = await session.start()
     assert isinstance(step, Calls)
     assert [(c.kind, c.backend, c.tool, c.arguments, c.raw) for c in step.calls] == [
@@ -29,13 +27,11 @@ async def test_parallel_calls_leave_in_one_batch(sandbox):
 
 
 async def test_a_call_tells_where_its_arguments_hold_the_digits_of_a_bigint(sandbox):
-    session = sandbox.session(
-        Plain(
-            "demo.a({ x: [1n], y: 2n }); demo.b({ x: '1' }); demo.d([{ 'a-b': Object(4n) }], 5n);"
-            "demo.e({ m: new Map([['k', [6n]]]), t: new BigInt64Array(1) }); demo.f({ x: Array(2e5).fill(7n) });"
-            "await demo.c({ n: Promise.resolve(3n) })"
-        ),
-        start(),
+    session = Chain(
+        sandbox,
+        "demo.a({ x: [1n], y: 2n }); demo.b({ x: '1' }); demo.d([{ 'a-b': Object(4n) }], 5n);"
+        "demo.e({ m: new Map([['k', [6n]]]), t: new BigInt64Array(1) }); demo.f({ x: Array(2e5).fill(7n) });"
+        "await demo.c({ n: Promise.resolve(3n) })",
     )
     step = await session.start()
     assert isinstance(step, Calls)
@@ -178,7 +174,7 @@ async def test_a_forgotten_await_is_named(run):
 
 
 async def test_a_call_nobody_waits_for_is_waited_for_and_reported(sandbox):
-    session = sandbox.session(Plain('demo.write({ key: "k" }); return "ok"'), start())
+    session = Chain(sandbox, 'demo.write({ key: "k" }); return "ok"')
     step = await session.start()
     assert isinstance(step, Calls)
     assert step.settled
@@ -189,7 +185,7 @@ async def test_a_call_nobody_waits_for_is_waited_for_and_reported(sandbox):
 
 
 async def test_a_settled_chain_can_be_ended_without_its_open_calls(sandbox):
-    session = sandbox.session(Plain('demo.write({ key: "k" }); return "ok"'), start())
+    session = Chain(sandbox, 'demo.write({ key: "k" }); return "ok"')
     step = await session.start()
     end = await session.outcome()
     assert isinstance(end, Done)
@@ -346,9 +342,7 @@ async def test_args_are_there_only_when_given(run):
 
 
 async def test_unknown_and_repeated_replies_are_ignored(sandbox):
-    session = sandbox.session(
-        Plain("const a = await demo.a({}); const b = await demo.b({}); return [a, b]"), start()
-    )
+    session = Chain(sandbox, "const a = await demo.a({}); const b = await demo.b({}); return [a, b]")
     step = await session.start()
     first = step.calls[0].id
     step = await session.resume([Reply(999, True, b"0"), Reply(first, True, b"1"), Reply(first, True, b"2")])

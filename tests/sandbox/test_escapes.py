@@ -12,9 +12,11 @@ import psutil
 import pytest
 
 import gatemini_js
-from fixtures.guest import Runner
+from fixtures.guest import Runner, freed
 from fixtures.modes import DEFAULT, OTHER
-from gatemini_sandbox import Done, Failed, Limits, Sandbox
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import Done, Failed
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +53,9 @@ async def test_a_hostile_program_ends_as_it_says_and_the_next_chain_works(
     end = await run(code)
     check(end, *HEAD.match(code).groups())
     assert await run.value('console.log("next"); return [await demo.echo({ n: 1 })]') == [{"n": 1}]
-    assert run.sandbox.ledger.sizes == {}
+    assert all(link.guests == 0 for link in run.sandbox._links)
+    if mode == "thread":
+        await freed(run.sandbox)
 
 
 def check(end: Done | Failed, kind: str, detail: str | None) -> None:
@@ -99,15 +103,15 @@ async def test_memory_returns_to_its_level_after_memory_hogs(small: Sandbox, hog
     await comes_down(size, before)
 
 
-async def test_a_worker_that_ran_memory_hogs_is_no_larger_afterwards(module_cache: Path, sandbox: Sandbox):
+async def test_a_process_that_ran_memory_hogs_is_no_larger_afterwards(module_cache: Path, sandbox: Sandbox):
     own = Sandbox(Limits(cpu_seconds=5, memory_mb=32, guests=1), cache_dir=module_cache, isolation="process")
     own.warm()
     try:
         run = Runner(own)
 
         def size() -> int:
-            (worker,) = own._workers._idle
-            return psutil.Process(worker.pid).memory_info().rss
+            (link,) = own._links
+            return psutil.Process(link.pid).memory_info().rss
 
         before = await lowest(run, PROGRAMS["memory_buffers"], size)
         for _ in range(10):

@@ -12,7 +12,9 @@ import pytest
 
 from fixtures.guest import Runner
 from fixtures.modes import MODES
-from gatemini_sandbox import Done, Failed, Limits, Sandbox
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import Done, Failed
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""Hostile decoding: whatever the guest says is either a message or a GuestFault, and nothing else."""
+"""Hostile decoding: whatever a guest or a sandbox process says is either a message or a GuestFault."""
 
 from __future__ import annotations
 
@@ -12,14 +12,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.guest import start
-from gatemini_sandbox import GuestFault, Limits, Reply
+from gatemini_sandbox.errors import GuestFault
+from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import (
+    Call,
+    Calls,
+    Done,
+    ErrorInfo,
+    Facts,
+    Failed,
+    Frames,
+    Reply,
+    Stepped,
+    answer_of,
+    encode_start,
+    pack,
+)
+from gatemini_sandbox.outbox import (
     decode_console,
     decode_error,
     decode_outbox,
     decode_summary,
     encode_replies,
-    encode_start,
     outbox_head,
 )
 
@@ -32,9 +46,16 @@ def outbox(**changes: object) -> bytes:
 
 
 def test_a_good_outbox_is_taken():
-    decoded = decode_outbox(outbox(wake=1.5), LIMITS, set())
-    assert (decoded.state, decoded.open, decoded.wake_ms) == (0, 1, 1.5)
-    assert decoded.calls[0].arguments == {"a": 1}
+    decoded, calls = decode_outbox(outbox(wake=1.5), LIMITS, set())
+    assert (decoded.state, decoded.open, decoded.wake) == (0, 1, 1.5)
+    assert calls == [Call(1, "tool", "demo", "echo", False, b'{"a":1}', [])]
+
+
+def test_arguments_with_broken_utf8_are_mended_and_those_with_half_a_surrogate_pair_are_a_fault():
+    _, calls = decode_outbox(outbox(calls=[[*GOOD[:5], "?", []]]).replace(b"?", b"\xff"), LIMITS, set())
+    assert calls[0].text.decode() == '"\ufffd"'
+    with pytest.raises(GuestFault):
+        decode_outbox(outbox(calls=[[*GOOD[:5], "?", []]]).replace(b"?", b"\\ud800"), LIMITS, set())
 
 
 @pytest.mark.parametrize(
@@ -160,3 +181,51 @@ def test_replies_are_one_json_text():
         [Reply(1, True, b'{"a":1}'), Reply(2, False, b'{"message":"m"}'), Reply(3, True, b"")], LIMITS, notes
     )
     assert json.loads(text) == [[1, 1, {"a": 1}], [2, 0, {"message": "m"}], [3, 1, None]]
+
+
+STEP = Stepped(
+    3,
+    Calls([Call(1, "tool", "demo", "echo", True, b"{}", [["a", 0]])], 5.0),
+    65536,
+    bytes(8),
+    Facts(shadowed={"demo": (1, 2)}, lost_value=(3, 4, "x")),
+)
+END = Stepped(3, Failed(ErrorInfo("Error", "m", 1, 2, code={"a": [1]}, stack=[("f", 1, 2)]), lines={7: 1}))
+
+
+@pytest.mark.parametrize("answer", [STEP, END, Stepped(1, Done("x", "string", given=[(1, 1, "a")]))])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_message_arrives_as_it_was_sent_in_whatever_pieces(answer, size):
+    frames, data = Frames(), pack(answer) * 2
+    bodies = [b for at in range(0, len(data), size) for b in frames.feed(data[at : at + size])]
+    assert [answer_of(body) for body in bodies] == [answer, answer]
+
+
+@given(st.binary(max_size=60))
+def test_decoding_what_a_process_sends_is_total(data):
+    with contextlib.suppress(GuestFault):
+        for body in Frames().feed(data):
+            answer_of(body)
+    with contextlib.suppress(GuestFault):
+        answer_of(data)
+
+
+@given(st.integers(0, 200), st.integers(0, 255))
+def test_a_message_with_one_wrong_byte_is_a_message_or_a_fault(at, byte):
+    body = bytearray(pack(STEP)[4:])
+    body[at % len(body)] = byte
+    with contextlib.suppress(GuestFault):
+        answer_of(bytes(body))
+
+
+def test_a_frame_above_the_bound_is_refused_before_it_is_read():
+    with pytest.raises(GuestFault, match="a frame of 4294967295 bytes"):
+        list(Frames().feed(b"\xff\xff\xff\xff"))
+
+
+def test_an_error_that_carries_a_value_too_deep_for_the_wire_goes_without_it():
+    deep: object = None
+    for _ in range(5000):
+        deep = [deep]
+    error = answer_of(pack(Stepped(1, Failed(ErrorInfo("E", "m", structured=deep))))[4:]).step.error
+    assert (error.message, error.structured) == ("m", None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fixtures.wasm import functions
-from gatemini_sandbox import GuestTampered
-from gatemini_sandbox.guest import REJECTION_TRACKER
+from gatemini_sandbox.c_api import REJECTION_TRACKER
+from gatemini_sandbox.errors import GuestTampered
 from gatemini_sandbox.module import (
     ARGUMENT_CHECK,
     CODE_SECTION,

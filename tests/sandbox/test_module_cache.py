@@ -14,8 +14,8 @@ import pytest
 import wasmtime
 
 from fixtures.modes import MODES
-from gatemini_sandbox import Sandbox
 from gatemini_sandbox import module_cache as module_cache_module
+from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.module_cache import (
     KEY_FILE,
     MOST_KEPT,

@@ -36,7 +36,7 @@ def of(unit: str) -> str:
     ],
 )
 def test_open_angles_in_thousands_are_refused_before_they_are_parsed(unit: str) -> None:
-    with pytest.raises(ReadingTooLong, match="1,000 `<` open in one expression"):
+    with pytest.raises(ReadingTooLong, match="500 `<` open in one expression"):
         prepare(of(unit))
 
 

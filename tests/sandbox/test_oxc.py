@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done, Sandbox
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.messages import Done
 from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.prepare import prepare
 
@@ -73,6 +74,6 @@ export declare const enum F { C = "declare const enum" }
 return [E.A, E.B, F.C, `declare const enum ${E.B}`];"""
     program = prepare(only_oxc + code)
     assert program.exact is (only_oxc == "")
-    assert await Runner(sandbox).program(program) == Done(
+    assert await Runner(sandbox)(only_oxc + code) == Done(
         '[1,2,"declare const enum","declare const enum 2"]', "json"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,30 @@ def test_what_is_found_in_code_does_not_depend_on_the_stretches_it_is_looked_at_
     monkeypatch.setattr("gatemini_sandbox.typescript.parse.STRETCH", stretch)
     assert found() == whole
     assert len(whole) > 100
+
+
+# What is never closed, and text that the parser recovers from in quadratic time.
+HOSTILE = [
+    "`${", "`a${b(", "`${/*", "f(`${", "xs.map(x => `${x.map(y => `", "({[", "f<A<", "a<b?", '"a', '`${"', "'a\n",
+    "|-", "+x<>]", "->{", "if\n-case ", "(/*", "@\n`", '+keyof "\n', "type <", "async(", "{a:",
+]  # fmt: skip
+
+
+def cpu_seconds(code: str) -> float:
+    """Of the quickest of three readings."""
+    taken = []
+    for _ in range(3):
+        before = time.thread_time()
+        with contextlib.suppress(SandboxSyntaxError, ReadingTooLong):
+            prepare(code)
+        taken.append(time.thread_time() - before)
+    return min(taken)
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_code_that_is_never_closed_is_refused_in_time_that_grows_with_its_length(unit: str) -> None:
+    oxc.make_ready()
+    ordinary = cpu_seconds("const rows = await demo.rows({ n: 3 });\n" * 50 + "const x = ;")
+    short, long = (cpu_seconds(unit * (size // len(unit))) for size in (2_000, 8_000))
+    assert short < 12 * ordinary
+    assert long < 8 * short + 5 * ordinary

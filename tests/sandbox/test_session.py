@@ -10,9 +10,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from fixtures.guest import Plain, Runner, start
+from fixtures.guest import Chain, Runner, freed
 from fixtures.modes import MODES
-from gatemini_sandbox import Calls, Done, Failed, Limits, Reply, Sandbox, SessionClosed
+from gatemini_sandbox.errors import SessionClosed
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import Calls, Done, Failed, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -20,25 +23,25 @@ LOOP = "for (;;) {}"
 
 
 async def test_cancelling_a_running_guest_stops_and_frees_it(sandbox):
-    session = sandbox.session(Plain(LOOP), start())
+    session = Chain(sandbox, LOOP)
     with anyio.move_on_after(0.05) as scope:
         await session.start()
     assert scope.cancelled_caught
-    assert sandbox.ledger.sizes == {}
+    await freed(sandbox)
     with pytest.raises(SessionClosed):
         await session.resume([])
     assert await Runner(sandbox).value("return 1") == 1
 
 
 async def test_cancelling_in_a_later_step_stops_it_too(sandbox):
-    session = sandbox.session(Plain(f"await demo.echo({{}}); {LOOP}"), start())
+    session = Chain(sandbox, f"await demo.echo({{}}); {LOOP}")
     step = await session.start()
     assert isinstance(step, Calls)
     from_host = [reply_null(call.id) for call in step.calls]
     with anyio.move_on_after(0.05) as scope:
         await session.resume(from_host)
     assert scope.cancelled_caught
-    assert sandbox.ledger.sizes == {}
+    await freed(sandbox)
 
 
 def reply_null(number: int) -> Reply:
@@ -47,18 +50,18 @@ def reply_null(number: int) -> Reply:
 
 
 async def test_a_chain_cancelled_before_it_has_a_thread_never_starts(module_cache):
-    one = Sandbox(Limits(guests=1), cache_dir=module_cache)
+    one = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation="thread")
     one.warm()
     async with anyio.create_task_group() as tasks:
-        busy = one.session(Plain(LOOP), start())
+        busy = Chain(one, LOOP)
         tasks.start_soon(busy.start)
         await anyio.wait_all_tasks_blocked()
-        waiting = one.session(Plain("return 1"), start())
+        waiting = Chain(one, "return 1")
         with anyio.move_on_after(0.02) as scope:
             await waiting.start()
         assert scope.cancelled_caught
         tasks.cancel_scope.cancel()
-    assert one.ledger.sizes == {}
+    await freed(one)
     assert await Runner(one).value("return 2") == 2
     one.close()
 
@@ -68,7 +71,7 @@ import os, sys, threading, time
 from pathlib import Path
 import anyio
 from fixtures.guest import Runner
-from gatemini_sandbox import Sandbox
+from gatemini_sandbox.host import Sandbox
 
 def held():
     names = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
@@ -76,7 +79,7 @@ def held():
     return links, sorted(thread.name for thread in threading.enumerate())
 
 async def open_and_close():
-    made = Sandbox(cache_dir=Path(sys.argv[1]))
+    made = Sandbox(cache_dir=Path(sys.argv[1]), isolation="thread")
     assert await Runner(made).value("return (await demo.echo({ a: 1 })).a") == 1
     assert any("memfd" in link for link in held()[0])
     made.close()
@@ -107,47 +110,35 @@ async def test_closed_sandboxes_leave_no_descriptor_and_no_thread(module_cache, 
     assert done.returncode == 0, done.stdout
 
 
-async def test_a_chain_cancelled_while_its_guest_is_being_made_does_not_begin(module_cache):
-    endless = Limits(guests=1, cpu_seconds=600, wall_seconds=600)
-    made = Sandbox(endless, cache_dir=module_cache)
+async def test_a_chain_cancelled_while_the_sandbox_starts_does_not_begin(module_cache):
+    made = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation="thread")
+    with made._lock:
+        link = made._new("small")
     async with anyio.create_task_group() as tasks:
-        with made._lock:  # under which guests are made
-            tasks.start_soon(made.session(Plain(LOOP), start()).start)
+        with link._starting:
+            tasks.start_soon(Chain(made, LOOP).start)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await anyio.wait_all_tasks_blocked()
-    assert made.ledger.sizes == {}
+    assert link.guests == 0
     assert await Runner(made).value("return 1") == 1
     made.close()
 
 
-async def test_a_guest_that_takes_long_to_stop_is_freed_by_its_own_thread(sandbox, monkeypatch):
-    monkeypatch.setattr("gatemini_sandbox.threads.STOP_SECONDS", 0.0)
-    for _ in range(20):
-        session = sandbox.session(Plain(LOOP), start())
-        with anyio.move_on_after(0.02) as scope:
-            await session.start()
-        assert scope.cancelled_caught
-        with anyio.fail_after(60):
-            while sandbox.ledger.sizes:
-                await anyio.lowlevel.checkpoint()
-    assert await Runner(sandbox).value("return 1") == 1
-
-
 async def test_closing_between_steps_frees_the_guest_and_is_idempotent(sandbox):
-    session = sandbox.session(Plain("await demo.echo({})"), start())
+    session = Chain(sandbox, "await demo.echo({})")
     await session.start()
-    assert len(sandbox.ledger.sizes) == 1
+    assert len(sandbox._links[0]._core.ledger.sizes) == 1
     session.close()
     session.close()
-    assert sandbox.ledger.sizes == {}
+    await freed(sandbox)
     with pytest.raises(SessionClosed):
         await session.resume([])
 
 
 async def test_a_session_is_started_once_and_ends_once(sandbox):
-    session = sandbox.session(Plain("return 1"), start())
+    session = Chain(sandbox, "return 1")
     with pytest.raises(SessionClosed):
         await session.resume([])
     assert isinstance(await session.start(), Done)
@@ -197,7 +188,7 @@ async def test_guests_that_compute_for_long_take_turns_and_a_short_chain_waits_f
     module_cache, monkeypatch
 ):
     monkeypatch.setattr("gatemini_sandbox.engine.free_cores", lambda: 1)
-    turned = Sandbox(Limits(cpu_seconds=0.3, guests=4), cache_dir=module_cache)
+    turned = Sandbox(Limits(cpu_seconds=0.3, guests=4), cache_dir=module_cache, isolation="thread")
     turned.warm()
     ends: list[Failed] = []
 
@@ -216,22 +207,22 @@ async def test_guests_that_compute_for_long_take_turns_and_a_short_chain_waits_f
 
 async def test_a_guest_waiting_for_its_turn_can_be_cancelled(module_cache, monkeypatch):
     monkeypatch.setattr("gatemini_sandbox.engine.free_cores", lambda: 0)  # nobody ever gets a turn
-    stuck = Sandbox(Limits(guests=1), cache_dir=module_cache)
+    stuck = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation="thread")
     stuck.warm()
     with anyio.move_on_after(0.2) as scope:
-        await stuck.session(Plain(LOOP), start()).start()
+        await Chain(stuck, LOOP).start()
     assert scope.cancelled_caught
-    assert stuck.ledger.sizes == {}
+    await freed(stuck)
     stuck.close()
 
 
 async def test_the_time_of_a_chain_counts_its_waiting(module_cache):
-    brief = Sandbox(Limits(wall_seconds=0.05), cache_dir=module_cache)
+    brief = Sandbox(Limits(wall_seconds=0.05), cache_dir=module_cache, isolation="thread")
     brief.warm()
     end = await Runner(brief).error("await sleep(60); return 1")
     assert end.error.limit == "limit.time"
     assert "0.05 s" in end.error.message
-    longer = brief.session(Plain("await sleep(60); return 1"), start(), wall_seconds=30)
+    longer = Chain(brief, "await sleep(60); return 1", wall_seconds=30)
     step = await longer.start()
     assert isinstance(step, Calls)
     assert 50 < step.wake_ms <= 60
@@ -240,7 +231,7 @@ async def test_the_time_of_a_chain_counts_its_waiting(module_cache):
 
 
 async def test_code_over_its_limit_is_refused(module_cache):
-    small = Sandbox(Limits(code_bytes=100), cache_dir=module_cache)
+    small = Sandbox(Limits(code_bytes=100), cache_dir=module_cache, isolation="thread")
     small.warm()
     end = await Runner(small).error("// " + "x" * 300)
     assert end.error.limit == "limit.code"
@@ -249,11 +240,9 @@ async def test_code_over_its_limit_is_refused(module_cache):
 
 async def test_all_guests_together_have_a_memory_limit(module_cache):
     # One guest holds half of it between steps; the other meets the limit when it grows.
-    shared = Sandbox(Limits(total_memory_mb=64, memory_mb=256), cache_dir=module_cache)
+    shared = Sandbox(Limits(total_memory_mb=64, memory_mb=256), cache_dir=module_cache, isolation="thread")
     shared.warm()
-    holder = shared.session(
-        Plain("globalThis.held = new Uint8Array(30e6).fill(1); await demo.echo({})"), start()
-    )
+    holder = Chain(shared, "globalThis.held = new Uint8Array(30e6).fill(1); await demo.echo({})")
     await holder.start()
     end = await Runner(shared).error("const a = []; for (;;) a.push(new Uint8Array(1e6).fill(1))")
     assert end.error.limit == "limit.total_memory"
@@ -272,14 +261,14 @@ async def test_a_run_that_repeats_another_reads_the_same_times_and_goes_on_from_
     made = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation=isolation)
 
     async def once(clock=()):
-        session = made.session(Plain(code), start(now_ms=1e12, clock=clock))
+        session = Chain(made, code, now_ms=1e12, clock=clock)
         step = await session.start()
         while isinstance(step, Calls):
             if not step.calls:
                 await anyio.sleep((step.wake_ms or 0) / 1000)
             step = await session.resume([reply_null(call.id) for call in step.calls])
         assert isinstance(step, Done), step
-        return step.text, list(session.readings)
+        return step.text, list(session.session.readings)
 
     text, readings = await once()
     assert await once(readings) == (text, readings)
@@ -294,7 +283,7 @@ async def test_changed_limits_hold_for_the_chains_that_begin_then(module_cache, 
     code = "const held = new Uint8Array(60e6); return held.length"
     made = Sandbox(Limits(memory_mb=128), cache_dir=module_cache, isolation=isolation)
     assert await Runner(made).value(code) == 60_000_000
-    before = made.session(Plain("await demo.echo({}); " + code), start())
+    before = Chain(made, "await demo.echo({}); " + code)
     waiting = await before.start()
     made.set_limits(Limits(memory_mb=32))
     assert (await Runner(made).error(code)).error.limit == "limit.memory"
@@ -307,13 +296,13 @@ async def test_changed_limits_hold_for_the_chains_that_begin_then(module_cache, 
 async def test_fewer_guests_run_at_once_after_their_number_was_lowered_and_more_after_it_was_raised(
     module_cache,
 ):
-    made = Sandbox(Limits(guests=3), cache_dir=module_cache)
+    made = Sandbox(Limits(guests=3), cache_dir=module_cache, isolation="thread")
     made.warm()
     ends: list[int] = []
 
     async def busy(scope: anyio.CancelScope) -> None:
         with scope:
-            await made.session(Plain(LOOP), start()).start()
+            await Chain(made, LOOP).start()
 
     async def brief(number: int) -> None:
         ends.append(await Runner(made).value(f"return {number}"))

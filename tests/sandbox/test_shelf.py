@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import anyio
 import pytest
 
-from fixtures.guest import Plain, start
 from fixtures.wasm import functions
-from gatemini_sandbox import Done, Limits, Sandbox, shelf
+from gatemini_sandbox import shelf
 from gatemini_sandbox.budget import Budget, Ledger
 from gatemini_sandbox.engine import Engine, Machine
 from gatemini_sandbox.guest import Guest, boot
-from gatemini_sandbox.limits import MIB
+from gatemini_sandbox.limits import MIB, Limits
 from gatemini_sandbox.messages import Start, encode_start
 from gatemini_sandbox.module import (
     CODE_SECTION,
@@ -155,36 +153,16 @@ def test_a_guest_that_has_ended_has_no_hold_on_the_next_chain_of_its_machine(
     assert second.resume(b"").end is None
 
 
-def test_where_memory_cannot_be_put_back_every_chain_gets_a_new_machine(
-    engine: Engine, image: Image, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("gatemini_sandbox.pages.CAN_DROP", True)
-    monkeypatch.setattr("gatemini_sandbox.pages.drop", lambda address, size: True)  # and nothing happens
-    made = Shelf(engine, image, LIMITS.memory_mb * MIB)
-    made.restock()
-    assert "cannot be put back" in caplog.text
-    guest, machine, end = begun(made, image, "return 1")
-    assert end == "done"
-    guest.close()
-    assert machine not in made._ready
-    made.close()
-
-
-@pytest.mark.anyio
-async def test_where_memory_cannot_be_put_back_the_next_chains_find_a_machine_ready_all_the_same(
-    module_cache: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_memory_cannot_be_put_back_a_new_machine_is_made(
+    image: Image, stocked: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gatemini_sandbox.pages.CAN_DROP", False)
-    sandbox = Sandbox(LIMITS, cache_dir=module_cache)
-    sandbox.warm()
-    for _ in range(shelf.SHELF + 2):
-        session = sandbox.session(Plain("return 1"), start())
-        assert isinstance(await session.start(), Done)
-        session.close()
-    with anyio.fail_after(BOUND):
-        while not sandbox.ready:  # noqa: ASYNC110 - a thread makes it, and tells nobody
-            await anyio.sleep(0.005)
-    sandbox.close()
+    guest, machine, end = begun(stocked, image, "return 1")
+    assert end == "done"
+    guest.close()
+    stocked.restock()
+    assert stocked.full
+    assert machine not in stocked._ready
 
 
 def test_a_shelf_that_is_closed_takes_nothing_back(image: Image, stocked: Shelf) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done, Failed
+from gatemini_sandbox.messages import Done, Failed
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done
+from gatemini_sandbox.messages import Done
 from gatemini_sandbox.typescript.prepare import Program, prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
@@ -37,7 +37,7 @@ PROGRAMS = cases()
 async def test_each_program_gives_the_value_that_the_compilers_output_gives(sandbox, subtests):
     for name, (code, value) in PROGRAMS.items():
         with subtests.test(name):
-            end = await Runner(sandbox).program(prepare(code))
+            end = await Runner(sandbox)(code)
             assert isinstance(end, Done), end
             got = end.text if end.kind == "string" else json.loads(end.text)
             assert got == json.loads(value)
@@ -129,7 +129,7 @@ def test_what_is_not_supported_is_named_with_its_place(code, message, place):
 async def test_what_the_grammar_does_not_take_runs_by_the_second_opinion(sandbox, code):
     program = prepare(code)
     assert not program.exact
-    end = await Runner(sandbox).program(program)
+    end = await Runner(sandbox)(code)
     assert isinstance(end, Done), end
     assert end.text == "x"
 
@@ -139,7 +139,7 @@ async def test_parameter_properties_are_set_behind_each_of_several_super_calls(s
     code = """class A { constructor(public n: number) {} }
 class B extends A { constructor(public x: number) { if (x > 2) { super(x) } else { super(0) } } }
 return [new B(1), new B(5)];"""
-    end = await Runner(sandbox).program(prepare(code))
+    end = await Runner(sandbox)(code)
     assert isinstance(end, Done), end
     assert json.loads(end.text) == [{"n": 0, "x": 1}, {"n": 5, "x": 5}]
 

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fixtures.guest import Refused, Runner
-from gatemini_sandbox import Call, Done, Limits, Sandbox
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import Call, Done
 
 pytestmark = pytest.mark.anyio
 
@@ -212,7 +214,7 @@ async def test_refs_in_the_value_are_reported(run):
 
 
 async def test_a_value_over_its_limit_fails_with_the_limit(module_cache):
-    small = Sandbox(Limits(value_bytes=1000), cache_dir=module_cache)
+    small = Sandbox(Limits(value_bytes=1000), cache_dir=module_cache, isolation="thread")
     for code in (
         'return "x".repeat(1001)',
         'return ["x".repeat(1001)]',

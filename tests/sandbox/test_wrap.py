@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import Done, Failed
+from gatemini_sandbox.messages import Done, Failed
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
@@ -119,7 +119,7 @@ SHAPES = [
 async def test_the_value_comes_from_where_the_shape_says(sandbox, shape, code, value):
     program = prepare(code, ["demo"])
     assert program.shape == shape
-    end = await Runner(sandbox).program(program)
+    end = await Runner(sandbox)(code)
     assert isinstance(end, Done), end
     got = None if end.kind == "undefined" else end.text if end.kind == "string" else json.loads(end.text)
     assert got == json.loads(value)
@@ -127,8 +127,7 @@ async def test_the_value_comes_from_where_the_shape_says(sandbox, shape, code, v
 
 @pytest.mark.anyio
 async def test_an_error_thrown_in_main_is_the_error_of_the_chain(sandbox):
-    program = prepare("export default async function main() {\n  throw new RangeError('boom');\n}")
-    end = await Runner(sandbox).program(program)
+    end = await Runner(sandbox)("export default async function main() {\n  throw new RangeError('boom');\n}")
     assert isinstance(end, Failed)
     assert (end.error.name, end.error.message, end.error.line) == ("RangeError", "boom", 2)
 
@@ -304,45 +303,3 @@ def test_a_property_named_like_a_backend_shadows_nothing():
     assert not prepare(
         "const o = { exa: 1 }; o.exa = 2; type exa = 1; const { exa: e } = o;", ["exa"]
     ).shadowed
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "«demo.write({});\nreturn 1;",
-        "const n = «demo.rows({}).length;",
-        "const r = «demo.rows({});\nreturn r.length;",
-        "const { a } = «demo.echo({});",
-        "return `${«demo.echo({})}`;",
-        "return 1 + «demo.add({});",
-        "for (const x of «demo.rows({})) {}",
-        "return «demo['rows']({})[0];",
-        "return [...«demo.rows({})];",
-        "return («demo.rows({}) as any[]).length;",
-        "return «__backends['demo'].rows({}).length;",
-    ],
-)
-def test_a_call_whose_promise_is_taken_for_its_value_is_a_fact(code):
-    plain = code.replace("«", "")
-    before = code[: code.index("«")]
-    place = before.count("\n") + 1, len(before) - before.rfind("\n")
-    assert [entry[:2] for entry in prepare(plain, ["demo"]).unawaited] == [place]
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "return await demo.rows({});",
-        "return demo.rows({});",
-        "demo.rows({}).then((r) => r.length);",
-        "const p = demo.rows({});\nconst r = await p;\nreturn r.length;",
-        "await Promise.all([demo.a({}), demo.b({})]);",
-        "return { rows: demo.rows({}) };",
-        "for await (const x of demo.rows({})) {}",
-        "const f = () => demo.rows({});\nreturn await f();",
-        "return (await demo.rows({})).length;",
-        "await demo.rows({})",
-    ],
-)
-def test_a_call_that_is_awaited_or_handed_on_is_none(code):
-    assert prepare(code, ["demo"]).unawaited == ()

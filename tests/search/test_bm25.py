@@ -1,4 +1,4 @@
-"""BM25's numbers: by hand, against rank-bm25, and through any order of changes."""
+"""BM25 scores: computed by hand, compared with rank-bm25, and after any order of changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def index_of(documents: list[str]) -> Bm25:
 
 
 class SpecIdf(BM25Okapi):
-    """rank-bm25 with the IDF of the specification, which never goes negative."""
+    """rank-bm25 with the IDF of the classic ranking, which is never negative."""
 
     def _calc_idf(self, nd: dict[str, int]) -> None:
         self.idf = {term: log((self.corpus_size - df + 0.5) / (df + 0.5) + 1) for term, df in nd.items()}
@@ -65,7 +65,7 @@ def test_removing_and_adding_leaves_what_building_anew_would_give(
     assert index.scores(asked) == pytest.approx({left[slot]: score for slot, score in fresh.items()})
 
 
-def test_the_vocabulary_forgets_words_nobody_has() -> None:
+def test_the_vocabulary_forgets_words_of_removed_tools() -> None:
     index = index_of(DOCUMENTS)
     assert list(index.remove({3}, {"search"})) == [["search"]]
     assert "search" not in index.postings

@@ -1,4 +1,4 @@
-"""The arithmetic of `gatemini eval`, and the queries it takes."""
+"""The arithmetic of `gatemini eval`, and the query files it accepts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_no_queries_are_an_error() -> None:
         ({"query": "q", "needs": [["b.t", "c.t"]]}, (("b.t", "c.t"),)),
     ],
 )
-def test_queries_may_be_written_in_three_ways(entry: Any, needs: Any) -> None:
+def test_a_query_may_have_needs_tools_or_one_tool(entry: Any, needs: Any) -> None:
     assert parse_queries([entry]) == parse_queries({"queries": [entry]}) == [Query("q", needs)]
 
 

@@ -1,4 +1,4 @@
-"""What every ranking promises: exact names first, tags, habits, ties, changes in place, any input."""
+"""Both rankings: exact names first, tags, usage, ties, changes in place, any input."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_unique_beginning_comes_first(ranking: Ranking) -> None:
 
 
 @pytest.mark.parametrize("ranking", RANKINGS)
-def test_a_habit_never_buries_an_exact_name(ranking: Ranking) -> None:
+def test_usage_never_ranks_above_an_exact_name(ranking: Ranking) -> None:
     index = index_of([*TOOLS, Tool("x", "get_issue_events", "get issue get issue")], ranking)
     assert names(index, "get_issue", usage={"x.get_issue_events": 10**9})[0] == "github.get_issue"
 
@@ -94,7 +94,7 @@ def test_total_counts_all_matches_and_limit_cuts_hits_only() -> None:
     assert (len(found.hits), found.total) == (5, 30)
 
 
-def test_try_also_names_what_tells_a_backend_apart() -> None:
+def test_try_also_names_the_distinctive_terms_of_a_backend() -> None:
     found = index_of().search("read an issue")
     assert "pull" in found.try_also["github"]
     assert len(found.try_also["github"]) <= 3
@@ -118,7 +118,7 @@ def test_try_also_names_what_tells_a_backend_apart() -> None:
         ("메시지 보내기", "mail.send_message"),
     ],
 )
-def test_best_understands_short_forms_slips_and_other_languages(query: str, name: str) -> None:
+def test_best_understands_short_forms_misspellings_and_other_languages(query: str, name: str) -> None:
     assert names(index_of(), query)[0] == name
 
 
@@ -151,9 +151,7 @@ def test_best_reads_two_words_as_the_one_that_tools_write(query: str, name: str)
         ("Lagerbestand", "b.stock"),
     ],
 )
-def test_best_understands_plurals_of_other_languages_and_what_tools_say_instead(
-    query: str, name: str
-) -> None:
+def test_best_understands_plurals_of_other_languages_and_synonyms(query: str, name: str) -> None:
     tools = [Tool("b", word, "") for word in ("orders", "files", "pictures", "invoices", "stock", "bests")]
     assert names(index_of(tools), query)[0] == name
 
@@ -163,7 +161,7 @@ def test_a_repaired_query_is_shown() -> None:
     assert index_of().search("create pull request").did_you_mean is None
 
 
-def test_a_plain_word_or_a_name_that_no_tool_has_is_no_slip_of_another() -> None:
+def test_an_english_word_or_a_name_is_not_taken_for_a_misspelling() -> None:
     index = index_of([Tool("b", "sent_items", "Things that were sent"), Tool("b", "music", "Play music")])
     assert names(index, "send") == []
     assert names(index, "the way to Munich") == []
@@ -268,7 +266,7 @@ def test_changes_made_in_steps_end_where_building_anew_would_whatever_comes_in_b
     _assert_alike(index, fresh, query)
 
 
-def test_what_changes_is_found_as_it_was_until_its_turn_and_what_went_is_not() -> None:
+def test_a_changed_tool_is_found_as_it_was_until_it_is_indexed_and_a_removed_one_is_not() -> None:
     index = SearchIndex()
     many = 3 * TOOLS_AT_ONCE
     before = [Tool("big", f"tool_{i:03}", "read a file") for i in range(many)]

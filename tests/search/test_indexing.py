@@ -1,4 +1,4 @@
-"""The index follows the registry: small changes at once, large ones without keeping others waiting."""
+"""The index follows the registry: small changes at once, large ones in steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of the meta-tools that are not quite as the schema says: taken, and told of."""
+"""Arguments of the meta-tools that differ slightly from the schema are accepted with a note."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 
 from fixtures.running import answer, running_app
 from gatemini.errors import InvalidRequest
-from gatemini.server.arguments import read_arguments
+from gatemini.server.tool_arguments import read_arguments
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("written", ["full", "Full", "FULL", " full "])
-def test_a_fixed_word_is_taken_in_any_case(written: str) -> None:
+def test_an_option_is_accepted_in_any_case(written: str) -> None:
     asked, _ = read_arguments("tool_info", {"tool_name": "demo.echo", "detail": written})
     assert asked["detail"] == "full"
 
 
-def test_a_fixed_word_that_is_none_is_answered_with_the_nearest() -> None:
+def test_an_unknown_option_is_answered_with_the_closest() -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_arguments("tool_info", {"tool_name": "demo.echo", "detail": "ful"})
     assert refused.value.message.endswith("must be 'brief' or 'full', got 'ful'; did you mean 'full'?")

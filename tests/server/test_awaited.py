@@ -119,20 +119,6 @@ async def test_others_serve_while_a_secret_is_waited_for_and_the_state_says_so(
         assert "«secret" in (await answer(app, "return (await waits.env({})).GIVEN;"))[0]
 
 
-async def test_a_call_that_waits_is_answered_when_the_secret_has_come(tmp_path: Path, slow: Teller) -> None:
-    async with App.open(config(tmp_path, {"waits": backend(slow.secretref)}), environ={}) as app:
-        found: list[str] = []
-
-        async def asks() -> None:
-            found.append(await given(app, "waits"))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(asks)
-            await until(lambda: len(slow.pids()) == 1)
-            slow.let("told-by-it")
-        assert found == ["told-by-it"]
-
-
 async def test_a_secret_that_cannot_be_had_is_the_reason_its_backend_is_not_there(
     tmp_path: Path, slow: Teller
 ) -> None:

@@ -1,4 +1,4 @@
-"""What each client takes, by the name it announces, and that answers keep within it (spec 1.1)."""
+"""Every client has its documented limit, and answers stay within it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG_CONSOLE = "for (let i = 0; i < 3000; i++) console.log(`step ${i} is done`);
 
 
 def of_other_scripts(text: str, console: str) -> list[str]:
-    """The same programs with words that take two to four bytes a letter."""
+    """Return the same programs with words that take two to four bytes a letter."""
     found = []
     for words in ("結果の行です", "строка отчёта", "😀😀😀"):
         said, told = text.replace("has words", words), console.replace("is done", words)

@@ -1,4 +1,4 @@
-"""`gatemini://health` over real processes (spec 1.3)."""
+"""`gatemini://health` over real processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fixtures.running import DEMO, running_app
 pytestmark = pytest.mark.anyio
 
 
-async def test_health_tells_the_memory_of_a_process_that_has_only_just_started(tmp_path: Path) -> None:
+async def test_health_shows_the_memory_of_a_process_that_just_started(tmp_path: Path) -> None:
     process = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
     async with running_app(tmp_path, {**DEMO, "process": process}) as app:
         _, text = await app.surface(app.new_session()).read_resource("gatemini://health")

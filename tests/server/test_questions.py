@@ -1,4 +1,4 @@
-"""Questions of backends as a client reads them, and its answers: what is passed on, and what is refused and how."""
+"""Requests of backends to a client, and its answers: what is passed on, and what is refused with which error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ URL = {"mode": "url", "message": "log in", "url": "https://x.test/"}
 eras = pytest.mark.parametrize("version", [OLD, NEW])
 
 
-def test_a_backend_is_told_what_the_client_announced_and_no_more() -> None:
+def test_a_backend_learns_what_the_client_announced_and_no_more() -> None:
     said = ClientCapabilities.model_validate({**ALL, "experimental": {"x": {}}, "tasks": {}})
     assert can_be_asked(said, OLD) == ALL
     assert can_be_asked(said, NEW) == {**ALL, "roots": {}}
@@ -69,5 +69,5 @@ def test_an_answer_is_passed_on_without_what_belongs_to_its_envelope() -> None:
     given = {"action": "accept", "content": {"a": [" x "]}, "resultType": "complete", "_meta": {"k": 1}}
     assert answer(asked, given) == {"action": "accept", "content": {"a": [" x "]}}
     for none in (None, [], {}, {"action": "maybe"}, {"roots": []}):
-        with pytest.raises(RpcError, match="answer is none"):
+        with pytest.raises(RpcError, match="answer is invalid"):
             answer(asked, none)

@@ -1,4 +1,4 @@
-"""A registered backend is connected to at the address that was checked, whatever its name means a moment later."""
+"""A registered backend is reached at the address that was checked, even if its name resolves to another one later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "rebound.test"
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    """What the system says of the name: one address at each look, the last from then on."""
+    """Answer lookups of the name with one address after the other, the last one from then on."""
     real, left = socket.getaddrinfo, list(addresses)
 
     def told(host: Any, *rest: Any, **more: Any) -> Any:

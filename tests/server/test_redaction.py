@@ -1,4 +1,4 @@
-"""No secret of the configuration leaves in an answer, whoever put it there."""
+"""No secret of the configuration is in any answer."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 from fixtures.direct import DEMO_SERVER
 from fixtures.running import running_app
 from gatemini.app import App
-from gatemini.server.gateway import build_server
+from gatemini.server.mcp_server import build_server
 from gatemini.server.shortcut import Shortcut
 
 SECRET = "s3cr3t-Token-value"
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def app_with_token(folder: Path, monkeypatch: pytest.MonkeyPatch, secret: str) -> AsyncIterator[App]:
-    """A gateway whose one backend is given the secret by a variable."""
+    """Run a gateway whose one backend gets the secret through a variable."""
     monkeypatch.setenv("MY_TOKEN", secret)
     (folder / ".env").write_text(f"MY_TOKEN={secret}\n")
     backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}
@@ -47,9 +47,9 @@ async def test_a_secret_that_a_backend_gives_back_is_redacted_everywhere_it_coul
         for name, code in chains.items():
             result = await surface.call_tool("call_tool_chain", {"code": code})
             assert SECRET not in json.dumps(result), name
-            if name != "handle":  # there the reduction shows none of the values
+            if name != "handle":  # the reduction shows no values there
                 assert "«secret " in json.dumps(result, ensure_ascii=False), name
-        # Inside the guest it is whole: only text that leaves is altered.
+        # Inside the guest it is whole: only text that leaves is changed.
         result = await surface.call_tool("call_tool_chain", {"code": chains["value"]})
         assert json.loads(result["content"][0]["text"])["n"] == len(SECRET)
         (handle,) = [h for h in session.results.handles() if "rows" in str(session.results.info(h))][:1]

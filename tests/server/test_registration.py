@@ -194,7 +194,7 @@ async def test_private_networks_are_only_open_where_the_owner_lists_them(app: Ap
     assert "allow_hosts" not in text
 
 
-async def test_names_of_a_stranger_are_shown_escaped_and_short(app: App) -> None:
+async def test_names_of_a_registered_backend_are_shown_escaped_and_short(app: App) -> None:
     names = ["a\u200bb", "n" * 10_000, "plain"]
     tools = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
     server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(tools)]}
@@ -318,17 +318,15 @@ async def test_allowed_commands_hold_for_every_program_of_a_command_line_backend
         assert "'nc'" in text
 
 
-async def test_a_file_is_not_even_looked_at_for_those_who_may_not_register_command_lines(app: App) -> None:
+async def test_an_adapter_file_is_not_read_where_command_lines_may_not_be_registered(app: App) -> None:
     failed, text = await register(app, {"name": "lines", "adapter_file": "/etc/no-such-file"})
     assert failed
     assert "registration.cli" in text
     assert "no-such-file" not in text
 
 
-async def test_a_host_whose_address_nobody_tells_in_time_is_not_let_through(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_host_whose_lookup_times_out_is_refused(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gatemini.server.admission.LOOKUP_SECONDS", 0)
     failed, text = await register(app, {"name": "slow", "url": "http://mcp.example.test/"})
     assert failed
-    assert "was not told within" in text
+    assert "was not found within" in text

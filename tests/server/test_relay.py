@@ -1,4 +1,4 @@
-"""What a client hears during its call: progress that only grows, logs from its level on, and no secrets."""
+"""Notifications during a call: growing progress, log messages from the client's level up, no secrets."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def test_logs_below_the_wanted_level_are_kept_back(level: str | None) -> None:
     assert {params["logger"] for _, params in sent} <= {"b/db"}
 
 
-def test_the_stateless_revision_hears_nothing_that_it_does_not_know() -> None:
+def test_the_stateless_revision_gets_no_notification_it_does_not_know() -> None:
     relay, sent = relayed(modern=True)
     relay.tell("b", "notifications/elicitation/complete", {"elicitationId": "e"})
     assert sent == []
 
 
-def test_zero_is_a_token_and_true_is_none() -> None:
+def test_zero_is_a_progress_token_and_true_is_not() -> None:
     assert [progress_token(m) for m in (None, {}, {"progressToken": 0}, {"progressToken": True})] == [
         None,
         None,

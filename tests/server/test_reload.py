@@ -80,11 +80,14 @@ async def test_what_is_read_only_at_the_start_is_told_until_it_is_as_it_was(tmp_
             return [problem for problem in app.problems() if "restart the gateway" in problem]
 
         write_config(
-            tmp_path, DEMO, health={"interval": "7s"}, sandbox={"isolation": "process", "timeout": "9s"}
+            tmp_path,
+            DEMO,
+            health={"interval": "7s"},
+            sandbox={"isolation": "thread", "processes": 2, "timeout": "9s"},
         )
         await until(lambda: app.tools.config.timeout == 9.0)
         assert told() == [
-            "health, sandbox.isolation: changed, but read only at the start: restart the gateway to put it in force"
+            "health, sandbox.isolation, sandbox.processes: changed, but read only at the start: restart the gateway to put it in force"
         ]
         write_config(tmp_path, DEMO, sandbox={"timeout": "8s"})
         await until(lambda: app.tools.config.timeout == 8.0)

@@ -1,4 +1,4 @@
-"""The state a client of 2026-07-28 brings along: good for its age, its session and its code, and for nothing else."""
+"""The request state of a 2026-07-28 client is valid for its age, its session and its code only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRe
 
 from fixtures.running import running_app
 from gatemini.app import App
-from gatemini.server.gateway import build_server
+from gatemini.server.client_session import Session
+from gatemini.server.mcp_server import build_server
 from gatemini.server.parking import PARKED_SECONDS
-from gatemini.server.session import Session
 from gatemini.server.shortcut import Shortcut
 
 pytestmark = pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""`tools/call` served without the SDK's detour answers as the SDK's way does, and takes only what it may."""
+"""`tools/call` without the SDK gets the same answers as through it, and only for clients the SDK has accepted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.server.descriptors import Wire
-from gatemini.server.gateway import build_server
+from gatemini.server.mcp_server import build_server
 from gatemini.server.shortcut import Shortcut
-from gatemini.server.stdio import serve_wire
+from gatemini.server.stdio_streams import serve_wire
 
 pytestmark = pytest.mark.anyio
 
@@ -29,11 +29,11 @@ MODERN = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 DIFFERS = {"id", "gatemini/chain"}
-"""What two answers to the same call never share."""
+"""Keys whose values differ between two answers to the same call."""
 
 
 class Client:
-    """A client that writes and reads lines itself; `meta` goes along with every request."""
+    """A client that writes and reads lines itself and sends `meta` with every request."""
 
     def __init__(self, write: int, read: int, meta: dict[str, Any] | None) -> None:
         self.meta = meta
@@ -84,7 +84,7 @@ class Client:
 
 
 class Watched(Shortcut):
-    """Counts the lines it took."""
+    """Counts the lines that it served."""
 
     taken = 0
 
@@ -98,7 +98,7 @@ class Watched(Shortcut):
 async def connected(
     app: App, *, modern: bool = False, capabilities: dict[str, Any] | None = None
 ) -> AsyncIterator[tuple[Client, Watched]]:
-    """A client of its own session, shaken hands with; the gateway's side runs until it leaves."""
+    """Connect a client in a session of its own, after the handshake."""
     theirs_read, write = os.pipe()
     read, theirs_write = os.pipe()
     meta = {**MODERN, "io.modelcontextprotocol/clientCapabilities": capabilities or {}} if modern else None
@@ -159,7 +159,7 @@ async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
     ],
     ids=lambda params: json.dumps(params)[:60],
 )
-async def test_the_short_way_gives_the_answer_of_the_long_way(
+async def test_the_shortcut_gives_the_answer_of_the_sdk(
     app: App, modern: bool, params: dict[str, Any]
 ) -> None:
     async with connected(app, modern=modern) as (client, shortcut):
@@ -171,16 +171,14 @@ async def test_the_short_way_gives_the_answer_of_the_long_way(
 
 
 @pytest.mark.parametrize("capability", ["elicitation", "sampling", "roots"])
-async def test_clients_whose_calls_may_be_answered_in_rounds_go_the_long_way(
-    app: App, capability: str
-) -> None:
+async def test_modern_clients_that_can_be_asked_go_through_the_sdk(app: App, capability: str) -> None:
     async with connected(app, modern=True, capabilities={capability: {}}) as (client, shortcut):
         for _ in range(2):
             await client.chain("return 1")
         assert shortcut.taken == 0
 
 
-async def test_a_client_of_the_handshake_era_is_asked_on_the_short_way_too(app: App) -> None:
+async def test_the_shortcut_sends_requests_to_a_client_of_the_handshake_era(app: App) -> None:
     async with connected(app, capabilities={"elicitation": {}}) as (client, shortcut):
         await client.chain("return 1")
         ident = client.start("return (await demo.confirm({ q: 'sure?' })).ok")
@@ -191,7 +189,7 @@ async def test_a_client_of_the_handshake_era_is_asked_on_the_short_way_too(app: 
         assert shortcut.taken == 1
 
 
-async def test_a_request_that_says_something_else_of_its_client_goes_the_long_way(app: App) -> None:
+async def test_a_request_with_another_envelope_goes_through_the_sdk(app: App) -> None:
     async with connected(app, modern=True) as (client, shortcut):
         await client.chain("return 1")
         await client.chain("return 1", meta={"io.modelcontextprotocol/clientInfo": {**INFO, "version": "2"}})
@@ -258,7 +256,7 @@ async def test_large_answers_come_whole_and_in_order_while_others_are_written(ap
         assert all("error" not in message for message in client.seen)
 
 
-async def test_calls_that_are_open_when_the_client_leaves_are_told_so(app: App) -> None:
+async def test_open_calls_get_an_error_when_the_connection_ends(app: App) -> None:
     async with connected(app) as (client, _):
         await client.chain("return 1")
         ident = client.start("await new Promise(r => setTimeout(r, 5000))")

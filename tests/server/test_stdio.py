@@ -1,4 +1,4 @@
-"""Whatever a line from the client holds, the lines after it are served."""
+"""After a line with any content, the next lines are served."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from fixtures.running import running_app
 from gatemini.server.descriptors import Wire
 from gatemini.server.shortcut import Shortcut
-from gatemini.server.stdio import serve_wire
+from gatemini.server.stdio_streams import serve_wire
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ AFTER = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
 
 
 async def answers_to(line: bytes, folder: Path) -> tuple[list[Any], Any]:
-    """What is answered at once to a line, and the message handed on for the line after it."""
+    """Return the immediate answers to a line, and the message passed on for the line after it."""
     theirs_read, write = os.pipe()
     read, theirs_write = os.pipe()
     try:
@@ -66,7 +66,7 @@ async def test_a_line_that_is_no_message_is_answered_where_its_id_can_be_read(
 
 
 @pytest.mark.parametrize("written", ["NaN", "null", "[1]", "1" * 5000, "1.5"])
-async def test_a_request_whose_id_is_none_is_refused_in_json(written: str, tmp_path: Path) -> None:
+async def test_a_request_with_an_invalid_id_is_refused(written: str, tmp_path: Path) -> None:
     line = f'{{"jsonrpc":"2.0","id":{written},"method":"ping"}}'.encode()
     said, following = await answers_to(line, tmp_path)
     assert [answer.get("id") for answer in said] in ([], [None])
@@ -76,7 +76,7 @@ async def test_a_request_whose_id_is_none_is_refused_in_json(written: str, tmp_p
 @pytest.mark.parametrize(
     "answer", ['"result":"x"', '"result":[]', '"error":"no"', '"result":{}', '"error":{"code":"x"}']
 )
-async def test_an_answer_that_is_none_ends_the_question_it_is_for(answer: str, tmp_path: Path) -> None:
+async def test_an_invalid_answer_ends_the_request_it_is_for(answer: str, tmp_path: Path) -> None:
     version = "1.0" if answer == '"result":{}' else "2.0"
     said, following = await answers_to(f'{{"jsonrpc":"{version}","id":7,{answer}}}'.encode(), tmp_path)
     assert said == []

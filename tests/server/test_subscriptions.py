@@ -1,4 +1,4 @@
-"""Who is told that a resource answers differently: the client that asked, once, in either era (spec 1.5)."""
+"""Notifications of changed resources: once, to clients that subscribed, in either era of the protocol."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fixtures.direct import run_chain, text_of
 from fixtures.running import DEMO, gateway_in_process, running_app
 from gatemini.errors import InvalidRequest, ResourceNotFound
 from gatemini.model import Tool
-from gatemini.server.gateway import build_server
+from gatemini.server.mcp_server import build_server
 from gatemini.server.shortcut import Shortcut
 from gatemini.server.subscriptions import MAX_SUBSCRIPTIONS, Feed, scope_of
 
 pytestmark = [
     pytest.mark.anyio,
-    # Of the handshake era, which is served as well: the client warns that the next one has `listen` instead.
+    # The handshake era is served too; the client warns that the next one has `listen` instead.
     pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed"),
 ]
 
@@ -70,7 +70,9 @@ async def register(client: Client) -> None:
     assert not result.is_error, text_of(result)
 
 
-async def test_a_client_of_the_handshake_era_hears_that_the_list_changed(legacy: tuple[Client, Told]) -> None:
+async def test_a_client_of_the_handshake_era_is_notified_of_a_changed_list(
+    legacy: tuple[Client, Told],
+) -> None:
     client, told = legacy
     assert client.server_capabilities.resources == types.ResourcesCapability(
         subscribe=True, list_changed=True
@@ -81,7 +83,7 @@ async def test_a_client_of_the_handshake_era_hears_that_the_list_changed(legacy:
     assert "2 backends" in listed["tools"]
 
 
-async def test_a_subscribed_address_is_told_of_and_no_other(legacy: tuple[Client, Told]) -> None:
+async def test_a_client_is_notified_of_subscribed_addresses_only(legacy: tuple[Client, Told]) -> None:
     client, told = legacy
     await run_chain(client, "return await demo.echo({ n: 1 });")
     await client.subscribe_resource("gatemini://backend/demo/tools")
@@ -108,7 +110,7 @@ async def test_a_stream_of_the_stateless_era_carries_the_same(modern: Client) ->
     async with modern.listen(
         tools_list_changed=True, resources_list_changed=True, resource_subscriptions=uris
     ) as stream:
-        # Acknowledged is what can happen: the seven tools never change, and there is no such resource.
+        # Only what can happen is acknowledged: the seven tools never change, and there is no such resource.
         assert stream.honored.tools_list_changed is None
         assert stream.honored.resources_list_changed is True
         assert stream.honored.resource_subscriptions == ["gatemini://types/extra", "gatemini://tools"]
@@ -123,7 +125,7 @@ async def test_a_stream_of_the_stateless_era_carries_the_same(modern: Client) ->
                 wanted.discard(event)
                 if not wanted:
                     break
-    assert (await modern.call_tool("list_tools_meta", {})).is_error is False  # the connection lives on
+    assert (await modern.call_tool("list_tools_meta", {})).is_error is False  # the connection is still usable
 
 
 async def test_the_capabilities_of_either_era_promise_only_what_is_kept(
@@ -158,12 +160,12 @@ async def test_a_connection_names_a_bounded_number_of_addresses(tmp_path: Path) 
             feed.subscribe(f"gatemini://tool/demo.t{number}")
         with pytest.raises(InvalidRequest, match="the most it may have"):
             feed.subscribe("gatemini://tools")
-        feed.subscribe("gatemini://tool/demo.t7")  # named already
+        feed.subscribe("gatemini://tool/demo.t7")  # subscribed already
         feed.unsubscribe("gatemini://tool/demo.t7")
         feed.subscribe("gatemini://tools")
 
 
-async def test_a_burst_of_changes_is_told_once(tmp_path: Path) -> None:
+async def test_a_burst_of_changes_is_one_notification(tmp_path: Path) -> None:
     send, told = anyio.create_memory_object_stream[Any](1000)
 
     async def note(message: Any) -> None:
@@ -180,5 +182,5 @@ async def test_a_burst_of_changes_is_told_once(tmp_path: Path) -> None:
                 await next_of(told, types.ResourceUpdatedNotification)
                 app.registry.remove("burst")
                 await next_of(told, types.ResourceUpdatedNotification)
-        # Telling is list first, then addresses: one list message for each of the two updates, none besides.
+        # The list comes first, then addresses: one list notification for each of the two updates, and no other.
         assert told.statistics().current_buffer_used == 0

@@ -1,4 +1,4 @@
-"""Two minutes of everything at once: nothing lost, nothing crossed, nothing left."""
+"""The soak of `make soak` for two minutes or SOAK_SECONDS: no answer lost or crossed, nothing left running."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_per_call_shows_the_staircase_of_each_sessions_context() -> None:
     assert counts.stats("a")["total_calls"] == 3
 
 
-def test_what_no_tool_answered_counts_as_an_answer_but_not_as_a_call() -> None:
+def test_answers_to_other_requests_than_tool_calls_do_not_count_as_calls() -> None:
     counts = tracker()
     counts.record_answer("tools/list", 40, 40, "a", called=False)
     counts.record_answer("search_tools", 2, 2, "a")
@@ -90,13 +90,13 @@ def test_nothing_counted_yet_is_zero_and_no_division_fails() -> None:
     assert tracker().latency("none") == {"calls": 0, "p50_ms": 0, "p95_ms": 0, "p99_ms": 0}
 
 
-def test_a_reduction_is_only_then_told_as_all_of_it_when_nothing_was_returned() -> None:
+def test_a_reduction_of_100_percent_means_that_nothing_was_returned() -> None:
     counts = tracker()
     counts.record_answer("call_tool_chain", 1_000_000, 6)
     assert counts.stats()["reduction_pct"] == 99.9
 
 
-def test_the_cost_of_the_full_tool_list_is_told() -> None:
+def test_stats_contain_the_size_of_the_full_tool_list() -> None:
     counts = tracker()
     counts.set_catalog_bytes(400_000)
     assert counts.stats()["full_tool_list"] == {"bytes": 400_000, "estimated_tokens": 100_000}

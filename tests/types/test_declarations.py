@@ -1,4 +1,4 @@
-"""Declarations and signatures are TypeScript that the real compiler takes under --strict, for any schema."""
+"""Declarations and signatures of any schema compile with the TypeScript compiler under --strict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from fixtures.npm import MODULES, missing
 from gatemini.model import Tool
 from gatemini.types.identifiers import call_expression, variable_name
-from gatemini.types.schema import required_parameters
+from gatemini.types.schema_reader import required_parameters
 from gatemini.types.typescript import (
     argument_types,
     backend_declarations,
@@ -98,7 +98,6 @@ ZOO: dict[str, Any] = {
     "wrong kinds": {"type": 5, "properties": [], "required": "a", "anyOf": {}, "items": "x", "enum": "y"},
     "array of unions": {"properties": {"a": {"items": {"anyOf": [{"type": "string"}, {"allOf": [{}, {"type": "null"}]}]}}}},
     "deep": {"properties": {"a": json.loads('{"properties":{"a":' * 300 + "{}" + "}}" * 300)}},
-    "anchors": {"$defs": {"x": {"$anchor": "here", "type": "string"}}, "properties": {"a": {"$ref": "#here"}}},
     "pointer escapes": {"$defs": {"a/b~c d": {"type": "number"}}, "properties": {"a": {"$ref": "#/$defs/a~1b~0c%20d"}}},
     "doubling": {
         "$defs": {
@@ -114,7 +113,7 @@ NAMES += ["日本", "x" * 200, "y" * 10_000, "new", "get", "set", "call", "toStr
 
 
 def module_of(name: str, tool: Tool) -> dict[str, str]:
-    """Declaration and a function that makes the example call with variables of any type."""
+    """Return the declaration and a function that makes the example call with variables of any type."""
     required = required_parameters(tool.input_schema)
     names = {"args"} | {variable_name(n) for n in required}
     variables = "".join(f"const {v}: any = undefined as any; " for v in names)
@@ -126,13 +125,13 @@ def module_of(name: str, tool: Tool) -> dict[str, str]:
 
 
 def types_of(name: str, tool: Tool) -> dict[str, str]:
-    """The types that a search result shows, as declarations."""
+    """Return the types in a search result, as declarations."""
     told = {"Arguments": argument_types(tool), "Returned": result_type(tool)}
     return {"name": name, "text": "".join(f"type {n} = {t or 'unknown'};\n" for n, t in told.items())}
 
 
 def modules_of(tools: list[Tool], mark: str = "") -> list[dict[str, str]]:
-    """Everything that is shown of each tool, as modules to compile."""
+    """Return everything that is shown of each tool, as modules to compile."""
     modules = []
     for index, tool in enumerate(tools):
         modules += [module_of(f"d{mark}{index}", tool), types_of(f"a{mark}{index}", tool)]

@@ -1,4 +1,4 @@
-"""How backends and tools are spelled in a chain (case 17)."""
+"""Spelling of backends and tools in a chain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What declarations and signatures say, without a compiler."""
+"""Text of declarations and signatures, checked with a parser and without a compiler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tree_sitter import Language, Node, Parser
 
 from gatemini.model import Tool
-from gatemini.types.schema import parameters, required_parameters
+from gatemini.types.schema_reader import parameters, required_parameters
 from gatemini.types.typescript import (
     BRIEF_TYPE_CHARS,
     SIGNATURE_CHARS,
@@ -27,7 +27,7 @@ PARSER = Parser(Language(tree_sitter_typescript.language_typescript()))
 
 
 def arguments_of(schema: dict[str, Any]) -> str:
-    """What stands between `args` and the result in the signature."""
+    """Return the text between `args` and the result in the signature."""
     text = signature(Tool("b", "t", "", schema))
     return text.removeprefix("declare const b: { t(args").removesuffix("): Promise<unknown> }")
 
@@ -37,7 +37,7 @@ def result_of(schema: dict[str, Any]) -> str:
 
 
 def broken_at(text: str) -> str | None:
-    """Where the parser finds an error, or None."""
+    """Return the text around the first syntax error, or None."""
 
     def find(node: Node) -> Node | None:
         if node.is_error or node.is_missing:
@@ -159,7 +159,7 @@ def test_large_enums_are_cut_with_a_note() -> None:
     assert len(text) < 2_000
 
 
-def test_defaults_are_told() -> None:
+def test_defaults_are_in_the_comment() -> None:
     text = declaration(
         Tool("b", "t", "", {"properties": {"n": {"type": "integer", "default": 8, "description": "N"}}})
     )
@@ -289,7 +289,7 @@ LEVELS = ("open", "shipped", "delivered", "cancelled", "returned", "lost", "foun
 
 @st.composite
 def optional_tools(draw: st.DrawFn) -> Tool:
-    """Tools as FastMCP writes them: optional arguments that may be null, enums, and a result of rows."""
+    """Draw tools like FastMCP's: optional arguments that may be null, enums, and a result of rows."""
     simple = st.sampled_from(
         [{"type": "integer"}, {"type": "string"}, {"enum": list(LEVELS), "type": "string"}]
     )

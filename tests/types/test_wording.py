@@ -1,4 +1,4 @@
-"""Text of strangers, as a model is shown it."""
+"""Text of backends, escaped and shortened for a model."""
 
 from __future__ import annotations
 

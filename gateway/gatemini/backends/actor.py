@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -16,7 +17,6 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from gatemini.backends.callers import Clients
 from gatemini.backends.calls.call_limits import CallLimits
 from gatemini.backends.calls.failures import (
     circuit_open,
@@ -26,7 +26,6 @@ from gatemini.backends.calls.failures import (
     only_backend_error,
     worth_starting_again,
 )
-from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
 from gatemini.backends.session import McpSession
 from gatemini.backends.status import SILENT, Era, Events, ServerFacts, State
@@ -38,7 +37,7 @@ from gatemini.errors import (
     BackendStopped,
     BackendTimeout,
 )
-from gatemini.model import Json, Tool
+from gatemini.model import Tool
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +50,8 @@ class Backend:
         config: BackendConfig,
         *,
         open_link: OpenLink,
+        new_session: Callable[..., McpSession],
         events: Events,
-        client_info: Json,
-        clients: Clients,
         health: HealthConfig,
         dynamic: bool = False,
         era: Era | None = None,
@@ -72,22 +70,14 @@ class Backend:
         self.breaker = Breaker(health)
         self.session: McpSession | None = None
         self.link: Link | None = None
-        self.skipped = 0
-        self.stray = 0
-        """Skipped lines and stray replies of connections that have ended."""
+        self.skipped = self.stray = 0
+        """Skipped lines, and stray replies, of connections that have ended."""
         self.since = time.time()
         """When the state last changed, in seconds since the epoch."""
         self.finished = anyio.Event()
         self._open_link = open_link
         self._events = events
-        self._new_session = partial(
-            McpSession,
-            config,
-            client_info=client_info,
-            clients=clients,
-            saved=SavedFacts(),
-            stopped=self.finished,
-        )
+        self._new_session = new_session
         self._log_level = log_level
         self._health = health
         self._state = State.STARTING if not config.lazy else State.STOPPED
@@ -179,7 +169,7 @@ class Backend:
 
     async def _connected(self, era: Era | None) -> BackendError | None:
         """Open a connection and use it until it ends; the error that ended it, None for a wanted restart."""
-        session = self._new_session()
+        session = self._new_session(stopped=self.finished)
         self._over = anyio.Event()
         error: BackendError | None = None
         try:

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.abc
 from anyio.abc import TaskStatus
 
+from gatemini import __version__
 from gatemini.backends.actor import Backend
 from gatemini.backends.callers import NOBODY, Caller, Clients, NoClients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
-from gatemini.backends.fallback import Call, candidates, fall_back
+from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.instances import Instances
-from gatemini.backends.opening import open_never, opener
-from gatemini.backends.report import status_of
-from gatemini.backends.sending import call_tool, read_resource
+from gatemini.backends.report import measure_memory, status_of
+from gatemini.backends.sending import Call, call_tool, candidates, fall_back, read_resource
+from gatemini.backends.session import McpSession
 from gatemini.backends.status import SILENT, BackendStatus, Era, Events, State
-from gatemini.backends.transports.addresses import Permitted
+from gatemini.backends.transports.http_link import Permitted
+from gatemini.backends.transports.link import OpenLink
+from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
 from gatemini.model import CallOutcome, Json, Tool
 from gatemini.processes.children import Children
-from gatemini.processes.memory import resident_sizes
 from gatemini.processes.prerequisites import Prerequisites
 
 STOP_MARGIN_SECONDS = 15.0
@@ -60,7 +62,7 @@ class Manager:
     ) -> None:
         self._on_tools = on_tools
         self._events = Events(on_tools, on_state or SILENT.state, on_era or SILENT.era)
-        self._client_info = client_info or {"name": "gatemini", "version": _own_version()}
+        self._client_info = client_info or {"name": "gatemini", "version": __version__}
         self._clients = clients or NoClients()
         self._log_level: str | None = None
         self._health = health or HealthConfig()
@@ -183,15 +185,16 @@ class Manager:
         return [backend, instances]
 
     def _make(self, config: BackendConfig, events: Events, *, dynamic: bool, era: Era | None) -> Backend:
-        permitted = self.permitted if dynamic else None
+        open_link: OpenLink = open_never
+        if config.name not in self._waits:
+            permitted = self.permitted if dynamic else None
+            open_link = opener(config, self._children, self._prerequisites, permitted)
+        info, clients, saved = self._client_info, self._clients, SavedFacts()
         return Backend(
             config,
-            open_link=open_never
-            if config.name in self._waits
-            else opener(config, self._children, self._prerequisites, permitted),
+            open_link=open_link,
+            new_session=partial(McpSession, config, client_info=info, clients=clients, saved=saved),
             events=events,
-            client_info=self._client_info,
-            clients=self._clients,
             health=self._health,
             dynamic=dynamic,
             era=era,
@@ -321,14 +324,17 @@ class Manager:
 
     def roots_changed(self) -> None:
         """Notify backends that the client's roots have changed."""
-        for backend in self._running() if self._tasks is not None else ():
-            self._group.start_soon(backend.roots_changed)
+        self._for_all(Backend.roots_changed)
 
     def set_log_level(self, level: str) -> None:
         """Set the lowest level at which backends of the handshake era log."""
         self._log_level = level
-        for backend in self._running() if self._tasks is not None else ():
-            self._group.start_soon(backend.set_log_level, level)
+        self._for_all(lambda backend: backend.set_log_level(level))
+
+    def _for_all(self, act: Callable[[Backend], Coroutine[Any, Any, None]]) -> None:
+        if self._tasks is not None:
+            for backend in self._running():
+                self._tasks.start_soon(act, backend)
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -372,21 +378,12 @@ class Manager:
     async def measure_new(self) -> None:
         """Measure the memory of all children now if one has never been measured."""
         if any(b.pid is not None and b.memory.rss is None for b in self._running()):
-            await self.measure_memory()
-
-    async def measure_memory(self) -> None:
-        """Measure the memory of all children in one pass, on a worker thread; backends over their limit restart."""
-        pids = {b.pid: b for b in self._running() if b.pid is not None}
-        if pids:
-            sizes = await anyio.to_thread.run_sync(resident_sizes, list(pids))
-            for pid, backend in pids.items():
-                if pid in sizes and backend.pid == pid:
-                    backend.sampled(sizes[pid], anyio.current_time())
+            await measure_memory(self._running())
 
     async def _watch_memory(self) -> None:
         while True:
             await anyio.sleep(self._health.memory_check_interval)
-            await self.measure_memory()
+            await measure_memory(self._running())
 
     def _running(self) -> list[Backend]:
         """All backends and all instances of dedicated ones."""
@@ -399,10 +396,3 @@ class Manager:
             hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(self.names())}"
             raise BackendNotFound(f"there is no backend {name!r}", hint=hint)
         return backend
-
-
-def _own_version() -> str:
-    try:
-        return version("gatemini")
-    except PackageNotFoundError:
-        return "0"

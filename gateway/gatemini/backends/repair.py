@@ -1,7 +1,6 @@
-"""Repair what backends list and answer: every tool is kept, every result gets the shape that MCP defines.
+"""Repair what backends list: every tool is kept, and gets an object schema.
 
-The SDK's typed client drops a whole list for one odd schema and loses a result for one odd block. Here only the one tool
-gets an open schema and a note, and `content` is always a list of objects with a `type`. Pure functions.
+The SDK's typed client drops a whole list for one odd schema. Here only the one tool gets an open schema and a note. Pure.
 """
 
 from __future__ import annotations
@@ -9,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import orjson
-
-from gatemini.backends.wire import MAX_SAFE_INTEGER, encode
+from gatemini.backends.wire import encode
 from gatemini.model import Json, Tool
-from gatemini.types.schema import resolve_pointer
+from gatemini.types.schema_reader import resolve_pointer
 
 MAX_SCHEMA_DEPTH = 64
 """Deeper schemas are replaced by an open object, because all code that reads them is recursive."""
@@ -40,13 +37,7 @@ _NAMED_PARTS = ("properties", "patternProperties", "$defs", "definitions", "depe
 
 
 _OF_TOOLS = {"input_schema": "inputSchema", "output_schema": "outputSchema", "parameters": "inputSchema"}
-_OF_RESULTS = {"structured_content": "structuredContent", "is_error": "isError"}
-_OF_BLOCKS = {"mime_type": "mimeType"}
 """Other spellings: of models dumped under their Python names, of other function formats."""
-
-_BLOCKS = frozenset(("text", "image", "audio", "resource", "resource_link"))
-_NOT_VALUES = frozenset(("content", "structuredContent", "_meta", "isError", "resultType"))
-"""Members of a result; in one without content any other member is the tool's value."""
 
 
 def repair_tools(
@@ -84,7 +75,7 @@ class Listing:
                 self.repairs.append(f"{name}: listed twice, the first one is kept")
                 continue
             notes: list[str] = []
-            self._tools[name] = self._repaired(name, _renamed(item, _OF_TOOLS, notes), notes)
+            self._tools[name] = self._repaired(name, renamed(item, _OF_TOOLS, notes), notes)
             self.repairs.extend(f"{name}: {note}" for note in notes)
 
     def _repaired(self, name: str, item: Json, notes: list[str]) -> Tool:
@@ -107,7 +98,7 @@ class Listing:
 def repair_input_schema(schema: Any, notes: list[str]) -> Json:
     """An object schema for any input; appends what was repaired to `notes`."""
     if not isinstance(schema, dict):
-        notes.append(f"inputSchema was {_shape(schema)}, any object is accepted")
+        notes.append(f"inputSchema was {shape(schema)}, any object is accepted")
         return {"type": "object"}
     if _too_deep(schema):
         notes.append(f"inputSchema is nested deeper than {MAX_SCHEMA_DEPTH} levels, any object is accepted")
@@ -166,7 +157,7 @@ def _repair_members(schema: Json, notes: list[str]) -> Json:
     if "properties" in schema:
         properties = schema["properties"]
         if not isinstance(properties, dict):
-            notes.append(f"properties was {_shape(properties)} and was dropped")
+            notes.append(f"properties was {shape(properties)} and was dropped")
             drop.add("properties")
         elif bad := [k for k, v in properties.items() if not isinstance(v, dict | bool)]:
             notes.append(
@@ -176,14 +167,14 @@ def _repair_members(schema: Json, notes: list[str]) -> Json:
     if "required" in schema:
         required = schema["required"]
         if not isinstance(required, list):
-            notes.append(f"required was {_shape(required)} and was dropped")
+            notes.append(f"required was {shape(required)} and was dropped")
             drop.add("required")
         elif not all(isinstance(r, str) for r in required):
             notes.append("required held something that is no name")
             changes["required"] = [r for r in required if isinstance(r, str)]
     for key in ("$defs", "definitions"):
         if key in schema and not isinstance(schema[key], dict):
-            notes.append(f"{key} was {_shape(schema[key])} and was dropped")
+            notes.append(f"{key} was {shape(schema[key])} and was dropped")
             drop.add(key)
     for key in _COMBINATORS:
         branches = schema.get(key)
@@ -230,145 +221,7 @@ def _too_deep(value: object) -> bool:
     return True
 
 
-def repair_result(result: Any) -> tuple[Json, list[str]]:
-    """An MCP `CallToolResult` whose `content` is a list of typed blocks, and notes on repairs."""
-    notes: list[str] = []
-    if not isinstance(result, dict):
-        result = _from_bare(result, notes)
-    elif "toolResult" in result and "content" not in result:
-        notes.append("the answer had the shape of a 2024 draft (toolResult)")
-        result = _from_bare(result["toolResult"], [])
-    result = _renamed(result, _OF_RESULTS, notes)
-    content = result.get("content")
-    fixed = dict(result)
-    if content is None and result.get("structuredContent") is None:
-        own = {key: value for key, value in result.items() if key not in _NOT_VALUES}
-        if own:
-            notes.append("the answer was the bare value instead of a result object")
-            fixed["structuredContent"] = own
-    if not isinstance(content, list) or not all(_well_formed(block) for block in content):
-        fixed["content"] = _repair_content(content, notes, structured="structuredContent" in fixed)
-    if "structuredContent" in fixed and fixed["structuredContent"] is None:
-        del fixed["structuredContent"]
-    if "isError" in fixed and not isinstance(fixed["isError"], bool):
-        flag = fixed["isError"]
-        fixed["isError"] = flag not in (None, 0, "", "false", "False")
-        if flag is not None:
-            notes.append(f"isError was {_shape(flag)}")
-    if "_meta" in fixed and not isinstance(fixed["_meta"], dict):
-        del fixed["_meta"]
-    return fixed, notes
-
-
-def repair_contents(result: Any) -> list[Json]:
-    """The contents of a resource as a list of objects with `text` or `blob`, from any shape."""
-    if isinstance(result, dict):
-        found = result.get("contents", result.get("content"))
-        if found is None:
-            found = {key: value for key, value in result.items() if key not in _NOT_VALUES | {"contents"}}
-    else:
-        found = result
-    contents: list[Json] = []
-    for item in found if isinstance(found, list) else [found]:
-        if isinstance(item, dict):
-            block = _renamed(item, _OF_BLOCKS, [])
-            inner = block.get("resource")
-            contents.append(inner if isinstance(inner, dict) else block)
-        elif item is not None:
-            contents.append({"text": _as_text(item)})
-    return [content for content in contents if content]
-
-
-def exact_integers(value: Any, notes: list[str]) -> Any:
-    """`value` with integers beyond 2^53 as text, so that JavaScript keeps their digits.
-
-    For answers of in-process servers; `wire.py` does the same while it decodes text.
-    """
-    try:
-        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
-    except (TypeError, ValueError, RecursionError):
-        fixed = _integers_as_text(value, 0)
-        if fixed != value:
-            notes.append("integers beyond 2^53 were kept as text")
-        return fixed
-    return value
-
-
-def _integers_as_text(value: Any, depth: int) -> Any:
-    if isinstance(value, bool) or depth > 500:
-        return value
-    if isinstance(value, int):
-        return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
-    if isinstance(value, dict):
-        return {k: _integers_as_text(v, depth + 1) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_integers_as_text(v, depth + 1) for v in value]
-    return value
-
-
-def _from_bare(value: Any, notes: list[str]) -> Json:
-    """A result from a bare value: as text, and as structured content if it is an object or a list."""
-    notes.append(f"the answer was {_shape(value)} instead of a result object")
-    if value is None:
-        return {"content": []}
-    if isinstance(value, list) and value and all(isinstance(v, dict) and "type" in v for v in value):
-        return {"content": value}
-    if isinstance(value, dict) and isinstance(value.get("content"), list):
-        return value
-    bare: Json = {"content": [{"type": "text", "text": _as_text(value)}]}
-    if isinstance(value, dict | list):
-        bare["structuredContent"] = value
-    return bare
-
-
-def _well_formed(block: object) -> bool:
-    if not isinstance(block, dict):
-        return False
-    kind = block.get("type")
-    if not isinstance(kind, str) or not _OF_BLOCKS.keys().isdisjoint(block):
-        return False
-    if kind not in _BLOCKS and kind.lower() in _BLOCKS:
-        return False
-    return kind != "text" or isinstance(block.get("text"), str)
-
-
-def _repair_content(content: Any, notes: list[str], *, structured: bool) -> list[Json]:
-    if content is None:
-        if not structured:
-            notes.append("the result had no content")
-        return []
-    if not isinstance(content, list):
-        notes.append(f"content was {_shape(content)} instead of a list")
-        content = [content]
-    else:
-        notes.append("content held blocks of the wrong shape")
-    return [_repair_block(block) for block in content if block is not None]
-
-
-def _repair_block(value: Any) -> Json:
-    if not isinstance(value, dict):
-        return {"type": "text", "text": _as_text(value)}
-    block = _renamed(value, _OF_BLOCKS, [])
-    if isinstance(block.get("type"), str) and block["type"].lower() in _BLOCKS:
-        block = {**block, "type": block["type"].lower()}
-    if isinstance(block.get("resource"), dict):
-        block = {**block, "resource": _renamed(block["resource"], _OF_BLOCKS, [])}
-    if _well_formed(block):
-        return block
-    kind = block.get("type")
-    if kind == "text" or (not isinstance(kind, str) and "text" in block):
-        return {**block, "type": "text", "text": _as_text(block.get("text"))}
-    if isinstance(block.get("resource"), dict):
-        return {**block, "type": "resource"}
-    if isinstance(block.get("data"), str):
-        mime = block.get("mimeType")
-        return {**block, "type": "audio" if isinstance(mime, str) and mime.startswith("audio/") else "image"}
-    if isinstance(block.get("uri"), str):
-        return {**block, "type": "resource_link"}
-    return {"type": "text", "text": _as_text(block)}
-
-
-def _renamed(item: Json, spellings: Mapping[str, str], notes: list[str]) -> Json:
+def renamed(item: Json, spellings: Mapping[str, str], notes: list[str]) -> Json:
     """The object with other spellings of keys replaced by the right ones, if those are missing."""
     for other, right in spellings.items():
         if other in item:
@@ -380,17 +233,11 @@ def _renamed(item: Json, spellings: Mapping[str, str], notes: list[str]) -> Json
     return item
 
 
-def _as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else encode(value).decode()
-
-
 def _text(item: Json, key: str, notes: list[str]) -> str | None:
     value = item.get(key)
     if value is None or isinstance(value, str):
         return value
-    notes.append(f"{key} was {_shape(value)} and was dropped")
+    notes.append(f"{key} was {shape(value)} and was dropped")
     return None
 
 
@@ -399,12 +246,12 @@ def _object_or_none(item: Json, key: str, notes: list[str]) -> Json | None:
     if value is None:
         return None
     if not isinstance(value, dict) or _too_deep(value):
-        notes.append(f"{key} was {_shape(value)} and was dropped")
+        notes.append(f"{key} was {shape(value)} and was dropped")
         return None
     return value
 
 
-def _shape(value: object) -> str:
+def shape(value: object) -> str:
     if value is None:
         return "missing or null"
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number"}

@@ -1,10 +1,15 @@
-"""The status of a backend, from what its owner task knows."""
+"""The status of backends, and the memory of their processes."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+import anyio
 
 from gatemini.backends.actor import Backend
 from gatemini.backends.calls.failures import remedy_of
 from gatemini.backends.status import BackendStatus
+from gatemini.processes.process_facts import resident_sizes
 
 
 def status_of(backend: Backend) -> BackendStatus:
@@ -36,3 +41,13 @@ def status_of(backend: Backend) -> BackendStatus:
         circuit=backend.breaker.circuit,
         since=backend.since,
     )
+
+
+async def measure_memory(backends: Iterable[Backend]) -> None:
+    """Measure the processes of all backends in one pass, on a worker thread; those over their limit restart."""
+    pids = {b.pid: b for b in backends if b.pid is not None}
+    if pids:
+        sizes = await anyio.to_thread.run_sync(resident_sizes, list(pids))
+        for pid, backend in pids.items():
+            if pid in sizes and backend.pid == pid:
+                backend.sampled(sizes[pid], anyio.current_time())

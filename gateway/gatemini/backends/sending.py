@@ -1,8 +1,10 @@
-"""Send a tool call or a read to one backend: wait until it is ready, take a place, retry, name what failed."""
+"""Send a tool call or a read: wait for the backend, take a place, retry, then try the backends of `fallback_chain`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import anyio
@@ -12,10 +14,33 @@ from gatemini.backends.callers import NOBODY, Caller, ProgressFn
 from gatemini.backends.calls.failures import not_answered
 from gatemini.backends.calls.retry import with_retries
 from gatemini.backends.session import McpSession
-from gatemini.errors import BackendTimeout, BackendUnreachable
+from gatemini.backends.status import State
+from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, BackendUnreachable, ResultTooLarge
 from gatemini.model import CallOutcome, Json
 
 _T = TypeVar("_T")
+
+FALLBACK_META = "gatemini/fallback"
+"""Key in a result's `_meta`: the backend that answered instead, and the error that led to it."""
+
+SHORTEST_CALL_SECONDS = 0.001
+"""The timeout of a call whose time ran out while the backend got ready."""
+
+FindInstance = Callable[[Backend, Caller, float], Awaitable[Backend]]
+"""Gives the instance of a backend that serves a caller, before a deadline."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call that any backend with such a tool may answer, until `deadline`."""
+
+    tool: str
+    arguments: Json
+    deadline: float
+    on_progress: ProgressFn | None
+    caller: Caller
 
 
 async def call_tool(
@@ -81,4 +106,75 @@ async def _sent(
 
     return await with_retries(
         attempt, backend.config.retry, deadline, repeatable=repeatable, pause=backend.until_changed
+    )
+
+
+async def fall_back(
+    call: Call,
+    first: Backend,
+    error: BackendError,
+    backends: Mapping[str, Backend],
+    find_instance: FindInstance,
+) -> CallOutcome | None:
+    """The answer of the first fallback that can give one; None without any.
+
+    Each fallback may spend an equal part of the remaining time on getting ready, so that one that never starts leaves
+    time for the others.
+    """
+    names = [] if _may_have_run(call.tool, first, error) else candidates(call.tool, first, backends)
+    for tried, name in enumerate(names):
+        now, backend = anyio.current_time(), backends.get(name)
+        if now >= call.deadline:
+            return None
+        if backend is None:
+            continue  # removed while others were tried
+        share = 1 / (len(names) - tried)
+        ready_by = now + (call.deadline - now) * share
+        try:
+            instance = await find_instance(backend, call.caller, ready_by)
+            await instance.ready(ready_by)
+            if call.tool not in instance.tools:
+                continue
+            outcome = await call_tool(
+                instance,
+                call.tool,
+                call.arguments,
+                timeout=max(SHORTEST_CALL_SECONDS, call.deadline - anyio.current_time()),
+                share=share,
+                on_progress=call.on_progress,
+                caller=call.caller,
+            )
+        except BackendError as another:
+            logger.info("fallback %s of %s failed too: %s", name, first.config.name, another.message)
+            if another.sent and not backend.repeatable(call.tool):
+                raise
+            continue
+        return _answered_by(outcome, name, error)
+    return None
+
+
+def candidates(tool: str, first: Backend, backends: Mapping[str, Backend]) -> list[str]:
+    """The fallbacks that have the tool, or may have it because they have not listed yet; healthy ones first."""
+    known = [(n, backends[n]) for n in first.config.fallback_chain if n in backends]
+    fit = [(n, b) for n, b in known if tool in b.tools or not (b.tools or b.facts)]
+    return [n for n, b in sorted(fit, key=lambda one: one[1].state is not State.HEALTHY)]
+
+
+def _may_have_run(tool: str, first: Backend, error: BackendError) -> bool:
+    """Whether the call was answered, or may have had an effect that must not happen twice."""
+    if isinstance(error, BackendProtocol | ResultTooLarge):
+        return True
+    return error.sent and not first.repeatable(tool)
+
+
+def _answered_by(outcome: CallOutcome, name: str, error: BackendError) -> CallOutcome:
+    """The outcome with the fallback and its cause in `_meta` and notes."""
+    meta = outcome.result.get("_meta")
+    meta = meta if isinstance(meta, dict) else {}
+    meta = {**meta, FALLBACK_META: {"backend": name, "after": error.message}}
+    return replace(
+        outcome,
+        result={**outcome.result, "_meta": meta},
+        notes=(*outcome.notes, f"answered by {name} instead: {error.message}"),
+        answered_by=name,
     )

@@ -64,18 +64,18 @@ class ServerFacts:
     instructions: str | None = None
 
 
+def _ignored(*_: object) -> None:
+    """For events without a listener."""
+
+
 @dataclass(frozen=True, slots=True)
 class Events:
     """Callbacks of a backend, called synchronously on the event loop."""
 
-    tools: Callable[[str, list[Tool]], None]
-    state: Callable[[str, State], None]
-    era: Callable[[str, Era], None]
+    tools: Callable[[str, list[Tool]], None] = _ignored
+    state: Callable[[str, State], None] = _ignored
+    era: Callable[[str, Era], None] = _ignored
 
 
-SILENT = Events(
-    tools=lambda _name, _tools: None,
-    state=lambda _name, _state: None,
-    era=lambda _name, _era: None,
-)
+SILENT = Events()
 """For instances of a dedicated backend and for replaced backends, which do not report under their name."""

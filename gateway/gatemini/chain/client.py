@@ -24,7 +24,7 @@ class CallRecord:
     answered_by: str | None = None
     """The backend that answered in place of the called one, if any."""
 
-    def told(self) -> str:
+    def progress_line(self) -> str:
         """Return the finished call as one line of progress."""
         return f"{self.tool}: {self.outcome} ({self.ms:.0f} ms)"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import anyio
 
 from gatemini.chain.answer import ChainValue
-from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.jsvalue import dumps
@@ -13,8 +12,9 @@ from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
-from gatemini.chain.trace import Entry
+from gatemini.chain.trace import Entry, arguments_text
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.explain.failure import of_batch, of_call
 from gatemini.model import Json, Tool
 
 
@@ -76,7 +76,7 @@ async def describe(plan: Describe, invoker: Invoker, services: ChainServices) ->
 
 def _issued(number: int, plan: JsonCall | SingleCall, invoker: Invoker) -> Entry:
     backend = plan.backend if isinstance(plan, SingleCall) else ""
-    return invoker.trace.issue(number, "tool", backend, plan.tool, plan.arguments, raw=False)
+    return invoker.trace.issue(number, "tool", backend, plan.tool, arguments_text(plan.arguments), raw=False)
 
 
 async def _made(

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from gatemini.chain.places import LINE_END, blank, place
 from gatemini.errors import CodeError
+from gatemini.explain.source_lines import LINE_END, blank, place
 
 PRAGMAS: Final = {"resume": "// @resume <chain id>", "dry-run": "// @dry-run"}
 """The pragmas there are, as they are written."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from jsonschema.exceptions import ValidationError
 
 from gatemini.backends.large import Written
-from gatemini.chain.arguments import sentence
+from gatemini.chain.schema_faults import sentence
 from gatemini.chain.schemas import faults
 from gatemini.model import Json, Tool
 from gatemini.types.identifiers import short_name

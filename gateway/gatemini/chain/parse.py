@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, Literal
 
 from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
 from gatemini.chain.literals import Reader, Uncertain
-from gatemini.chain.places import place
 from gatemini.errors import CodeError
+from gatemini.explain.source_lines import place
 
 
 @dataclass(frozen=True, slots=True)

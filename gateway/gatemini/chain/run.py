@@ -19,8 +19,15 @@ from gatemini.chain.composite import run_composite
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
 from gatemini.chain.dry_run import DryRun
-from gatemini.chain.facts import HintContext
-from gatemini.chain.failure import (
+from gatemini.chain.fences import Cleaned, clean
+from gatemini.chain.invoke import Invoker
+from gatemini.chain.journal import Journal, SessionJournals
+from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
+from gatemini.chain.script import ScriptRun, run_script
+from gatemini.chain.services import ChainServices
+from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.explain.error_facts import HintContext
+from gatemini.explain.failure import (
     Failure,
     explain,
     hint_context,
@@ -29,20 +36,15 @@ from gatemini.chain.failure import (
     of_syntax,
     program_facts,
 )
-from gatemini.chain.fences import Cleaned, clean
-from gatemini.chain.invoke import Invoker
-from gatemini.chain.journal import Journal, SessionJournals
-from gatemini.chain.misread import nothing_returned, slips
-from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
-from gatemini.chain.report import BUDGET
-from gatemini.chain.script import ScriptRun, run_script
-from gatemini.chain.services import ChainServices
-from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.explain.promise_hints import promise_notes
+from gatemini.explain.report import BUDGET
+from gatemini.explain.value_hints import nothing_returned
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
-from gatemini_sandbox import Done, Failed, GuestMissing, GuestTampered, SandboxError
+from gatemini_sandbox.errors import GuestMissing, GuestTampered, HostExhausted, SandboxError
+from gatemini_sandbox.messages import Done, Failed
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 SMALL_TEXT = 32 * 1024
@@ -200,22 +202,22 @@ async def _script(code: str, request: ChainRequest, services: ChainServices, cha
     except SandboxSyntaxError as exc:
         raise of_syntax(exc) from exc
     except SandboxError as exc:
-        damaged = isinstance(exc, (GuestMissing, GuestTampered))
-        mend = "`gatemini doctor` says what mends it" if damaged else "send the chain again"
+        lasting = isinstance(exc, (GuestMissing, GuestTampered, HostExhausted))
+        mend = "only the operator can change it; see `gatemini doctor`" if lasting else "send the chain again"
         raise SandboxFault(
             f"{type(exc).__name__}: {exc}", hint=f"{mend}; it is no fault of the code"
         ) from exc
     if isinstance(run.end, Failed):
-        raise of_script(run.end, run.program, run.notes)
-    return _value(run, run.end, hint_context(services, run.program, chain.invoker.trace))
+        raise of_script(run.end, run.facts, run.notes)
+    return _value(run, run.end, hint_context(services, run.facts, chain.invoker.trace))
 
 
 def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
     notes = [*run.notes, *end.notes]
     if end.kind == "undefined":
-        facts = program_facts(run.program, returned=True)
+        facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
-    notes += slips(program_facts(run.program), end.text, left_open=run.left_open > 0)
+    notes += promise_notes(program_facts(run.facts), end.text, left_open=run.left_open > 0)
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -21,22 +21,22 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.facts import HintContext
 from gatemini.chain.handles import answer_results_call, spoken_method
 from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker, error_fields
-from gatemini.chain.names import absent_names
 from gatemini.chain.outcome import Fate, Outcome
-from gatemini.chain.reading import read
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
-from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.explain.error_facts import HintContext
+from gatemini.explain.name_hints import not_available
 from gatemini.model import Json
 from gatemini.output.jsontext import encode
 from gatemini.output.results import ResultStore
 from gatemini.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
-from gatemini_sandbox import Call, Calls, Done, ErrorInfo, Failed, Reply, Session, Start, Step
-from gatemini_sandbox.typescript.prepare import Program
+from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.host import Session
+from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Facts, Failed, Needs, Reply, Start, Step
 
 GRACE_SECONDS = 1.0
 """What the guest gets beyond the chain's time to end by itself and hand over its console."""
@@ -66,6 +66,11 @@ COMPUTING = (
 """The hint where the time was over in the midst of a step that took a share of it."""
 
 
+UNREADABLE = (
+    "send code as a person would write it: close every quote and bracket, nest less, keep data out of it"
+)
+
+
 COMPUTING_SHARE = 0.25
 """How much of the chain's time the last step took at least, for that to be what the time went on."""
 
@@ -80,9 +85,9 @@ UNAWAITED_SHOWN = 10
 
 @dataclass(slots=True)
 class ScriptRun:
-    """How a script ended: `end` is the guest's last step, `program` what was run, `notes` from its calls."""
+    """How a script ended: `end` is the guest's last step, `facts` what was run, `notes` from its calls."""
 
-    program: Program
+    facts: Facts
     end: Done | Failed
     notes: list[str] = field(default_factory=list)
     outcomes: dict[int, str] = field(default_factory=dict)
@@ -125,31 +130,43 @@ async def run_script(
     if trace.start is not None:
         told = trace.start.backends
         identifiers = {identifier: name for identifier, name in told if identifier and name}
-    program = await read(code, tuple(identifiers), invoker.time)
-    if trace.start is None:
-        if program.needs_catalog or program.needs_interfaces or program.interface_literals:
-            await services.listed(invoker.time)
-        trace.start = _start(program, services, identifiers, ambiguous, args)
-    notes = _rounded(program) + [
-        note for name in sorted(program.interface_literals) for note in several(name, services)
-    ]
-    run = ScriptRun(program, Failed.placeholder(), notes)
+    run = ScriptRun(Facts(source=code), Failed.placeholder())
     guest = services.sandbox.session(
-        program,
-        replace(trace.start, clock=trace.readings) if trace.readings else trace.start,
+        code,
+        identifiers,
         wall_seconds=max(MINIMUM_SECONDS, invoker.time.left())
         + (ASKING_SECONDS if invoker.caller.ask else 0),
     )
+    context = HintContext(identifiers, owners=services.owners, disabled=services.disabled())
+
+    async def first_step() -> Step:
+        if trace.start is not None:
+            return await guest.start(replace(trace.start, clock=trace.readings))
+        start = _start(services, identifiers, ambiguous, args, context)
+
+        async def supply(needs: Needs) -> Start:
+            nonlocal start
+            start = await _complete(needs, start, services, context, invoker.time)
+            return start
+
+        step = await guest.start(start, supply)
+        trace.start = start
+        return step
+
     try:
         with refusals(), invoker.time.bound(GRACE_SECONDS):
             conversation = _Conversation(guest, run, services, invoker, results)
-            await conversation.hold()
+            await conversation.hold(first_step)
             if isinstance(run.end, Failed) and run.end.error.limit == "limit.time":
                 run.end.error = _out_of_time(invoker, guest)  # the guest knows only what was left of it
                 if run.end.error.limit == "limit.time" and conversation.computed:
                     run.end.error.hint = COMPUTING
             return run
         run.end = Failed(_out_of_time(invoker, guest))
+    except ReadingTooLong as exc:
+        if invoker.time.left() <= 0:
+            raise ChainTimeout.after(invoker.time.seconds) from None
+        raise CodeError(str(exc), hint=UNREADABLE) from None
     finally:
         guest.close()
         trace.ended(guest.readings)
@@ -194,8 +211,12 @@ class _Conversation:
         """Of a chain whose time is over: whether the code's last step took it, not what the code waited for."""
         return not self._cut and self._left >= COMPUTING_SHARE * self._invoker.time.seconds
 
-    async def hold(self) -> None:
-        step, held = await self._repeat(await self._guest.start())
+    async def hold(self, first_step: Callable[[], Awaitable[Step]]) -> None:
+        first = await first_step()
+        facts = self._run.facts = self._guest.facts
+        self._run.notes += _rounded(facts)
+        self._run.notes += [n for name in facts.interface_literals for n in several(name, self._services)]
+        step, held = await self._repeat(first)
         self._watch(step)
         while isinstance(step, Calls):
             calls, held = [*held, *self._issued(step)], []
@@ -318,8 +339,7 @@ class _Conversation:
 
     def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
         issued = [
-            (c, self._trace.issue(c.id, c.kind, c.backend, c.tool, c.arguments, raw=c.raw))
-            for c in step.calls
+            (c, self._trace.issue(c.id, c.kind, c.backend, c.tool, c.text, raw=c.raw)) for c in step.calls
         ]
         for _, entry in issued:
             if "[object Promise]" in entry.shown:
@@ -386,7 +406,8 @@ class _Conversation:
         self._run.outcomes[call.id] = "ok" if outcome.ok else f"it failed: {failed}"
         for note in outcome.notes:
             self._note(note)
-        return Reply(call.id, outcome.ok, outcome.json() if text is None else text)
+        value = outcome.json() if text is None else text
+        return Reply(call.id, outcome.ok, value.encode("utf-8", "replace"))
 
     async def _dispatch(self, call: Call, entry: Entry) -> Outcome:
         if call.kind == "tool":
@@ -407,10 +428,10 @@ class _Conversation:
         return await answer_results_call(call.tool, call.arguments, self._results, most)
 
 
-def _rounded(program: Program) -> list[str]:
+def _rounded(facts: Facts) -> list[str]:
     """What became of whole numbers in the code that JavaScript cannot hold."""
     shown = [
-        f"{digits} on line {line} became {int(float(int(digits, 0)))}" for line, _, digits in program.rounded
+        f"{digits} on line {line} became {int(float(int(digits, 0)))}" for line, _, digits in facts.rounded
     ][:ROUNDED_SHOWN]
     return (
         [f"numbers beyond 2^53 are rounded in code: {', '.join(shown)}; write ids as strings"]
@@ -462,12 +483,13 @@ def _out_of_time(invoker: Invoker, guest: Session) -> ErrorInfo:
 
 
 def _start(
-    program: Program,
     services: ChainServices,
     identifiers: Mapping[str, str],
     ambiguous: Mapping[str, Sequence[str]],
     args: Any,
+    context: HintContext,
 ) -> Start:
+    """The start message of code that asks for nothing more."""
     # A name whose identifier another one has is reached by brackets only.
     unspoken = sorted(set(services.backend_names()) - set(identifiers.values()))
     pairs = [*identifiers.items(), *((name, "") for name in ambiguous), *(("", name) for name in unspoken)]
@@ -476,12 +498,22 @@ def _start(
         ambiguous=ambiguous,
         seed=secrets.token_bytes(32),
         now_ms=time.time() * 1000,
-        catalog=_catalog(services) if program.needs_catalog else None,
-        interfaces=_interfaces(program, services),
         args=args,
-        absent=absent_names(
-            program.read, HintContext(identifiers, owners=services.owners, disabled=services.disabled())
-        ),
+        absent=not_available((), context),
+    )
+
+
+async def _complete(
+    needs: Needs, start: Start, services: ChainServices, context: HintContext, chain_time: ChainTime
+) -> Start:
+    """The start message with what the code asks for."""
+    if needs.catalog or needs.interfaces or needs.facts.interface_literals:
+        await services.listed(chain_time)
+    return replace(
+        start,
+        catalog=_catalog(services) if needs.catalog else None,
+        interfaces=_interfaces(needs, services),
+        absent=not_available(needs.read, context),
     )
 
 
@@ -493,13 +525,12 @@ def _catalog(services: ChainServices) -> dict[str, list[str]]:
     return names
 
 
-def _interfaces(program: Program, services: ChainServices) -> Json | None:
+def _interfaces(needs: Needs, services: ChainServices) -> Json | None:
     """The interfaces the code names, or all of them when it asks in a way that names none."""
-    if program.needs_interfaces:
+    if needs.interfaces:
         return all_interfaces(services)
-    if not program.interface_literals:
-        return None
-    return {name: interface_of(name, services) for name in program.interface_literals}
+    names = needs.facts.interface_literals
+    return {name: interface_of(name, services) for name in names} if names else None
 
 
 async def _next_batch(

@@ -21,7 +21,7 @@ from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.types.identifiers import backend_identifiers
 from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
-from gatemini_sandbox import Sandbox
+from gatemini_sandbox.host import Sandbox
 
 Progress = Callable[[float, float | None, str | None], None]
 """`(done, total, message)` of one backend call."""

@@ -21,7 +21,7 @@ from gatemini.chain.outcome import Fate, Outcome
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
 from gatemini.processes.compute import LARGE_BYTES
-from gatemini_sandbox import Start
+from gatemini_sandbox.messages import Start
 
 ENTRY_BYTES = 500
 """What one call costs beside its result: the objects around it."""
@@ -119,9 +119,9 @@ class Trace:
 
     # -- recording -----------------------------------------------------------------------------------
 
-    def issue(self, ident: int, kind: str, backend: str, tool: str, arguments: Any, *, raw: bool) -> Entry:
-        """Note a call, or find the recorded one it repeats. Raises ResumeRefused where the two differ."""
-        text = _text(arguments)
+    def issue(self, ident: int, kind: str, backend: str, tool: str, text: bytes, *, raw: bool) -> Entry:
+        """Note a call, or find the recorded one it repeats; `text` is the JSON of its arguments. Raises ResumeRefused
+        where the two differ."""
         head = f"{kind}\0{backend}\0{tool}\0{raw}\0".encode("utf-8", "replace")
         digest = hashlib.blake2b(head + text, digest_size=16).digest()
         name = tool if kind == "tool" and not backend else f"{backend or kind}.{tool or 'readResource'}"
@@ -303,7 +303,8 @@ class Trace:
         return any(e.fate is not Fate.OPEN for e in self._to_repeat())
 
 
-def _text(arguments: Any) -> bytes:
+def arguments_text(arguments: Any) -> bytes:
+    """The JSON of a call's arguments, for `Trace.issue`."""
     try:
         return orjson.dumps(arguments)
     except (orjson.JSONEncodeError, RecursionError):

@@ -75,9 +75,9 @@ def recent(*, limit: int, config: Path | None, as_json: bool) -> None:
 def _accounts(config: Path | None) -> list[Account]:
     """Accounts of gateways with this configuration, newest first, those that had a client before the others."""
     from gatemini.accounts import read_accounts
-    from gatemini.app import account_folder, account_name
     from gatemini.cache import default_path
     from gatemini.config.load import load_config
+    from gatemini.housekeeping import account_folder, account_name
 
     loaded = load_config(config, environ=os.environ)
     folder = account_folder(loaded.config.cache_path or default_path())
@@ -208,7 +208,3 @@ COMMANDS = (
         ],
     ),
 )
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)

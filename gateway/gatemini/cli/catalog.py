@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +41,7 @@ def search(
         answer: dict[str, Any] = {"results": results, "total": found.total, "tier": found.tier}
         if found.did_you_mean:
             answer["did_you_mean"] = found.did_you_mean
-        if missing := (await gateway.unlisted(0)).note():
+        if missing := (await gateway.readiness.unlisted(0)).note():
             answer["note"] = missing
         return answer
 
@@ -91,7 +90,7 @@ def tools(*, backend: str | None, config: Path | None, as_json: bool) -> None:
                 for t in there
             ]
         }
-        if missing := (await gateway.unlisted(0)).note():
+        if missing := (await gateway.readiness.unlisted(0)).note():
             answer["note"] = missing
         return answer
 
@@ -188,7 +187,3 @@ COMMANDS = (
     ),
     shell.Command("types", types, [shell.argument("backend", help="name of a backend")]),
 )
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)

@@ -55,15 +55,12 @@ def _show_findings(loaded: Loaded) -> None:
         shell.say("no findings")
 
 
-def schema(*, markdown: bool, config: Path | None, as_json: bool) -> None:
+def schema(*, config: Path | None, as_json: bool) -> None:
     """The JSON Schema of the configuration file, for editors."""
-    from gatemini.config.json_schema import config_json_schema, key_tables
+    from gatemini.config.json_schema import config_json_schema
 
-    del config  # the same for every configuration
-    if markdown and not as_json:
-        shell.say(key_tables().rstrip("\n"))
-    else:
-        shell.emit(config_json_schema())
+    del config, as_json  # the same for every configuration, and JSON in any case
+    shell.emit(config_json_schema())
 
 
 def show(*, all_keys: bool, config: Path | None, as_json: bool) -> None:
@@ -126,12 +123,7 @@ def _mask(key: str, value: str, secrets: Sequence[tuple[str, str]]) -> str:
 
 COMMANDS = (
     shell.Command("check", check),
-    shell.Command(
-        "schema",
-        schema,
-        [shell.argument("--markdown", action="store_true", help="the tables of the reference instead")],
-        config="place",
-    ),
+    shell.Command("schema", schema, config="place"),
     shell.Command(
         "show",
         show,
@@ -142,7 +134,3 @@ COMMANDS = (
         ],
     ),
 )
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words, "config")

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
 
 from gatemini.cli import shell
 
 
 def demo(*, as_json: bool) -> int:
     """Search, look at a tool, run a chain over two backends, and count what it saved."""
-    from gatemini.demo import session
+    from gatemini.demo import walkthrough
 
     if not as_json:
-        return session.main()
+        return walkthrough.main()
     screen = io.StringIO()
     with contextlib.redirect_stdout(screen):
-        code = session.main()
+        code = walkthrough.main()
     shell.emit({"ok": code == 0, "transcript": screen.getvalue()})
     return code
 
 
 COMMANDS = (shell.Command("demo", demo, config=""),)
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from gatemini.cli import shell
@@ -33,7 +32,3 @@ def doctor(*, config: Path | None, as_json: bool) -> int:
 
 
 COMMANDS = (shell.Command("doctor", doctor),)
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)

@@ -21,7 +21,7 @@ from gatemini.config.named import calls_of_tools
 from gatemini.errors import GateminiError
 from gatemini.types.identifiers import backend_identifier
 from gatemini.types.wording import counted
-from gatemini_sandbox import GuestFault, GuestMissing, GuestTampered, SandboxError
+from gatemini_sandbox.errors import GuestFault, GuestMissing, GuestTampered, SandboxError
 
 _STDERR_LINES = 3
 _SELF_TEST = "const xs: number[] = [1, 2, 3]; return await Promise.all(xs.map(async (x) => x * 14));"

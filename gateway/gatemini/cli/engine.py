@@ -1,11 +1,7 @@
-"""`gatemini sandbox inspect`: what the guest imports and what each import is bound to, for a reviewer.
-
-Above: main. Below: the sandbox package, which states the facts; here they are only shown.
-"""
+"""`gatemini sandbox inspect`: what the guest imports and what each import is bound to, for a reviewer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from gatemini.cli import shell
@@ -50,7 +46,3 @@ def _show(facts: dict[str, Any]) -> None:
 
 
 COMMANDS = (shell.Command("inspect", inspect, config=""),)
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words, "sandbox")

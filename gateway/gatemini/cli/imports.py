@@ -161,7 +161,3 @@ COMMANDS = (
         config="place",
     ),
 )
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)

@@ -106,15 +106,15 @@ def dispatch(words: list[str]) -> int:
         near = import_module("difflib").get_close_matches(words[0], COMMANDS, n=1)
         return _usage(f"there is no command {words[0]}" + (f", did you mean {near[0]}?" if near else ""))
     module = import_module(f"gatemini.cli.{COMMANDS[words[0]][0]}")
-    return int(module.start(words))
+    return int(import_module("gatemini.cli.shell").start(module.COMMANDS, words))
 
 
 def _direct() -> int:
     """Serve one client on stdin and stdout; both are claimed first, so that no import can write to them."""
     wire = import_module("gatemini.server.descriptors").claim_stdio()
-    # HOOK start_early: here, before the heavy imports below, gatemini_sandbox.host.start_early() starts the sandbox
-    # process, so that it is ready when the first chain comes.
-    code = int(import_module("gatemini.server.direct").main(None, wire))
+    # The sandbox process loads while this one imports, so that it is ready when the first chain comes.
+    import_module("gatemini_sandbox.spawn").start_early()
+    code = int(import_module("gatemini.server.direct_mode").main(None, wire))
     sys.stderr.flush()
     # Everything is closed; a worker thread that was given up (a model being loaded) must not delay the exit.
     os._exit(code)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +82,3 @@ COMMANDS = (
     shell.Command("list", names, config="place"),
     shell.Command("remove", remove, [_NAME, _KEYRING], config="place"),
 )
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words, "secret")

@@ -81,11 +81,11 @@ def between(low: int, high: int) -> Callable[[str], int]:
     return number
 
 
-def start(commands: Sequence[Command], words: Sequence[str], group: str | None = None) -> int:
+def start(commands: Sequence[Command], words: Sequence[str]) -> int:
     """Run a command line; the exit code. Errors are printed as text, with --json as JSON, never as a traceback."""
     as_json = "--json" in words
     try:
-        values = vars(_parser(commands, group).parse_args(list(words)))
+        values = vars(_parser(commands, words[0]).parse_args(list(words)))
         command: Command = values.pop("command")
         if command.config == "read":
             _check_config(values["config"])
@@ -105,12 +105,13 @@ def start(commands: Sequence[Command], words: Sequence[str], group: str | None =
         return report(_fault(error), as_json=as_json)
 
 
-def _parser(commands: Sequence[Command], group: str | None) -> _Parser:
+def _parser(commands: Sequence[Command], first: str) -> _Parser:
+    """Commands by their name, or below the group `first` where none has that name."""
     top = _Parser(prog="gatemini", allow_abbrev=False)
     place = top.add_subparsers(required=True, metavar="COMMAND")
-    if group is not None:
-        names = ", ".join(command.name for command in commands)
-        inner = place.add_parser(group, description=names, allow_abbrev=False)
+    names = [command.name for command in commands]
+    if first not in names:
+        inner = place.add_parser(first, description=", ".join(names), allow_abbrev=False)
         place = inner.add_subparsers(required=True, metavar="COMMAND")
     given = os.environ.get("GATEMINI_CONFIG")
     for command in commands:

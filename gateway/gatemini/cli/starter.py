@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 from gatemini.cli import shell
@@ -38,7 +37,7 @@ backends:
   #   timeout: 1m
 
 # What agents may register by themselves with register_manual. These are the defaults: before a program is
-# started, a person is asked. deny refuses, allow asks nobody.
+# started, a person is asked. deny refuses, allow does not ask.
 registration:
   http: allow
   stdio: ask
@@ -73,7 +72,3 @@ def init(*, config: Path | None, as_json: bool) -> None:
 
 
 COMMANDS = (shell.Command("init", init, config="place"),)
-
-
-def start(words: Sequence[str]) -> int:
-    return shell.start(COMMANDS, words)

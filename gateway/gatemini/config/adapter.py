@@ -1,7 +1,4 @@
-"""`adapter_file`: the tools and the `health_check` of a CLI adapter in a file of their own; what is inline wins.
-
-Above: build (configured backends), load (registered ones). Below: document.
-"""
+"""`adapter_file`: tools and the `health_check` of a CLI adapter in a file of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _KEYS = ("tools", "health_check", "transport", "name")
 
 
 def with_adapter(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The entry with what the file brings. Raises `ConfigError` for a file that is no adapter."""
+    """The entry with the keys of the file; inline ones win. Raises `ConfigError` for a file that is not an adapter."""
     value = read_document(path).value
     unknown = [key for key in value if key not in _KEYS]
     if unknown:

@@ -1,8 +1,4 @@
-"""One backend's keys, defaults and bounds (spec: settings per backend, CLI adapter).
-
-The same model checks a configured backend and one that `register_manual` brings. Above: schema, load,
-manager. Below: pydantic.
-"""
+"""The keys of one backend, with defaults and bounds: the same for configured and registered backends."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from gatemini.config.durations import MAX_SECONDS, parse_duration
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
-"""What a backend may be called: it becomes the first half of every qualified name."""
+"""Names of backends: the first half of every qualified name."""
 
 Transport = Literal["stdio", "streamable-http", "sse", "cli-adapter", "python"]
 
@@ -49,7 +45,7 @@ Text = Annotated[str, BeforeValidator(as_text), WithJsonSchema({"type": ["string
 
 
 class Strict(BaseModel):
-    """Unknown keys are errors: a key that nothing reads must not look like protection."""
+    """Unknown keys are errors: a key without effect must not look like protection."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True
@@ -88,7 +84,7 @@ class RateLimit(Strict):
 
 
 class PoolConfig(Strict):
-    """Instances of a `dedicated` backend: pre-warmed, grown on demand, waited for at most so long."""
+    """Instances of a `dedicated` backend: some kept ready, more started on demand."""
 
     min_idle: int = Field(default=1, ge=0, le=100)
     """Instances kept ready."""
@@ -101,7 +97,7 @@ class PoolConfig(Strict):
 
 
 class Prerequisite(Strict):
-    """A process the backend needs beside it; `managed` ones are stopped with it."""
+    """A process that the backend needs; a `managed` one is stopped with it."""
 
     command: str
     """Program to start."""
@@ -158,8 +154,8 @@ class CliTool(Strict):
 class BackendConfig(Strict):
     """One backend. `transport` follows from `command`, `url`, `module` or CLI tools when it is left out.
 
-    In files the CLI adapter's tools are written `tools.<name>`; here they stand apart as `cli_tools`, and
-    `tools` holds only the filter. Values that may carry secrets are left out of the repr.
+    Files have the tools of a CLI adapter as `tools.<name>`; the model has them as `cli_tools`, and only the filter as
+    `tools`. Values that may carry secrets are left out of the repr.
     """
 
     name: str = Field(pattern=NAME_PATTERN)
@@ -218,7 +214,7 @@ class BackendConfig(Strict):
     tools: ToolFilter = ToolFilter()
     cli_tools: dict[str, CliTool] = Field(default_factory=dict)
     health_check: str | tuple[Text, ...] | None = None
-    """Command that tells whether a CLI adapter works."""
+    """Command that fails when a CLI adapter cannot work."""
     disabled: bool = False
     """Keep the entry, do not start it."""
 

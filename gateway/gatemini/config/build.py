@@ -1,8 +1,7 @@
 """One entry → one `BackendConfig`, or the reasons why it is disabled.
 
-The order is fixed: variables → model → `secretref:` → a second look for what stayed unresolved → what a
-header, URL or argument may hold. All findings of an entry come at once. Above: load. Below: interpolate,
-secrets, the model.
+The order is fixed: variables → model → `secretref:` → model again → what a header, URL or argument may hold. All
+findings of an entry come at once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from gatemini.config.entries import EDITOR_WORDS, GUESSED_WORDS, Entry, guessed_
 from gatemini.config.files import written_path
 from gatemini.config.interpolate import (
     Expanded,
-    ExpandedUrl,
     Reference,
     TemplateError,
     expand,
@@ -42,15 +40,15 @@ _LITERAL = frozenset(("description", "input_schema", "annotations"))
 """Below a CLI tool: prose and schemas, where `$` means itself."""
 
 SWITCHED_OFF = "disabled: true in the configuration"
-"""The reason of a backend that its owner disabled: nothing is wrong with it."""
+"""The reason of a backend that is disabled on purpose."""
 
 
 @dataclass(slots=True)
 class Built:
-    """What became of an entry. `config` is None when it is disabled, and `reason` says why.
+    """A built entry. `config` is None when it is disabled, and `reason` says why.
 
-    `written` is the configuration with its `secretref:` texts; `waits` says which of them are still to come: then
-    `config` is the same.
+    `written` is the configuration with its `secretref:` texts; while `waits` names some without a value, `config` is
+    the same.
     """
 
     config: BackendConfig | None = None
@@ -65,7 +63,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """What every entry is built with: variables, secrets, and where stored inputs lie."""
+    """What every entry is built with: variables, secrets, and the folder of stored inputs."""
 
     environ: Mapping[str, str]
     process: Mapping[str, str]
@@ -73,15 +71,15 @@ class Builder:
     redact: frozenset[str]
     store: Path
     resolves: bool = True
-    """Whether `secretref:` is asked for; not where the configuration is refused anyway."""
+    """False when the configuration is refused anyway, so that no provider is asked."""
 
     def build(self, entry: Entry) -> Built:
-        """Never raises: whatever is wrong with one entry stays with that entry."""
+        """Never raises: an error of one entry disables that entry."""
         return _Work(self, entry).run()
 
 
 class _Work:
-    """The state of building one entry."""
+    """Builds one entry."""
 
     def __init__(self, builder: Builder, entry: Entry) -> None:
         self.builder = builder
@@ -92,9 +90,9 @@ class _Work:
         self.secret_paths: set[KeyPath] = set()
         self.references: set[KeyPath] = set()
         self.stored: set[str] = set()
-        """The inputs whose value came out of the secret store, not from a default."""
+        """Inputs whose value is from the secret store, not a default."""
         self.incomplete: set[KeyPath] = set()
-        """Where a variable has no value: nothing else can be said of what stands there."""
+        """Places of variables without a value, where no other check makes sense."""
 
     def run(self) -> Built:
         entry, built = self.entry, self.built
@@ -107,7 +105,7 @@ class _Work:
             built.reason = note.reason()
             return built
         if not entry.raw and self.failed():
-            self.finish(None)  # it is no mapping: what keys are missing there is no news
+            self.finish(None)  # not a mapping: that keys are missing is no further finding
             return built
         if self.is_disabled():
             built.reason = SWITCHED_OFF
@@ -159,7 +157,7 @@ class _Work:
         return value is True
 
     def warn_of_unknown_keys(self) -> None:
-        """A disabled entry needs no values, but a misspelt key should not wait for the day it is enabled."""
+        """A disabled entry needs no values, but a misspelt key is worth a warning."""
         raw = {k: v for k, v in self.entry.raw.items() if k not in ("disabled", "adapter_file")}
         try:
             BackendConfig.model_validate({**raw, "name": self.entry.name})
@@ -171,15 +169,13 @@ class _Work:
                     self.built.problems.append(note)
 
     def with_adapter_file(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """`adapter_file` brings tools and `health_check`; what stands inline wins."""
+        """The entry with the tools and the `health_check` of its `adapter_file`; inline ones win."""
         if "adapter_file" not in raw:
             return raw
         raw = dict(raw)
         written = self.expand(raw.pop("adapter_file"), ("adapter_file",))
         if not isinstance(written, str):
-            self.error(
-                ("adapter_file",), "found something that is no path", "the path of a YAML or JSON file"
-            )
+            self.error(("adapter_file",), "is not a path", "the path of a YAML or JSON file")
             return raw
         home, base = self.builder.resolver.home, self.entry.document.path.parent
         path = written_path(written, home, base).absolute()
@@ -233,17 +229,11 @@ class _Work:
         return value
 
     def remember(self, result: Expanded, path: KeyPath) -> None:
-        """Note which values are secret here, and what is missing."""
+        """Note which values are secret in this place, and which are missing."""
         place = str(path[1]) if path[0] == "prerequisite" and len(path) > 1 else str(path[0])
-        secret = (
-            result.secret
-            if isinstance(result, ExpandedUrl)
-            else result.used
-            if place in _SECRET_PLACES
-            else []
-        )
+        secret = result.used if place in _SECRET_PLACES else result.secret
         for reference, value in result.used:
-            # What `gatemini secret set` keeps is a secret wherever it is put in, a variable only in some places.
+            # A value of the secret store is a secret in every place, a variable only in some.
             kept = reference.kind == "input" and reference.name in self.stored
             hidden = kept or ((reference, value) in secret and not is_ordinary(reference.name))
             if reference.kind != "word" and (hidden or reference.name in self.builder.redact):
@@ -266,7 +256,7 @@ class _Work:
             self.built.problems.append(self.entry.problem(path, note, severity="warning"))
 
     def add_inherited(self, expanded: dict[str, Any]) -> None:
-        """`inherit_env` also reaches what only a .env file sets: the child could not inherit that."""
+        """Add variables of `inherit_env` that only a .env file sets: the child could not inherit those."""
         names, env = expanded.get("inherit_env"), expanded.setdefault("env", {})
         if not isinstance(names, list) or not isinstance(env, dict):
             return
@@ -289,7 +279,7 @@ class _Work:
             return None
 
     def resolve(self, expanded: dict[str, Any]) -> None:
-        """Put secrets in where the file itself wrote `secretref:`, never where a variable's value did."""
+        """Put secrets in where the file itself has `secretref:`, never where the value of a variable has it."""
         for path in sorted(self.references, key=str):
             place = str(path[0])
             text = _get(expanded, path)
@@ -313,7 +303,7 @@ class _Work:
             self.origin[path] = [name for name, _ in found]
 
     def check(self, config: BackendConfig) -> None:
-        for fault in value_faults(config, self.whose):
+        for fault in value_faults(config, self.value_origin):
             if fault.path in self.incomplete:
                 continue
             self.built.problems.append(
@@ -326,7 +316,7 @@ class _Work:
                 )
             )
 
-    def whose(self, path: KeyPath) -> str:
+    def value_origin(self, path: KeyPath) -> str:
         """`the value of KEY` when a variable or secret was put in, else `the value`."""
         names = self.origin.get(path)
         return f"the value of {', '.join(names)}" if names else "the value"
@@ -347,7 +337,7 @@ class _Work:
             self.built.config = self.masked(config)
 
     def masked(self, config: BackendConfig) -> BackendConfig:
-        """Values that hold a secret become texts that do not print themselves."""
+        """The configuration with its secrets as texts that do not print themselves."""
         update: dict[str, Any] = {}
         for place in ("env", "headers"):
             values: dict[str, str] = getattr(config, place)
@@ -371,7 +361,7 @@ def _missing(reference: Reference, entry: Entry) -> tuple[str, str, str]:
 
 
 def _encoded(text: str, found: list[tuple[str, str]]) -> str:
-    """A URL with each secret percent-encoded, in the order in which they stand."""
+    """A URL with each secret percent-encoded."""
     values = iter(found)
     return SECRETREF.sub(lambda _: quote(next(values)[1], safe=""), text)
 

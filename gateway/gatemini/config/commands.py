@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from gatemini.config.unavailable import SecretTimeout, SecretUnavailable
-from gatemini.processes.liveness import start_time
-from gatemini.processes.watchdog_start import start_watchdog
+from gatemini.processes.children import start_watchdog
+from gatemini.processes.process_facts import start_time
 
 MAX_OUTPUT_BYTES = 4 << 20
 """A list of all secrets of an account is larger than one secret."""

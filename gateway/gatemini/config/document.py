@@ -1,8 +1,8 @@
-"""Reading one configuration file into plain values that remember their lines: YAML, JSON with comments, TOML.
+"""Read one configuration file into plain values that remember their lines: YAML, JSON with comments, TOML.
 
-Everything a file may do wrong ends here: a file that is no file, is empty, binary, cut off or too large is
-one `ConfigError`; duplicate keys, unknown tags and the like are faults with a place, so that they disable
-only what they touch. Above: load, clients. Below: jsonc, PyYAML, tomllib.
+A file that cannot be used as a whole (empty, cut off, too large) is one `ConfigError`; duplicate keys, unknown tags and
+the like are faults with a place, so that they disable only what they touch. PyYAML's nodes are read here by the rules of
+YAML 1.2, with bounded aliases: its own constructor knows neither lines nor bounds.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from gatemini.config.files import file_kind, read_json, read_text
 from gatemini.config.jsonc import MAX_DEPTH
-from gatemini.config.problems import KeyPath, dotted
+from gatemini.config.problems import KeyPath, Problem, dotted
 from gatemini.errors import ConfigError
 
 MAX_YAML_BYTES = 1 << 20
-"""A YAML configuration beyond this is a mistake; PyYAML needs seconds for it."""
+"""PyYAML needs seconds for more."""
 MAX_NODES = 100_000
-"""Values after aliases are expanded: bounds what a few nested aliases can grow to."""
+"""Values after aliases are expanded: a few nested aliases can grow without end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong at one place that does not spoil the rest of the file."""
+    """An error at one place; the rest of the file can be used."""
 
     path: KeyPath
     line: int | None
@@ -54,11 +54,25 @@ class Document:
                 return self.lines[path[:end]]
         return None
 
+    def problem(
+        self,
+        path: KeyPath,
+        found: str,
+        allowed: str = "",
+        remedy: str = "",
+        *,
+        severity: Literal["error", "warning"] = "error",
+        unresolved: bool = False,
+    ) -> Problem:
+        """A finding at a key of this file."""
+        line = self.line(path)
+        return Problem(str(self.path), line, dotted(path), found, allowed, remedy, severity, unresolved)
+
 
 def read_document(path: Path, *, absent: str = "Check the path.") -> Document:
     """Read and parse one file by its ending, or by its first character where that says nothing.
 
-    `absent` is the hint where there is no such file: who asks knows what to do instead.
+    `absent` is the hint for a file that does not exist.
     """
     text = read_text(path, absent=absent)
     kind = file_kind(path, text)
@@ -93,7 +107,7 @@ def _toml(path: Path, text: str) -> Document:
         value = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(
-            f"{path}: is not valid TOML: {error}", hint="Mend the file where it says."
+            f"{path}: is not valid TOML: {error}", hint="Correct the file at that place."
         ) from None
     return Document(path, "toml", value)
 
@@ -162,7 +176,7 @@ class _YamlReader:
         line = mark.line + 1 if mark else None
         what = " ".join(part for part in (error.context, error.problem) if part)
         source = text.splitlines()[mark.line].strip() if mark and mark.line < len(text.splitlines()) else ""
-        remedy = "Mend this line; the cause may stand just above it."
+        remedy = "Correct this line, or the one above it."
         if "\\t" in what:
             remedy = "Indent with spaces, never with tabs."
         elif not source:
@@ -252,13 +266,13 @@ class _YamlReader:
         return {**merged, **result} if merged else result
 
     def merged(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:
-        """What `<<: *base` brings in; of several the first wins, as the YAML merge type says."""
+        """The keys that `<<: *base` adds; of several sources the first wins, as the YAML merge type says."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         result: dict[str, Any] = {}
         for source in sources:
             if not isinstance(source, yaml.MappingNode):
                 self.fault(
-                    path, source, "<< merges something that is no mapping", "Merge an anchored mapping"
+                    path, source, "<< merges something that is not a mapping", "Merge an anchored mapping"
                 )
                 continue
             for key, value in self.convert(source, path).items():

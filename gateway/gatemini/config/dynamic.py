@@ -1,7 +1,4 @@
-"""Backends that an agent registers: the same model as in a file, but no variables, no secrets, no code in this process.
-
-Above: server/registration.py. Below: adapter, the model, values.
-"""
+"""Backends that an agent registers: the model of the file, but no variables, no secrets, no code in this process."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ from gatemini.folders import home_folder
 
 
 def dynamic_backend(template: Mapping[str, Any], *, home: Path | None = None) -> BackendConfig:
-    """The same model for `register_manual`: no variables and no secrets are put in, whoever writes it.
+    """The backend of a `register_manual` template. Raises `ConfigError` naming every wrong key.
 
-    An agent that could write `${AWS_SECRET}` here could read it back. Raises `ConfigError` naming every key.
+    No variables and no secrets are put in: an agent that writes `${AWS_SECRET}` could read it back.
     """
     problems: list[str] = []
     if "adapter_file" in template:
@@ -49,13 +46,13 @@ def dynamic_backend(template: Mapping[str, Any], *, home: Path | None = None) ->
 
 
 def _with_adapter_file(template: Mapping[str, Any], home: Path) -> dict[str, Any]:
-    """What the file brings. A path that is not whole would mean another file in every working folder."""
+    """The template with the keys of its file. A relative path would mean another file in every working folder."""
     rest = {key: value for key, value in template.items() if key != "adapter_file"}
     written = template["adapter_file"]
     path = written_path(written, home, Path()) if isinstance(written, str) else None
     if path is None or not path.is_absolute():
         raise ConfigError(
-            "adapter_file: found no path that begins with / or ~/", hint="Name the file with its whole path."
+            "adapter_file: is not a path that begins with / or ~/", hint="Write the absolute path."
         )
     return with_adapter(rest, path)
 

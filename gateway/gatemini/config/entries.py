@@ -11,7 +11,7 @@ from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, Literal
 
 from gatemini.config.document import Document
-from gatemini.config.problems import KeyPath, Problem, dotted
+from gatemini.config.problems import KeyPath, Problem
 
 _OWN_NAME = "gatemini"
 _VERSION = re.compile(r"(?:@|==|~=|>=).*\Z|\[.*\]\Z")
@@ -65,10 +65,7 @@ class Entry:
     ) -> Problem:
         """A finding at a key of this entry."""
         full = self.source_path(path)
-        line = self.document.line(full)
-        return Problem(
-            str(self.document.path), line, dotted(full), found, allowed, remedy, severity, unresolved
-        )
+        return self.document.problem(full, found, allowed, remedy, severity=severity, unresolved=unresolved)
 
     @property
     def is_self(self) -> bool:

@@ -1,7 +1,4 @@
-"""The variables a configuration may use: three `.env` files, each later one winning, and the process above all.
-
-Above: load. Below: python-dotenv's parser.
-"""
+"""The variables a configuration may use: `.env` files, each later one winning, below the process environment."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ def read_env_file(
     for line in parse_stream(io.StringIO(text)):
         name, value, at = line.key, line.value, line.original.line
         if line.error:
-            problems.append(_warning(file, "", "is no NAME=value and was ignored", at))
+            problems.append(_warning(file, "", "is not NAME=value and was ignored", at))
             continue
         if name is None:
             continue  # a comment, an empty line

@@ -1,8 +1,7 @@
-"""`gatemini import`: what other clients have configured, as backends of ours.
+"""`gatemini import`: the servers of other clients as backends of ours.
 
-First a plan that changes nothing: each server with its source, what becomes of it and why. Writing adds to
-our own file only, keeps a backup of it, and never touches a client's file. Above: cli. Below: clients,
-document, yaml_edit, store.
+First a plan that changes nothing: each server with its source, what becomes of it and why. Writing adds to our own file,
+keeps a backup of it, and never touches a client's file.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class ImportPlan:
 
 
 def plan_import(sources: Iterable[Source], target: Path, context: ClientContext) -> ImportPlan:
-    """What an import would do. Nothing is written; same names that differ are both kept under two names."""
+    """What an import does. Nothing is written; different servers of one name are kept under two names."""
     plan = ImportPlan()
     known = _existing(target)
     for source in sources:
@@ -99,7 +98,7 @@ def _existing(target: Path) -> dict[str, dict[str, Any]]:
     document = read_document(target)
     if is_client_document(document):
         raise ConfigError(
-            f"{target}: is a client's own file and is never written to", hint="Name a YAML file with --to."
+            f"{target}: is another client's file and is never written to", hint="Name a YAML file with --to."
         )
     backends = document.value.get("backends")
     return dict(backends) if isinstance(backends, dict) else {}
@@ -139,17 +138,17 @@ def _model_errors(entry: Entry) -> list[str]:
 
 
 def _name(item: ImportItem, source: Source, known: dict[str, dict[str, Any]]) -> None:
-    """Keep the name, or say that the same is there, or find another for a different one."""
+    """Keep the name, or note that our file has the same server, or find a name for a different one."""
     wanted = item.name
     if wanted not in known:
         known[wanted] = item.raw
         return
     if _is_there(known[wanted], item, wanted):
-        item.status, item.detail = "same", "is already there, exactly so"
+        item.status, item.detail = "same", "our file has it already"
         return
     for name in (name for name in known if name.startswith(f"{wanted}-")):
         if _is_there(known[name], item, name):
-            item.name, item.status, item.detail = name, "same", f"is already there as {name}"
+            item.name, item.status, item.detail = name, "same", f"our file has it as {name}"
             return
     candidates = [f"{wanted}-{source.client}", *(f"{wanted}-{n}" for n in range(2, len(known) + 3))]
     name = next(name for name in candidates if name not in known)
@@ -159,7 +158,7 @@ def _name(item: ImportItem, source: Source, known: dict[str, dict[str, Any]]) ->
 
 
 def _is_there(known: dict[str, Any], item: ImportItem, name: str) -> bool:
-    """Equal as it stands, or as it was written once its secrets had been moved to the store: then it has none left."""
+    """Whether our file has this server, as it is or with its secrets moved to the store."""
     if known == item.raw:
         return True
     if known != without_secrets(item.raw, item.secrets, name)[0]:
@@ -184,7 +183,7 @@ def _native(value: Any, entry: Entry) -> Any:
 
 
 def _guessed(value: Any, entry: Entry) -> set[str]:
-    """The words of an editor in a value that stand for whichever folder it has open."""
+    """The words of an editor in a value that mean the folder it has open."""
     if isinstance(value, dict | list):
         inside = value.values() if isinstance(value, dict) else value
         return {word for inner in inside for word in _guessed(inner, entry)}
@@ -235,5 +234,5 @@ def move_secrets(plan: ImportPlan, store: SecretStore, *, write: bool) -> list[s
 
 
 def inline_values(plan: ImportPlan) -> list[tuple[str, str]]:
-    """What a shown diff must hide."""
+    """What a diff must hide: (name, text)."""
     return [(secret.name, secret.text) for item in plan.items for secret in item.secrets]

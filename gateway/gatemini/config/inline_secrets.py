@@ -1,6 +1,6 @@
-"""Secrets that a client's file holds in clear: found in env, headers, arguments and URLs, and put out of there.
+"""Secrets in clear text in a client's file: found in env, headers, arguments and URLs, and replaced by `${input:…}`.
 
-All in our file's syntax: `$$` is a dollar and `${…}` a reference. Pure. Above: importing. Below: secrets.
+All texts are in the syntax of our file: `$$` is a dollar and `${…}` a reference.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPTION = re.compile(r"--?([A-Za-z][\w.-]*)\Z")
 _NAMED = re.compile(r"(?:--?)?([A-Za-z][\w.-]*)(?:=|:\s*(?:(?:Bearer|Basic|Token)\s+)?)(\S.*)\Z", re.DOTALL)
 """`--api-key=…`, `TOKEN=…` as after `docker run -e`, `Authorization: Bearer …` as after `--header`."""
 _URL = re.compile(r"\b[A-Za-z][\w+.-]{0,30}://([^/?#\s\"<>]*)[^?#\s\"<>]*(?:\?([^#\s\"<>]*))?")
-"""A URL anywhere in a text: who and where, and what is asked."""
+"""A URL anywhere in a text: its authority and its query."""
 _PARAMETER = re.compile(r"(?<![^?&])([^=&]*)=([^&]+)")
 _ABOUT = re.compile(
     r"(?:[_.-]|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
@@ -31,11 +31,11 @@ _ABOUT = re.compile(
     r"ttl|timeout|expiry|provider)\Z",
     re.IGNORECASE,
 )
-"""The last word of a name that tells something about a secret: `--password-file`, `--token-limit`."""
+"""The last word of a name that is about a secret and is none: `--password-file`, `--token-limit`."""
 _MODE = re.compile(
     r"(?:none|null|true|false|yes|no|on|off|auto|basic|bearer|digest|oauth2?|env)\Z", re.IGNORECASE
 )
-"""What stands beside `--auth` and the like instead of a secret."""
+"""Values of `--auth` and the like that are no secrets."""
 _INNERMOST = re.compile(r"\$\{[^}$]*\}")
 _REFERRED = "\0"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -44,7 +44,7 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class InlineSecret:
-    """One of them: where it stands and from which character on, its name and text there, and the value meant."""
+    """One secret: its place and first character, its name and text there, and its value."""
 
     place: str
     key: str | int | None
@@ -55,11 +55,11 @@ class InlineSecret:
 
 
 _Span = tuple[str, int, int]
-"""What it is called, and where it begins and ends in a text."""
+"""Name, first character and end in a text."""
 
 
 def find_secrets(raw: Mapping[str, Any]) -> list[InlineSecret]:
-    """What in a server's keys, in our words and syntax, is written out and looks like a secret."""
+    """Values in clear text of a server's keys that look like secrets."""
     found: list[InlineSecret] = []
     for place in ("env", "headers"):
         values = raw.get(place)
@@ -77,7 +77,7 @@ def _secret(place: str, key: str | int, name: str, start: int, text: str) -> Inl
 
 
 def stored_name(backend: str, name: str) -> str:
-    """What a backend's secret is called in the secret store."""
+    """The name of a backend's secret in the secret store."""
     return _NOT_IN_A_NAME.sub("-", f"{backend}.{name}")[:_LONGEST_NAME]
 
 
@@ -94,7 +94,7 @@ def without_secrets(
             stored, count = f"{name[: _LONGEST_NAME - 4]}-{count}", count + 1
         values[stored] = secret.value
         places.append((secret, stored))
-    # From right to left: what is put in moves only what stands after it.
+    # From right to left: a replacement moves only the text after it.
     for secret, stored in sorted(places, key=lambda place: place[0].start, reverse=True):
         whole = made[secret.place]
         written: str = whole if secret.key is None else whole[secret.key]
@@ -110,7 +110,7 @@ def without_secrets(
 
 
 def _of_variable(place: str, key: str, value: str) -> Iterator[_Span]:
-    """The value of a variable or header whose name says so, or the secrets of a URL in it, or what has the shape."""
+    """The whole value where its name or its shape says secret, else the secrets of URLs in it."""
     masked = _masked(value)
     if _REFERRED not in masked and (_is_secret(key, value) or _TOKEN_SHAPED.search(value)):
         scheme = _SCHEME.match(value) if place == "headers" else None
@@ -120,7 +120,7 @@ def _of_variable(place: str, key: str, value: str) -> Iterator[_Span]:
 
 
 def _in_address(url: str) -> Iterator[InlineSecret]:
-    """What is put into a URL is encoded for its place: what is kept is what the text there means."""
+    """The secrets of a URL, decoded: `${input:…}` in a URL is encoded again."""
     for name, start, end in _of_urls(_masked(url)):
         plain = url[start:end].replace("$$", "$")
         value = unquote_plus(plain) if "?" in url[:start] else unquote(plain)
@@ -174,12 +174,12 @@ def _of_urls(masked: str) -> Iterator[_Span]:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    """Whether what is called so is a secret, and not a fact about one or how one logs in."""
+    """Whether a value of this name is a secret, and not a fact about one or a way to log in."""
     return bool(value) and looks_secret(name) and not _ABOUT.search(name) and not _MODE.match(value)
 
 
 def _masked(text: str) -> str:
-    """The text, as long as it is, with its references blotted out: what stands inside them is no text of its own."""
+    """The text with its references blanked out, of the same length."""
     plain = text.replace("$$", "\1\1")
     while (masked := _INNERMOST.sub(lambda found: _REFERRED * len(found[0]), plain)) != plain:
         plain = masked

@@ -1,8 +1,7 @@
-"""`${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${input:name}` and `$$` in values that are already parsed.
+"""Variables in parsed values: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${input:name}`, `$$`.
 
-Because the text is parsed before anything is put in, a value can hold quotes, `#` or newlines and never
-becomes structure. In a URL each value is percent-encoded as its place needs. Pure. Above: load, clients.
-Below: urllib's quoting.
+They are put in after parsing, so quotes, `#` or newlines in a value never become structure. In a URL each value is
+percent-encoded for its place.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _INPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 _CLIENT_WORDS = frozenset(
     ("userHome", "workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "pathSeparator", "/", "cwd")
 )
-"""Variables that editors define by themselves; only files in a client's format use them."""
+"""Variables that editors define; only the files of clients use them."""
 _MAX_DEFAULT_DEPTH = 8
 _QUERY_SAFE = ""
 PATH_SAFE = "/:@!$&'()*+,;=~-._"
@@ -43,12 +42,14 @@ Segment = str | Reference
 
 @dataclass(slots=True)
 class Expanded:
-    """The text with values put in; which references gave which value, and which had none."""
+    """The text with values put in, the value of each reference, and the references without one."""
 
     text: str
     used: list[tuple[Reference, str]] = field(default_factory=list)
     missing: list[Reference] = field(default_factory=list)
     empty: list[Reference] = field(default_factory=list)
+    secret: list[tuple[Reference, str]] = field(default_factory=list)
+    """Of a URL: the values in its user-info and its query."""
 
 
 Lookup = Callable[[Reference], "str | None"]
@@ -114,7 +115,7 @@ def _reference(inner: str, dollars: bool, depth: int) -> Reference:
 
 
 def expand(segments: tuple[Segment, ...], lookup: Lookup) -> Expanded:
-    """Put values in. A reference without value stays as written and is reported, never an empty text."""
+    """Put values in. A reference without a value stays as written and is reported; it is never an empty text."""
     result = Expanded("")
     result.text = "".join(_piece(segment, lookup, result) for segment in segments)
     return result
@@ -135,41 +136,30 @@ def _piece(segment: Segment, lookup: Lookup, result: Expanded) -> str:
     return f"${{{segment.name}}}"
 
 
-@dataclass(slots=True)
-class ExpandedUrl(Expanded):
-    """As `Expanded`; `secret` holds what stood in the user-info or the query."""
-
-    secret: list[tuple[Reference, str]] = field(default_factory=list)
-
-
-def expand_url(segments: tuple[Segment, ...], lookup: Lookup) -> ExpandedUrl:
-    """Put values into a URL, each percent-encoded for where it stands: user-info, host, path or query.
+def expand_url(segments: tuple[Segment, ...], lookup: Lookup) -> Expanded:
+    """Put values into a URL, each percent-encoded for its place: user-info, host, path or query.
 
     A value that begins the URL (`${BASE}/mcp`) is a URL itself and only loses what no URL may hold.
     """
-    result = ExpandedUrl("")
-    skeleton = "".join(s if isinstance(s, str) else "\0" for s in segments)
+    result = Expanded("")
+    skeleton = "".join(segment if isinstance(segment, str) else "\0" for segment in segments)
     offset = 0
     for segment in segments:
+        used, missing = len(result.used), len(result.missing)
+        value = _piece(segment, lookup, result)
         if isinstance(segment, str):
-            result.text += segment
-            offset += len(segment)
+            result.text += value
+            offset += len(value)
             continue
-        part = Expanded("")
-        value = _piece(segment, lookup, part)
         place, safe = _place(skeleton, offset)
-        result.text += value if part.missing else quote(value, safe=safe)
-        result.used += part.used
-        result.missing += part.missing
-        result.empty += part.empty
-        if place in ("query", "userinfo"):
-            result.secret += part.used
+        result.text += value if len(result.missing) > missing else quote(value, safe=safe)
+        result.secret += result.used[used:] if place in ("query", "userinfo") else []
         offset += 1
     return result
 
 
 def _place(skeleton: str, offset: int) -> tuple[str, str]:
-    """Where in a URL a reference stands, and which characters stay as they are there."""
+    """The part of a URL at this offset, and the characters that need no encoding there."""
     before = skeleton[:offset]
     if "?" in before:
         parameter = re.split("[?&]", before)[-1]

@@ -1,7 +1,7 @@
-"""JSON as people and clients write it: comments, trailing commas; every value remembers its line.
+"""JSON with comments and trailing commas, as clients write it; every value remembers its line.
 
-The standard parser refuses both and knows no lines. Strings are read by the standard library's scanner, the
-rest is a few rules. Above: document. Below: json.
+Our own, because no well-kept parser of JSON with comments gives the lines of keys. Strings are read by the standard
+library's scanner.
 """
 
 from __future__ import annotations
@@ -117,13 +117,11 @@ class _Parser:
             self.parsed.texts[path] = word[0]
             return _WORDS[word[0]]
         if self.at >= len(self.text):
-            raise self.error(
-                "the file ends where a value should stand", "The file looks half-written: complete it."
-            )
+            raise self.error("the file ends where a value is missing", "The file is incomplete.")
         remedy = (
             'Put text in double quotes: "…".' if word or self.text[self.at] == "'" else "Put a value here."
         )
-        raise self.error(f"{self.seen()} where a value should stand", remedy)
+        raise self.error(f"{self.seen()} instead of a value", remedy)
 
     def mapping(self, path: KeyPath) -> dict[str, Any]:
         opened = self.enter(path)
@@ -131,7 +129,7 @@ class _Parser:
         while not self.closes("}", opened):
             if self.text[self.at] != '"':
                 raise self.error(
-                    f"{self.seen()} where a key should stand", 'Put keys in double quotes: "key": value.'
+                    f"{self.seen()} instead of a key", 'Put keys in double quotes: "key": value.'
                 )
             at = self.at
             key = self.string()
@@ -181,12 +179,10 @@ class _Parser:
         if self.text[self.at] == ",":
             self.at += 1
         elif self.text[self.at] != bracket:
-            raise self.error(
-                f"{self.seen()} where , or {bracket} should stand", "A comma is missing before this."
-            )
+            raise self.error(f"{self.seen()} instead of , or {bracket}", "A comma is missing before this.")
 
     def unclosed(self, opened: int) -> JsonSyntaxError:
         return self.error(
             f"the file ends inside the {self.text[opened]} opened on line {self.line(opened)}",
-            "The file looks half-written: complete it.",
+            "The file is incomplete.",
         )

@@ -1,12 +1,13 @@
 """What aliases and composite tools name must be there: an error of the configuration, found before it is met.
 
-Which tools a backend has is known only once it runs: that half is `gatemini doctor`'s. Pure. Above: load, the
-CLI. Below: the sandbox's reading of code.
+Which tools a backend has is known only once it runs: that half is `gatemini doctor`'s. The code of composite tools is
+parsed by the sandbox package, in another process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
 from gatemini.config.problems import KeyPath, closest
 from gatemini.config.schema import CompositeTool
@@ -17,7 +18,7 @@ from gatemini.types.identifiers import (
     backend_identifiers,
     spoken,
 )
-from gatemini_sandbox.typescript.undeclared import OutsideCall, outside_calls
+from gatemini_sandbox.check import check_codes
 
 _OF_BACKENDS = UNREACHABLE_MEMBERS | {"readResource"}
 """What a backend's object has beside its tools."""
@@ -41,11 +42,20 @@ def missing_targets(
             yield ("aliases", alias), f"there is no backend {name}{_near(name, backends)}"
 
 
+class OutsideCall(NamedTuple):
+    """`name.member(…)` where nothing in the code declares `name`; `line` is 1-based."""
+
+    name: str
+    member: str
+    line: int
+
+
 def calls_of_tools(tool: CompositeTool) -> list[OutsideCall]:
     """What the code of a composite tool calls outside of itself and the language."""
+    (checked,) = check_codes([tool.code])
     return [
         call
-        for call in outside_calls(tool.code)
+        for call in (OutsideCall(*found) for found in checked.calls)
         if call.name not in RESERVED and not call.name.startswith("__") and call.member not in _OF_BACKENDS
     ]
 

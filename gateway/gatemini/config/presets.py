@@ -1,6 +1,6 @@
 """Command lines for `secretref:command:` and for the known programs op, pass, vault and bws.
 
-Only programs are run: no vendor's protocol and no cryptography is spoken here.
+Only programs are run: no vendor's protocol and no cryptography is implemented.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is wrong in a configuration, one finding at a time: where, what was found, what is allowed, the remedy.
+"""A finding in a configuration: where, what was found, what is allowed, and the remedy.
 
-A finding never holds a value that may be secret: `found` shows text as written in the file, and for keys
-that carry secrets only its type. Above: load, clients, cli. Below: pydantic's error list.
+A finding never holds a value that may be secret: `found` shows text as the file has it, and for keys that carry secrets
+only its type.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -30,7 +30,7 @@ NOT_BUILT: Mapping[str, str] = {
     "http": "serving over HTTP is not built yet",
     "oauth": "OAuth login is not built yet",
 }
-"""Keys of later issues: refused by name, so that nobody believes they work."""
+"""Keys that are planned: an error of their own, since a rule without effect would protect nothing."""
 _SYNONYMS: Mapping[str, str] = {
     "type": "transport",
     "httpUrl": "url",
@@ -44,12 +44,12 @@ _SYNONYMS: Mapping[str, str] = {
     "uri": "url",
     "endpoint": "url",
 }
-"""Other clients' words for our keys, met in our own format."""
+"""Other clients' words for our keys, found in our own format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One finding. `key` is the dotted path; errors disable what they touch, warnings only tell.
+    """One finding. `key` is the dotted path; errors disable what they touch, warnings do not.
 
     `unresolved` marks a variable, input or secret that has no value: fatal under `secrets.strict`.
     """
@@ -85,15 +85,7 @@ class Problem:
         return f"{self.found}{allowed}{tail}{remedy}"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "line": self.line,
-            "key": self.key,
-            "found": self.found,
-            "allowed": self.allowed,
-            "remedy": self.remedy,
-            "severity": self.severity,
-        }
+        return {key: value for key, value in asdict(self).items() if key != "unresolved"}
 
 
 def dotted(path: KeyPath) -> str:
@@ -121,7 +113,7 @@ def _folded(word: str) -> str:
 
 
 def shown(value: object, path: KeyPath) -> str:
-    """A found value for a message: short, and only its type where it may be secret."""
+    """A found value for a message: short, or only its type where it may be secret."""
     names = {str(part) for part in path}
     if names & _PRIVATE or isinstance(value, dict | list):
         return {dict: "a mapping", list: "a list", str: "text", type(None): "nothing"}.get(
@@ -143,7 +135,7 @@ def unknown_key(name: str, known: Sequence[str]) -> tuple[str, str, str]:
     """Words for a key that the schema does not have: (found, allowed, remedy)."""
     if name in _SYNONYMS and _SYNONYMS[name] in known:
         ours = _SYNONYMS[name]
-        return f"unknown key {name}, here it is {ours}", "", f"Write {ours}"
+        return f"unknown key {name}, the key is {ours}", "", f"Write {ours}"
     if name in NOT_BUILT:
         return f"{name} is not supported: {NOT_BUILT[name]}", "", "Remove it"
     near = closest(name, known) or _SYNONYMS.get(closest(name, _SYNONYMS) or "")
@@ -153,7 +145,7 @@ def unknown_key(name: str, known: Sequence[str]) -> tuple[str, str, str]:
 
 
 def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
-    """The model whose keys stand at a path, following nested models and mappings of models."""
+    """The model at a path, through nested models and mappings of models."""
     current: type[BaseModel] | None = model
     for part in path:
         if current is None:
@@ -218,7 +210,7 @@ def explain(error: ErrorDetails, model: type[BaseModel], raw: Any) -> tuple[KeyP
     allowed = message.removeprefix("Input should be ")
     if kind in _BOUNDS and re.search(
         "[a-z]", str(written)
-    ):  # a duration, whose number is told without its unit
+    ):  # a duration: pydantic names the bound without its unit
         allowed += " s"
     return path, found, allowed[:1].lower() + allowed[1:], ""
 

@@ -1,8 +1,6 @@
-"""The one model of the configuration: every key, its default and its bounds.
+"""The model of the configuration: every key, its default and its bounds.
 
-`load.py` reads files into it section by section; `gatemini config schema` prints its JSON Schema. A key
-stands here only when some code reads it: one that nothing reads would look like protection and give none.
-Above: load, app, manager, register_manual. Below: pydantic, backend.py.
+A key is added with the code that reads it: a key without effect would look like protection.
 """
 
 from __future__ import annotations
@@ -98,8 +96,12 @@ class SandboxConfig(Strict):
     """Memory of all guests together."""
     max_concurrent_sandboxes: int = Field(default=8, ge=1, le=256)
     """Guests running at once; more chains wait."""
-    isolation: Literal["thread", "process"] = "thread"
-    """Guests in threads, or in processes of their own."""
+    isolation: Literal["thread", "process"] = "process"
+    """Guests in sandbox processes, or on threads of the gateway: for embedding, and on Windows always."""
+    processes: int | None = Field(default=None, ge=1, le=64)
+    """Sandbox processes that are always there; else one on two cores or fewer, two on more."""
+    guests_per_process: int = Field(default=32, ge=1, le=1024)
+    """Guests in one sandbox process; further ones start when all are full."""
     max_output_size: int = Field(default=200_000, ge=1000)
     """Characters of an answer."""
     max_depth: int = Field(default=1000, ge=8, le=10_000)
@@ -212,14 +214,14 @@ class ResultsConfig(Strict):
     disk_mb: int = Field(default=2048, ge=0)
     """On disk per session; the oldest unused go first."""
     idle: Duration = 3600.0
-    """A result nobody reads for so long is dropped."""
+    """A result that is not read for so long is dropped."""
 
 
 class KeyringConfig(Strict):
     """`secretref:keyring:NAME`: the OS keychain."""
 
     service: str = Field(default="gatemini", min_length=1)
-    """The service of names that stand alone; `SERVICE/NAME` names its own."""
+    """The service of `NAME`; `SERVICE/NAME` has its own."""
 
 
 def _command_name(name: str) -> str:
@@ -236,7 +238,7 @@ class SecretsConfig(Strict):
     commands: dict[
         Annotated[str, AfterValidator(_command_name)], Annotated[tuple[Text, ...], Field(min_length=1)]
     ] = Field(default_factory=dict)
-    """Name → program and arguments that print a secret, for `secretref:command:NAME:ARG`; `{arg}` stands for ARG."""
+    """Name → program and arguments that print a secret, for `secretref:command:NAME:ARG`; `{arg}` becomes ARG."""
     command_timeout: Annotated[Duration, Field(le=60)] = 10.0
     """One such command at most."""
     strict: bool = False

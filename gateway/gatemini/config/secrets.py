@@ -14,11 +14,11 @@ from urllib.parse import quote, quote_plus
 from gatemini.config.interpolate import PATH_SAFE
 
 CUT_MARKS = ("…", "...")
-"""What stands where a text was cut; every place that cuts one leaves it."""
+"""The marks that every place leaves where it cuts a text."""
 _NEAR = 16
-"""Characters beside a piece in which such a mark is looked for: there may be blanks between them."""
+"""Characters beside a piece in which such a mark is looked for: blanks may be between them."""
 MIN_REDACTED = 6
-"""Shorter values occur by chance in any text; hiding them would only garble answers."""
+"""Shorter values occur by chance in any text, and hiding them would garble answers."""
 _MIN_LINE = 12
 """Lines of a multi-line secret (a key file) are hidden one by one from this length on."""
 _SECRET_WORD = re.compile(
@@ -29,11 +29,11 @@ _SECRET_WORD = re.compile(
 _ORDINARY = frozenset(
     ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM", "PWD", "HOSTNAME")
 )
-"""What every child gets anyway: hiding a home directory in all answers would hide paths, not secrets."""
+"""Every child gets these anyway: hiding a home directory in all answers would hide paths, not secrets."""
 
 
 class SecretText(str):
-    """A text whose repr is masked; it is the real value only where it is used as text."""
+    """A text with a masked repr; used as text it is the value itself."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class Redactor:
         """The text without secrets; the longest match wins, and replacements are never scanned again.
 
         Texts are cut in many places before they leave, the guest among them: a piece of `MIN_REDACTED` or more
-        characters that stands right before or after the mark of a cut is taken for the secret.
+        characters right before or after the mark of a cut is taken for the secret.
         """
         present = [form for form in self._order if form in text]
         if present:
@@ -150,7 +150,7 @@ def _shared(one: str, other: str) -> int:
 
 
 class RedactingFormatter(logging.Formatter):
-    """A log format whose finished lines, tracebacks included, hold no secret the redactor knows."""
+    """A log format without secrets in its lines, tracebacks included."""
 
     def __init__(self, redactor: Redactor, form: str) -> None:
         super().__init__(form)
@@ -161,7 +161,7 @@ class RedactingFormatter(logging.Formatter):
 
 
 def _forms(value: str) -> set[str]:
-    """The spellings in which a value turns up: raw, in URLs, inside JSON, its lines one by one."""
+    """The spellings of a value: raw, in URLs, in JSON, its lines one by one."""
     if len(value) < MIN_REDACTED:
         return set()
     forms = {value, value.strip(), quote(value, safe=""), quote(value), quote_plus(value)}

@@ -1,7 +1,4 @@
-"""What the model cannot know: characters and forms that a header, URL, variable or argument must not have.
-
-The same for configured and for registered backends. Pure. Above: build, load. Below: the model, command templates.
-"""
+"""Characters and forms that a header, URL, variable or argument must not have, for configured and registered backends."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-from gatemini.backends.transports.cli_template import TemplateError, places
 from gatemini.config.backend import BackendConfig, CliTool
+from gatemini.config.cli_template import TemplateError, places
 from gatemini.config.problems import KeyPath
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
@@ -23,7 +20,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class ValueFault:
-    """One value that cannot be used, at one key of a backend."""
+    """A value that cannot be used, at one key of a backend."""
 
     path: KeyPath
     found: str
@@ -33,15 +30,15 @@ class ValueFault:
 
 
 def value_faults(
-    config: BackendConfig, whose: Callable[[KeyPath], str] = lambda _: "the value"
+    config: BackendConfig, origin: Callable[[KeyPath], str] = lambda _: "the value"
 ) -> Iterator[ValueFault]:
-    """All of them; `whose` names where a value came from (`the value of KEY`), since it is not shown."""
+    """All faults; `origin` names the source of a value (`the value of KEY`), since the value is not shown."""
     for path, text in _texts(config):
         if _SURROGATE.search(text):
-            yield ValueFault(path, f"{whose(path)} holds half a character (a lone surrogate)")
+            yield ValueFault(path, f"{origin(path)} holds a lone surrogate")
         elif "\0" in text:
-            yield ValueFault(path, f"{whose(path)} holds a NUL character")
-    yield from _headers(config, whose)
+            yield ValueFault(path, f"{origin(path)} holds a NUL character")
+    yield from _headers(config, origin)
     if config.command is not None and not config.command.strip():
         yield ValueFault(("command",), "command is blank", "the name or path of a program")
     words = (config.command or "").split()
@@ -54,9 +51,9 @@ def value_faults(
         )
     for name in config.env:
         if not name or "=" in name or "\0" in name:
-            yield ValueFault(("env", name), f"{name!r} is no variable name")
+            yield ValueFault(("env", name), f"{name!r} is not a variable name")
     if config.url is not None:
-        yield from _url(config.url, whose)
+        yield from _url(config.url, origin)
     for name, tool in config.cli_tools.items():
         yield from _command_line(name, tool)
     yield from _health_check(config.health_check)
@@ -79,7 +76,7 @@ def _command_line(name: str, tool: CliTool) -> Iterator[ValueFault]:
         if place not in known:
             yield ValueFault(
                 path,
-                f"{{{{{place}}}}} is no property of the tool's input_schema",
+                f"{{{{{place}}}}} is not a property of the tool's input_schema",
                 ", ".join(map(str, known)),
                 severity="warning",
             )
@@ -97,24 +94,24 @@ def _health_check(check: str | tuple[str, ...] | None) -> Iterator[ValueFault]:
         yield ValueFault(("health_check",), "health_check names no program", "a command, or a list of words")
 
 
-def _headers(config: BackendConfig, whose: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
+def _headers(config: BackendConfig, origin: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
     for name, text in config.headers.items():
         path = ("headers", name)
         if not _HEADER_NAME.match(name):
-            yield ValueFault(path, f"{name!r} is no header name", "letters, digits and -")
+            yield ValueFault(path, f"{name!r} is not a header name", "letters, digits and -")
         bad = _CONTROL.search(text)
         if not bad and not text.isascii():
             yield ValueFault(
-                path, f"{whose(path)} holds a character beyond ASCII, which a header cannot carry"
+                path, f"{origin(path)} holds a character beyond ASCII, which a header cannot carry"
             )
         if bad:
             what = "a newline" if bad[0] in "\r\n" else "a control character"
             yield ValueFault(
-                path, f"{whose(path)} holds {what}, which a header cannot carry", remedy="Remove it"
+                path, f"{origin(path)} holds {what}, which a header cannot carry", remedy="Remove it"
             )
 
 
-def _url(url: str, whose: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
+def _url(url: str, origin: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
     path: KeyPath = ("url",)
     try:
         parts = urlsplit(url)
@@ -123,7 +120,7 @@ def _url(url: str, whose: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
         usable = False
     if re.search(r"[\x00-\x20\x7f]", url):
         yield ValueFault(
-            path, f"{whose(path)} holds a blank or control character", remedy="Write %20 for a blank"
+            path, f"{origin(path)} holds a blank or control character", remedy="Write %20 for a blank"
         )
     elif not url.lower().startswith(("http://", "https://")):
         yield ValueFault(path, "the url does not begin with http:// or https://", "http://…, https://…")

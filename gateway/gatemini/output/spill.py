@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from gatemini.processes.liveness import same_process, start_time
+from gatemini.processes.process_facts import same_process, start_time
 
 PREFIX = "gatemini-results-"
 _NAME = re.compile(re.escape(PREFIX) + r"(\d{1,10})-(\d{1,16})-\w+")

@@ -22,10 +22,9 @@ import anyio
 import orjson
 
 from gatemini.processes import watchdog
-from gatemini.processes.liveness import same_process, start_time
 from gatemini.processes.mark import MARK_FLOOR, clear_mark
 from gatemini.processes.own_files import read_own, replace_own
-from gatemini.processes.watchdog_start import start_watchdog
+from gatemini.processes.process_facts import same_process, start_time
 
 TERM_POLL_SECONDS = 0.02
 """Pause between two checks whether a group has ended."""
@@ -191,6 +190,21 @@ class Children:
             replace_own(self._record, orjson.dumps(body), at_once=True)
         except OSError as error:
             logger.warning("child processes could not be recorded in %s: %s", self._record, error)
+
+
+def start_watchdog() -> subprocess.Popen[bytes]:
+    """Start a watchdog that reads its list of process groups from a pipe on its stdin. Raises OSError."""
+    # Isolated and without site-packages: it needs nothing but the standard library.
+    return subprocess.Popen(  # noqa: S603 - our own file, no shell
+        [sys.executable, "-I", "-S", watchdog.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # Not a session: a stopped group whose parent dies in its own session is woken by the kernel (SIGHUP, SIGCONT).
+        process_group=0,
+        bufsize=0,
+        env={},
+    )
 
 
 async def _gone(group: int, others: set[int], timeout: float) -> bool:

@@ -22,8 +22,8 @@ from gatemini.model import Json, Tool
 from gatemini.search.bm25 import Bm25
 from gatemini.search.lexicon import FOREIGN_STOP_WORDS, SYNONYMS, foreign, foreign_run
 from gatemini.search.postings import STEP, Postings, Scores
+from gatemini.search.query_repair import Vocabulary
 from gatemini.search.ranked import Meaning, Ranked, likeness
-from gatemini.search.repair import Vocabulary
 from gatemini.search.words import (
     MAX_TEXT,
     STOP_WORDS,
@@ -111,17 +111,13 @@ class BestRanker:
         query = self.read(text)
         lexical = self.lexical(query)
         letters = self.letters(query)
-        signals = {"words": lexical, "letters": letters}
-        matched = {slot for slot, score in lexical.items() if score > MATCH_WORDS}
-        matched.update(slot for slot, score in letters.items() if score > MATCH_LETTERS)
-        if meaning is not None:
-            signals["meaning"] = likeness(meaning, allowed)
-            matched.update(slot for slot, score in signals["meaning"].items() if score > MATCH_MEANING)
-        scores = fuse(matched & allowed, lexical, letters, signals.get("meaning"))
-        share = MATCH_SHARE if meaning is not None else MATCH_SHARE**0.5
+        near = None if meaning is None else likeness(meaning, allowed)
+        scores = fuse(lexical, letters, near, allowed)
+        share = MATCH_SHARE if near is not None else MATCH_SHARE**0.5
         bound = share * max(scores.values(), default=0.0)
-        found = {slot: score for slot, score in scores.items() if score >= bound and score > 0}
+        found = {slot: score for slot, score in scores.items() if score >= bound}
         repaired = " ".join(query.repaired.get(w, w) for w in raw_words(text)) if query.repaired else None
+        signals = {"words": lexical, "letters": letters, **({"meaning": near} if near is not None else {})}
         return Ranked(found, "best" if scores else "none", repaired if scores else None, signals)
 
     def read(self, text: str) -> Query:
@@ -268,15 +264,16 @@ def _parameters(schema: Json) -> Iterator[tuple[str, str]]:
         yield str(name), text[:500] if isinstance(text, str) else ""
 
 
-def fuse(slots: AbstractSet[int], lexical: Scores, letters: Scores, meaning: Scores | None) -> Scores:
-    """Add the calibrated signals of `slots`.
+def fuse(lexical: Scores, letters: Scores, meaning: Scores | None, allowed: AbstractSet[int]) -> Scores:
+    """Add the calibrated signals of every slot that one of them matches.
 
     The lexical score is squared where there is meaning, so that a weak match of words gives way to it.
     """
-    scores: Scores = {}
-    for slot in slots:
+    near = meaning or {}
+    scores = {slot: MEANING * value for slot, value in near.items() if value > MATCH_MEANING}
+    for slot in allowed & (lexical.keys() | letters.keys()):
         words, name = lexical.get(slot, 0.0), letters.get(slot, 0.0)
-        if meaning is not None:
-            words = words * words + MEANING * meaning.get(slot, 0.0)
-        scores[slot] = words + LETTERS * name * name
+        if words > MATCH_WORDS or name > MATCH_LETTERS or slot in scores:
+            own = words if meaning is None else words * words + MEANING * near.get(slot, 0.0)
+            scores[slot] = own + LETTERS * name * name
     return scores

@@ -16,13 +16,13 @@ answer   `pid`, `name`     of this process and of the model
 
 from __future__ import annotations
 
+import json
 import os
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from gatemini.errors import ConfigError
 from gatemini.search.embeddings import Embedder, load_embedder
@@ -66,12 +66,12 @@ _opened: list[ModelProcess] = []
 
 def answer(request: bytes) -> bytes:
     """Answer one request of the pool. A model that cannot be loaded is an answer as well."""
-    asked = orjson.loads(request)
+    asked = json.loads(request)
     if not _opened:
         try:
             embedder = load_embedder(asked["model"])
         except ConfigError as error:
-            return orjson.dumps({"problem": error.text()})
+            return json.dumps({"problem": error.text()}).encode()
         embedder.encode(["read a file"])  # the first one builds the model's tables: a second
         _opened.append(ModelProcess(embedder, VectorStore(Path(asked["store"]), embedder.name)))
-    return orjson.dumps(_opened[0].answer(asked))
+    return json.dumps(_opened[0].answer(asked)).encode()

@@ -38,9 +38,9 @@ class Acquaintance:
         if ctx.method == "initialize":
             result = await call_next(ctx)
             # Parsed as the SDK does, which stores the parameters only after this.
-            told = types.InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
+            params = types.InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
             self._initialized = anyio.Event()
-            self._know(ctx, told.capabilities, told.client_info.name)
+            self._know(ctx, params.capabilities, params.client_info.name)
             return result
         if ctx.method == "notifications/initialized":
             self._initialized.set()

@@ -19,7 +19,7 @@ from urllib.parse import unquote_plus, urlsplit, urlunsplit
 import anyio
 
 from gatemini.backends.callers import Caller, RpcError
-from gatemini.backends.transports.cli_template import TemplateError, words_of
+from gatemini.config.cli_template import TemplateError, words_of
 from gatemini.config.schema import BackendConfig, RegistrationConfig
 from gatemini.config.secrets import looks_secret
 from gatemini.errors import BackendUnreachable, RegistrationRefused
@@ -101,18 +101,20 @@ class Admission:
                 hint="write a shorter template, or add the backend to the configuration",
             )
         try:
-            told = await caller.ask("elicitation/create", {"message": message, "requestedSchema": _QUESTION})
+            answer = await caller.ask(
+                "elicitation/create", {"message": message, "requestedSchema": _QUESTION}
+            )
         except RpcError as error:
             raise RegistrationRefused(
                 f"registering {kind} backends needs a person's consent, and asking failed: {error.message}",
                 hint=self._remedy(kind),
             ) from error
-        action = told.get("action")
+        action = answer.get("action")
         if action != "accept":
             did = "declined" if action == "decline" else "closed the question without an answer"
             raise RegistrationRefused(
                 f"the person who was asked {did}: nothing was registered",
-                hint="go on without it; do not send the same again unless you are told to",
+                hint="continue without it; do not send it again unless the user says so",
             )
 
     def _check_commands(self, config: BackendConfig) -> None:
@@ -167,7 +169,7 @@ async def _addresses(host: str) -> list[Address]:
         except (OSError, UnicodeError):
             return []
         return [ip_address(str(at[4][0]).partition("%")[0]) for at in found]
-    raise RegistrationRefused(f"the address of {host!r} was not told within {LOOKUP_SECONDS:g} s: try again")
+    raise RegistrationRefused(f"the address of {host!r} was not found within {LOOKUP_SECONDS:g} s: try again")
 
 
 def _unwrapped(address: Address) -> Address:

@@ -53,7 +53,7 @@ async def call_and_ask(
         if stay is None:
             raise MCPError(
                 code=types.INVALID_PARAMS,
-                message="the chain this answers is no longer waiting: it has gone on, was cancelled or its time is over",
+                message="the chain of this requestState is no longer waiting: it continued, was cancelled or timed out",
             )
         given = (context.params or {}).get("inputResponses")
         stay.give(given if isinstance(given, dict) else {})
@@ -142,9 +142,9 @@ def asks_now(
             except MCPError as exc:
                 raise RpcError(exc.error.code, exc.error.message) from exc
             except ValidationError as exc:
-                raise RpcError(INVALID_PARAMS, f"the client's answer is none: {first_fault(exc)}") from exc
+                raise RpcError(INVALID_PARAMS, f"the client's answer is invalid: {first_fault(exc)}") from exc
         if wait.cancelled_caught:
-            raise RpcError(INTERNAL_ERROR, f"nobody answered within {PARKED_SECONDS:.0f} s")
+            raise RpcError(INTERNAL_ERROR, f"no answer within {PARKED_SECONDS:.0f} s")
         return answer(request, given.model_dump(by_alias=True, mode="json", exclude_none=True))
 
     return ask

@@ -6,7 +6,6 @@ Text from backends is escaped and shortened on its way out.
 from __future__ import annotations
 
 import binascii
-import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,24 +18,12 @@ from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.search.index import Hit, SearchIndex
 from gatemini.search.ranked import Meaning
-from gatemini.server.arguments import read_arguments
-from gatemini.server.definitions import tool_definitions
 from gatemini.server.fitting import DEFAULT_ROOM, LEAST_ROOM, fit_names, fit_parts, fit_rows, shown, size_of
+from gatemini.server.tool_arguments import read_arguments
 from gatemini.types.identifiers import LONGEST_NAME, call_expression, short_name
-from gatemini.types.schema import parameters, required_parameters
+from gatemini.types.schema_reader import parameters, required_parameters
 from gatemini.types.typescript import argument_types, declaration, result_type, signature
 from gatemini.types.wording import BRIEF_CHARS, first_sentence, shorten, visible
-
-__all__ = [
-    "call_of",
-    "definition_bytes",
-    "get_required_keys_for_tool",
-    "keys_of",
-    "list_tools_meta",
-    "search_tools",
-    "tool_definitions",
-    "tool_info",
-]
 
 BRIEF_PARTS = ("parameters", "signature", "call")
 FULL_PARTS = ("description", "input_schema", "output_schema", "annotations", "declaration", "call")
@@ -50,8 +37,6 @@ TYPED_ROWS = 3
 UNDER_WAY = "embeddings are under way: ranked by words so far, in a few seconds by meaning too"
 _TAG_CHARS = 60
 _TAGS_SHOWN = 20
-_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
-_OPTIONAL_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*):-[^}]*\}")
 
 
 def definition_bytes(tool: Tool) -> int:
@@ -100,15 +85,15 @@ def search_tools(
         raise _unknown_tag(tag, index.tags())
     found = index.search(text, limit=asked["limit"], tag=tag, usage=usage, meaning=meaning)
     hits = [hit for hit in found.hits if registry.owns_name(hit.tool)]
-    told: Json = {"total": found.total - (len(found.hits) - len(hits))}
+    envelope: Json = {"total": found.total - (len(found.hits) - len(hits))}
     if found.try_also:
         terms = {short_name(b): [visible(w) for w in words] for b, words in found.try_also.items()}
         kept = len(fit_names([f"{b}{words}" for b, words in terms.items()], room // 4))
-        told["try_also"] = dict(list(terms.items())[:kept])
+        envelope["try_also"] = dict(list(terms.items())[:kept])
     if found.did_you_mean:
-        told["did_you_mean"] = shorten(visible(found.did_you_mean), BRIEF_CHARS)
+        envelope["did_you_mean"] = shorten(visible(found.did_you_mean), BRIEF_CHARS)
     rows = [_row(registry, hit, brief=asked["brief"], typed=at < TYPED_ROWS) for at, hit in enumerate(hits)]
-    fitting, cut = fit_rows(rows, room - size_of(told))
+    fitting, cut = fit_rows(rows, room - size_of(envelope))
     if cut and not asked["brief"]:
         notes.append("long descriptions are cut; tool_info with detail full shows one whole")
     if len(fitting) < len(rows):
@@ -121,8 +106,8 @@ def search_tools(
             f"nothing with this tag matches; leave tag out, {other}" if tag else f"nothing matches; {other}"
         )
     if notes:
-        told["note"] = "; ".join(notes)
-    return {"results": fitting, **told}
+        envelope["note"] = "; ".join(notes)
+    return {"results": fitting, **envelope}
 
 
 def search_text(arguments: Any) -> str:
@@ -152,8 +137,8 @@ def _row(registry: Registry, hit: Hit, *, brief: bool, typed: bool) -> Json:
         row["tags"] = [shorten(visible(tag), _TAG_CHARS) for tag in tool.tags[:_TAGS_SHOWN]]
     row["call"] = call_of(registry, tool)
     if brief and typed:
-        told = {"args": argument_types(tool), "returns": result_type(tool)}
-        row |= {name: types for name, types in told.items() if types}
+        found = {"args": argument_types(tool), "returns": result_type(tool)}
+        row |= {name: types for name, types in found.items() if types}
     return row
 
 
@@ -263,29 +248,10 @@ def get_required_keys_for_tool(
 
 
 def keys_of(config: BackendConfig, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return (the keys a backend needs, those of them that are not set): names only, never a value.
+    """Return (the keys of a registered backend, those of them that are not set): names only, never a value.
 
-    `config` is as written or as interpolated; where it still holds `${VAR}` the variable counts as well. A reference
-    with a default is not needed.
+    Configured backends refer to variables too; for them the loader has the keys.
     """
-    texts = [
-        *config.env.values(),
-        *config.headers.values(),
-        *config.args,
-        config.url or "",
-        config.command or "",
-    ]
-    optional = {name for text in texts for name in _OPTIONAL_REFERENCE.findall(text)}
-    references = dict.fromkeys(name for text in texts for name in _REFERENCE.findall(text))
-    needed = [name for name in references if name not in optional]
-    names = list(dict.fromkeys([*config.env, *config.headers, *needed, *config.required_keys]))
     own = {**config.env, **config.headers}
-    missing = [name for name in names if _is_missing(name, own, needed, environ)]
-    return names, missing
-
-
-def _is_missing(name: str, own: Mapping[str, str], needed: list[str], environ: Mapping[str, str]) -> bool:
-    if name in own:
-        wants = [ref for ref in _REFERENCE.findall(own[name]) if ref in needed]
-        return not own[name] or any(not environ.get(ref) for ref in wants)
-    return not environ.get(name)
+    names = list(dict.fromkeys([*own, *config.required_keys]))
+    return names, [name for name in names if not (own[name] if name in own else environ.get(name))]

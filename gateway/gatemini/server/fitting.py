@@ -5,7 +5,7 @@ Pure functions on JSON-able answers. Sizes are bytes of compact JSON, which is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import orjson
@@ -57,23 +57,30 @@ def fit_rows(rows: list[Json], room: int) -> tuple[list[Json], bool]:
     room = _usable(room)
     if size_of(rows) <= room:
         return rows, False
-    fits, too_long = _SHORTEST, max(len(row["description"]) for row in rows)
-    if size_of(_cut(rows, fits)) <= room:
-        while too_long - fits > 1:
-            middle = (fits + too_long) // 2
-            if size_of(_cut(rows, middle)) <= room:
-                fits = middle
-            else:
-                too_long = middle
-        return _cut(rows, fits), True
+    longest = max(len(row["description"]) for row in rows)
+    chars = largest(longest, lambda most: size_of(_cut(rows, most)) <= room)
+    if chars >= _SHORTEST:
+        return _cut(rows, chars), True
     kept: list[Json] = []
     used = 2
-    for row in _cut(rows, fits):
+    for row in _cut(rows, _SHORTEST):
         used += size_of(row) + 1
         if used > room and kept:
             break
         kept.append(row)
     return kept, True
+
+
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number from 0 to `most` that fits; 0 where none does."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _cut(rows: Sequence[Json], longest: int) -> list[Json]:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from gatemini.model import Json, Tool
 from gatemini.registry import Registry
-from gatemini.server.fitting import fit_names, size_of
+from gatemini.server.fitting import fit_names, largest, size_of
 from gatemini.server.guides import NAMES, STEPS
 from gatemini.types.identifiers import short_name
 from gatemini.types.typescript import declared_within
@@ -34,8 +34,8 @@ _FENCE_BYTES = 12
 _NAMES_PART = 5
 """One part in this many of a section goes to names, where its declarations do not all fit."""
 
-Write = Callable[[Sequence[Tool], int], tuple[str, bool]]
-"""Writes the body of a section about tools in at most so many bytes, and returns whether it is complete."""
+Write = Callable[[Sequence[Tool], int], str]
+"""Writes the body of a section about tools in at most so many bytes."""
 
 
 def tool_index(tools: Sequence[Tool], full_bytes: int, room: int | None = None) -> Json:
@@ -45,7 +45,7 @@ def tool_index(tools: Sequence[Tool], full_bytes: int, room: int | None = None) 
         (visible(tool.backend), short_name(tool.qualified), first_sentence(tool.description, LINE_CHARS))
         for tool in tools
     ]
-    chars = _largest(LINE_CHARS, lambda n: size_of(_index_with(rows, n)) <= min(share, room or share))
+    chars = largest(LINE_CHARS, lambda n: size_of(_index_with(rows, n)) <= min(share, room or share))
     made = _index_with(rows, chars)
     if room is None or size_of(made) <= room:
         return made
@@ -53,7 +53,7 @@ def tool_index(tools: Sequence[Tool], full_bytes: int, room: int | None = None) 
     grouped: dict[str, list[str]] = {}
     for backend, name, _ in rows:
         grouped.setdefault(backend, []).append(name)
-    each = _largest(
+    each = largest(
         max(map(len, grouped.values())), lambda n: size_of(_named(grouped, n)) <= room - _NOTE_BYTES
     )
     made = _named(grouped, each)
@@ -75,18 +75,6 @@ def _named(grouped: dict[str, list[str]], each: int) -> Json:
     return {"tools": {backend: dict.fromkeys(names[:each], "") for backend, names in grouped.items() if each}}
 
 
-def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number from 0 to `most` that fits; 0 where none does."""
-    low, high = 0, most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def guide_for_models(tools: Sequence[Tool], room: int) -> str:
     """Return `gatemini://llms`: the steps, the naming rules, and a line for every tool."""
     head = _head(tools)
@@ -99,12 +87,12 @@ def guide_for_models(tools: Sequence[Tool], room: int) -> str:
         said = f": {first_sentence(tool.description, chars)}" if chars >= _SHORTEST_LINE else ""
         return f"- {short_name(tool.name)}{said}\n"
 
-    def lines(members: Sequence[Tool], most: int) -> tuple[str, bool]:
+    def lines(members: Sequence[Tool], most: int) -> str:
         made = list(map(line, members))
         if _bytes(made) <= most:
-            return "".join(made), True
-        count = _largest(len(made), lambda n: _bytes(made[:n]) <= most - _NOTE_BYTES)
-        return "".join(made[:count]) + f"- {len(made) - count} more: list_tools_meta names all tools\n", False
+            return "".join(made)
+        count = largest(len(made), lambda n: _bytes(made[:n]) <= most - _NOTE_BYTES)
+        return "".join(made[:count]) + f"- {len(made) - count} more: list_tools_meta names all tools\n"
 
     return head + _sections(tools, room - len(head.encode()), lines)
 
@@ -114,7 +102,7 @@ def guide_with_schemas(registry: Registry, room: int) -> str:
     tools = registry.tools()
     head = _head(tools)
 
-    def declared(members: Sequence[Tool], most: int) -> tuple[str, bool]:
+    def declared(members: Sequence[Tool], most: int) -> str:
         spoken = registry.is_spoken(members[0])
         text, rest = declared_within(members, most - _FENCE_BYTES, spoken=spoken)
         named = ""
@@ -125,7 +113,7 @@ def guide_with_schemas(registry: Registry, room: int) -> str:
             more = f" and {len(rest) - len(shown)} more" if len(shown) < len(rest) else ""
             where = f"{SCHEME}types/{quote(_space(members[0]), safe='')}"
             named = f"Not declared here, for want of room (see {where}): {', '.join(shown)}{more}\n"
-        return f"```ts\n{text.replace('```', '` ` `')}```\n{named}" if text else named, not rest
+        return f"```ts\n{text.replace('```', '` ` `')}```\n{named}" if text else named
 
     return head + _sections(tools, room - len(head.encode()), declared)
 
@@ -153,26 +141,13 @@ def _sections(tools: Sequence[Tool], room: int, write: Write) -> str:
     made: dict[str, str] = {}
     left = room - _NOTE_BYTES
 
-    def section(space: str, share: int) -> bool:
-        title = f"\n## {visible(space)}\n"
-        body, whole = write(spaces[space], share - len(title.encode()))
-        made[space] = title + body
-        return whole
-
-    cut: list[str] = []
     for number, space in enumerate(sorted(spaces, key=lambda name: len(spaces[name]))):
-        if not section(space, max(left // (len(spaces) - number), _LEAST_SECTION)):
-            cut.append(space)
-        size = len(made[space].encode())
-        if size > left:
-            del made[space]
-        else:
-            left -= size
-    for space in cut:  # the smaller ones left room, which the longest get in a second pass
-        if space in made:
-            size = len(made[space].encode())
-            section(space, size + left)
-            left += size - len(made[space].encode())
+        title = f"\n## {visible(space)}\n"
+        share = max(left // (len(spaces) - number), _LEAST_SECTION)
+        section = title + write(spaces[space], share - len(title.encode()))
+        if len(section.encode()) <= left:
+            made[space] = section
+            left -= len(section.encode())
     text = "".join(made[space] for space in spaces if space in made)
     missing = len(spaces) - len(made)
     return f"{text}\n{counted(missing, 'more backend')}: {SCHEME}backends\n" if missing else text

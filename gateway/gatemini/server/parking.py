@@ -209,5 +209,5 @@ class Parking:
         if question.answer is None:
             stay.scope.cancel()
             await anyio.lowlevel.checkpoint()  # ends the chain here, if this is its own task
-            raise RpcError(INTERNAL_ERROR, f"nobody answered within {PARKED_SECONDS:.0f} s")
+            raise RpcError(INTERNAL_ERROR, f"no answer within {PARKED_SECONDS:.0f} s")
         return question.answer

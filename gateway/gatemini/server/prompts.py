@@ -14,9 +14,9 @@ from gatemini.search.ranked import Meaning
 from gatemini.server.discovery import call_of
 from gatemini.server.fitting import shown
 from gatemini.server.guides import STEPS
-from gatemini.server.resources import View, backend_rows
+from gatemini.server.view import View, backend_rows
 from gatemini.types.identifiers import LONGEST_NAME, short_name, variable_name
-from gatemini.types.schema import follow, required_parameters
+from gatemini.types.schema_reader import follow, required_parameters
 from gatemini.types.typescript import declaration, signature
 from gatemini.types.wording import counted, first_sentence, js_string, shorten, visible
 
@@ -37,7 +37,7 @@ PROMPTS: list[Json] = [
     {
         "name": "discover",
         "title": "Discover",
-        "description": "A walk through the four steps on what is here now",
+        "description": "A walk through the four steps on the present tools",
     },
     {
         "name": "find_tool",
@@ -90,7 +90,7 @@ def _discover(view: View, index: SearchIndex) -> str:
         f"- {short_name(h.tool.qualified)}: {first_sentence(h.tool.description, 100)}" for h in found
     )
     return (
-        f"{text}\nOn what is here now:\n\nStep 1: search_tools with task_description {asked!r} finds\n{lines}\n\n"
+        f"{text}\nWith the tools of this gateway:\n\nStep 1: search_tools with task_description {asked!r} finds\n{lines}\n\n"
         f"Step 2: tool_info with tool_name '{short_name(first.qualified)}' shows its parameters.\n\n"
         f"Step 3 only if needed. Step 4: call_tool_chain with\n\n{_example(view, first)}"
     )

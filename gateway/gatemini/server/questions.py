@@ -83,9 +83,9 @@ def answer(request: Request, given: Any) -> Json:
     try:
         read = answer_type(request).model_validate(given)
     except ValidationError as exc:
-        raise RpcError(INVALID_PARAMS, f"the client's answer is none: {first_fault(exc)}") from exc
-    told = read.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return {key: value for key, value in told.items() if key not in ("_meta", "resultType")}
+        raise RpcError(INVALID_PARAMS, f"the client's answer is invalid: {first_fault(exc)}") from exc
+    plain = read.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return {key: value for key, value in plain.items() if key not in ("_meta", "resultType")}
 
 
 def first_fault(exc: ValidationError) -> str:

@@ -5,40 +5,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import anyio.to_thread
 
 from gatemini.backends.callers import NOBODY, Caller
+from gatemini.backends.manager import Manager
 from gatemini.config.dynamic import dynamic_backend
-from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendNotFound, RegistrationRefused
-from gatemini.model import Json, Tool
+from gatemini.model import Json
 from gatemini.server.admission import Admission
-from gatemini.server.arguments import read_arguments
 from gatemini.server.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
+from gatemini.server.tool_arguments import read_arguments
 from gatemini.types.identifiers import short_name
 
 NAMES_SHOWN = 20
-
-
-class Registrar(Protocol):
-    """The part of the backend manager that registration needs."""
-
-    def names(self) -> list[str]: ...
-
-    async def add_and_wait(self, config: BackendConfig, *, dynamic: bool = True) -> Sequence[Tool]: ...
-
-    async def remove(self, name: str) -> int: ...
 
 
 @dataclass(slots=True)
 class Registration:
     """The dynamic backends of one gateway."""
 
-    backends: Registrar
+    backends: Manager
     admission: Admission
     limit: int
     configured: frozenset[str] = frozenset()

@@ -15,7 +15,7 @@ from gatemini.backends.callers import LEVELS, LOGGED, AskFn, Caller
 from gatemini.chain.client import CallRecord, ChainClient
 from gatemini.config.secrets import Redactor
 from gatemini.model import Json
-from gatemini.server.session import Session
+from gatemini.server.client_session import Session
 
 PROGRESS = "notifications/progress"
 
@@ -77,7 +77,7 @@ class Relay:
         return self._token is not None
 
     def call_done(self, record: CallRecord) -> None:
-        self._progress(self._steps.finished(), record.told())
+        self._progress(self._steps.finished(), record.progress_line())
 
     def call_progress(
         self, record: CallRecord, progress: float, total: float | None, message: str | None
@@ -101,8 +101,12 @@ class Relay:
 
     def _progress(self, step: float, message: str) -> None:
         if self._token is not None:
-            told = {"progressToken": self._token, "progress": step, "message": self._redactor.redact(message)}
-            self._send(PROGRESS, told)
+            params = {
+                "progressToken": self._token,
+                "progress": step,
+                "message": self._redactor.redact(message),
+            }
+            self._send(PROGRESS, params)
 
 
 def progress_token(meta: Mapping[str, Any] | None) -> str | int | None:

@@ -7,24 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, unquote
 
-import orjson
-
-from gatemini.backends.status import BackendStatus
 from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
 from gatemini.model import Json
-from gatemini.output.results import ResultStore
-from gatemini.output.room import Room
 from gatemini.registry import Registry
-from gatemini.server.budgets import UNKNOWN
 from gatemini.server.discovery import call_of, tool_info
 from gatemini.server.fitting import fit_names, fit_rows, shown, size_of
 from gatemini.server.guides import CALL_TOOL_CHAIN, GUIDES, STEPS
 from gatemini.server.listing import SCHEME, declarations, guide_for_models, guide_with_schemas, tool_index
-from gatemini.tracker import Tracker
+from gatemini.server.view import NOTE_BYTES, View, as_json, backend_names, backend_row, backend_rows, health
 from gatemini.types.identifiers import short_name
 from gatemini.types.wording import LINE_CHARS, counted, first_sentence, visible
 
@@ -33,34 +25,13 @@ MARKDOWN = "text/markdown"
 TYPESCRIPT = "text/typescript"
 RESULT = "result"
 HEALTH = "health"
-OF_TOOLS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
+TOOL_KINDS = ("overview", "tools", "llms", "llms-full", "tool", "backend", "types")
 """Kinds that depend on tools: worth a short wait while backends have not listed theirs."""
 RECENT = 50
 MAX_RECENT = 500
 MAX_COMPLETIONS = 100
 """Most values of one completion (the protocol's limit)."""
 _NAMES_SHOWN = 20
-NOTE_BYTES = 200
-"""Reserved for a note on what was cut."""
-_LINES_TOLD = (None, 5, 1, 0)
-"""Lines of stderr and repairs per backend in `gatemini://health`: the next number is tried while all does not fit."""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Everything that resources and prompts are made from; reading changes nothing."""
-
-    registry: Registry
-    statuses: Sequence[BackendStatus]
-    numbers: Tracker
-    results: ResultStore
-    problems: Sequence[str] = ()
-    """Problems of the configuration, one sentence each."""
-    catalog_bytes: int = 0
-    redact: Callable[[str], str] | None = None
-    """Removes secrets from a text before a part of it is shown: half a secret is one too."""
-    room: Room = UNKNOWN.result
-    """Size of a result that the client takes, and of any resource."""
 
 
 _STATIC: Mapping[str, tuple[str, str, str]] = {
@@ -83,7 +54,7 @@ _TEMPLATES: Mapping[str, tuple[str, str, str]] = {
     "backend/{backend_name}": (
         "Backend",
         JSON_TYPE,
-        "State of one backend, its tools' names, and what was mended",
+        "State of one backend, its tools' names, and repairs made to their list",
     ),
     "backend/{backend_name}/tools": (
         "Tools of a backend",
@@ -100,14 +71,14 @@ _TEMPLATES: Mapping[str, tuple[str, str, str]] = {
 
 def list_resources(view: View) -> list[Json]:
     """Return the static resources for `resources/list`; their descriptions hold the present counts."""
-    counts = f"{counted(len(view.registry), 'tool')} of {counted(len(_backend_names(view)), 'backend')}"
+    counts = f"{counted(len(view.registry), 'tool')} of {counted(len(backend_names(view)), 'backend')}"
     now = {"tools": f": {counts}", "overview": f": {counts}", "llms-full": f" ({counts})"}
     return [{"uri": SCHEME + path, **_described(path, entry, now)} for path, entry in _STATIC.items()]
 
 
 def list_templates(view: View) -> list[Json]:
     """Return the templates for `resources/templates/list`; their descriptions name the present arguments."""
-    backends = _backend_names(view)
+    backends = backend_names(view)
     names = f": {_listed(backends)}" if backends else ""
     now = {
         "tool/{tool_name}": f" (of {len(view.registry)})",
@@ -169,14 +140,12 @@ def _completions(view: View, argument: str) -> list[str]:
     if argument == "tool_name":
         return [short_name(tool.qualified) for tool in view.registry.tools()]
     if argument == "backend_name":
-        return _backend_names(view)
+        return backend_names(view)
     if argument == "topic":
         return list(GUIDES)
     if argument == "handle":
         return list(view.results.handles())
-    if argument == "limit":
-        return ["10", "50", "100", "500"]
-    return ["0"] if argument == "offset" else []
+    return []
 
 
 # ---- static resources --------------------------------------------------------------------------------
@@ -185,7 +154,7 @@ def _completions(view: View, argument: str) -> list[str]:
 def _overview(view: View) -> str:
     tools = view.registry.tools()
     counts = sorted(
-        ((name, len(view.registry.backend_tools(name))) for name in _backend_names(view)),
+        ((name, len(view.registry.backend_tools(name))) for name in backend_names(view)),
         key=lambda entry: (-entry[1], entry[0]),
     )
     states = {status.name: status.state for status in view.statuses}
@@ -209,95 +178,17 @@ def _state_note(state: str | None) -> str:
     return f" ({state})" if state is not None and str(state) != "healthy" else ""
 
 
-def backend_rows(view: View) -> list[Json]:
-    """Return one row per backend, by name: state, tools, latency, calls."""
-    statuses = {status.name: status for status in view.statuses}
-    return [_backend_row(view, name, statuses.get(name)) for name in _backend_names(view)]
-
-
 def _backends(view: View) -> str:
     rows = backend_rows(view)
     kept = fit_names(rows, view.room.plain - NOTE_BYTES)
-    told: Json = {"backends": kept}
+    body: Json = {"backends": kept}
     if len(kept) < len(rows):
-        told["note"] = f"first {len(kept)} of {len(rows)}: gatemini://backend/{{backend_name}} tells of each"
-    return _json(told)
-
-
-def _backend_row(view: View, name: str, status: BackendStatus | None) -> Json:
-    latency = view.numbers.latency(name)
-    row: Json = {
-        "name": visible(name),
-        "state": str(status.state) if status is not None else "unknown",
-        "available": _is_available(status),
-        "transport": status.transport if status is not None else None,
-        "tools": len(view.registry.backend_tools(name)),
-        "calls": latency.get("calls", 0),
-        "p50_ms": latency.get("p50_ms"),
-        "p95_ms": latency.get("p95_ms"),
-    }
-    if status is not None and status.error:
-        row["error"] = visible(status.error, lines=True)
-        if status.remedy:
-            row["remedy"] = visible(status.remedy)
-    return row
-
-
-def _is_available(status: BackendStatus | None) -> bool:
-    return status is not None and str(status.state) == "healthy"
+        body["note"] = f"first {len(kept)} of {len(rows)}: gatemini://backend/{{backend_name}} has each"
+    return as_json(body)
 
 
 def _tools(view: View) -> str:
-    return _json(tool_index(view.registry.tools(), view.catalog_bytes, view.room.plain))
-
-
-def _health(view: View) -> str:
-    """Return the health of all backends; where that is too long, fewer lines of stderr, then only backends in trouble."""
-    room = view.room.plain
-    problems = [visible(problem, lines=True) for problem in view.problems]
-    first = fit_names(problems, room // 2)
-    some = f"{len(first)} of {len(problems)} config_problems: `gatemini config check` tells all"
-    told: Json = {}
-    for lines in _LINES_TOLD:
-        rows = {visible(status.name): _health_row(status, lines) for status in view.statuses}
-        told = {"backends": rows, "config_problems": first}
-        notes = [some] if len(first) < len(problems) else []
-        if lines is not None:
-            notes.append(
-                f"stderr and repairs: the last {lines} of each backend; `gatemini doctor` tells more"
-            )
-        if notes:
-            told["note"] = "; ".join(notes)
-        if size_of(told) <= room:
-            return _json(told)
-    ranked = sorted(rows.items(), key=lambda pair: pair[1]["state"] == "healthy")
-    kept = fit_names(ranked, room - size_of({**told, "backends": {}}) - NOTE_BYTES)
-    told["backends"] = dict(kept)
-    told["note"] += (
-        f"; {len(kept)} of {len(rows)} backends, those in trouble first: gatemini://backends has all"
-    )
-    return _json(told)
-
-
-def _last(lines: Sequence[str], count: int | None) -> list[str]:
-    start = 0 if count is None else max(0, len(lines) - count)
-    return [visible(line) for line in lines[start:]]
-
-
-def _health_row(status: BackendStatus, lines: int | None) -> Json:
-    return {
-        "state": str(status.state),
-        "error": visible(status.error, lines=True) if status.error else None,
-        "remedy": visible(status.remedy) if status.remedy else None,
-        "pid": status.pid,
-        "rss_bytes": status.rss,
-        "peak_rss_bytes": status.peak_rss,
-        "memory_limit_mb": status.max_memory_mb,
-        "restarts": status.restarts,
-        "repairs": _last(status.repairs, lines),
-        "skipped_lines": status.skipped_lines,
-        "stderr": _last(status.stderr_tail, lines),
-    }
+    return as_json(tool_index(view.registry.tools(), view.catalog_bytes, view.room.plain))
 
 
 # ---- templates ---------------------------------------------------------------------------------------
@@ -306,7 +197,7 @@ def _health_row(status: BackendStatus, lines: int | None) -> Json:
 def _tool(view: View, rest: str) -> tuple[str, str]:
     name = unquote(rest)
     try:
-        return JSON_TYPE, _json(
+        return JSON_TYPE, as_json(
             tool_info(view.registry, {"tool_name": name, "detail": "full"}, room=view.room.plain)
         )
     except (ToolNotFound, AmbiguousTool) as error:
@@ -316,7 +207,7 @@ def _tool(view: View, rest: str) -> tuple[str, str]:
 def _backend(view: View, rest: str) -> tuple[str, str]:
     asked, _, part = rest.partition("/")
     name = unquote(asked)
-    if name not in _backend_names(view):
+    if name not in backend_names(view):
         error = view.registry.backend_missing(name)
         raise ResourceNotFound(error.message + (f". {error.hint}" if error.hint else ""))
     tools = view.registry.backend_tools(name)
@@ -326,16 +217,16 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
             for t in tools
         ]
         kept, cut = fit_rows(rows, view.room.plain) if rows else (rows, False)
-        told: Json = {"backend": visible(name), "tools": kept}
+        body: Json = {"backend": visible(name), "tools": kept}
         if len(kept) < len(rows):
-            told["note"] = f"first {len(kept)} of {len(rows)} tools: list_tools_meta names all"
+            body["note"] = f"first {len(kept)} of {len(rows)} tools: list_tools_meta names all"
         elif cut:
-            told["note"] = "descriptions are shortened: tool_info has them"
-        return JSON_TYPE, _json(told)
+            body["note"] = "descriptions are shortened: tool_info has them"
+        return JSON_TYPE, as_json(body)
     if part:
         raise _missing(f"{SCHEME}backend/{rest}", f"there is {SCHEME}backend/{quote(name)}/tools")
     status = next((s for s in view.statuses if s.name == name), None)
-    row = _backend_row(view, name, status)
+    row = backend_row(view, name, status)
     if status is not None and status.repairs:
         repairs = [visible(repair) for repair in status.repairs]
         row["repairs"] = fit_names(repairs, view.room.plain // 4)
@@ -343,7 +234,7 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
     row["tool_names"] = fit_names(names, view.room.plain - size_of(row) - NOTE_BYTES)
     if len(row["tool_names"]) < len(names):
         row["note"] = f"first {len(row['tool_names'])} of {len(names)} names: list_tools_meta has all"
-    return JSON_TYPE, _json(row)
+    return JSON_TYPE, as_json(row)
 
 
 def _recent(view: View, rest: str) -> tuple[str, str]:
@@ -356,12 +247,12 @@ def _calls(view: View, limit: int) -> str:
     """Return the last calls, as many as the client takes."""
     calls = shown(view.numbers.recent(limit))
     kept = fit_names(calls, view.room.plain - NOTE_BYTES)
-    told: Json = {"recent": kept}
+    body: Json = {"recent": kept}
     if len(kept) < len(calls):
-        told["note"] = (
+        body["note"] = (
             f"the last {len(kept)} of {len(calls)} calls: `gatemini recent --limit {len(calls)}` in a terminal has all"
         )
-    return _json(told)
+    return as_json(body)
 
 
 def _stats(view: View) -> str:
@@ -374,7 +265,7 @@ def _stats(view: View) -> str:
         stats["note"] = (
             f"per_call has the last {len(stats['per_call'])} of {len(answers)}: `gatemini stats --json` in a terminal has all"
         )
-    return _json(stats)
+    return as_json(stats)
 
 
 def _guide(view: View, rest: str) -> tuple[str, str]:
@@ -413,7 +304,7 @@ _READERS: Mapping[str, Callable[[View], str]] = {
     "tools": _tools,
     "recent": lambda view: _calls(view, RECENT),
     "stats": _stats,
-    HEALTH: _health,
+    HEALTH: health,
     "llms": lambda view: guide_for_models(view.registry.tools(), view.room.plain),
     "llms-full": lambda view: guide_with_schemas(view.registry, view.room.plain),
     "call_tool_chain": lambda view: CALL_TOOL_CHAIN,
@@ -428,10 +319,6 @@ _TEMPLATE_READERS: Mapping[str, Callable[[View, str], tuple[str, str]]] = {
 }
 
 
-def _backend_names(view: View) -> list[str]:
-    return sorted({status.name for status in view.statuses} | set(view.registry.backends()))
-
-
 def _missing(uri: str, there_is: str) -> ResourceNotFound:
     return ResourceNotFound(f"there is no resource '{visible(uri[:200])}'; {there_is}")
 
@@ -439,14 +326,3 @@ def _missing(uri: str, there_is: str) -> ResourceNotFound:
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     return ", ".join(visible(name) for name in names[:_NAMES_SHOWN]) + more
-
-
-def _json(value: Any) -> str:
-    return _dump(value).decode()
-
-
-def _dump(value: Any) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except TypeError:  # lone surrogates and integers beyond 64 bits
-        return orjson.dumps(shown(value), default=str)

@@ -195,7 +195,7 @@ class Shortcut:
 
     def _send_now(self, message: Json) -> None:
         if self._lines is not None and not self._lines.send_now(_line(message)):
-            logger.debug("left out, since the client does not read: %s", message.get("method", "an error"))
+            logger.debug("dropped, since the client does not read: %s", message.get("method", "an error"))
 
 
 def _envelope(meta: Any) -> list[Any]:

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.2
 """How long changes are gathered before a notification: a backend that lists twice causes one."""
-TELL_SECONDS = 10.0
+NOTIFY_SECONDS = 10.0
 """Bounds a notification to a client that does not read; a later one makes up for it."""
 MAX_SUBSCRIPTIONS = 1000
 """Most addresses of one connection."""
@@ -92,7 +92,7 @@ class Feed:
         self._listed = False
         self._dirty = anyio.Event()
 
-    # ---- what the client asks -------------------------------------------------------------------------
+    # ---- requests of the client -------------------------------------------------------------------------
 
     def greet(self, client: ServerSession) -> None:
         """Notify this client of the handshake era from now on."""
@@ -154,7 +154,7 @@ class Feed:
             del self._holders[uri]
             self._scopes.pop(uri, None)
 
-    # ---- what is told ---------------------------------------------------------------------------------
+    # ---- what is sent ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Send notifications until cancelled."""
@@ -166,8 +166,8 @@ class Feed:
                 self._dirty = anyio.Event()
                 listed, self._listed = self._listed, False
                 touched, self._touched = self._touched, {}
-                with anyio.move_on_after(TELL_SECONDS):
-                    await self._tell(listed, list(touched))
+                with anyio.move_on_after(NOTIFY_SECONDS):
+                    await self._notify(listed, list(touched))
         finally:
             stop()
 
@@ -181,7 +181,7 @@ class Feed:
         if self._listed or self._touched:
             self._dirty.set()
 
-    async def _tell(self, listed: bool, touched: list[str]) -> None:
+    async def _notify(self, listed: bool, touched: list[str]) -> None:
         if listed:
             await self._bus.publish(ResourcesListChanged())
             await self._send(types.ResourceListChangedNotification())
@@ -197,5 +197,5 @@ class Feed:
         try:
             await self._client.send_notification(notification)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            logger.debug("not told: the client is gone")
+            logger.debug("not notified: the client is gone")
             self._client = None

@@ -1,7 +1,7 @@
 """Everything a client can request of the gateway, without any protocol: tools, resources, prompts.
 
 There is one `Surface` per connection, since instructions and the inventory in `search_tools` are fixed for it.
-`gateway.py` speaks MCP over it.
+`mcp_server.py` speaks MCP over it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gatemini.changes import Changes
 from gatemini.model import Json
 from gatemini.output.room import weight
 from gatemini.search.index import SearchIndex
+from gatemini.server.client_session import Session
 from gatemini.server.clients import ConnectedClients
 from gatemini.server.instructions import instructions
 from gatemini.server.listing import SCHEME
@@ -25,9 +26,8 @@ from gatemini.server.parking import Parking
 from gatemini.server.prompts import PROMPTS, get_prompt
 from gatemini.server.resources import (
     HEALTH,
-    OF_TOOLS,
     RESULT,
-    View,
+    TOOL_KINDS,
     backend_of,
     complete,
     list_resources,
@@ -35,8 +35,8 @@ from gatemini.server.resources import (
     read_resource,
     split_address,
 )
-from gatemini.server.session import Session
 from gatemini.server.tools import MetaTools
+from gatemini.server.view import View
 from gatemini.unlisted import FIRST_LISTING_SECONDS
 
 
@@ -113,7 +113,7 @@ class Surface:
     async def read_resource(self, uri: str) -> tuple[str, str]:
         """Return (MIME type, text) and count it as an answer. Raises ResourceNotFound or ResultGone."""
         kind, _ = split_address(uri)
-        if kind in OF_TOOLS:
+        if kind in TOOL_KINDS:
             await self.listed()
         if kind == HEALTH:
             await self._manager.measure_new()

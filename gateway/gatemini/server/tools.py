@@ -21,9 +21,8 @@ from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.history import SearchHistory
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
-from gatemini.server.arguments import read_arguments
 from gatemini.server.budgets import budget_for
-from gatemini.server.catalog import DISCOVERY_TOOLS, Catalog
+from gatemini.server.client_session import Session
 from gatemini.server.definitions import (
     CALL_TOOL_CHAIN,
     DEFAULT_OUTPUT_CHARS,
@@ -34,8 +33,9 @@ from gatemini.server.definitions import (
     SEARCH_TOOLS,
 )
 from gatemini.server.discovery import search_text
+from gatemini.server.discovery_tools import DISCOVERY_TOOLS, Catalog
 from gatemini.server.registration import Registration
-from gatemini.server.session import Session
+from gatemini.server.tool_arguments import read_arguments
 from gatemini.tracker import Tracker
 from gatemini.types.wording import shorten, visible
 from gatemini.unlisted import FIRST_LISTING_SECONDS
@@ -92,8 +92,8 @@ class MetaTools:
             {key: value if key == "data" else self.redactor.value(value) for key, value in block.items()}
             for block in result["content"]
         ]
-        told = {"_meta": self.redactor.value(result["_meta"])} if "_meta" in result else {}
-        return {**result, "content": content, **told}
+        meta = {"_meta": self.redactor.value(result["_meta"])} if "_meta" in result else {}
+        return {**result, "content": content, **meta}
 
     async def _dispatch(
         self, name: str, arguments: Any, session: Session, client: ChainClient

@@ -7,21 +7,27 @@ was cut.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gatemini.types.expressions import UNKNOWN, array_of, intersection_of, kind_of, literal_of, union_of
 from gatemini.types.identifiers import JS_WORDS, identifier, property_name
-from gatemini.types.schema import resolve_pointer
+from gatemini.types.schema_kinds import (
+    COMBINING,
+    count_references,
+    has_members,
+    implied,
+    only_objects,
+    strings,
+)
+from gatemini.types.schema_reader import resolve_pointer
 from gatemini.types.wording import one_line, shorten
 
 _OPEN = "{ [key: string]: unknown }"
 _PLAIN = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
-_COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
 _STRUCTURE = {
-    *_COMBINING, "type", "properties", "required", "additionalProperties", "patternProperties", "items",
+    *COMBINING, "type", "properties", "required", "additionalProperties", "patternProperties", "items",
     "prefixItems", "enum", "const", "nullable",
 }  # fmt: skip
 _OBJECT_KEYS = {"properties", "required", "additionalProperties", "patternProperties"}
@@ -61,7 +67,7 @@ class SchemaTypes:
         self._layout = layout
         self._taken = taken
         self._left = layout.max_chars
-        self._uses = _count_references(root)
+        self._uses = count_references(root)
         self._names: dict[str, str] = {}
         self._bodies: dict[str, str] = {}
         self._stack: list[tuple[str, bool]] = []
@@ -91,9 +97,9 @@ class SchemaTypes:
         if kinds != [None] and "object" not in kinds:
             return None
         shape = {k: v for k, v in schema.items() if k in _OBJECT_KEYS}
-        if any(key in schema for key in _COMBINING):
-            whole = shape | {k: schema[k] for k in _COMBINING if k in schema}
-            if _only_objects(self._root, whole):
+        if any(key in schema for key in COMBINING):
+            whole = shape | {k: schema[k] for k in COMBINING if k in schema}
+            if only_objects(self._root, whole):
                 return self._type(whole, 0, indent, direct=True)
         return self._object(shape, 0, indent, root=True)
 
@@ -129,7 +135,7 @@ class SchemaTypes:
         """Return the type of one alternative; it takes the parent's properties where it only adds `required`."""
         if isinstance(branch, Mapping) and "properties" not in branch and "required" in branch:
             known = schema.get("properties")
-            names = _strings(branch.get("required"))
+            names = strings(branch.get("required"))
             if isinstance(known, Mapping) and not _STRUCTURE & (set(branch) - {"required", "type"}):
                 branch = {
                     "type": "object",
@@ -148,11 +154,11 @@ class SchemaTypes:
         if isinstance(kinds, str):
             kinds = [kinds]
         elif not isinstance(kinds, list) or not kinds:
-            kinds = _implied(schema)
+            kinds = implied(schema)
             if not kinds:
                 return None
         combined = any(isinstance(schema.get(k), list) and schema[k] for k in ("anyOf", "oneOf", "allOf"))
-        if (combined or "$ref" in schema) and kinds == ["object"] and not _has_members(schema):
+        if (combined or "$ref" in schema) and kinds == ["object"] and not has_members(schema):
             return None  # the parts are more precise
         return union_of(self._kind(kind, schema, depth, indent) for kind in kinds)
 
@@ -185,8 +191,8 @@ class SchemaTypes:
         known: dict[str, Any] = (
             {str(k): v for k, v in properties.items()} if isinstance(properties, Mapping) else {}
         )
-        required = set(_strings(schema.get("required")))
-        for name in _strings(schema.get("required")):
+        required = set(strings(schema.get("required")))
+        for name in strings(schema.get("required")):
             known.setdefault(name, {})
         index = self._index_signature(schema, known, depth, indent)
         if not known:
@@ -363,73 +369,3 @@ def _code_of(member: str) -> str:
 
 def _ended(code: str) -> str:
     return code if code.startswith("/*") else code + ";"
-
-
-def _implied(schema: Mapping[str, Any]) -> list[str]:
-    if isinstance(schema.get("properties"), Mapping) or "additionalProperties" in schema:
-        return ["object"]
-    if "patternProperties" in schema or _strings(schema.get("required")):
-        return ["object"]
-    return ["array"] if "items" in schema or "prefixItems" in schema else []
-
-
-def _has_members(schema: Mapping[str, Any]) -> bool:
-    return (
-        bool(schema.get("properties"))
-        or bool(schema.get("required"))
-        or bool(schema.get("additionalProperties") not in (None, False, True))
-    )
-
-
-def _only_objects(root: Any, schema: Mapping[str, Any]) -> bool:
-    """Return whether every alternative of a combined root is an object, so that it can be the argument."""
-    seen = {id(root)}
-    todo: list[Any] = []
-
-    def look_into(here: Mapping[str, Any]) -> None:
-        if isinstance(here.get("$ref"), str):
-            todo.append(resolve_pointer(root, here["$ref"]))
-        for key in ("anyOf", "oneOf", "allOf"):
-            parts = here.get(key)
-            todo.extend(parts if isinstance(parts, list) else [])
-
-    look_into(schema)
-    while todo:
-        here = todo.pop()
-        if not isinstance(here, Mapping) or here is root or not _may_be_object(here):
-            return False
-        if id(here) not in seen:
-            seen.add(id(here))
-            look_into(here)
-    return True
-
-
-def _may_be_object(schema: Mapping[str, Any]) -> bool:
-    if {"enum", "const", "items", "prefixItems"} & set(schema) or schema.get("nullable") is True:
-        return False
-    kind = schema.get("type")
-    return kind == "object" or (
-        kind is None and (_implied(schema) == ["object"] or bool(set(_COMBINING) & set(schema)))
-    )
-
-
-def _strings(value: Any) -> list[str]:
-    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
-
-
-def _count_references(root: Any) -> Counter[str]:
-    """Count the uses of each `$ref`, in a bounded walk."""
-    found: Counter[str] = Counter()
-    todo: list[Any] = [root]
-    for _ in range(_MAX_NODES):
-        if not todo:
-            break
-        here = todo.pop()
-        if isinstance(here, Mapping):
-            reference = here.get("$ref")
-            if isinstance(reference, str):
-                found[reference] += 1
-            todo += here.values()
-        elif isinstance(here, list):
-            todo += here
-    return found

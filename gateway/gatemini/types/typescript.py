@@ -22,7 +22,7 @@ from gatemini.types.identifiers import (
     is_plain_name,
     member_name,
 )
-from gatemini.types.schema import parameters, required_parameters
+from gatemini.types.schema_reader import parameters, required_parameters
 from gatemini.types.schema_types import Layout, SchemaTypes, doc_comment
 from gatemini.types.wording import js_string
 

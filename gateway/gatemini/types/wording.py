@@ -6,8 +6,10 @@ they are shown as `\u200b` wherever text reaches a model.
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 BRIEF_CHARS = 200
@@ -150,3 +152,33 @@ def _inside_character(text: str, index: int) -> bool:
     if unicodedata.category(char) in ("Mn", "Me", "Mc", "Sk") or char == "\u200d" or before == "\u200d":
         return True
     return 0x1F1E6 <= ord(char) <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF
+
+
+LISTED = 12
+"""Names listed where all would be too many."""
+CLOSEST = 3
+"""Names suggested in place of an unknown one."""
+_CUT = " … [cut] … "
+
+
+def listed(names: Iterable[str], most: int = LISTED) -> str:
+    """Names with commas; of many the first, and how many there are."""
+    every = list(dict.fromkeys(names))
+    shown = ", ".join(every[:most])
+    return f"{shown}, … ({len(every)} in all)" if len(every) > most else shown
+
+
+def closest(name: str, known: Iterable[str], ratio: float = 0.6, most: int = CLOSEST) -> list[str]:
+    """The known names most like this one (by difflib's ratio), best first."""
+    return difflib.get_close_matches(name, list(dict.fromkeys(known)), most, ratio)
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """At most `limit` characters: three quarters from the beginning, the rest from the end."""
+    if len(text) <= limit:
+        return text
+    if limit <= len(_CUT):
+        return text[:limit]
+    keep = limit - len(_CUT)
+    tail = keep // 4
+    return text[: keep - tail] + _CUT + (text[-tail:] if tail else "")

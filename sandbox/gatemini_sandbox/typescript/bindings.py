@@ -1,13 +1,10 @@
-"""Names in parsed code: what a declaration binds, and which names stand for values.
-
-Above: emit.py, shape.py, known.py, blame.py. Below: parse.py.
-"""
+"""Names in parsed code: what a declaration binds, and which names stand for values."""
 
 from __future__ import annotations
 
 from tree_sitter import Node, Query, QueryCursor
 
-from gatemini_sandbox.typescript.parse import FUNCTION_DECLARATIONS, LANGUAGE, text
+from gatemini_sandbox.typescript.parse import FUNCTION_DECLARATIONS, LANGUAGE, descendants, text
 
 CLASSES = ("class_declaration", "abstract_class_declaration")
 FUNCTIONS = frozenset(
@@ -45,6 +42,38 @@ def binding_nodes(node: Node) -> list[Node]:
     else:
         return []
     return [name for child in children if child is not None for name in binding_nodes(child)]
+
+
+_BINDERS = ("variable_declarator", "required_parameter", "optional_parameter", "rest_pattern")
+_NAMED = (
+    *FUNCTION_DECLARATIONS,
+    *CLASSES,
+    *NAMESPACES[:1],
+    "function_expression",
+    "class",
+    "enum_declaration",
+)
+_IMPORTS = ("import_specifier", "import_clause", "namespace_import")
+_FIELDS = {"arrow_function": "parameter", "catch_clause": "parameter", "for_in_statement": "left"}
+
+
+def declarations(root: Node) -> dict[str, list[Node]]:
+    """Name -> the nodes that declare it, anywhere in the code."""
+    found: dict[str, list[Node]] = {}
+    for node in descendants(root):
+        bound: list[Node] = []
+        if node.type in _BINDERS:
+            bound = binding_nodes(node)
+        elif node.type in _NAMED:
+            bound = [node.child_by_field_name("name") or node]
+        elif node.type in _FIELDS:
+            inner = node.child_by_field_name(_FIELDS[node.type])
+            bound = [] if inner is None else binding_nodes(inner)
+        elif node.type in _IMPORTS:
+            bound = [child for child in node.named_children if child.type == "identifier"]
+        for name in bound:
+            found.setdefault(text(name), []).append(node)
+    return found
 
 
 _IDENTIFIERS = Query(LANGUAGE, "[(identifier) (shorthand_property_identifier)] @name")

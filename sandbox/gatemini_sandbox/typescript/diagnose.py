@@ -1,186 +1,177 @@
-"""What is wrong with code no parser takes, in words and with the place: found before anything runs.
+"""Say what is wrong with code that no parser takes, and where, before anything runs.
 
-Above: wrap.py. Below: parse.py's tree and the trace of the same parser. OXC gives the reason but no place; the trace
-gives the place: the first token that no reading of the text can go on with.
+OXC gives a reason without a place. The place comes from the log of the first parser: the token where the last of its
+readings of the text stops. What is never closed comes from a scan of quotes, templates, comments and brackets. All of
+it takes time in proportion to the text.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import islice
+from itertools import accumulate
 
 from tree_sitter import LogType, Node, Parser
 
 from gatemini_sandbox.patience import check, over, parse_until
-from gatemini_sandbox.typescript.parse import LANGUAGE, TEXTUAL, Parsed, descendants, text, with_functions
+from gatemini_sandbox.typescript.parse import LANGUAGE, TEXTUAL, Parsed, with_functions
 from gatemini_sandbox.typescript.positions import SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
-# Above this many bytes the trace would take seconds; the tree's own idea of the place has to do.
-TRACE_LIMIT = 64 * 1024
+# Above this many bytes a log of the parser would take seconds: the tree's own idea of the place has to do.
+MOST_LOGGED = 64 * 1024
+# Lines that the parser may log: code needs up to 10 a byte, unended comments in one another half a line for each byte
+# between two of them.
+FREE_LINES = 5_000
+LINES_PER_BYTE = 15
 
-# Characters that editors and chat programs put in place of the ones code needs.
-_LOOKALIKES = {
-    "\u2018": "'",
-    "\u2019": "'",
-    "\u201c": '"',
-    "\u201d": '"',
-    "\u00ab": '"',
-    "\u00bb": '"',
-    "\u2013": "-",
-    "\u2014": "--",
-    "\u2026": "...",
-    "\uff08": "(",
-    "\uff09": ")",
-    "\uff1b": ";",
-    "\uff0c": ",",
-}
-_TAG = re.compile(r"<([A-Za-z][\w.]{0,40}|)(?:\s[^<>]{0,200})?/?>")
-TAGS_LOOKED_AT = 20
-_FLAGS = "dgimsuvy"
-_CLOSING = {"{": "}", "(": ")", "[": "]", "${": "}"}
+# Comments that may be looked at by the parser alone.
+MANY_COMMENTS = 200
 
+# Characters that word processors and chat programs put in place of the ones code needs.
+LOOKALIKES = {
+    "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\uff02": '"',
+    "\u2018": "'", "\u2019": "'", "\u201a": "'", "\u00b4": "'", "\uff07": "'",
+    "\u2013": "-", "\u2014": "-", "\u2212": "-", "\u2010": "-", "\u2011": "-",
+    "\uff08": "(", "\uff09": ")", "\uff5b": "{", "\uff5d": "}", "\uff1b": ";", "\uff1a": ":", "\uff0c": ",",
+    "\u3002": ".", "\uff1d": "=", "\u2026": "...", "\u00d7": "*", "\u2264": "<=", "\u2265": ">=",
+    "\u2260": "!==", "\u2192": "=>", "\u21d2": "=>",
+}  # fmt: skip
 
+_CLOSING = {b"{": b"}", b"(": b")", b"[": b"]", b"${": b"}"}
+_TEMPLATE = b"`"
+_COMMENT = b"/*"
+_TOKEN = re.compile(
+    rb"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
+    rb"|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?"
+    rb"|(?<=[=(,:;!&|?{}\[\n>])[ \t]*+/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*+\])++/"
+    rb"|[`(){}\[\]]",
+    re.DOTALL,
+)
+_TEMPLATE_PART = re.compile(rb"(?:[^`\\$]|\\.|\$(?!\{))*+(`|\$\{)?", re.DOTALL)
+_WORD = re.compile(rb"[\w$]+|\"[^\"\n]{0,40}\"|'[^'\n]{0,40}'|[^\s\w]")
 _RESERVED = re.compile(r"Identifier expected\. '(\w+)' is a reserved word")
+_FOUND = re.compile(r"found `(?:Identifier|string|number|decimal|float|hex|octal|binary|bigint)`")
 
 
-def syntax_error(reason: str, submitted: SourceText, parsed: Parsed) -> SandboxSyntaxError:
-    """`reason` is OXC's."""
-    offset = offending_offset(parsed.data, parsed.root)
+def syntax_error(reason: str, submitted: SourceText, parsed: Parsed | None) -> SandboxSyntaxError:
+    """The error of code that neither parser takes. `reason` is OXC's; `parsed` is None where the first gave up."""
+    data = submitted.data if parsed is None else parsed.data
+    left_open = open_at(data, len(data))
+    if "nterminated" in reason:
+        found = _never_ended(reason, left_open)
+        if found is not None:
+            return _error(found[0], submitted, found[1], found[2])
+        reason = ""
+    offset = offending_offset(data, None if parsed is None else parsed.root)
+    word = _word(data, offset)
     hint = None
-    if "string" in reason.lower() and "nterminated" in reason:
-        offset = _open_quote(parsed, offset)
-        if parsed.data[offset : offset + 1] not in (b"'", b'"'):
-            reason = "Unterminated template literal"
-            hint = "close it with a backtick; each `${…}` in it holds one whole expression"
-        else:
-            hint = "close the quote on its own line; text over several lines stands between backticks"
-    elif reserved := _RESERVED.match(reason):
-        named = re.search(
-            rb"\b(?:const|let|var|function|class)\s+(" + reserved[1].encode() + rb")\b", parsed.data
-        )
+    if reserved := _RESERVED.match(reason):
+        declared = rb"\b(?:const|let|var|function|class)\s+(" + reserved[1].encode() + rb")\b"
+        named = re.search(declared, data)
         offset, hint = (named.start(1) if named else offset), "choose another name"
-    elif "nterminated" in reason and "comment" in reason:
-        offset = max(parsed.data.rfind(b"/*", 0, offset), 0)
-    word = _word(parsed, offset)
-    if not parsed.data[offset:].strip():
-        reason = "Unexpected end of the code"
-        hint = _unclosed(parsed, submitted)
-    elif reason.startswith(("Unexpected token", "Expected")) or not reason:
-        stray = word in _CLOSING.values() and not _open_brackets(parsed, offset)
+    elif not data[offset:].strip():
+        reason, hint = "Unexpected end of the code", _never_closed(left_open, submitted)
+    elif not reason or reason.startswith(("Unexpected token", "Expected")):
+        stray = word.encode() in _CLOSING.values() and not open_at(data, offset)
         hint = "no bracket is open here" if stray else None
+        reason = _FOUND.sub(lambda _: f"found `{word}`", reason)
         if stray or not reason.startswith("Expected `"):
             reason = f"Unexpected token `{word}`"
-        reason = re.sub(
-            r"found `(?:Identifier|string|number|decimal|float|hex|octal|binary|bigint)`",
-            lambda _: f"found `{word}`",
-            reason,
-        )
-    markup = _markup(submitted.text, len(parsed.data[:offset].decode("utf-8", "replace")))
-    if markup is not None:
-        if "nterminated" in reason:  # the slash of its end was taken for a pattern
-            reason, offset = "Unexpected token `<`", len(submitted.text[:markup].encode())
-        hint = "JSX is not supported: return data or a string instead of elements"
     reason = " ".join(reason.split("; ")[0].replace("`\n`", "at the end of the line").split())
     return _error(reason, submitted, offset, hint)
 
 
-def _markup(code: str, end: int) -> int | None:
-    """Where an element of JSX begins, before the place the parser stopped at or right there."""
-    for match in islice(_TAG.finditer(code), TAGS_LOOKED_AT):
-        if match.start() < end and (match[0].endswith("/>") or f"</{match[1]}>" in code):
-            return match.start()
+def check_comment(submitted: SourceText) -> None:
+    """Refuse many `/*` of which one has no end: the parser reads to the end of the text from each of them."""
+    data = submitted.data
+    if (
+        data.count(_COMMENT) > MANY_COMMENTS
+        and (left := open_at(data, len(data)))
+        and left[-1][0] == _COMMENT
+    ):
+        raise _error("Unterminated multiline comment", submitted, left[-1][1], None)
+
+
+def _never_ended(reason: str, left_open: list[tuple[bytes, int]]) -> tuple[str, int, str | None] | None:
+    """Message, place and hint for a comment, template or string without an end; None where all of them have one."""
+    start = dict(reversed(left_open))  # of equal signs the outermost
+    if "comment" in reason and _COMMENT in start:
+        return reason, start[_COMMENT], None
+    if _TEMPLATE in start:
+        hint = "close it with a backtick; each `${…}` in it holds one whole expression"
+        return "Unterminated template literal", start[_TEMPLATE], hint
+    for quote in (b"'", b'"'):
+        if quote in start:
+            return (
+                reason,
+                start[quote],
+                "close it on its own line; text over several lines goes between backticks",
+            )
     return None
 
 
+def _never_closed(left_open: list[tuple[bytes, int]], submitted: SourceText) -> str | None:
+    """Names the outermost template, else the innermost bracket, that has no end."""
+    if not left_open:
+        return None
+    sign, offset = next((entry for entry in left_open if entry[0] == _TEMPLATE), left_open[-1])
+    line, column = submitted.position(offset)
+    named = "template" if sign == _TEMPLATE else f"`{sign.decode()}`"
+    return f"the {named} of line {line}, column {column} is never closed"
+
+
+def open_at(data: bytes, end: int) -> list[tuple[bytes, int]]:
+    """What is open there, outermost first, with its place: brackets, `${`, templates, or an unended quote or comment."""
+    stack: list[tuple[bytes, int]] = []
+    at = 0
+    while at < end:
+        check()
+        if stack and stack[-1][0] == _TEMPLATE:
+            part = _TEMPLATE_PART.match(data, at, end)
+            at = end if part is None else part.end()
+            if part is None or part[1] is None:
+                break
+            if part[1] == _TEMPLATE:
+                stack.pop()
+            else:
+                stack.append((b"${", at - 2))
+            continue
+        token = _TOKEN.search(data, at, end)
+        if token is None:
+            break
+        sign, at = token[0], token.end()
+        if sign in _CLOSING or sign == _TEMPLATE:
+            stack.append((sign, token.start()))
+        elif sign in (b")", b"]", b"}"):
+            if stack and _CLOSING[stack[-1][0]] == sign:
+                stack.pop()
+        elif (start := _unended(sign)) is not None:
+            return [*stack, (start, token.start())]
+    return stack
+
+
+def _unended(sign: bytes) -> bytes | None:
+    """What begins a comment or string that the scan found no end of."""
+    if sign.startswith(_COMMENT):
+        return None if len(sign) > 3 and sign.endswith(b"*/") else _COMMENT
+    quote = sign[:1]
+    return quote if quote in (b"'", b'"') and (len(sign) < 2 or not sign.endswith(quote)) else None
+
+
 def check_characters(parsed: Parsed, submitted: SourceText) -> None:
-    """The grammar takes nearly any character for a letter; the guest does not, and does not name it."""
+    """Refuse characters that no JavaScript token holds: the grammar takes them for letters, and the guest names none."""
     offset = _foreign_character(parsed)
     if offset is None:
         return
     line, column = submitted.position(offset)
     found = submitted.line(line)[column - 1 : column]
-    meant = _LOOKALIKES.get(found)
-    hint = f"use {meant} instead" if meant else "put it inside a string"
+    meant = LOOKALIKES.get(found)
+    hint = f"write {meant} instead" if meant else "put it inside a string"
     raise _error(f"Unexpected character {found} (U+{ord(found):04X})", submitted, offset, hint)
 
 
-def check_awaits(parsed: Parsed, submitted: SourceText) -> None:
-    """The commonest slip of all: `rows.map((r) => await …)`. The guest would only say that a `;` is missing."""
-    for kind, node, function in with_functions(parsed.nodes):
-        if kind != "await_expression" or function is None:
-            continue
-        if any(child.type == "async" for child in function.children):
-            continue
-        hint = (
-            "write `async` in front of the function around it; with `.map` also wait for all: "
-            "`await Promise.all(xs.map(async (x) => …))`"
-        )
-        raise _error("`await` is only valid in an async function", submitted, node.start_byte, hint)
-
-
-def check_flags(parsed: Parsed, submitted: SourceText) -> None:
-    """`/a/gg`: the guest would say so without a place."""
-    for kind, node in parsed.nodes:
-        flags = text(node) if kind == "regex_flags" else ""
-        wrong = set(flags) - set(_FLAGS) or len(set(flags)) < len(flags) or {"u", "v"} <= set(flags)
-        if flags and wrong:
-            hint = f"flags are {', '.join(_FLAGS)}, each at most once, and not u with v"
-            message = f"Invalid regular expression flags `{flags}`"
-            raise _error(message, submitted, node.start_byte, hint)
-
-
-def _error(message: str, submitted: SourceText, offset: int, hint: str | None) -> SandboxSyntaxError:
-    line, column = submitted.position(offset)
-    return SandboxSyntaxError(message, line=line, column=column, source_line=submitted.line(line), hint=hint)
-
-
-def _word(parsed: Parsed, offset: int) -> str:
-    """The token at the offset; of a long one its beginning."""
-    match = re.compile(rb"[\w$]+|\"[^\"\n]{0,40}\"|'[^'\n]{0,40}'|[^\s\w]").match(parsed.data, offset)
-    return match[0].decode("utf-8", "replace") if match is not None else ""
-
-
-def _open_quote(parsed: Parsed, offset: int) -> int:
-    """Where the string begins that is still open at the offset."""
-    quotes = [
-        node.start_byte
-        for node in descendants(parsed.root)
-        if node.type in ("'", '"') and node.start_byte < offset and _is_opening(node)
-    ]
-    return max(quotes, default=offset)
-
-
-def _is_opening(quote: Node) -> bool:
-    string = quote.parent
-    if string is None or string.type != "string":
-        return True
-    return string.children[0] == quote and (b"\n" in (string.text or b"") or string.has_error)
-
-
-def _unclosed(parsed: Parsed, submitted: SourceText) -> str | None:
-    """Names the innermost bracket nothing closes."""
-    stack = _open_brackets(parsed, len(parsed.data))
-    if not stack:
-        return None
-    line, column = submitted.position(stack[-1].start_byte)
-    return f"the `{stack[-1].type}` of line {line}, column {column} is never closed"
-
-
-def _open_brackets(parsed: Parsed, end: int) -> list[Node]:
-    stack: list[Node] = []
-    for node in descendants(parsed.root):
-        if node.child_count or node.is_missing or node.start_byte >= end:
-            continue
-        if node.type in _CLOSING:
-            stack.append(node)
-        elif stack and node.type == _CLOSING[stack[-1].type]:
-            stack.pop()
-    return stack
-
-
 def _foreign_character(parsed: Parsed) -> int | None:
-    """Byte offset of the first character outside strings and comments that no JavaScript token holds."""
+    """Byte offset of the first such character outside strings and comments."""
     offset = at = 0
     code = parsed.data.decode("utf-8", "replace")
     for match in re.finditer(r"[^\x00-\x7f]", code):
@@ -195,13 +186,38 @@ def _foreign_character(parsed: Parsed) -> int | None:
     return None
 
 
-def offending_offset(data: bytes, root: Node) -> int:
-    """Byte offset of the first token no reading of the text can go on with, by the parser's own trace."""
-    if len(data) <= TRACE_LIMIT:
-        found = _traced_offset(data)
+def check_awaits(parsed: Parsed, submitted: SourceText) -> None:
+    """Refuse `rows.map((r) => await …)`: the guest would only say that a `;` is missing."""
+    for kind, node, function in with_functions(parsed.nodes):
+        if kind != "await_expression" or function is None:
+            continue
+        if any(child.type == "async" for child in function.children):
+            continue
+        hint = (
+            "write `async` in front of the function around it; with `.map` also wait for all: "
+            "`await Promise.all(xs.map(async (x) => …))`"
+        )
+        raise _error("`await` is only valid in an async function", submitted, node.start_byte, hint)
+
+
+def _error(message: str, submitted: SourceText, offset: int, hint: str | None) -> SandboxSyntaxError:
+    line, column = submitted.position(offset)
+    return SandboxSyntaxError(message, line=line, column=column, source_line=submitted.line(line), hint=hint)
+
+
+def _word(data: bytes, offset: int) -> str:
+    """The token at the offset; of a long one its beginning."""
+    match = _WORD.match(data, offset)
+    return match[0].decode("utf-8", "replace") if match is not None else ""
+
+
+def offending_offset(data: bytes, root: Node | None) -> int:
+    """Byte offset of the first token no reading of the text can go on with."""
+    if len(data) <= MOST_LOGGED:
+        found = _logged_offset(data)
         if found is not None:
             return found
-    node: Node | None = root
+    node = root
     while node is not None:
         inner = next((child for child in node.children if child.has_error or child.is_missing), None)
         if inner is None or node.is_error:
@@ -210,14 +226,16 @@ def offending_offset(data: bytes, root: Node) -> int:
     return 0
 
 
-def _traced_offset(data: bytes) -> int | None:
+def _logged_offset(data: bytes) -> int | None:
     """The parser keeps several readings alive; the text is wrong where the last of them stops."""
-    best: list[tuple[int, int]] = []
+    stopped_at: list[tuple[int, int]] = []
     place = (0, 0)
     done = False
+    left = FREE_LINES + LINES_PER_BYTE * len(data)
 
     def note(kind: LogType, message: str) -> None:
-        nonlocal place, done
+        nonlocal place, done, left
+        left -= 1
         if done or kind is not LogType.PARSE:
             return
         if message.startswith(("lex_", "process ")):
@@ -225,19 +243,19 @@ def _traced_offset(data: bytes) -> int | None:
             if numbers is not None:
                 place = int(numbers[1]), int(numbers[2])
         elif message.startswith("detect_error"):
-            best.append(place)
+            stopped_at.append(place)
         elif message.startswith("resume"):
             done = True
 
     parser = Parser(LANGUAGE)
     parser.logger = note
-    # What raises in the logger would break the parser: it is asked to stop instead, also once all is known.
-    tree = parse_until(parser, data, lambda: done or over())
+    # What raises in the logger would break the parser: it is stopped instead, also once all is known.
+    tree = parse_until(parser, data, lambda: done or left < 0 or over())
     check()
-    if not best or (tree is not None and not done):
+    if not stopped_at or (tree is not None and not done):
         return None
-    row, column = max(best)
-    starts = [0, *(match.end() for match in re.finditer(rb"\n", data))]
+    row, column = max(stopped_at)
+    starts = list(accumulate(map(len, data.splitlines(keepends=True)), initial=0))
     offset = starts[row] + column
     blank = re.compile(rb"\s*").match(data, offset)
     return blank.end() if blank is not None and blank.end() < len(data) else offset

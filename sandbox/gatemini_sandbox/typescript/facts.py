@@ -1,8 +1,7 @@
-"""What the parse tells about the use of backends: which are shadowed, which calls nobody awaits, what must be known
-before the guest starts.
+"""Gather what parsed code says of its use of backends: which are shadowed, what the guest must know at its start.
 
-Above: wrap.py. Below: parse.py. Only facts are gathered here; hints are worded by the gateway. Where the parse cannot
-be sure the answer leans to the generous side: a catalog too many costs time, one too few gives a wrong answer.
+Where the parse cannot be sure the answer leans to the generous side: a catalog too many costs time, one too few gives
+a wrong answer.
 """
 
 from __future__ import annotations
@@ -24,17 +23,7 @@ _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
 _LONG_NUMBER = re.compile(
     rb"(?<![\w$.])(?:0[xX][\da-fA-F_]{14,400}|0[oObB][0-7_]{18,1100}|[1-9][\d_]{15,400})(?![\w$.])"
 )
-_PROMISE_METHODS = ("then", "catch", "finally")
-_TEXT_LENGTH = 80
 _WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
-_USES = (
-    "member_expression",
-    "subscript_expression",
-    "binary_expression",
-    "template_substitution",
-    "spread_element",
-)
-_PATTERNS = ("object_pattern", "array_pattern")
 
 
 @dataclass
@@ -43,7 +32,6 @@ class Facts:
     interface_literals: set[str] = field(default_factory=set)
     needs_interfaces: bool = False
     shadowed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    unawaited: list[tuple[int, int, str]] = field(default_factory=list)
     read: set[str] = field(default_factory=set)
     rounded: list[tuple[int, int, str]] = field(default_factory=list)
 
@@ -72,7 +60,7 @@ def gather(
             if name in watched or name in _INDIRECT:
                 _read(node, name, facts.read, asked)
             if name in backends or name in _WORDS:
-                _visit(node, name, facts, source, root)
+                _visit(node, name, facts, source)
     facts.rounded = _rounded(parsed, source)
     facts.read = set() if asked.intersection(_INDIRECT) else facts.read - asked
     return facts
@@ -90,7 +78,7 @@ def _read(node: Node, name: str, read: set[str], asked: set[str]) -> None:
         read.add(name)
 
 
-def _visit(node: Node, name: str, facts: Facts, source: SourceText, root: Node) -> None:
+def _visit(node: Node, name: str, facts: Facts, source: SourceText) -> None:
     if name == "__interfaces":
         facts.needs_interfaces = True
         return
@@ -100,13 +88,9 @@ def _visit(node: Node, name: str, facts: Facts, source: SourceText, root: Node) 
     if name not in _ROOTS and _is_declaration(node):
         facts.shadowed.setdefault(name, source.position(node.start_byte))
         return
-    call = _tool_call(node, is_root=name in _ROOTS)
-    if call is None:
-        # The object itself goes somewhere, where it may be asked for its keys.
+    if not _is_tool_call(node, is_root=name in _ROOTS):
+        # The object itself goes somewhere, where its keys may be listed.
         facts.needs_catalog = facts.needs_catalog or name != "globalThis" or _enumerated(node)
-        return
-    if name not in facts.shadowed:
-        _check_awaited(call, facts, source, root)
 
 
 def _rounded(parsed: Parsed, source: SourceText) -> list[tuple[int, int, str]]:
@@ -163,83 +147,29 @@ def _is_declaration(node: Node) -> bool:
     return parent.type in ("array_pattern", "rest_pattern", "import_specifier", "import_clause")
 
 
-def _tool_call(node: Node, is_root: bool) -> Node | None:
-    """The call `backend.tool(…)`, `backend["tool"](…)`, `backend.tool.raw(…)` this name begins, if it is one.
+def _is_tool_call(node: Node, is_root: bool) -> bool:
+    """Whether this name begins a call `backend.tool(…)`, `backend["tool"](…)` or `backend.tool.raw(…)`.
 
     After `__backends` or `globalThis` one more step names the backend.
     """
     steps = 0
     current = node
-    while True:
-        parent = current.parent
-        if parent is None:
-            return None
+    while (parent := current.parent) is not None:
+        check()
         if (
             parent.type in ("member_expression", "subscript_expression")
             and parent.child_by_field_name("object") == current
         ):
             steps += 1
         elif parent.type == "call_expression" and parent.child_by_field_name("function") == current:
-            return parent if steps >= (2 if is_root else 1) else None
+            return steps >= (2 if is_root else 1)
         elif parent.type not in _WRAPPERS:
-            return None
+            return False
         current = parent
+    return False
 
 
 def _enumerated(node: Node) -> bool:
     """`globalThis` handed on whole or indexed and then handed on: only the latter can reach a backend's names."""
     parent = node.parent
     return parent is None or parent.type in ("subscript_expression", "arguments", "variable_declarator")
-
-
-def _check_awaited(call: Node, facts: Facts, source: SourceText, root: Node) -> None:
-    outer = call
-    while outer.parent is not None and outer.parent.type in _WRAPPERS:
-        outer = outer.parent
-    parent = outer.parent
-    if parent is None:
-        return
-    wrong = False
-    if parent.type == "expression_statement":
-        wrong = True
-    elif parent.type in ("member_expression", "subscript_expression"):
-        property_node = parent.child_by_field_name("property")
-        wrong = parent.child_by_field_name("object") == outer and not (
-            property_node is not None and text(property_node) in _PROMISE_METHODS
-        )
-    elif parent.type in _USES:
-        wrong = True
-    elif parent.type == "for_in_statement":
-        wrong = parent.child_by_field_name("right") == outer and not any(
-            c.type == "await" for c in parent.children
-        )
-    elif parent.type == "variable_declarator":
-        name = parent.child_by_field_name("name")
-        if name is not None:
-            wrong = name.type in _PATTERNS or _used_as_value(name, root)
-    if wrong:
-        line, column = source.position(call.start_byte)
-        shown = " ".join(text(call).split())
-        facts.unawaited.append((line, column, shown[:_TEXT_LENGTH]))
-
-
-def _used_as_value(name: Node, root: Node) -> bool:
-    """`const r = demo.rows(…)` and then `r.length` before any `await r`."""
-    word = text(name).encode()
-    data = root.text or b""
-    base = root.start_byte
-    for match in re.finditer(rb"(?<![\w$.])" + re.escape(word) + rb"(?![\w$])", data[name.end_byte - base :]):
-        start = name.end_byte + match.start()
-        node = root.descendant_for_byte_range(start, start + len(word))
-        if node is None or node.type != "identifier" or node.parent is None:
-            continue
-        parent = node.parent
-        if parent.type == "await_expression":
-            return False
-        if (
-            parent.type in ("member_expression", "subscript_expression")
-            and parent.child_by_field_name("object") == node
-        ):
-            property_node = parent.child_by_field_name("property")
-            return property_node is None or text(property_node) not in _PROMISE_METHODS
-    return False

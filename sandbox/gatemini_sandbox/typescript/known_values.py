@@ -1,7 +1,6 @@
-"""What the code itself tells about an expression's value: surely something, surely null or undefined, or unknown.
+"""What the code itself says about an expression's value: surely something, null or undefined, or unknown.
 
-Of several reads that could have failed this finds those that could not. A guess: what changes an object later is not
-followed. Above: blame.py. Below: parse.py.
+A guess: what changes a variable's object later is not followed.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from typing import Literal
 
 from tree_sitter import Node
 
-from gatemini_sandbox.typescript.bindings import binding_nodes, identifiers
-from gatemini_sandbox.typescript.parse import text
+from gatemini_sandbox.typescript.bindings import declarations
+from gatemini_sandbox.typescript.parse import descendants, text
 
 Known = Literal["something", "null", "undefined", "unknown"]
 
@@ -35,6 +34,11 @@ _SOMETHING = frozenset(
     ]
 )
 _WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
+_ASSIGNING = {
+    "assignment_expression": "left",
+    "augmented_assignment_expression": "left",
+    "update_expression": "argument",
+}
 # Steps from a name to what it was declared as, and on from there.
 MOST_STEPS = 16
 
@@ -43,91 +47,33 @@ class Values:
     """Looks into one program."""
 
     def __init__(self, root: Node) -> None:
-        self._uses: dict[str, list[Node]] = {}
-        for node in identifiers(root):
-            self._uses.setdefault(text(node), []).append(node)
+        self._declared = declarations(root)
+        targets = (
+            node.child_by_field_name(_ASSIGNING[node.type])
+            for node in descendants(root)
+            if node.type in _ASSIGNING
+        )
+        self._assigned = {text(target) for target in targets if target is not None}
 
-    def known(self, expression: Node) -> Known:
-        value = self._resolved(expression, MOST_STEPS)
-        if isinstance(value, str):
-            return value
-        if value.type in ("null", "undefined") or text(value) == "undefined":
-            return "null" if value.type == "null" else "undefined"
-        return "something" if value.type in _SOMETHING else "unknown"
-
-    def _resolved(self, node: Node, steps: int) -> Node | Known:
-        """The expression that gives the value, as far as names and literals lead to it."""
+    def known(self, expression: Node, steps: int = MOST_STEPS) -> Known:
+        node = expression
         while node.type in _WRAPPERS and node.named_child_count:
             node = node.named_children[0]
-        if steps == 0:
-            return "unknown"
-        if node.type == "identifier":
-            return self._declared(node, steps)
-        if node.type != "member_expression":
-            return node
-        whole, key = node.child_by_field_name("object"), node.child_by_field_name("property")
-        if whole is None or key is None:
-            return "unknown"
-        found = self._resolved(whole, steps - 1)
-        if isinstance(found, str) or found.type != "object":
-            return "unknown"
-        return self._member(found, text(key), steps)
-
-    def _member(self, made: Node, key: str, steps: int) -> Node | Known:
-        for child in reversed(made.named_children):
-            name = child.child_by_field_name("key")
-            if child.type == "pair" and name is not None and text(name).strip("'\"") == key:
-                value = child.child_by_field_name("value")
-                return "unknown" if value is None else self._resolved(value, steps - 1)
-            if child.type not in ("pair", "comment") or name is None or name.type == "computed_property_name":
-                return "unknown"
-        return "undefined"
-
-    def _declared(self, name: Node, steps: int) -> Node | Known:
-        """What the one declaration of this name gives; a global is always something."""
-        if text(name) == "undefined":
+        name = text(node)
+        if node.type == "null":
+            return "null"
+        if name == "undefined":
             return "undefined"
-        binders = [use for use in self._uses.get(text(name), ()) if _binder(use) is not None]
-        if not binders:
-            return "something"
-        declarator = _binder(binders[0])
-        if len(binders) > 1 or declarator is None or any(map(_is_assigned, self._uses[text(name)])):
+        if node.type != "identifier" or steps == 0:
+            return "something" if node.type in _SOMETHING else "unknown"
+        declared = self._declared.get(name, [])
+        if not declared:
+            return "something"  # a global
+        if len(declared) > 1 or name in self._assigned:
             return "unknown"
-        if declarator.type != "variable_declarator":
-            return declarator
-        if declarator.child_by_field_name("name") != binders[0]:
-            return "unknown"
+        declarator = declared[0]
+        bound = declarator.child_by_field_name("name")
+        if declarator.type != "variable_declarator" or bound is None or bound.type != "identifier":
+            return "something" if declarator.type in _SOMETHING else "unknown"
         value = declarator.child_by_field_name("value")
-        return "undefined" if value is None else self._resolved(value, steps - 1)
-
-
-def _binder(use: Node) -> Node | None:
-    """The declaration, pattern or parameter that binds this very identifier, if one does."""
-    node: Node | None = use.parent
-    while node is not None and node.type in (
-        *("object_pattern", "array_pattern", "rest_pattern", "pair_pattern"),
-        *("assignment_pattern", "object_assignment_pattern", "formal_parameters"),
-    ):
-        if node.type == "formal_parameters":
-            return node
-        node = node.parent
-    if node is None:
-        return None
-    if node.type in ("required_parameter", "optional_parameter", "variable_declarator"):
-        return node if use in binding_nodes(node) else None
-    if node.type in ("function_declaration", "generator_function_declaration", "class_declaration"):
-        return node if node.child_by_field_name("name") == use else None
-    if node.type in ("arrow_function", "catch_clause"):
-        return node if node.child_by_field_name("parameter") == use else None
-    if node.type == "for_in_statement":
-        return node if node.child_by_field_name("left") == use else None
-    return None
-
-
-def _is_assigned(use: Node) -> bool:
-    parent = use.parent
-    if parent is None:
-        return False
-    if parent.type in ("assignment_expression", "augmented_assignment_expression"):
-        return parent.child_by_field_name("left") == use
-    return parent.type in ("update_expression", "array_pattern", "object_pattern", "pair_pattern")
+        return "undefined" if value is None else self.known(value, steps - 1)

@@ -11,8 +11,8 @@ import re
 
 from gatemini_sandbox.errors import ReadingTooLong
 
-MOST_OPEN = 1000
-"""Signs `<` that may be open together: 40 ms at most. A person's code has a handful."""
+MOST_OPEN = 500
+"""Signs `<` that may be open together: 20 ms at most. A person's code has a handful."""
 
 # `<` alone, `>` alone or in rows; not of `<=`, `<<`, `=>` and `>=`.
 _SIGN = re.compile(rb"(?<!<)<(?![<=])|(?<!=)>+(?!=)|[()\[\]{};]")

@@ -1,6 +1,6 @@
-"""The second opinion on code the first parser does not take: the OXC transform, itself WebAssembly.
+"""The second parser, for code the first one does not take: the OXC transform, itself WebAssembly.
 
-Above: wrap.py. Below: quickjs-rs' public `transform_source`. It reprints the code and gives no positions, so these are
+By quickjs-rs' public `transform_source`. It reprints the code and gives no positions, so these are
 carried over by aligning the tokens of both texts, and only when an error asks for one. The first use takes half a
 second (it compiles); code that the first parser takes never comes here.
 """
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from bisect import bisect_left, bisect_right
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -18,7 +17,7 @@ from quickjs_rs import transform_source
 from tree_sitter import Node
 from wasmtime import Trap, WasmtimeError
 
-from gatemini_sandbox.typescript.parse import descendants, parse_tree
+from gatemini_sandbox.typescript.parse import BeyondRepair, descendants, parse_tree
 
 # What the comparison of two texts costs is quadratic at worst, so no more than this many tokens meet at once.
 WINDOW = 256
@@ -86,62 +85,29 @@ class Alignment:
 
 
 def align(printed: list[bytes], origin: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Pairs of places of the same token, both ascending; linear but for the windows. What stands once in each text
-    is met first (patience diff, Bram Cohen), the rest in between."""
-    a = b = 0
-    for next_a, next_b in [*_anchors(printed, origin), (len(printed), len(origin))]:
-        yield from _between(printed[a:next_a], origin[b:next_b], a, b)
-        if next_a < len(printed):
-            yield next_a, next_b
-        a, b = next_a + 1, next_b + 1
-
-
-def _anchors(printed: list[bytes], origin: list[bytes]) -> list[tuple[int, int]]:
-    """The longest ascending run of tokens that stand exactly once in each text."""
-    counts, others = Counter(printed), Counter(origin)
-    places = {word: at for at, word in enumerate(origin) if others[word] == 1}
-    ends: list[int] = []  # the smallest place in `origin` at which a run of each length can end
-    runs: list[tuple[int, int, int]] = []  # place in `printed`, in `origin`, the run's member before it
-    heads: list[int] = []
-    for at, word in enumerate(printed):
-        if counts[word] != 1 or (place := places.get(word)) is None:
-            continue
-        length = bisect_left(ends, place)
-        runs.append((at, place, heads[length - 1] if length else -1))
-        ends[length : length + 1] = [place]
-        heads[length : length + 1] = [len(runs) - 1]
-    found = []
-    member = heads[-1] if heads else -1
-    while member >= 0:
-        at, place, member = runs[member]
-        found.append((at, place))
-    return found[::-1]
-
-
-def _between(printed: list[bytes], origin: list[bytes], a: int, b: int) -> Iterator[tuple[int, int]]:
-    """Pairs within two stretches that begin at `a` and `b`, a window of both at a time."""
+    """Pairs of places of the same token, both ascending; where the texts differ a window of both is compared."""
     x = y = 0
     while x < len(printed) and y < len(origin):
         if printed[x] == origin[y]:
-            yield a + x, b + y
+            yield x, y
             x, y = x + 1, y + 1
             continue
-        matcher = difflib.SequenceMatcher(
-            None, printed[x : x + WINDOW], origin[y : y + WINDOW], autojunk=False
-        )
-        end_x, end_y = x, y
-        for block in matcher.get_matching_blocks():
-            for step in range(block.size):
-                yield a + x + block.a + step, b + y + block.b + step
-            if block.size:
-                end_x, end_y = x + block.a + block.size, y + block.b + block.size
+        pieces = printed[x : x + WINDOW], origin[y : y + WINDOW]
+        blocks = difflib.SequenceMatcher(None, *pieces, autojunk=False).get_matching_blocks()
+        for block in blocks:
+            yield from ((x + block.a + step, y + block.b + step) for step in range(block.size))
+        last = blocks[-2] if len(blocks) > 1 else blocks[-1]  # the very last one is empty
         # Behind the last match the windows have nothing in common any more.
-        x, y = max(end_x, x + WINDOW // 4), max(end_y, y + WINDOW // 4)
+        x = max(x + last.a + last.size, x + WINDOW // 4)
+        y = max(y + last.b + last.size, y + WINDOW // 4)
 
 
 def _tokens(data: bytes) -> list[tuple[bytes, int]]:
     """Words and signs with their offsets; quotes of strings are alike, since reprinting changes them."""
-    root: Node = parse_tree(data).root_node
+    try:
+        root: Node = parse_tree(data).root_node
+    except BeyondRepair:
+        return []  # then every place is the beginning of the text
     found = []
     for node in descendants(root):
         if node.child_count == 0 and node.type != "comment" and node.end_byte > node.start_byte:

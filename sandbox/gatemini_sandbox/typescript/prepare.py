@@ -1,8 +1,8 @@
-"""From the text an agent sends to a script the guest can run, with the way back for positions.
+"""Make the text an agent sends a script that the guest can run, with the way back for positions.
 
-Above: session.py and the gateway's chain. Below, in reading order: parse.py (one parse), typescript.py and emit.py
-(types away, enums and the like written out), shape.py (what gives the value), facts.py (how backends are used), oxc.py
-(the second opinion where the parse fails), diagnose.py (what is wrong where that fails too). Pure: same text, same backends, same program; results are kept.
+In order: parse.py (one parse), erase.py and emit.py (types away, enums and the like written out), shape.py (what gives
+the value), facts.py (how backends are used), oxc.py (the second parser, where the first fails), diagnose.py (what is
+wrong where that fails too). The same text and backends give the same program; programs are cached.
 """
 
 from __future__ import annotations
@@ -16,15 +16,10 @@ from types import MappingProxyType
 
 from gatemini_sandbox.errors import SecondParserCold
 from gatemini_sandbox.typescript import oxc
-from gatemini_sandbox.typescript.diagnose import (
-    check_awaits,
-    check_characters,
-    check_flags,
-    syntax_error,
-)
+from gatemini_sandbox.typescript.diagnose import check_awaits, check_characters, check_comment, syntax_error
 from gatemini_sandbox.typescript.erase import Eraser
 from gatemini_sandbox.typescript.facts import Facts, gather
-from gatemini_sandbox.typescript.parse import TEXTUAL, Parsed, parse
+from gatemini_sandbox.typescript.parse import TEXTUAL, BeyondRepair, Parsed, parse
 from gatemini_sandbox.typescript.positions import Patch, Patched, SourceText
 from gatemini_sandbox.typescript.returned import Given, returned
 from gatemini_sandbox.typescript.shape import Kind, Shape, Shaper
@@ -98,10 +93,8 @@ class Program:
     interface_literals: frozenset[str]
     needs_interfaces: bool
     shadowed: Mapping[str, tuple[int, int]]
-    unawaited: tuple[tuple[int, int, str], ...]
     declared_never_called: str | None
     lost_value: tuple[int, int, str] | None
-    dropped_imports: tuple[str, ...]
     read: frozenset[str]
     rounded: tuple[tuple[int, int, str], ...]
     _positions: _Positions = field(repr=False, compare=False)
@@ -147,25 +140,34 @@ def prepare(
 
 def _prepare(source: str, backends: frozenset[str], watched: frozenset[str], compiling: bool) -> Program:
     submitted = SourceText(source)
-    parsed = parse(submitted.data)
-    if not parsed.data.isascii():
-        check_characters(parsed, submitted)
-    if parsed.doubtful:
-        for kind, node in parsed.nodes:
-            if kind in _NAMED:  # named errors first: OXC leaves these as they are, or words them worse
-                Eraser(parsed, submitted, Patch(parsed.data)).run([(kind, node)])
+    check_comment(submitted)
+    parsed = _parsed(submitted)
+    if parsed is None or parsed.doubtful:
+        if parsed is not None:  # named errors first: OXC leaves these as they are, or words them worse
+            Eraser(parsed, submitted, Patch(parsed.data)).run([n for n in parsed.nodes if n[0] in _NAMED])
         if not compiling and not oxc.is_ready():
             raise SecondParserCold("the second parser has still to be compiled")
         try:
-            printed = oxc.transform(_with_constants(parsed))
+            printed = oxc.transform(submitted.text if parsed is None else _with_constants(parsed))
         except oxc.Refused as refusal:
-            if parsed.root.has_error:
+            if parsed is None or parsed.root.has_error:
                 raise syntax_error(str(refusal), submitted, parsed) from None
         else:
             return _reprinted(source, submitted, printed, backends, watched)
     patched, shape = _erased(parsed, submitted, backends)
     facts = gather(parsed, submitted, backends, watched)
     return _program(source, patched, shape, facts, _Positions(submitted, patched), exact=True)
+
+
+def _parsed(submitted: SourceText) -> Parsed | None:
+    """What the first parser makes of the text; None where it gives up on the text's errors."""
+    try:
+        parsed = parse(submitted.data)
+    except BeyondRepair:
+        return None
+    if not parsed.data.isascii():
+        check_characters(parsed, submitted)
+    return parsed
 
 
 def _with_constants(parsed: Parsed) -> str:
@@ -184,7 +186,6 @@ def _erased(parsed: Parsed, text: SourceText, backends: frozenset[str]) -> tuple
     for offset in parsed.breaks:
         patch.insert_after(offset, b";")
     check_awaits(parsed, text)
-    check_flags(parsed, text)
     Eraser(parsed, text, patch).run(parsed.nodes)
     shape = Shaper(parsed, text, patch, backends).run()
     return patch.apply((_HEAD + shape.prefix).encode(), (shape.suffix + _TAIL).encode()), shape
@@ -218,7 +219,6 @@ def _reprinted(
         shape.lost_value = *back(*shape.lost_value[:2]), shape.lost_value[2]
     facts = gather(parsed, text, backends, watched)
     facts.shadowed = {name: back(*place) for name, place in facts.shadowed.items()}
-    facts.unawaited = [(*back(line, column), call) for line, column, call in facts.unawaited]
     facts.rounded = [(*back(line, column), digits) for line, column, digits in facts.rounded]
     positions = _Positions(submitted, patched, alignment)
     return _program(source, patched, shape, facts, positions, exact=False)
@@ -236,10 +236,8 @@ def _program(
         interface_literals=frozenset(facts.interface_literals),
         needs_interfaces=facts.needs_interfaces,
         shadowed=MappingProxyType(facts.shadowed),
-        unawaited=tuple(facts.unawaited),
         declared_never_called=shape.declared_never_called,
         lost_value=shape.lost_value,
-        dropped_imports=tuple(shape.dropped_imports),
         read=frozenset(facts.read),
         rounded=tuple(facts.rounded),
         _positions=positions,

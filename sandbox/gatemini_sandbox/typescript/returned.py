@@ -1,25 +1,15 @@
-"""Which expressions may have given a program's value: asked for only when that value is undefined.
-
-Above: wrap.py. Below: known.py, parse.py.
-"""
+"""Find the expressions that may have given a program's value; needed only where that is undefined."""
 
 from __future__ import annotations
 
 from tree_sitter import Node
 
+from gatemini_sandbox.typescript.bindings import FUNCTIONS
 from gatemini_sandbox.typescript.known_values import Values
 from gatemini_sandbox.typescript.parse import parse, text
 from gatemini_sandbox.typescript.positions import SourceText
 
-_FUNCTIONS = (
-    "function_declaration",
-    "function_expression",
-    "arrow_function",
-    "method_definition",
-    "generator_function",
-    "generator_function_declaration",
-    "class_body",
-)
+_FUNCTIONS = FUNCTIONS | {"class_body"}
 _AROUND = ("export_statement", "expression_statement", "parenthesized_expression", "program")
 _LENGTH = 80
 

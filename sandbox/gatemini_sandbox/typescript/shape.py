@@ -7,7 +7,7 @@ function. It also takes away imports and exports, which such a body cannot hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -78,7 +78,6 @@ class Shape:
     suffix: str = ""
     declared_never_called: str | None = None
     lost_value: tuple[int, int, str] | None = None
-    dropped_imports: list[str] = field(default_factory=list)
 
 
 class Shaper:
@@ -135,7 +134,6 @@ class Shaper:
         module = next((text(child) for child in node.named_children if child.type == "string"), "a module")
         if "type" not in kinds and not (names is not None and self._only_types(names)):
             raise self._no_modules(node, module)
-        self._shape.dropped_imports.append(module)
         self._patch.blank(node.start_byte, node.end_byte, b";")
 
     def _only_types(self, names: list[str]) -> bool:

@@ -1,7 +1,4 @@
-"""Calls that code makes of names it does not declare: the backends it counts on, told without running it.
-
-Above: the gateway, which checks the code of its configuration. Below: names.py, parse.py.
-"""
+"""Calls that code makes of names it does not declare: the backends it needs, found without running it."""
 
 from __future__ import annotations
 
@@ -9,21 +6,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from gatemini_sandbox.typescript.bindings import binding_names, identifiers
+from gatemini_sandbox.typescript.bindings import declarations, identifiers
 from gatemini_sandbox.typescript.parse import parse, text
 from gatemini_sandbox.typescript.positions import SourceText
-
-_BINDERS = ("variable_declarator", "required_parameter", "optional_parameter", "rest_pattern")
-_NAMED = (
-    "function_declaration",
-    "generator_function_declaration",
-    "function_expression",
-    "class_declaration",
-    "abstract_class_declaration",
-    "class",
-    "enum_declaration",
-    "internal_module",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +24,7 @@ def outside_calls(source: str) -> list[OutsideCall]:
     """In the order they stand in; a name that the code declares anywhere counts as its own."""
     submitted = SourceText(source)
     root = parse(submitted.data).root
-    own = _declared(root)
+    own = declarations(root)
     found: list[OutsideCall] = []
     for node in sorted(identifiers(root), key=lambda node: node.start_byte):
         member = _called_member(node)
@@ -47,32 +32,6 @@ def outside_calls(source: str) -> list[OutsideCall]:
         if member is not None and name not in own:
             found.append(OutsideCall(name, member, submitted.position(node.start_byte)[0]))
     return found
-
-
-def _declared(root: Node) -> set[str]:
-    names: set[str] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.named_children
-        if node.type in _BINDERS:
-            names.update(binding_names(node))
-        elif node.type in _NAMED:
-            names.update(_names_at(node, "name"))
-        elif node.type == "arrow_function" or node.type == "catch_clause":
-            names.update(_names_at(node, "parameter"))
-        elif node.type == "for_in_statement":
-            names.update(_names_at(node, "left"))
-        elif node.type in ("import_specifier", "import_clause", "namespace_import"):
-            names.update(text(child) for child in node.named_children if child.type == "identifier")
-    return names
-
-
-def _names_at(node: Node, field: str) -> list[str]:
-    bound = node.child_by_field_name(field)
-    if bound is None:
-        return []
-    return binding_names(bound) or [text(bound)]
 
 
 def _called_member(node: Node) -> str | None:

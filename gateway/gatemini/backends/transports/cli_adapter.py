@@ -16,15 +16,15 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from gatemini.backends.transports.cli_template import (
+from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.wire import Frame
+from gatemini.config.cli_template import (
     TemplateError,
     command_line,
     places,
     stdin_text,
     words_of,
 )
-from gatemini.backends.transports.link import Link, Receiver
-from gatemini.backends.wire import Frame
 from gatemini.config.schema import BackendConfig, CliTool
 from gatemini.errors import BackendError, BackendStopped, BackendTimeout, BackendUnreachable, ResultTooLarge
 from gatemini.model import Json

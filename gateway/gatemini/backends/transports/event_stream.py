@@ -39,15 +39,8 @@ class EventReader:
         self._skip_newline = False
         self._begins, self._head = True, b""
         self._ident: str | None = None
-        self.grew = False
-        """Whether the last chunk added to the data that is kept."""
         self.last_id: str | None = None
         self.retry_ms: int | None = None
-
-    @property
-    def within(self) -> bool:
-        """Whether data of an unfinished event is kept."""
-        return not self._too_large and self._has_data
 
     def end(self) -> list[Event]:
         """The last event of a stream that ended without an empty line; it may be cut off."""
@@ -58,7 +51,6 @@ class EventReader:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """All events that `chunk` completes."""
-        self.grew = False
         if self._begins:
             head = self._head + chunk
             if len(head) < len(BOM) and BOM.startswith(head):
@@ -120,7 +112,6 @@ class EventReader:
             self._too_large, self._data = True, BytesIO()
         elif not self._too_large and value:
             self._data.write(value)
-            self.grew = True
 
     def _field(self, line: bytes) -> None:
         if line[:1] in (b"{", b"["):

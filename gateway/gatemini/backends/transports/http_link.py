@@ -12,13 +12,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from io import BytesIO
+from urllib.request import getproxies, proxy_bypass
 
 import anyio
 import anyio.abc
 import httpx2
 
 from gatemini.backends.large import read_large
-from gatemini.backends.transports.addresses import CheckedTransport, Permitted, goes_by_proxy
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.link import Link, Receiver
 from gatemini.backends.wire import Broken, Piece, decode
@@ -45,6 +45,10 @@ MAX_REDIRECTS = 5
 ERROR_BODY_BYTES = 64 << 10
 
 logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs whole URLs, secrets in the query included
+
+
+Permitted = Callable[[str], Awaitable[list[str]]]
+"""Resolves a host to addresses that it may be reached at; raises `BackendError` if there must be no connection."""
 
 
 class HttpLink(Link):
@@ -160,26 +164,19 @@ class HttpLink(Link):
 
         Returns whether the stream ended by itself. Comments and notifications are read within a share of time.
         """
-        spent = 0.0
         chunks = aiter(response.aiter_bytes())
         async for chunk in chunks:
             begun, answered = time.perf_counter(), False
             for event in reader.feed(chunk):
                 answered = await take(event) or answered
-            cost = time.perf_counter() - begun + READ_SECONDS
-            spent = 0.0 if answered else spent + cost
             if enough():
                 drained = 0
                 with anyio.move_on_after(DRAIN_SECONDS):
                     while drained < DRAIN_BYTES and (part := await anext(chunks, None)) is not None:
                         drained += len(part)
                 return False
-            if not reader.within:
-                await self._rest(spent)
-                spent = 0.0
-            elif not reader.grew:  # comments inside an event that may never end
-                await self._rest(cost)
-                spent = max(0.0, spent - cost)
+            if not answered:
+                await self._rest(time.perf_counter() - begun + READ_SECONDS)
         return True
 
     async def _start_of(self, response: httpx2.Response) -> bytes:
@@ -247,3 +244,43 @@ async def read_messages(body: bytes) -> list[Piece]:
     if len(body) <= LARGE_BYTES:
         return decode(body)
     return await read_large([body])
+
+
+def goes_by_proxy(url: str) -> bool:
+    """Whether the environment sends requests for this URL to a proxy."""
+    parts = httpx2.URL(url)
+    proxies = getproxies()
+    return bool(proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(parts.host)
+
+
+class CheckedTransport(httpx2.AsyncBaseTransport):
+    """Resolves and checks the host of each request, and connects to exactly that address.
+
+    A second DNS lookup might give another address (rebinding). Used for backends that agents register; configured
+    backends connect anywhere. If the environment names an HTTP proxy for the URL, the proxy resolves the name.
+    The `Host` header and the name in the certificate stay those of the URL.
+    """
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, permitted: Permitted) -> None:
+        self._inner = inner
+        self._permitted = permitted
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        host = request.url.host
+        failure: httpx2.TransportError = httpx2.ConnectError(f"no address is known of {host}")
+        for address in await self._permitted(host):
+            there = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+            try:
+                return await self._inner.handle_async_request(there)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as unreachable:  # nothing was sent
+                failure = unreachable
+        raise failure
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -19,7 +19,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from gatemini.backends.repair import exact_integers
+from gatemini.backends.result_repair import exact_integers
 from gatemini.backends.transports.link import Link, Receiver
 from gatemini.backends.wire import Frame
 from gatemini.config.schema import BackendConfig

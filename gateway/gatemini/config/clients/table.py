@@ -1,47 +1,108 @@
+"""The table of MCP clients: the places of their files, where a file holds its servers, and the words of a server.
+
+Taken from the documentation and the files of the clients; all but Codex (TOML) write JSON with comments. A new client is a
+new line here; `read.py` changes only for a client that means something new.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_PLACES: tuple[tuple[str, str], ...] = (
-    ("claude-code", "~/.claude.json"),
-    ("claude-code", "./.mcp.json"),
-    ("claude-desktop", "~/.config/Claude/claude_desktop_config.json"),
-    ("claude-desktop", "~/Library/Application Support/Claude/claude_desktop_config.json"),
-    ("claude-desktop", "$APPDATA/Claude/claude_desktop_config.json"),
-    ("cursor", "~/.cursor/mcp.json"),
-    ("cursor", "./.cursor/mcp.json"),
-    ("windsurf", "~/.codeium/windsurf/mcp_config.json"),
-    ("vscode", "~/.config/Code/User/mcp.json"),
-    ("vscode", "~/.config/Code/User/settings.json"),
-    ("vscode", "~/Library/Application Support/Code/User/mcp.json"),
-    ("vscode", "$APPDATA/Code/User/mcp.json"),
-    ("vscode", "./.vscode/mcp.json"),
-    ("gemini", "~/.gemini/settings.json"),
-    ("gemini", "./.gemini/settings.json"),
-    ("codex", "~/.codex/config.toml"),
-    ("zed", "~/.config/zed/settings.json"),
-    ("kiro", "~/.kiro/settings/mcp.json"),
-    ("lmstudio", "~/.lmstudio/mcp.json"),
-    ("amazonq", "~/.aws/amazonq/mcp.json"),
-    ("opencode", "~/.config/opencode/opencode.json"),
-    ("opencode", "~/.config/opencode/opencode.jsonc"),
-    ("opencode", "./opencode.json"),
-    ("opencode", "./opencode.jsonc"),
-    ("crush", "~/.config/crush/crush.json"),
-    ("crush", "$LOCALAPPDATA/crush/crush.json"),
-    ("crush", "./crush.json"),
-    ("crush", "./.crush.json"),
-    ("amp", "~/.config/amp/settings.json"),
+CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
+    "claude-code": ("~/.claude.json", "./.mcp.json"),
+    "claude-desktop": (
+        "~/.config/Claude/claude_desktop_config.json",
+        "~/Library/Application Support/Claude/claude_desktop_config.json",
+        "$APPDATA/Claude/claude_desktop_config.json",
+    ),
+    "cursor": ("~/.cursor/mcp.json", "./.cursor/mcp.json"),
+    "windsurf": ("~/.codeium/windsurf/mcp_config.json",),
+    "vscode": (
+        "~/.config/Code/User/mcp.json",
+        "~/.config/Code/User/settings.json",
+        "~/Library/Application Support/Code/User/mcp.json",
+        "$APPDATA/Code/User/mcp.json",
+        "./.vscode/mcp.json",
+    ),
+    "gemini": ("~/.gemini/settings.json", "./.gemini/settings.json"),
+    "codex": ("~/.codex/config.toml",),
+    "zed": ("~/.config/zed/settings.json",),
+    "kiro": ("~/.kiro/settings/mcp.json",),
+    "lmstudio": ("~/.lmstudio/mcp.json",),
+    "amazonq": ("~/.aws/amazonq/mcp.json",),
+    "opencode": (
+        "~/.config/opencode/opencode.json",
+        "~/.config/opencode/opencode.jsonc",
+        "./opencode.json",
+        "./opencode.jsonc",
+    ),
+    "crush": (
+        "~/.config/crush/crush.json",
+        "$LOCALAPPDATA/crush/crush.json",
+        "./crush.json",
+        "./.crush.json",
+    ),
+    "amp": ("~/.config/amp/settings.json",),
+}
+"""`~` is the home, `.` the working folder, `$NAME` a variable."""
+CLIENTS = tuple(CLIENT_FILES)
+
+SECTIONS: tuple[tuple[str, ...], ...] = (
+    ("mcpServers",),
+    ("servers",),
+    ("mcp", "servers"),
+    ("mcp_servers",),
+    ("context_servers",),
+    ("amp.mcpServers",),
 )
-"""Where clients keep their servers: `~` is the home, `.` the working folder."""
-CLIENTS = tuple(dict.fromkeys(client for client, _ in _PLACES))
+"""Where servers are: most clients, VS Code's mcp.json, VS Code's settings, Codex, Zed, Amp."""
+BARE_SECTION = ("mcp",)
+"""Where OpenCode and Crush have theirs; the word alone does not say that servers are there."""
+SECTIONS_OF_CLIENTS_ONLY = ("mcpServers", "mcp_servers", "context_servers", "amp.mcpServers")
+EDITOR_FOLDERS = (".vscode", ".cursor", ".gemini", ".windsurf", ".claude", ".kiro", ".roo", ".amazonq")
+"""Folders of a workspace that hold a client's file; the workspace is the folder above."""
+CRUSH_FILES = ("crush.json", ".crush.json")
+
+# The words of one server. Keys of the same name and meaning as ours:
+SAME = ("command", "args", "env", "cwd", "url", "headers")
+URLS = ("httpUrl", "httpURL", "serverUrl", "serverURL", "endpoint")
+TRANSPORTS = ("type", "transport", "transportType")
+TRANSPORT_VALUES = {
+    **dict.fromkeys(("stdio", "local", "command"), "stdio"),
+    **dict.fromkeys(("http", "streamable", "streamablehttp", "httpstream", "remote"), "streamable-http"),
+    **dict.fromkeys(("sse", "httpsse", "legacysse"), "sse"),
+}
+"""Folded spelling → ours."""
+SWITCHES = {"disabled": True, "enabled": False, "isActive": False}
+"""Key → the value that switches the server off."""
+SWITCH_VALUES = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+FILTERS = {
+    **dict.fromkeys(("includeTools", "enabled_tools", "tools"), "allow"),
+    **dict.fromkeys(("excludeTools", "disabledTools", "disabled_tools"), "deny"),
+}
+TIMEOUTS: Mapping[str, tuple[str, float | None]] = {
+    "timeout": ("timeout", None),
+    "tool_timeout_sec": ("timeout", 1.0),
+    "startup_timeout_sec": ("connect_timeout", 1.0),
+    "startup_timeout_ms": ("connect_timeout", 0.001),
+}
+"""Key → (ours, seconds of its unit; None where clients write seconds or milliseconds without saying which)."""
+APPROVALS = ("autoApprove", "alwaysAllow", "trust", "autoapprove", "always_allow")
+"""What the client itself decides; without effect here."""
+KNOWN = frozenset(
+    (*SAME, *URLS, *TRANSPORTS, *SWITCHES, *FILTERS, *TIMEOUTS, *APPROVALS, "envFile", "environment", "env_vars",
+     "bearer_token_env_var", "http_headers", "env_http_headers", "source")
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file to read and whose it is."""
+    """A file to read, and the client that writes it."""
 
     client: str
     path: Path
@@ -50,14 +111,13 @@ class Source:
 def find_sources(
     home: Path, folder: Path, environ: Mapping[str, str], clients: Sequence[str] = ()
 ) -> list[Source]:
-    """The clients' files that are there."""
+    """The files of these clients (all of them where none is named) that exist, each once."""
     found: dict[Path, Source] = {}
-    for client, written in _PLACES:
-        if clients and client not in clients:
-            continue
-        start, _, rest = written.partition("/")
-        base = {"~": str(home), ".": str(folder)}.get(start) or environ.get(start.removeprefix("$"))
-        if base and (Path(base) / rest).is_file():
-            path = Path(base) / rest
-            found.setdefault(path.resolve(), Source(client, path))
+    for client in clients or CLIENTS:
+        for written in CLIENT_FILES[client]:
+            start, _, rest = written.partition("/")
+            base = {"~": str(home), ".": str(folder)}.get(start) or environ.get(start.removeprefix("$"))
+            if base and (Path(base) / rest).is_file():
+                path = Path(base) / rest
+                found.setdefault(path.resolve(), Source(client, path))
     return list(found.values())

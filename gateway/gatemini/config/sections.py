@@ -1,0 +1,152 @@
+"""Check the sections of our own format, each by itself, so that one error does not hide another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from gatemini.config.document import Document
+from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
+from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
+from gatemini.config.schema import CompositeTool, Config, SearchConfig
+from gatemini_sandbox.check import check_codes
+
+PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
+"""Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
+SHOWN_LINE = 80
+"""Characters shown of a wrong line of a composite tool's code."""
+_OF_CLASSIC = frozenset(("k1", "b", "name_weight"))
+"""Keys of `search` that the ranking `best` does not read."""
+
+
+class Sections:
+    """The checked sections of all files, and what is wrong with them."""
+
+    def __init__(self, environ: Mapping[str, str], problems: list[Problem]) -> None:
+        self.environ = environ
+        self.problems = problems
+        self.fatal: list[Problem] = []
+        """Errors in sections that protect."""
+        self.values: dict[str, Any] = {}
+        self.faulty: dict[str, str] = {}
+        """Composite tool → what is wrong with its code."""
+        self.writers: dict[KeyPath, Document] = {}
+        """The file of each alias and composite tool in force."""
+
+    def report(self, problem: Problem, section: str) -> None:
+        (self.fatal if section in PROTECTING else self.problems).append(problem)
+
+    def faults(self, document: Document) -> None:
+        """Duplicate keys and the like outside of single backends."""
+        for fault in document.faults:
+            if len(fault.path) < 2 or fault.path[0] != "backends":
+                place = (str(document.path), fault.line, dotted(fault.path))
+                self.report(Problem(*place, fault.found, "", fault.remedy), str(*fault.path[:1]))
+
+    def add(self, document: Document, key: str, value: Any) -> None:
+        """Any section but `backends`."""
+        if key not in Config.model_fields:
+            self._unknown(document, key, value)
+        elif key in ("aliases", "composite_tools"):
+            self._per_entry(document, key, value)
+        elif key == "include" and isinstance(value, list):
+            for at, item in enumerate(value):  # a wrong path does not cost the other files
+                self._section(document, key, [item], at)
+        else:
+            self._section(document, key, {} if value is None and key != "cache_path" else value)
+
+    def _unknown(self, document: Document, key: str, value: Any) -> None:
+        known = [name for name in Config.model_fields if name not in NOT_BUILT]
+        found, allowed, remedy = unknown_key(key, known)
+        client = closest(key, ("mcpServers",))
+        if key == "strict":
+            found, allowed = "unknown key strict, did you mean secrets.strict?", ""
+            remedy = "Write secrets: {strict: true}"
+        elif key != client is not None:
+            found, allowed, remedy = f"unknown key {key}, did you mean {client}?", "", f"Write {client}"
+        elif isinstance(value, dict) and ("command" in value or "url" in value) and not closest(key, known):
+            remedy = f"Put {key} under backends:"
+        near = "secrets" if key == "strict" else closest(key, [*known, *NOT_BUILT])
+        section = key if key in PROTECTING else near or ""
+        self.report(document.problem((key,), found, allowed, remedy), section)
+
+    def _section(self, document: Document, key: str, value: Any, at: int | None = None) -> None:
+        """`at`: the value is one entry of a list, to be added to the others."""
+        checked = self._checked(document, key, self._expand(document, value, (key,)), at)
+        if checked is None:
+            return
+        self.values[key] = checked if at is None else (*self.values.get(key, ()), *checked)
+        if isinstance(checked, SearchConfig) and checked.ranking != "classic":
+            for name in sorted(_OF_CLASSIC & checked.model_fields_set):
+                found = f"{name} has no effect with ranking: best"
+                remedy = f"Remove it, or write ranking: classic in {key}"
+                self.problems.append(document.problem((key, name), found, "", remedy, severity="warning"))
+
+    def _per_entry(self, document: Document, key: str, value: Any) -> None:
+        """Aliases and composite tools: a wrong one is left out, the others stay."""
+        if not isinstance(value, dict):
+            if value is not None:
+                self.problems.append(document.problem((key,), "is not a mapping", "a mapping by name"))
+            return
+        kept: dict[str, Any] = self.values.setdefault(key, {})
+        valid: dict[str, Any] = {}
+        for name, item in value.items():
+            # The code of a composite tool keeps its dollars.
+            item = self._expand(document, item, (key, name)) if key == "aliases" else item
+            checked = self._checked(document, key, {name: item})
+            if checked is not None:
+                valid[name] = checked[name]
+        for name, entry in (self._readable(document, valid) if key == "composite_tools" else valid).items():
+            if kept.setdefault(name, entry) is entry:
+                self.writers[(key, name)] = document
+
+    def _checked(self, document: Document, key: str, value: Any, at: int | None = None) -> Any:
+        """The value by the model; None where it is wrong, which is reported."""
+        try:
+            return getattr(Config.model_validate({key: value}), key)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                path, found, allowed, remedy = explain(detail, Config, document.value)
+                path = path if at is None else (path[0], at, *path[2:])
+                self.report(document.problem(path, found, allowed, remedy), key)
+            return None
+
+    def _readable(self, document: Document, tools: dict[str, CompositeTool]) -> dict[str, CompositeTool]:
+        """The composite tools that can run at all; a syntax error is found here, not at the first call."""
+        checks = check_codes([tool.code for tool in tools.values()])
+        faulty = {name: check.error for name, check in zip(tools, checks, strict=True) if check.error}
+        for name, error in faulty.items():
+            found = f"{error.message} (line {error.line} of the code)" if error.line else error.message
+            path = ("composite_tools", name, "code")
+            self.problems.append(document.problem(path, found, "", error.hint or ""))
+            line = f": `{error.source_line.strip()[:SHOWN_LINE]}`" if error.source_line.strip() else ""
+            self.faulty[name] = f"{error.message} (line {error.line}, column {error.column}{line})"
+        return {name: tool for name, tool in tools.items() if name not in faulty}
+
+    def _expand(self, document: Document, value: Any, path: KeyPath) -> Any:
+        """The value with variables put in; a missing one is reported and its text stays."""
+        section = str(path[0])
+        if isinstance(value, dict):
+            return {k: self._expand(document, v, (*path, k)) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._expand(document, v, (*path, i)) for i, v in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        if "secretref:" in value:
+            found = "a secretref: is not resolved here"
+            self.report(document.problem(path, found, "values of backends"), section)
+        try:
+            result = expand(parse_template(value), self._variable)
+        except TemplateError as error:
+            self.report(document.problem(path, str(error)), section)
+            return value
+        for reference in result.missing:
+            found = f"{reference.name} is not set"
+            remedy = f"Set {reference.name} in the environment or a .env file"
+            self.report(document.problem(path, found, "", remedy, unresolved=True), section)
+        return result.text
+
+    def _variable(self, reference: Reference) -> str | None:
+        return self.environ.get(reference.name) if reference.kind == "variable" else None

@@ -1,0 +1,198 @@
+"""What the calls of a chain gave, found by the names the code gave it, so that a hint can say what a value is.
+
+Follows `const x = await backend.tool(…)`, what is taken from it by name, loops and callbacks over it, nothing else: a
+guess would mislead more than silence.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
+from gatemini.explain.error_facts import SEARCHED, HintContext
+from gatemini.model import Json
+from gatemini.types.wording import shorten
+
+MOST_READ: Final = 1 << 20
+"""Characters of a result that are parsed for a hint; of a longer one only the kind is said."""
+
+THE_RESULT: Final = "the result"
+"""The path of a value that the code gave no name."""
+
+MOST_STEPS: Final = 4
+"""Names that lead to one another."""
+
+SHOWN_KEYS: Final = 8
+SHOWN_TEXT: Final = 40
+
+HELD: Final = {"dry_run": True}
+"""What a dry run answers in a call's place."""
+
+PATH: Final = r"[A-Za-z_$][\w$]*(?:\??\.[\w$]+|\[(?:\d+|'[^']*'|\"[^\"]*\")\])*"
+"""A plain path such as `r.data[0].id`."""
+_STEP = re.compile(r"\??\.([\w$]+)|\[(\d+)\]|\[(?:'([^']*)'|\"([^\"]*)\")\]")
+_CALL = r"=\s*\(*\s*await\s+([\w$]+)(?:\.([\w$]+)|\[\s*(?:'([^']+)'|\"([^\"]+)\")\s*\])\s*\("
+_EACH = "map|filter|forEach|find|findIndex|some|every|flatMap"
+_PYTHON = re.compile(r"[\[({]+\s*(?:'|\d+\s*[,:]|None\b|True\b|False\b)")
+
+
+@dataclass(frozen=True, slots=True)
+class Long:
+    """A result too long to be looked into; `text` is its first character."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The value at `path`, the longest part of the wanted path that is there; `rest` are the names that are not."""
+
+    path: str
+    value: Any
+    rest: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.path} is {described(self.value)}"
+
+
+def find(path: str, source: str, context: HintContext, steps: int = MOST_STEPS) -> Found | None:
+    """What a path leads to in the results of the chain's calls; None where that is not certain."""
+    root = re.match(r"[A-Za-z_$][\w$]*", path)
+    start = _of_name(root[0], source[:SEARCHED], context, steps) if root else None
+    if root is None or start is None or start.rest:
+        return start
+    value, reached, at = start.value, root[0], root.end()
+    while step := _STEP.match(path, at):
+        inner = _member(value, _name(step))
+        if inner is None:
+            return Found(reached, value, tuple(_name(rest) for rest in _STEP.finditer(path, at)))
+        value, reached, at = inner, path[: step.end()], step.end()
+    return Found(reached, value) if at == len(path) else None
+
+
+def _name(step: re.Match[str]) -> str:
+    return next(group for group in step.groups() if group is not None)
+
+
+def _of_name(name: str, code: str, context: HintContext, steps: int) -> Found | None:
+    """The value that was given this name, where one declaration alone does so."""
+    word = re.escape(name)
+    declared = re.findall(rf"\b(?:const|let|var|function|class)\s+{word}(?![\w$])", code)
+    assigned = rf"\b(?:const|let|var)\s+{word}\s*(?::[^=;\n]+)?"
+    direct = re.findall(assigned + _CALL, code)
+    if len(declared) == 1 and len(direct) == 1:
+        value = _result(direct[0], context)
+        return None if value is None else Found(name, value)
+    items = re.findall(rf"\bfor\s*\(\s*(?:const|let|var)\s+{word}\s+of\s+([\w$.]+)\s*\)", code)
+    items += re.findall(rf"(?<![\w$.])([\w$.]+)\??\.(?:{_EACH})\(\s*(?:async\s*)?\(?\s*{word}(?![\w$])", code)
+    if len(items) == 1 and len(declared) <= 1:
+        of = _other(items[0], name, code, context, steps)
+        return Found(name, of.value[0]) if of and isinstance(of.value, list) and of.value else None
+    same = re.findall(rf"{assigned}\s*=\s*({PATH})\s*(?:;|\n|$)", code)
+    if len(declared) == 1 and len(same) == 1:
+        of = _other(same[0], name, code, context, steps)
+        return Found(name, of.value) if of else None
+    return None if declared or items else _taken_apart(name, word, code, context)
+
+
+def _other(path: str, name: str, code: str, context: HintContext, steps: int) -> Found | None:
+    """The value at the path of another name, if all of it is there."""
+    if not steps or path.partition(".")[0] == name:
+        return None
+    found = find(path, code, context, steps - 1)
+    return None if found is None or found.rest else found
+
+
+def _taken_apart(name: str, word: str, code: str, context: HintContext) -> Found | None:
+    """`const { items } = await backend.tool(…)`."""
+    pattern = (
+        rf"\b(?:const|let|var)\s*\{{([^{{}}]*(?<![\w$.]){word}(?![\w$])[^{{}}]*)\}}\s*(?::[^=;\n]+)?{_CALL}"
+    )
+    apart = re.findall(pattern, code)
+    whole = _result(apart[0][1:], context) if len(apart) == 1 else None
+    if whole is None:
+        return None
+    for member in apart[0][0].split(","):
+        key, _, renamed = (part.strip() for part in member.partition(":"))
+        if (renamed or key) == name:
+            value = _member(whole, key)
+            return Found(THE_RESULT, whole, (key,)) if value is None else Found(name, value)
+    return None
+
+
+def _result(call: tuple[str, ...], context: HintContext) -> Any:
+    backend = context.backends.get(call[0])
+    text = None if backend is None else context.last_result(backend, next(filter(None, call[1:4]), ""))
+    if not text:
+        return None
+    if len(text) > MOST_READ:
+        return Long(text[0])
+    try:
+        return loads_exact(text)
+    except NotJson:
+        return None
+
+
+def _member(value: Any, name: str) -> Any:
+    """The member as code would read it; None for null and for what is not there."""
+    if isinstance(value, dict):
+        return value.get(name)
+    if isinstance(value, list | str) and name == "length":
+        return len(value)
+    if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+        return value[int(name)]
+    return None
+
+
+def described(value: Any) -> str:
+    """A value in a few words: `an array of 3 objects {id, name}`, `text ("line one...")`."""
+    if isinstance(value, Long):
+        return {"[": "an array", "{": "an object"}.get(value.text, "text")
+    if value == HELD:
+        return "{dry_run: true}, which stands for a call the dry run held"
+    if isinstance(value, dict):
+        return f"an object {_keys(value)}" if value else "an empty object"
+    if isinstance(value, str):
+        return f"text ({dumps(shorten(value, SHOWN_TEXT))})" if value else "an empty text"
+    if not isinstance(value, list):
+        return dumps(value)
+    if not value:
+        return "an empty array"
+    first = value[0]
+    what = "text" if isinstance(first, str) else "object" if isinstance(first, dict) and first else "item"
+    plural = "s" if len(value) > 1 else ""
+    return f"an array of {len(value)} {what}{plural}" + (f" {_keys(first)}" if what == "object" else "")
+
+
+def _keys(value: Json) -> str:
+    names = [str(name) for name in value]
+    return "{" + ", ".join(names[:SHOWN_KEYS]) + (", …}" if len(names) > SHOWN_KEYS else "}")
+
+
+def lists_in(value: Any) -> list[str]:
+    """The members of an object that hold an array."""
+    return [str(k) for k, v in value.items() if isinstance(v, list)] if isinstance(value, dict) else []
+
+
+def how_to_read(found: Found) -> str:
+    """How to get rows or members out of a result that is text, or an object whose one member is text; else ""."""
+    path, text, where = found.path, found.value, ""
+    if isinstance(text, dict) and len(text) == 1:
+        key, text = next(iter(text.items()))
+        path = key if path == THE_RESULT else f"{path}.{key}"
+        where = f"{path} is text: "
+    if not isinstance(text, str) or (where and "\n" not in text and text.lstrip()[:1] not in tuple("{[(")):
+        return ""
+    if len(text) <= MOST_READ and text.lstrip().startswith(tuple("{[(")):
+        try:
+            loads_exact(text)
+        except NotJson:
+            if _PYTHON.match(text.lstrip()):
+                return (
+                    f"{where}it holds a Python literal (single quotes, None), not JSON: ask the tool for JSON"
+                )
+        else:
+            return f"{where}it holds JSON: use JSON.parse({path})"
+    return f'{where}take it apart, for example `{path}.split("\\n")`'

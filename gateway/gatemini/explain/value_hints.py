@@ -1,0 +1,313 @@
+"""Hints about values that are not what the code takes them for: undefined, no array, no text.
+
+Where the value comes from a tool's result the hint says what it is, so that it need not be looked at first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gatemini.explain.call_values import PATH, THE_RESULT, Found, Long, find, how_to_read, lists_in
+from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext, ProgramFacts
+from gatemini.types.wording import closest, listed, shorten
+
+LIKE_ENOUGH: Final = 0.75
+"""How like a method of the language a name must be to be taken for its misspelling (difflib's ratio)."""
+
+_OF_NOTHING = re.compile(r"^cannot read property '?([^']+?)'? of (undefined|null)$")
+_NO_FUNCTION = re.compile(r"^not a function$|^(.+) is not a function$")
+_MISSING = re.compile(r'required "([\w$]+)" is missing')
+_WITH_FUNCTION: Final = frozenset(
+    ["map", "filter", "reduce", "forEach", "find", "findIndex", "some", "every", "flatMap", "sort"]
+)
+_LIST_METHODS: Final = _WITH_FUNCTION | frozenset(["slice", "join", "push", "concat", "includes"])
+_NUMBER_METHODS: Final = frozenset(("toFixed", "toPrecision", "toExponential"))
+_TEXT_METHODS: Final = frozenset(
+    [
+        "split",
+        "replace",
+        "replaceAll",
+        "trim",
+        "padStart",
+        "padEnd",
+        "startsWith",
+        "endsWith",
+        "substring",
+        "toLowerCase",
+        "toUpperCase",
+        "match",
+        "matchAll",
+        "repeat",
+        "charAt",
+    ]
+)
+_KNOWN_METHODS: Final = (
+    _LIST_METHODS
+    | _TEXT_METHODS
+    | frozenset(
+        [
+            "pop",
+            "shift",
+            "unshift",
+            "splice",
+            "reverse",
+            "indexOf",
+            "entries",
+            "keys",
+            "values",
+            "at",
+            "flat",
+            "toString",
+            "toFixed",
+            "toISOString",
+            "getTime",
+            "has",
+            "get",
+            "set",
+            "add",
+            "delete",
+            "findLast",
+            "toSorted",
+            "toReversed",
+            "then",
+            "catch",
+            "finally",
+            "test",
+            "exec",
+        ]
+    )
+)
+_WRAPPERS: Final = frozenset(
+    ["data", "items", "results", "result", "value", "rows", "response", "body", "json", "output"]
+)
+"""Members in which other servers wrap their results."""
+_OF_MCP: Final = ("content", "structuredContent", "isError")
+
+_MCP_CONTENT = re.compile(r"\.content\s*(?:\?\.)?\[\s*0\s*\]|\.structuredContent\b")
+_PATH_END = re.compile(r"[\w$]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\"|[\w$.]+)\])*!?$")
+_PATH = re.compile(PATH)
+_CALLED = re.compile(r"([\w$]+)\s*(?:\?\.)?\(\s*(.?)")
+_APART = re.compile(r"\[[^\]]*\]\s*=\s*(?:await\s+)?")
+_LOST_BACKEND = re.compile(r"""^(?:__backends|globalThis)(?:\.([\w$]+)|\[\s*["']([^"']+)["']\s*\])$""")
+_PAGES: Final = "results.chunks("
+
+
+def nothing_returned(program: ProgramFacts, context: HintContext | None = None, *, logged: bool) -> str:
+    """The note for a chain whose value is undefined."""
+    if name := program.declared_never_called:
+        return f"the code returned no value: {name} is declared but never called; end with `return await {name}();`"
+    if program.lost_value is not None:
+        line, _, value = program.lost_value
+        return f"the code returned no value: {shorten(value, 60)} on line {line} is not returned; write `return {shorten(value, 60)};`"
+    given = [one for one in program.returned if one[2] not in ("undefined", "void 0")]
+    if len(given) == 1 and not logged:
+        line, _, expression = given[0]
+        if not expression:
+            return f"the code returned no value: `return` is alone on line {line}; put the value on the same line"
+        context = context or HintContext()
+        if tool := tool_not_called(expression, program.source, context):
+            return f"the code returned undefined: {tool}"
+        found = find(expression, program.source, context)
+        why = f": {found}{_instead(found)}" if found is not None and found.rest else ""
+        return f"the code returned undefined: `{shorten(expression, 60)}` on line {line} is undefined{why}"
+    if logged:
+        return "the code returned no value, only console output: end with `return …` to get a value"
+    return "the code returned no value: end with `return …`, or with an expression"
+
+
+def tool_not_called(path: str, source: str, context: HintContext) -> str | None:
+    """`const r = await demo.echo;`: the tool itself, where its result was meant."""
+    root = re.split(r"[.\[(?]", path)[0]
+    declared = rf"\b(?:const|let|var)\s+{re.escape(root)}\s*=\s*(?:await\s+)?([\w$]+)\.([\w$]+)\s*(?:;|\n|$)"
+    found = re.search(declared, source[:SEARCHED])
+    if found is None or found[1] not in context.backends:
+        return None
+    called = f"{found[1]}.{found[2]}"
+    return f"{root} is the tool {called} itself: call it, `await {called}({{…}})`"
+
+
+def undefined_argument(error: ErrorFacts, context: HintContext) -> str | None:
+    """A required argument is missing because what the code gave for it was undefined."""
+    missing = _MISSING.search(error.message)
+    if missing is None or error.line is None:
+        return None
+    given = re.search(rf"\b{re.escape(missing[1])}\s*:\s*({PATH})", error.source_line[error.at :])
+    found = find(given[1], error.source, context) if given else None
+    if given is None or found is None or not found.rest:
+        return None
+    return f"{missing[1]} got {given[1]}, which is undefined: {found}{_instead(found)}"
+
+
+def parsed_twice(error: ErrorFacts, context: HintContext) -> str | None:
+    """`JSON.parse` of what is no JSON text."""
+    text = error.source_line
+    if error.name != "SyntaxError" or "JSON.parse" not in text:
+        return None
+    inner = re.search(r"JSON\.parse\(\s*(.*?)\s*\)?\s*\)?;?\s*$", text)
+    shown = shorten(inner[1], 40) if inner and inner[1] else "it"
+    found = find(shown, error.source, context)
+    if found is not None and not found.rest and isinstance(found.value, dict) and (how := how_to_read(found)):
+        return f"{found}: {how}"
+    if re.search(r"'(?:object|\[object)|\[object Object\]|token: 'o", error.message):
+        use = (
+            f"use {shown} directly, without JSON.parse" if _PATH.fullmatch(shown) else "leave JSON.parse away"
+        )
+        return f"this is an object already (tool results that are JSON arrive parsed): {use}"
+    if "undefined" in error.message:
+        return f"{shown} is undefined: look at the whole value first (return it)"
+    return "this text is no JSON: tool results that are JSON arrive parsed, the rest is plain text. Return it to see what it is"
+
+
+def member_of_nothing(error: ErrorFacts, context: HintContext) -> str | None:
+    """A property of undefined or null: which expression was nothing, and what there is instead."""
+    match = _OF_NOTHING.match(error.message)
+    if match is None:
+        return None
+    member, nothing = match[1], match[2]
+    if member == "Symbol.iterator":
+        path = _looped(error)
+        found = find(path, error.source, context)
+        if found is not None and found.rest:
+            return _null(found, path, f"({path} ?? [])") or f"{path} is {nothing}: {found}{_instead(found)}"
+        return f"what is taken apart here is {nothing}: look at the value first (return it)"
+    whole = _before(error, member)
+    if whole is None and _MCP_CONTENT.search(error.source_line):
+        return "results arrive as their value, not as MCP content: use what the call gives itself, without JSON.parse"
+    if whole is None or whole in ("null", "undefined"):
+        return (
+            f"the value in front of .{member} is {nothing}: look at it first (return it), or write ?.{member}"
+        )
+    if lost := _LOST_BACKEND.match(whole):
+        name = lost[1] or lost[2]
+        return context.not_running(name) or f"there is no backend {name}; {context.available}"
+    optional = f"?.{member}" if member.isidentifier() or not member.isascii() else f"?.[{member}]"
+    found = find(whole, error.source, context)
+    if found is not None and found.rest and not isinstance(found.value, Long):
+        return _null(found, whole, f"{whole}{optional}") or f"{whole} is {nothing}: {found}{_instead(found)}"
+    if said := tool_not_called(whole, error.source, context):
+        return said
+    parent = whole.rpartition(".")[0]
+    root = re.split(r"[.\[]", whole)[0]
+    keys = f"Object.keys({parent}) to see what {parent} has"
+    see = keys if parent and "(" not in parent else f"{root} to see its shape"
+    return f"{whole} is {nothing} here: return {see}, or write {whole}{optional}"
+
+
+def _null(found: Found, path: str, write: str) -> str | None:
+    """For a member that is there and null: no misspelling, so no other name is proposed."""
+    if isinstance(found.value, dict) and found.rest[0] in found.value:
+        return f"{path} is null in this result: write {write}"
+    return None
+
+
+def _instead(found: Found) -> str:
+    """What to write for the member that is not there."""
+    member, value = found.rest[0], found.value
+    if member in _OF_MCP:
+        also = "" if isinstance(value, str) else ", without JSON.parse"
+        return f"; results arrive as their value, not as MCP content: use {found.path} itself{also}"
+    if isinstance(value, dict):
+        before = "" if found.path == THE_RESULT else f"{found.path}."
+        meant = closest(member, map(str, value))
+        if not meant and member in _WRAPPERS and len(lists_in(value)) == 1:
+            meant = lists_in(value)
+        if meant:
+            return f"; did you mean {listed(f'{before}{name}' for name in meant)}?"
+        how = how_to_read(found)
+        return f"; {how}" if how else ""
+    if member in _WRAPPERS and isinstance(value, list | str):
+        return f": use {found.path} itself"
+    if isinstance(value, list) and value and isinstance(value[0], dict) and member in value[0]:
+        return f": its items have .{member}"
+    return ""
+
+
+def _before(error: ErrorFacts, member: str) -> str | None:
+    """The plain path (`a.b[0].c`) that ends right before the error's place, where `member` was read."""
+    line, at = error.source_line, error.at
+    if line[at : at + len(member)] != member:
+        found = re.search(rf"\.\s*({re.escape(member)})\b", line)
+        at = found.start(1) if found else at
+    text = line[:at].rstrip()
+    if not text.endswith((".", "[")):
+        return None
+    end, parts = text[:-1].removesuffix("?").rstrip(), list[str]()
+    while found := _PATH_END.search(end):
+        parts.insert(0, found[0].removesuffix("!"))
+        end = end[: found.start()]
+        if not end.rstrip().endswith("."):
+            return None if end.endswith((")", "]", "?", '"', "'", "`")) else ".".join(parts)
+        end = end.rstrip()[:-1].removesuffix("?").rstrip()
+    return None
+
+
+def no_function(error: ErrorFacts, context: HintContext) -> str | None:
+    """A call of what is no function: a backend, a method of another kind of value, a misspelling."""
+    called = _CALLED.match(error.source_line, error.at) if _NO_FUNCTION.match(error.message) else None
+    if called is None:
+        return None
+    name, given = called[1], called[2]
+    if name in context.backends:
+        return f"{name} is a backend, not a function: call one of its tools, `await {name}.tool({{…}})`"
+    if not error.source_line[: called.start()].rstrip().endswith("."):
+        return f"{name} is no function here: return {name} to see what it is"
+    whole = _before(error, name)
+    if whole:
+        found = find(whole, error.source, context)
+        said = _other_kind(found, name) if found is not None and not found.rest else None
+        if said := said or tool_not_called(whole, error.source, context):
+            return said
+    shown, see = whole or f"the value in front of .{name}", whole or "it"
+    close = closest(name, _KNOWN_METHODS, LIKE_ENOUGH) if name not in _KNOWN_METHODS else []
+    if close:
+        return f"{shown} has no function {name}: did you mean {listed(close)}?"
+    if name not in _LIST_METHODS:
+        return f"{shown} has no function {name}: return {see} to see what it is"
+    if re.match(r"[\d\"'`\[{]", given) and name in _WITH_FUNCTION:
+        return f"what .{name} is given is no function, or {shown} is no array"
+    return f"{shown} is no array here: return {see} to see what it is (often the list is in a property such as .items)"
+
+
+def _other_kind(found: Found, method: str) -> str | None:
+    """A method of arrays, text or numbers called on a result of another kind."""
+    value = found.value
+    if method in _LIST_METHODS and not isinstance(value, list):
+        return f"{found}, not an array{_as_list(found)}"
+    if method in _TEXT_METHODS and not isinstance(value, str):
+        return f"{found}, not text"
+    if method in _NUMBER_METHODS and isinstance(value, str):
+        return f"{found}, not a number: write Number({found.path}).{method}(…)"
+    return None
+
+
+def _as_list(found: Found) -> str:
+    """How to get an array out of a value that is none."""
+    if isinstance(found.value, dict) and (lists := lists_in(found.value)):
+        return f": use {listed(f'{found.path}.{name}' for name in lists)}"
+    if how := how_to_read(found):
+        return f": {how}"
+    return f": Object.entries({found.path}) gives its members" if isinstance(found.value, dict) else ""
+
+
+def not_iterable(error: ErrorFacts, context: HintContext) -> str | None:
+    if "not iterable" not in error.message:
+        return None
+    path = _looped(error)
+    if _PAGES in error.source_line and path == "chunks":  # the error's place is that of the method's name
+        return "its pages come one after the other: for await (const rows of results.chunks(handle))"
+    if path and (said := tool_not_called(path, error.source, context)):
+        return said
+    found = find(path, error.source, context) if path else None
+    if found is not None and found.rest:
+        return f"{path} is undefined: {found}{_instead(found)}"
+    if found is not None and not isinstance(found.value, list):
+        return f"{found}, not an array{_as_list(found)}"
+    return "what is looped over or spread is no array: return it to see what it is; for an object use Object.entries(…)"
+
+
+def _looped(error: ErrorFacts) -> str:
+    """The path that is looped over, spread or taken apart at the error's place, or ""."""
+    apart = _APART.match(error.source_line, error.at)  # `const [a, b] = r`
+    path = _PATH.match(error.source_line, apart.end() if apart else error.at)
+    return path[0] if path else ""

@@ -1,0 +1,52 @@
+"""Check programs of a configuration without running them, in a process of their own that ends at once.
+
+Blocking, and light to import: no parser comes into the calling process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+
+from gatemini_sandbox import spawn
+from gatemini_sandbox.errors import WorkerLost
+from gatemini_sandbox.link import exchange
+from gatemini_sandbox.messages import Check, Checked, CodeCheck
+
+logger = logging.getLogger(__name__)
+
+MOST_KNOWN = 512
+"""Programs whose results are kept: a configuration is read again whenever its file changes."""
+
+_known: dict[str, CodeCheck] = {}
+
+
+def check_codes(sources: Sequence[str]) -> list[CodeCheck]:
+    """The syntax error of each program, and the calls it makes of names it does not declare. Where no process can be
+    had nothing is found: errors then show when the programs run."""
+    missing = [source for source in dict.fromkeys(sources) if source not in _known]
+    if missing:
+        if len(_known) > MOST_KNOWN:
+            _known.clear()
+        try:
+            _known.update(zip(missing, _checked(missing), strict=True))
+        except (OSError, ValueError, WorkerLost) as exc:
+            logger.warning("composite tools are not checked: %s", exc)
+    return [_known.get(source, CodeCheck()) for source in sources]
+
+
+def _checked(sources: list[str]) -> list[CodeCheck]:
+    if sys.platform == "win32":  # no sandbox processes there: see Sandbox.isolation
+        results: list[CodeCheck] = importlib.import_module("gatemini_sandbox.process").check_all(sources)
+        return results
+    child = spawn.Child()
+    try:
+        answer = exchange(child.socket, Check(sources=[s.encode("utf-8", "replace") for s in sources]))
+    finally:
+        child.kill()
+        child.reap()
+    if not isinstance(answer, Checked):
+        raise WorkerLost("it sent no results")
+    return answer.results

@@ -1,0 +1,149 @@
+"""A sandbox process: `python -P -s -m gatemini_sandbox.process`, messages over the socket that is its stdin.
+
+It holds no secrets: its environment is empty, it inherits no descriptor but its socket, and before the first code
+comes it has walled itself in (confine.py). The main thread only reads; guests are stepped on the threads of core.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+from gatemini_sandbox.confine import confine, lock_files_and_network, lock_privileges
+from gatemini_sandbox.core import THREAD_STACK, Core, not_code
+from gatemini_sandbox.errors import ReadingTooLong, SandboxError
+from gatemini_sandbox.limits import MIB
+from gatemini_sandbox.messages import (
+    Answer,
+    Check,
+    Checked,
+    CodeCheck,
+    Conclude,
+    Drop,
+    Frames,
+    Ready,
+    Refused,
+    Replies,
+    Request,
+    Run,
+    Settings,
+    pack,
+    request_of,
+)
+from gatemini_sandbox.patience import patience
+from gatemini_sandbox.typescript import oxc
+from gatemini_sandbox.typescript.prepare import prepare
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
+from gatemini_sandbox.typescript.undeclared import outside_calls
+
+DATA_MARGIN = 1024 * MIB
+"""Private memory above that of all guests: the interpreter, stacks, messages in both directions."""
+NICE = 5
+"""Guests that compute for long give way to the gateway."""
+READ_BYTES = 1 << 18
+CHECK_SECONDS = 5.0
+"""Most that one program of the configuration may take to parse."""
+
+_writing = threading.Lock()
+
+
+def send(answer: Answer) -> None:
+    """Write an answer; from any thread."""
+    data = memoryview(pack(answer))
+    with _writing:
+        while data:
+            data = data[os.write(0, data) :]
+
+
+class Inbox:
+    """Requests from the socket; the process ends when the gateway is gone."""
+
+    def __init__(self) -> None:
+        self._frames = Frames()
+        self._waiting: list[Request] = []
+
+    def next(self) -> Request:
+        while not self._waiting:
+            data = os.read(0, READ_BYTES)
+            if not data:
+                os._exit(0)
+            self._waiting = [request_of(body) for body in self._frames.feed(data)]
+        return self._waiting.pop(0)
+
+
+def serve(settings: Settings, inbox: Inbox, parent: int) -> None:
+    if hasattr(os, "nice"):
+        os.nice(NICE)
+    try:
+        core = Core(settings, send, compiling=settings.second_parser)
+    except SandboxError as exc:
+        return send(Refused(0, exc.code, str(exc)))
+    if settings.second_parser:
+        oxc.make_ready()
+
+    def look_for_parent() -> None:
+        # A process whose parent has died gets another one; needed where threads compute and nobody reads the socket.
+        if os.getppid() != parent:
+            os._exit(0)
+
+    core.engine.ticker.on_tick = look_for_parent
+    walls = confine(settings.limits.total_memory_mb * MIB + DATA_MARGIN, core.start_threads)
+    send(Ready(walls, core.engine.cache_problem))
+    while True:
+        request = inbox.next()
+        if not isinstance(request, Run | Replies | Conclude | Drop):
+            os._exit(1)
+        core.handle(request)
+
+
+def check(request: Check) -> None:
+    """Parse the programs of a configuration; they need no guest, so the walls are those for files and network."""
+    lock_privileges()
+    lock_files_and_network()
+
+    def answer() -> None:
+        send(Checked(check_all([source.decode("utf-8", "replace") for source in request.sources])))
+
+    threading.stack_size(
+        THREAD_STACK
+    )  # the main thread's stack has the system's size, which parsers may exceed
+    parsing = threading.Thread(target=answer)
+    parsing.start()
+    parsing.join()
+
+
+def check_all(sources: list[str]) -> list[CodeCheck]:
+    return [_checked(source) for source in sources]
+
+
+def _checked(source: str) -> CodeCheck:
+    found = CodeCheck()
+    try:
+        with patience(CHECK_SECONDS):
+            try:
+                prepare(source)
+            except SandboxSyntaxError as exc:
+                found.error = not_code(exc)
+            found.calls = [(call.name, call.member, call.line) for call in outside_calls(source)]
+    except ReadingTooLong as exc:
+        if found.error is None:
+            found.error = not_code(SandboxSyntaxError(str(exc), line=0, column=0, source_line=""))
+    return found
+
+
+def main() -> None:
+    parent = os.getppid()  # should it be the wrong one already, stdin is closed and the next line ends this
+    inbox = Inbox()
+    first = inbox.next()
+    if isinstance(first, Check):
+        check(first)
+    elif isinstance(first, Settings):
+        serve(first, inbox, parent)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception:  # noqa: BLE001 - nobody reads a process' words: the gateway sees that it is gone
+        sys.exit(1)

@@ -1,0 +1,137 @@
+"""The text of an error: cause first, nothing that happened left out silently, within its budget."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatemini.explain.report import CallLine, ErrorReport, render_error
+from gatemini.output.room import Room
+
+SOURCE = "const a = 1;\n\treturn a.b.c;\n"
+
+
+def test_everything_there_is_to_say_comes_in_order():
+    report = ErrorReport(
+        "ToolError",
+        "no such id",
+        tool="demo.fail",
+        line=2,
+        column=9,
+        source=SOURCE,
+        hint="look first",
+        cause="Caused by: Error: inner",
+        calls=[
+            CallLine("demo.write", "ok", 3.2),
+            CallLine("demo.fail", "error: no such id", 1500),
+            CallLine("demo.x", "no answer yet"),
+        ],
+        console=["one", "two"],
+        console_dropped=7,
+        notes=["1 call was not awaited"],
+    )
+    assert render_error(report) == (
+        "ToolError: demo.fail: no such id (line 2, column 9)\n"
+        "  \treturn a.b.c;\n"
+        "  \t       ^\n"
+        "Caused by: Error: inner\n"
+        "HINT: look first\n"
+        "Calls made before the error:\n"
+        "  1. demo.write: ok (3 ms)\n"
+        "  2. demo.fail: failed with this error (1.5 s)\n"
+        "  3. demo.x: no answer yet\n"
+        "NOTE: 1 call was not awaited\n"
+        "[console]\none\ntwo\n[7 more lines dropped]"
+    )
+
+
+def test_a_call_that_never_left_is_told_from_one_that_was_made():
+    calls = [
+        CallLine("demo.add", "error: demo.add was not called: x", 1.0, sent=False),
+        CallLine("demo.nope", "error: there is none", 1.0, sent=False),
+        CallLine("demo.write", "ok", 1.0, sent=False),
+        CallLine("demo.write", "ok", 1.0),
+    ]
+    text = render_error(ErrorReport("ToolError", "demo.add was not called: x", calls=calls))
+    assert text.splitlines()[1:] == [
+        "Calls made before the error:",
+        "  1. demo.nope: not sent: there is none",
+        "  2. demo.write: held, not sent",
+        "  3. demo.write: ok (1 ms)",
+    ]
+
+
+def test_the_list_is_left_out_when_the_only_call_never_left():
+    calls = [CallLine("demo.add", "error: demo.add was not called: x", 1.0, sent=False)]
+    assert "Calls" not in render_error(ErrorReport("ToolError", "demo.add was not called: x", calls=calls))
+
+
+def test_the_least_error_is_one_line():
+    assert render_error(ErrorReport("Error", "")) == "Error: (no message)"
+
+
+def test_further_lines_of_a_message_follow_the_first():
+    text = render_error(ErrorReport("Error", "one\ntwo", line=1, column=1, source="x"))
+    assert text == "Error: one (line 1, column 1)\ntwo\n  x\n  ^"
+
+
+def test_a_place_outside_the_source_shows_no_line():
+    assert (
+        render_error(ErrorReport("Error", "m", line=9, column=1, source="x")) == "Error: m (line 9, column 1)"
+    )
+
+
+def test_of_many_calls_the_edges_and_the_failed_ones_are_listed():
+    calls = [CallLine("demo.echo", "ok", 1.0) for _ in range(500)]
+    calls[250] = CallLine("demo.fail", "error: boom", 1.0)
+    text = render_error(ErrorReport("Error", "m", calls=calls))
+    assert "  1. demo.echo: ok" in text
+    assert "  251. demo.fail: error: boom" in text
+    assert "  500. demo.echo: ok" in text
+    assert text.count("more") == 2
+    assert "… 240 more" in text
+
+
+def test_a_long_console_keeps_its_first_and_its_last_lines():
+    text = render_error(
+        ErrorReport("Error", "m", console=[f"line {i}" for i in range(5_000)]), budget=Room(2_000)
+    )
+    assert "\nline 0\n" in text
+    assert text.endswith("line 4999")
+    assert "lines left out" in text
+    assert len(text) <= 2_000
+
+
+def test_a_long_message_never_pushes_out_hint_and_calls():
+    report = ErrorReport("Error", "x" * 50_000, hint="the hint", calls=[CallLine("demo.write", "ok", 1.0)])
+    text = render_error(report, budget=Room(3_000))
+    assert len(text) <= 3_000
+    assert text.startswith("Error: xxx")
+    assert "HINT: the hint" in text
+    assert "demo.write: ok" in text
+
+
+TEXT = st.text(max_size=300)
+
+
+@given(
+    st.builds(
+        ErrorReport,
+        name=st.just("Error"),
+        message=TEXT,
+        tool=st.none() | TEXT,
+        line=st.none() | st.integers(1, 5),
+        column=st.none() | st.integers(1, 400),
+        source=TEXT,
+        hint=st.none() | TEXT,
+        cause=st.none() | TEXT,
+        calls=st.lists(st.builds(CallLine, TEXT, TEXT, st.none() | st.floats(0, 1e6)), max_size=60),
+        console=st.lists(TEXT, max_size=20),
+        notes=st.lists(TEXT, max_size=3),
+    ),
+    st.integers(200, 10_000),
+)
+def test_no_report_is_longer_than_its_budget(report, budget):
+    text = render_error(report, budget=Room(budget))
+    assert len(text) <= budget
+    assert text.startswith("Error: ")

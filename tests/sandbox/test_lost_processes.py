@@ -1,0 +1,294 @@
+"""Sandbox processes that are killed, stopped, silent, lying or cannot be had: chains in them end, and nothing hangs."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from fixtures.guest import Chain, Runner
+from gatemini_sandbox import link
+from gatemini_sandbox.errors import WorkerLost
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.messages import Calls, Failed, Reply
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="programs are started by their first line"
+    ),
+]
+
+SECONDS = 0.5
+"""How long a silent process of these tests is waited for."""
+
+ACTOR = """\
+#!{python}
+import os, struct, sys, time
+sys.path[:0] = {path!r}
+from gatemini_sandbox.messages import *
+from gatemini_sandbox.process import Inbox, send
+
+inbox = Inbox()
+
+def say(data):
+    os.write(0, data)
+
+def begun():
+    inbox.next()
+    send(Ready([]))
+    return inbox.next().session
+
+def silent():
+    while True:
+        time.sleep(3600)
+
+{play}
+"""
+"""A program in the place of a sandbox process: the same socket and frames, another mind."""
+
+
+@pytest.fixture
+def apart(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
+    limits = Limits(
+        guests=4, cpu_seconds=SECONDS, calls=3, other_messages=3, value_bytes=100, console_bytes=256
+    )
+    made = Sandbox(limits, cache_dir=module_cache, isolation="process", processes=1)
+    yield made
+    made.close()
+
+
+UNREADY = {
+    "never becomes ready": ("silent()", "did not answer in time"),
+    "ends before it is ready": ("inbox.next(); sys.exit(3)", "ended"),
+    "becomes ready in no message": ("inbox.next(); say(b'\\x02\\0\\0\\0no'); silent()", "no message"),
+    "answers the settings with a step": ("inbox.next(); send(Dropped(1)); silent()", "did not start"),
+}
+LIES = {
+    "says half a frame and ends": ("say(struct.pack('<I', 100) + b'half')", "ended"),
+    "says a length without end": ("say(b'\\xff' * 4); silent()", "a frame of 4294967295 bytes"),
+    "says a length of nothing": ("say(bytes(4)); silent()", "no message"),
+    "says noise": ("say(struct.pack('<I', 64) + os.urandom(64)); silent()", ""),
+    "closes its socket and lives on": ("os.close(0); silent()", "ended"),
+    "answers nobody": ("send(Dropped(n)); send(Stepped(n + 1, Calls([]))); silent()", "nobody"),
+    "answers twice": ("send(Stepped(n, Calls([]))); send(Stepped(n, Calls([]))); silent()", ""),
+    "becomes ready once more": ("send(Ready([])); silent()", "an answer to nothing"),
+    "issues a call twice": ("c = Call(1, 'tool', 'demo', 'echo', False, b'{{}}'); send(Stepped(n, Calls([c, c]))); silent()", "twice"),
+    "issues too many calls": ("send(Stepped(n, Calls([Call(i, 'tool', 'd', 'e', False, b'1') for i in range(9)]))); silent()", "more calls"),
+    "issues a call of another kind": ("send(Stepped(n, Calls([Call(1, 'shell', 'd', 'e', False, b'1')]))); silent()", "no message"),
+    "gives a value over its limit": ("send(Stepped(n, Done('x' * 500, 'string'))); silent()", "over its limit"),
+    "gives a console over its limit": ("send(Stepped(n, Done('', 'string', console=Console(['x' * 5000])))); silent()", "console"),
+    "gives half a clock reading": ("send(Stepped(n, Calls([]), 0, b'odd')); silent()", "readings"),
+    "is killed by the kernel": ("os.kill(os.getpid(), 9)", "ended"),
+}  # fmt: skip
+
+
+def acting(monkeypatch: pytest.MonkeyPatch, folder: Path, play: str) -> None:
+    program = folder / "actor"
+    program.write_text(ACTOR.format(python=sys.executable, path=sys.path, play=play))
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+async def ends_as_lost(apart: Sandbox, cause: str) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+    with pytest.MonkeyPatch.context() as patch:
+
+        def noted(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
+            started.append(real(*arguments, **options))
+            return started[-1]
+
+        patch.setattr(subprocess, "Popen", noted)
+        patch.setattr(apart, "_warm_soon", lambda: None)
+        chain = Chain(apart, "return await demo.echo({})")
+        step = await chain.start()
+        if isinstance(step, Calls):
+            step = await chain.resume([])
+    assert isinstance(step, Failed)
+    assert (step.error.name, step.error.limit) == ("WorkerLost", "sandbox.worker_lost")
+    assert cause in step.error.message
+    with anyio.fail_after(60):
+        while started[0].returncode is None:  # noqa: ASYNC110 - it is reaped beside us
+            await anyio.sleep(0.001)
+
+
+@pytest.mark.parametrize("play", [*UNREADY, *LIES])
+async def test_a_process_that_misbehaves_costs_its_chains_and_is_replaced(
+    apart: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, play: str
+) -> None:
+    words, cause = UNREADY.get(play) or LIES[play]
+    with monkeypatch.context() as patch:
+        acting(patch, tmp_path, words if play in UNREADY else f"n = begun()\n{words}".replace("{{}}", "{}"))
+        if play == "never becomes ready":
+            patch.setattr(link, "START_SECONDS", SECONDS)
+        await ends_as_lost(apart, cause)
+    assert await Runner(apart).value("return 2") == 2
+
+
+async def test_arguments_that_are_no_json_are_found_when_they_are_read(
+    apart: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    acting(
+        monkeypatch,
+        tmp_path,
+        "n = begun()\nsend(Stepped(n, Calls([Call(1, 'tool', 'd', 'e', False, b'{')])))\nsilent()",
+    )
+    await ends_as_lost(apart, "not JSON")
+
+
+async def test_killing_a_process_ends_each_of_its_chains_and_no_other(apart: Sandbox) -> None:
+    chains = [Chain(apart, "await demo.echo({}); return 1") for _ in range(3)]
+    steps = [await chain.start() for chain in chains]
+    os.kill(apart._links[0].pid, signal.SIGKILL)
+    for chain, step in zip(chains, steps, strict=True):
+        end = await chain.resume([Reply(step.calls[0].id, True, b"1")])
+        assert isinstance(end, Failed)
+        assert end.error.limit == "sandbox.worker_lost"
+    assert await Runner(apart).value("return 2") == 2
+
+
+@pytest.mark.parametrize("size", [1, 2_000_000], ids=["a small message", "one the socket does not hold"])
+async def test_a_process_that_does_not_drop_a_chain_is_killed_and_replaced(
+    apart: Sandbox, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(link, "STOP_SECONDS", SECONDS)
+    chain, other = (Chain(apart, "await demo.echo({}); return 1") for _ in range(2))
+    step, _ = await chain.start(), await other.start()
+    victim = apart._links[0].pid
+    os.kill(victim, signal.SIGSTOP)
+    with anyio.move_on_after(SECONDS) as scope:
+        await chain.resume([Reply(step.calls[0].id, True, b'"' + b"x" * size + b'"')])
+    assert scope.cancelled_caught
+    end = await other.resume([])
+    assert isinstance(end, Failed)
+    assert "was stuck" in end.error.message
+    assert await Runner(apart).value("return 2") == 2
+    with anyio.fail_after(60):
+        while psutil.pid_exists(victim):  # noqa: ASYNC110 - it is reaped beside us
+            await anyio.sleep(0.001)
+
+
+async def test_where_no_process_can_be_started_the_chain_ends_and_the_next_one_works_again(
+    module_cache: Path, sandbox: Sandbox
+) -> None:
+    apart = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation="process")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 1, hard))
+    try:
+        with pytest.raises(WorkerLost, match="no sandbox process can be started: Too many open files"):
+            apart.warm()
+        end = await Runner(apart)("return 1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(lowest)
+    assert isinstance(end, Failed)
+    assert "Too many open files" in end.error.message
+    assert await Runner(apart).value("return 2") == 2
+    apart.close()
+
+
+SCARCE = """
+import os, resource, sys
+from pathlib import Path
+import anyio
+from fixtures.guest import Runner
+from gatemini_sandbox.errors import SandboxError
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.messages import Failed
+
+async def main(mode, warm):
+    sandbox = Sandbox(cache_dir=Path(sys.argv[1]), isolation=mode)
+    if warm:
+        sandbox.warm()
+    resource.setrlimit(resource.RLIMIT_{what}, ({value}, resource.RLIM_INFINITY))
+    for code in ("return 1", "for (let i = 0; i < 3e6; i++); return 2"):
+        try:
+            end = await Runner(sandbox)(code)
+            print(mode, "Failed" if isinstance(end, Failed) else end.text)
+        except SandboxError as exc:
+            print(mode, exc.code, exc)
+    resource.setrlimit(resource.RLIMIT_{what}, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(mode, await Runner(sandbox).value("return 'again'"))
+    sandbox.close()
+
+anyio.run(main, "thread", False)
+anyio.run(main, "process", False)
+"""
+
+
+@pytest.mark.long
+def test_where_memory_cannot_be_had_every_chain_is_told_and_works_again_later(
+    module_cache: Path, sandbox: Sandbox
+) -> None:
+    code = textwrap.dedent(SCARCE).format(what="AS", value=2 << 30)
+    told = subprocess.run(
+        [sys.executable, "-c", code, module_cache],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ).stdout.splitlines()
+    for mode in ("thread", "process"):
+        *scarce, again = [line.removeprefix(f"{mode} ") for line in told if line.startswith(mode)]
+        assert len(scarce) == 2
+        assert all(line.startswith("sandbox.host_exhausted no memory for another guest") for line in scarce)
+        assert again == "again"
+
+
+ORPHAN = """
+import os, sys
+from pathlib import Path
+import anyio
+from fixtures.guest import Chain
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.limits import Limits
+
+async def main():
+    sandbox = Sandbox(Limits(cpu_seconds=600, wall_seconds=600), cache_dir=Path(sys.argv[1]), isolation="process")
+    sandbox.warm()
+    print(sandbox._links[0].pid, flush=True)
+    code = "await demo.echo({}); for (;;) {}" if sys.argv[2] != "computes without end" else "for (;;) {}"
+    await Chain(sandbox, code).start()
+    await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("what", ["waits", "computes without end", "is stopped"])
+def test_a_process_ends_with_a_gateway_that_is_killed_whatever_it_does(
+    module_cache: Path, sandbox: Sandbox, what: str
+) -> None:
+    gateway = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(ORPHAN), module_cache, what],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    worker = psutil.Process(int(gateway.stdout.readline()))
+    before = worker.cpu_times().user
+    if what == "is stopped":
+        worker.suspend()
+        while worker.status() != psutil.STATUS_STOPPED:  # the signal takes effect some time after it was sent
+            assert gateway.poll() is None
+    if what == "computes without end":
+        while worker.cpu_times().user - before < 0.1:  # it is in the loop
+            assert gateway.poll() is None
+    gateway.kill()
+    gateway.wait(timeout=30)
+    gateway.stdout.close()
+    gone, _ = psutil.wait_procs([worker], timeout=60)  # its code may run for ten minutes
+    assert gone == [worker]
