@@ -12,12 +12,12 @@ from typing import Literal
 
 from gatemini.chain.media import NO_MEDIA, find_media
 from gatemini.chain.reduce_large import reduce_large
-from gatemini.chain.trailing import console_block, without_repeats
 from gatemini.config.secrets import Redactor
 from gatemini.model import Json
 from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
+from gatemini.output.trailing import console_block, without_repeats
 from gatemini.processes.compute import LARGE_BYTES
 from gatemini.types.wording import shorten
 
