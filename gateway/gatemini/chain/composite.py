@@ -13,10 +13,11 @@ from typing import Any
 
 import anyio
 
+from gatemini.chain.conversation import ScriptRun
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.jsvalue import loads_exact
 from gatemini.chain.outcome import Fate, Outcome
-from gatemini.chain.script import ScriptRun, run_script
+from gatemini.chain.script import run_script
 from gatemini.chain.trace import Entry, Trace
 from gatemini.errors import OUT_OF_TIME, ArgumentsInvalid, CompositeCycle, ResumeRefused, ToolNotFound
 from gatemini.explain.source_lines import line_at
