@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
 from gatemini.explain.error_facts import SEARCHED, HintContext
 from gatemini.model import Json
+from gatemini.output.jsvalue import NotJson, dumps, loads_exact
 from gatemini.types.wording import shorten
 
 MOST_READ: Final = 1 << 20
