@@ -13,7 +13,7 @@ from typing import Literal
 import anyio
 
 from gatemini.chain.media import NO_MEDIA, find_media
-from gatemini.chain.trailing import console_block, without_repeats
+from gatemini.explain.trailing import console_block, without_repeats
 from gatemini.model import Json
 from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore

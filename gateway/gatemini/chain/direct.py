@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 
 from gatemini.chain.answer import ChainValue
+from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.jsvalue import dumps
@@ -14,7 +15,6 @@ from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry, arguments_text
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
-from gatemini.explain.failure import of_batch, of_call
 from gatemini.model import Json, Tool
 
 

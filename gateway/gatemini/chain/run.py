@@ -19,15 +19,7 @@ from gatemini.chain.composite import run_composite
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
 from gatemini.chain.dry_run import DryRun
-from gatemini.chain.fences import Cleaned, clean
-from gatemini.chain.invoke import Invoker
-from gatemini.chain.journal import Journal, SessionJournals
-from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
-from gatemini.chain.script import ScriptRun, run_script
-from gatemini.chain.services import ChainServices
-from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
-from gatemini.explain.error_facts import HintContext
-from gatemini.explain.failure import (
+from gatemini.chain.failure import (
     Failure,
     explain,
     hint_context,
@@ -36,6 +28,14 @@ from gatemini.explain.failure import (
     of_syntax,
     program_facts,
 )
+from gatemini.chain.fences import Cleaned, clean
+from gatemini.chain.invoke import Invoker
+from gatemini.chain.journal import Journal, SessionJournals
+from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
+from gatemini.chain.script import ScriptRun, run_script
+from gatemini.chain.services import ChainServices
+from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.explain.error_facts import HintContext
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
 from gatemini.explain.value_hints import nothing_returned
