@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gatemini.chain.jsvalue import dumps
 from gatemini.explain.call_values import MOST_READ, described, find
 from gatemini.explain.error_facts import ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.hints import hint
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.value_hints import nothing_returned
+from gatemini.output.jsvalue import dumps
 
 RESULTS: dict[tuple[str, str], Any] = {
     ("demo", "list"): [

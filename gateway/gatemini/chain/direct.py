@@ -8,7 +8,6 @@ from gatemini.chain.answer import ChainValue
 from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.jsvalue import dumps
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall
 from gatemini.chain.script import refusals
@@ -16,6 +15,7 @@ from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry, arguments_text
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json, Tool
+from gatemini.output.jsvalue import dumps
 
 
 async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> ChainValue:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
-from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
 from gatemini.chain.literals import Reader, Uncertain
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import place
+from gatemini.output.jsvalue import NotJson, dumps, loads_exact
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gatemini.explain.source_lines import line_at
-from gatemini.explain.trailing import console_block, without_repeats
 from gatemini.output.room import Room, weight
+from gatemini.output.trailing import console_block, without_repeats
 from gatemini.types.wording import cut_middle, one_line, shorten
 
 BUDGET: Final = Room(10_000)
