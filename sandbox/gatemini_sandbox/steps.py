@@ -28,9 +28,9 @@ from gatemini_sandbox.outbox import (
     encode_replies,
 )
 from gatemini_sandbox.patience import patience
-from gatemini_sandbox.typescript.early_errors import find_early
-from gatemini_sandbox.typescript.places import Frame, refine
-from gatemini_sandbox.typescript.unplaced import find_unplaced
+from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
+from gatemini_sandbox.typescript.diagnosis.places import Frame, refine
+from gatemini_sandbox.typescript.diagnosis.unplaced import find_unplaced
 
 MOST_FRAMES = 20
 PLACING_SECONDS = 1.0

@@ -239,5 +239,5 @@ def test_an_argument_that_was_undefined_is_traced_to_the_result_it_came_from():
     message = 'demo.get was not called: required "customer_id" is missing'
     error = ErrorFacts("ToolError", message, 3, 12, source, tool="demo.get", given="required: customer_id")
     assert hint(error, CONTEXT) == (
-        "customer_id got o.customerId, which is undefined: o is an object {id, customer_id}; did you mean o.customer_id?"
+        "customer_id got o.customerId, which is undefined: o is an object {id, customer_id}; did you mean o.customer_id? required: customer_id"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from gatemini.chain.answer import UNKNOWN_ROOM, ChainValue, compose
-from gatemini.chain.bounds import check_size
+from gatemini.chain.bounds import check_nesting, check_size
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.composite import run_composite
 from gatemini.chain.conversation import ScriptRun
@@ -168,6 +168,7 @@ async def _execute(
         return await describe(plan, chain.invoker, services)
     if not isinstance(plan, JsonCall | SingleCall | JsonBatch):
         check_size(cleaned.code, chain.invoker.config.max_code_bytes)
+        check_nesting(cleaned.code)
         return await _in_its_turn(cleaned.code, request, services, chain)
     with chain.invoker.time.bound():
         if isinstance(plan, JsonBatch):

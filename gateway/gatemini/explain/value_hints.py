@@ -136,7 +136,8 @@ def undefined_argument(error: ErrorFacts, context: HintContext) -> str | None:
     found = find(given[1], error.source, context) if given else None
     if given is None or found is None or not found.rest:
         return None
-    return f"{missing[1]} got {given[1]}, which is undefined: {found}{_instead(found)}"
+    said = f"{missing[1]} got {given[1]}, which is undefined: {found}{_instead(found)}"
+    return f"{said}{' ' if said.endswith('?') else '. '}{error.given}" if error.given else said
 
 
 def parsed_twice(error: ErrorFacts, context: HintContext) -> str | None:

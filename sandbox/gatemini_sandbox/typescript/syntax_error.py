@@ -10,9 +10,6 @@ from typing import Literal
 Kind = Literal["syntax", "unsupported", "module"]
 """syntax: no parser takes it; unsupported: TypeScript that this sandbox does not run; module: import of other files."""
 
-# A shown source line is cut to this many characters around the caret: minified code has lines of 100 KB.
-SHOWN_WIDTH = 120
-
 
 class SandboxSyntaxError(Exception):
     """Line and column are 1-based, columns in Unicode code points; `source_line` is the whole offending line."""
@@ -36,14 +33,3 @@ class SandboxSyntaxError(Exception):
         self.source_line = source_line
         self.hint = hint
         self.kind: Kind = kind
-
-
-def excerpt(source_line: str, column: int) -> tuple[str, str]:
-    """The source line and, below it, a caret under the 1-based column; tabs are kept so that the two line up."""
-    start = max(0, column - 1 - SHOWN_WIDTH // 2) if len(source_line) > SHOWN_WIDTH else 0
-    shown = source_line[start : start + SHOWN_WIDTH]
-    before = source_line[start : column - 1]
-    padding = "".join("\t" if character == "\t" else " " for character in before)
-    left = "…" if start else ""
-    right = "…" if start + SHOWN_WIDTH < len(source_line) else ""
-    return f"  {left}{shown}{right}", f"  {' ' * len(left)}{padding}^"

@@ -13,10 +13,10 @@ from gatemini_sandbox.errors import ReadingTooLong
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.messages import Failed
 from gatemini_sandbox.patience import patience
-from gatemini_sandbox.typescript import early_errors as early
-from gatemini_sandbox.typescript import places as blame
-from gatemini_sandbox.typescript.early_errors import find_early
-from gatemini_sandbox.typescript.places import refine
+from gatemini_sandbox.typescript.diagnosis import early_errors as early
+from gatemini_sandbox.typescript.diagnosis import places as blame
+from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
+from gatemini_sandbox.typescript.diagnosis.places import refine
 
 # « stands in front of what has to be pointed at.
 BROKEN = [

@@ -12,7 +12,7 @@ import pytest
 from gatemini_sandbox.errors import ReadingTooLong, SecondParserCold
 from gatemini_sandbox.patience import check, over, patience
 from gatemini_sandbox.typescript import oxc
-from gatemini_sandbox.typescript.diagnose import offending_offset
+from gatemini_sandbox.typescript.diagnosis.diagnose import offending_offset
 from gatemini_sandbox.typescript.parse import collect, parse_tree
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError

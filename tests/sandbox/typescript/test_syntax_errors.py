@@ -7,7 +7,7 @@ import pytest
 from fixtures.guest import Runner
 from gatemini_sandbox.messages import Failed
 from gatemini_sandbox.typescript.prepare import prepare
-from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError, excerpt
+from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 # What stands before, around and behind the error; all of it moves, grows or shrinks when it is erased.
 SURROUNDINGS = {
@@ -143,9 +143,3 @@ def test_await_outside_an_async_function_is_said_as_such(marked):
         len(before) - before.rfind("\n"),
     )
     assert "async" in (caught.value.hint or "")
-
-
-def test_of_a_very_long_line_only_the_part_around_the_caret_is_shown():
-    shown, caret = excerpt("x" * 5000 + "!" + "y" * 5000, 5001)
-    assert len(shown) < 140
-    assert shown[caret.index("^")] == "!"

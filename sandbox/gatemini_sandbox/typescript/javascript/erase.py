@@ -12,10 +12,10 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from gatemini_sandbox.patience import check
-from gatemini_sandbox.typescript.emit import Emitter
+from gatemini_sandbox.typescript.javascript.emit import Emitter
+from gatemini_sandbox.typescript.javascript.parameter_properties import ParameterProperties
 from gatemini_sandbox.typescript.line_breaks import continues
 from gatemini_sandbox.typescript.nodes import code_end, text
-from gatemini_sandbox.typescript.parameter_properties import ParameterProperties
 from gatemini_sandbox.typescript.parse import Parsed
 from gatemini_sandbox.typescript.positions import Patch, SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS, binding_nodes
+from gatemini_sandbox.typescript.diagnosis.places import CALLS, first_argument, place_of
 from gatemini_sandbox.typescript.nodes import descendants, text
 from gatemini_sandbox.typescript.parse import parse_tree
-from gatemini_sandbox.typescript.places import CALLS, first_argument, place_of
 
 _THROWN = re.compile(r" \(thrown as \w+, not as an Error\)$")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
-from gatemini_sandbox.typescript.known_values import Values
+from gatemini_sandbox.typescript.diagnosis.known_values import Values
 from gatemini_sandbox.typescript.nodes import text
 from gatemini_sandbox.typescript.parse import parse
 from gatemini_sandbox.typescript.positions import SourceText

@@ -14,7 +14,7 @@ from tree_sitter import Node
 
 from gatemini_sandbox.patience import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
-from gatemini_sandbox.typescript.known_values import Values
+from gatemini_sandbox.typescript.diagnosis.known_values import Values
 from gatemini_sandbox.typescript.nodes import descendants, text
 from gatemini_sandbox.typescript.parse import parse_tree
 
