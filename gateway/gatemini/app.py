@@ -37,6 +37,7 @@ from gatemini.known_backends import KnownBackends
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.spill import sweep_abandoned
+from gatemini.processes.compute import compute_process
 from gatemini.readiness import Readiness
 from gatemini.registry import Registry
 from gatemini.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
@@ -143,7 +144,7 @@ class App:
             config=config.sandbox,
             guests=anyio.CapacityLimiter(open_chains(config.sandbox)),
             discovery=self.catalog.call_inside,
-            redact=redactor.redact,
+            redactor=redactor,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
         )
@@ -178,7 +179,7 @@ class App:
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
         app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
-        async with anyio.create_task_group() as group:
+        async with compute_process(), anyio.create_task_group() as group:
             await group.start(app.manager.run)
             await group.start(app.parking.run)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
@@ -252,7 +253,7 @@ class App:
             session.results,
             self.problems(),
             self.catalog.catalog_bytes(),
-            self.chain.redact,
+            self.chain.redactor.redact,
             budget_for(session.client).result,
         )
 

@@ -137,7 +137,7 @@ class Embedding:
         expected = len(self._sent)
         try:
             # Not orjson: texts of tools and queries may hold lone surrogates.
-            answer: dict[str, Any] = json.loads(await self._pool.ask(json.dumps(request).encode()))
+            answer: dict[str, Any] = json.loads(bytes(await self._pool.ask(json.dumps(request).encode())))
         except (WorkerLost, WorkerFailed) as error:
             logger.warning("the process of the search model: %s", error)
             self._pid = None

@@ -29,7 +29,8 @@ from gatemini_sandbox.outbox import (
 )
 from gatemini_sandbox.patience import patience
 from gatemini_sandbox.typescript.early_errors import find_early
-from gatemini_sandbox.typescript.places import Frame, find_unplaced, refine
+from gatemini_sandbox.typescript.places import Frame, refine
+from gatemini_sandbox.typescript.unplaced import find_unplaced
 
 MOST_FRAMES = 20
 PLACING_SECONDS = 1.0

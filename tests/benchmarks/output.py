@@ -53,7 +53,7 @@ def table(show: int | None) -> None:
     shares = []
     for number, payload in enumerate([*payloads(), *services()], 1):
         store = ResultStore()
-        answer = reduce_output(payload.text, is_json=payload.is_json, options=DEFAULT_CLIENT, store=store)
+        answer = reduce_output(payload.text, options=DEFAULT_CLIENT, store=store)
         at_once, with_step = answered(payload, answer, store)
         share = 100 * (1 - answer.bytes_out / answer.bytes_in)
         shares.append(share)
@@ -180,10 +180,10 @@ def measured(text: str, intent: str | None) -> tuple[float, float]:
     for _ in range(REPEATS):
         store = ResultStore()
         began = time.thread_time()  # no other thread works for it: on an idle machine the elapsed time
-        reduce_output(text, is_json=True, options=options, store=store)
+        reduce_output(text, options=options, store=store)
         times.append((time.thread_time() - began) * 1000)
     tracemalloc.start()
-    reduce_output(text, is_json=True, options=options, store=ResultStore())
+    reduce_output(text, options=options, store=ResultStore())
     peak = tracemalloc.get_traced_memory()[1] / len(text)
     tracemalloc.stop()
     return statistics.median(times), peak

@@ -191,10 +191,8 @@ def test_doctor_shows_the_walls_of_sandbox_processes_and_those_the_kernel_lacks(
 
 
 def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thread(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = tmp_path / "threads.yaml"
-    config.write_text("sandbox: {isolation: thread}")
     starts = threading.Thread.start
 
     def start(thread: threading.Thread) -> None:
@@ -203,7 +201,9 @@ def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thre
         starts(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    answer = run("doctor", "--json", "-c", str(config))
+    file = tmp_path / "config.yaml"
+    file.write_text("sandbox: {isolation: thread}\nsemantic: {model: none}\n")
+    answer = run("doctor", "--json", "-c", str(file))
     assert answer.code == 1
     finding = next(f for f in answer.json["findings"] if f["what"] == "sandbox")
     assert "can't start new thread" in finding["seen"]

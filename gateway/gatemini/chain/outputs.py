@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError
 
+from gatemini.backends.large import Written
 from gatemini.chain.schema_faults import sentence
 from gatemini.chain.schemas import faults
 from gatemini.model import Json, Tool
-from gatemini.piecewise.reading import Written
 from gatemini.types.identifiers import short_name
 
 OUTPUT_STEPS: Final = 1_000

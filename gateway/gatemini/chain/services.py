@@ -15,6 +15,7 @@ import anyio
 from gatemini.backends.callers import NOBODY, Caller
 from gatemini.chain.deadline import ChainTime
 from gatemini.config.schema import CompositeTool, SandboxConfig
+from gatemini.config.secrets import Redactor
 from gatemini.model import CallOutcome, Json
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
@@ -73,8 +74,8 @@ class ChainServices:
     config: SandboxConfig
     guests: anyio.CapacityLimiter
     discovery: Discovery
-    redact: Callable[[str], str] = str
-    """The same text without the secrets of the configuration."""
+    redactor: Redactor = field(default_factory=Redactor)
+    """Takes the secrets of the configuration out of what is answered."""
     unlisted: Look = none_unlisted
     """Asked before a chain is told what tools there are: at the start many backends have not said so yet."""
     disabled: Callable[[], Mapping[str, str]] = dict

@@ -16,11 +16,11 @@ from typing import Any
 
 import orjson
 
-from gatemini.chain.jsvalue import dumps, loads_exact
-from gatemini.chain.large import ON_THE_LOOP
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
+from gatemini.output.jsvalue import dumps, loads_exact
+from gatemini.processes.compute import LARGE_BYTES
 from gatemini_sandbox.messages import Start
 
 ENTRY_BYTES = 500
@@ -83,7 +83,7 @@ class Entry:
     def outcome(self) -> Outcome:
         """The recorded outcome, as it was."""
         text = self.text if self.text is not None else "null"
-        if self.ok and len(text) > ON_THE_LOOP and not text.startswith('"'):
+        if self.ok and len(text) > LARGE_BYTES and not text.startswith('"'):
             return Outcome(True, None, self.notes, text, self.fate, written=True)
         return Outcome(self.ok, loads_exact(text), self.notes, text, self.fate)
 

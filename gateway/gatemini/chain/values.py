@@ -1,7 +1,7 @@
 """From an MCP tool result to the value the code gets, and to the error it rejects with (spec 2.3).
 
 Binary data never enters a value: it is handed to `save_blob` and the value holds a small descriptor
-`{type, mimeType, bytes, ref}`. Notes say what was changed on the way. Above: invoke.py. Below: jsvalue.py, piecewise/.
+`{type, mimeType, bytes, ref}`. Notes say what was changed on the way.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from typing import Any, Final
 
 import orjson
 
+from gatemini.backends.large import JsonText, Written
 from gatemini.chain.binary import canonical_base64, data_url_type, picture_kind
-from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_piece
-from gatemini.chain.large import ON_THE_LOOP
 from gatemini.model import Json, Tool
-from gatemini.piecewise.reading import Written, read_document
-from gatemini.piecewise.steps import stripped
-from gatemini.piecewise.strings import NotInPieces
+from gatemini.output.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact
 from gatemini.types.identifiers import short_name
 
 SaveBlob = Callable[[str, str], str]
@@ -162,11 +159,15 @@ class _Reader:
         if not isinstance(text, str):
             self.note("a text block held no text")
             return text
-        bare = stripped(text, " \t\r\n\ufeff")
+        if isinstance(text, JsonText):
+            if alone:
+                self.out.text, self.out.written = text.written, True
+                self.big_integers += text.kept
+                return None
+            return loads_exact(text.written)
+        bare = text.strip(" \t\r\n\ufeff")
         if not bare or bare[0] not in "{[" or bare[-1] not in "}]":
             return text
-        if alone and len(bare) > ON_THE_LOOP and self._rewritten(bare):
-            return None
         try:
             value, kept = loads(bare)
         except NotJson:
@@ -175,24 +176,6 @@ class _Reader:
         if alone and not kept and bare.isascii():
             self.out.text = bare
         return value
-
-    def _rewritten(self, bare: str) -> bool:
-        """Reads large JSON in pieces, straight to the text the code gets; False where that is not possible."""
-        kept = 0
-
-        def load(piece: bytes, guessed: bool) -> Any:
-            nonlocal kept
-            value, found = loads_piece(piece, guessed)
-            kept += found
-            return value
-
-        try:
-            self.out.text = read_document(bare, load).text
-        except NotInPieces:
-            return False
-        self.out.written = True
-        self.big_integers += kept
-        return True
 
     def _media(self, head: Json, data: str, mime: Any) -> Json:
         """The descriptor of base64 data; without a `ref` when there is none, or it cannot be decoded."""

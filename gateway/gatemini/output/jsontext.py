@@ -16,8 +16,6 @@ from typing import Any
 
 import orjson
 
-from gatemini.piecewise.steps import encoded
-
 SPACE = b" \n\r\t"
 """White space of JSON."""
 _OPENING = re.compile(r"[ \n\r\t]*+[\[{]")
@@ -53,7 +51,7 @@ class Parsed:
 
 def encode(text: str) -> bytes:
     """UTF-8; lone surrogates, which a Python string can hold, survive `decode`."""
-    return encoded(text)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def decode(data: bytes) -> str:

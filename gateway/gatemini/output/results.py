@@ -200,9 +200,8 @@ class ResultStore:
             made["total_rows"] = index.total
             if index.keys:
                 made["rows_at"] = index.path
-            if index.summary is not None:
-                made["schema"] = index.summary.schema()
-                made["digest"] = index.summary.digest()
+            if index.schema is not None:
+                made["schema"], made["digest"] = index.schema, index.digest
             return {**made, "note": READ_ON.format(handle=handle)}
 
     def rows(
@@ -363,6 +362,11 @@ class ResultStore:
             self._closed = True
             self._entries.clear()
             self._folder.close()
+
+    @property
+    def has_blobs(self) -> bool:
+        """Whether images, sounds or other binary data are kept."""
+        return any(entry.kind == "blob" for entry in self._entries.values())
 
     @property
     def memory_used(self) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gatemini.output.jsontext import decode, encode
-from gatemini.piecewise.steps import byte_count
 
 BOUNDLESS = 1 << 60
 """A limit for what is not counted; still a number, so that it can be taken from and shared."""
@@ -77,7 +76,8 @@ class Room:
 
 def weight(text: str, start: int = 0, end: int | None = None) -> int:
     """Bytes of `text`, or of `text[start:end]`, in UTF-8."""
-    return byte_count(text, start, end)
+    part = text if start == 0 and end is None else text[start:end]
+    return len(part) if part.isascii() else len(encode(part))
 
 
 def _continues(byte: int) -> bool:

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 
 from gatemini.output.room import Room, weight
-from gatemini.piecewise.steps import counted
 
 MARK = "…"
 """What a cut without room for more ends in: nobody takes it for the end, and a piece of a secret is found beside it."""
@@ -76,7 +75,7 @@ def _marker(text: str, head: str, tail: str, gap: Gap, *, lines: bool) -> str:
     start = len(head)
     end = max(start, len(text) - len(tail))
     open_end = start < end and text[end - 1] != "\n"
-    count = gap.breaks + counted(text, "\n", start, end) + open_end
+    count = gap.breaks + text.count("\n", start, end) + open_end
     size = (gap.bytes + weight(text, start, end)) / 1024
     if lines:
         shown = f"first {_lines(head)} + last {_lines(tail)} lines"
