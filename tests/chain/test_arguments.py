@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from gatemini.chain.arguments import check
 from gatemini.chain.schemas import MAX_STEPS, _Prepared, faults
+from gatemini.discovery.types.typescript import signature
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Tool
-from gatemini.types.typescript import signature
 
 ADD = {
     "type": "object",

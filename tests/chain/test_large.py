@@ -21,7 +21,7 @@ from gatemini.app import App
 from gatemini.chain import compute_process
 from gatemini.output import lazy
 from gatemini.output.jsvalue import dumps, loads
-from gatemini.server.client_session import Session
+from gatemini.protocol.client_session import Session
 
 ROWS = 24_000
 TEXT = st.text(max_size=4) | st.sampled_from(["0", "1", "10", "__proto__"])

@@ -13,7 +13,7 @@ from fixtures.command_line import Run
 from fixtures.direct import write_config
 from gatemini.backends.status import BackendStatus, State
 from gatemini.cli.doctor import backend_finding, walls_finding
-from gatemini.history import SearchHistory, history_path
+from gatemini.discovery.history import SearchHistory, history_path
 
 CHAIN = """\
 const zones: string[] = ["UTC", "Europe/Berlin"];

@@ -13,13 +13,13 @@ from typing import Literal
 from gatemini.chain.media import NO_MEDIA, find_media
 from gatemini.chain.reduce_large import reduce_large
 from gatemini.config.secrets import Redactor
+from gatemini.discovery.types.wording import shorten
 from gatemini.model import Json
 from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
 from gatemini.output.trailing import console_block, without_repeats
 from gatemini.processes.compute import LARGE_BYTES
-from gatemini.types.wording import shorten
 
 CONSOLE_IN_ANSWER = 4096
 """Characters of console output shown when the chain succeeded: its first and last lines."""

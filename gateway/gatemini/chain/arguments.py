@@ -17,12 +17,12 @@ from jsonschema.exceptions import ValidationError
 
 from gatemini.chain.schema_faults import SHOWN_VALUE, deepest, kind, path_text, sentence, shown_value
 from gatemini.chain.schemas import faults, unknown_names
+from gatemini.discovery.types.identifiers import spoken
+from gatemini.discovery.types.schema_reader import required_parameters
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import NotJson, dumps, loads_exact
-from gatemini.types.identifiers import spoken
-from gatemini.types.schema_reader import required_parameters
-from gatemini.types.wording import shorten
 
 SHOWN_FAULTS: Final = 4
 """Faults named in one error; the rest are counted."""

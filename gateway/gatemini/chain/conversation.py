@@ -24,11 +24,11 @@ from gatemini.chain.invoke import Invoker, error_fields
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Entry
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json
 from gatemini.output.jsontext import encode
 from gatemini.output.results import ResultStore
-from gatemini.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini_sandbox.host import Session
 from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Facts, Failed, Reply, Step
 

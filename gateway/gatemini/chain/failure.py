@@ -10,13 +10,13 @@ from gatemini.chain.client import CallRecord
 from gatemini.chain.outcome import Outcome
 from gatemini.chain.services import ChainServices
 from gatemini.chain.trace import Trace
+from gatemini.discovery.types.identifiers import spoken
+from gatemini.discovery.types.typescript import argument_types, signature
 from gatemini.errors import GateminiError
 from gatemini.explain.error_facts import BackendState, ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.hints import hint
 from gatemini.explain.report import CallLine, ErrorReport, render_error
 from gatemini.output.room import Room
-from gatemini.types.identifiers import spoken
-from gatemini.types.typescript import argument_types, signature
 from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from gatemini.discovery.types.wording import closest
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import LINE_END, blank, place
-from gatemini.types.wording import closest
 
 PRAGMAS: Final = {"resume": "// @resume <chain id>", "dry-run": "// @dry-run"}
 """The pragmas there are, as they are written."""

@@ -29,6 +29,9 @@ from gatemini.chain.services import ChainServices, Progress
 from gatemini.chain.trace import Entry, Trace
 from gatemini.chain.values import Value, to_value, tool_error
 from gatemini.config.schema import SandboxConfig
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, backend_identifier, spoken
+from gatemini.discovery.types.typescript import signature
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import (
     ArgumentsInvalid,
     BackendError,
@@ -44,9 +47,6 @@ from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.room import weight
 from gatemini.processes.compute import LARGE_BYTES
-from gatemini.types.identifiers import COMPOSITE_BACKEND, backend_identifier, spoken
-from gatemini.types.typescript import signature
-from gatemini.types.wording import shorten
 
 URL_NEEDED = -32042
 """Error code of a backend that wants the user to visit an address first."""

@@ -12,8 +12,8 @@ from jsonschema.exceptions import ValidationError
 from gatemini.backends.large import Written
 from gatemini.chain.schema_faults import sentence
 from gatemini.chain.schemas import faults
+from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
-from gatemini.types.identifiers import short_name
 
 OUTPUT_STEPS: Final = 1_000
 """Keyword evaluations spent on one result (about 5 ms): what lies beyond in a large one is not looked at."""

@@ -16,10 +16,10 @@ from gatemini.backends.callers import NOBODY, Caller
 from gatemini.chain.deadline import ChainTime
 from gatemini.config.schema import CompositeTool, SandboxConfig
 from gatemini.config.secrets import Redactor
+from gatemini.discovery.types.identifiers import backend_identifiers
 from gatemini.model import CallOutcome, Json
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
-from gatemini.types.identifiers import backend_identifiers
 from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
 from gatemini_sandbox.host import Sandbox
 

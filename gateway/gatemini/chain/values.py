@@ -14,9 +14,9 @@ import orjson
 
 from gatemini.backends.large import JsonText, Written
 from gatemini.chain.binary import canonical_base64, data_url_type, picture_kind
+from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact
-from gatemini.types.identifiers import short_name
 
 SaveBlob = Callable[[str, str], str]
 """Keeps base64 data with its MIME type and gives back the handle."""

@@ -18,9 +18,9 @@ from gatemini.cli.gateway import MODEL_SECONDS, parsed, redactor, settle, settle
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded
 from gatemini.config.named import calls_of_tools
+from gatemini.discovery.types.identifiers import backend_identifier
+from gatemini.discovery.types.wording import counted
 from gatemini.errors import GateminiError
-from gatemini.types.identifiers import backend_identifier
-from gatemini.types.wording import counted
 from gatemini_sandbox.errors import GuestFault, GuestMissing, GuestTampered, SandboxError
 
 _STDERR_LINES = 3

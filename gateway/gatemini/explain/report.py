@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gatemini.discovery.types.wording import cut_middle, one_line, shorten
 from gatemini.explain.source_lines import line_at
 from gatemini.output.room import Room, weight
 from gatemini.output.trailing import console_block, without_repeats
-from gatemini.types.wording import cut_middle, one_line, shorten
 from gatemini_sandbox.typescript.syntax_error import excerpt
 
 BUDGET: Final = Room(10_000)

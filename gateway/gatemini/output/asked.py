@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import InvalidRequest
 from gatemini.output.jsontext import dump
-from gatemini.types.wording import shorten
 
 GIVEN_CHARS = 60
 """Characters of a wrong argument that its error repeats."""

@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import Raw
 
+from gatemini.discovery.search.lexicon import FOREIGN_STOP_WORDS
+from gatemini.discovery.search.words import STOP_WORDS, UNSPACED, is_unspaced, pairs, plain_tokens
 from gatemini.output import lazy
 from gatemini.output.jsontext import lines
-from gatemini.search.lexicon import FOREIGN_STOP_WORDS
-from gatemini.search.words import STOP_WORDS, UNSPACED, is_unspaced, pairs, plain_tokens
 
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3

@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeVar
 
 import orjson
 
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output import arrays
 from gatemini.output.asked import natural
@@ -39,7 +40,6 @@ from gatemini.output.pages import (
 from gatemini.output.room import Room, weight
 from gatemini.output.rows import RowIndex, index_rows
 from gatemini.output.spill import SpillDamaged, SpillFile, SpillFolder
-from gatemini.types.wording import shorten
 
 MEMORY_BYTES = 256 << 20
 DISK_BYTES = 2 << 30
