@@ -19,6 +19,7 @@ from gatemini.processes import mark, watchdog
 from gatemini_sandbox import pool, spawn
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.link import ProcessLink
 from gatemini_sandbox.messages import Calls, Done, Failed, Reply
 from gatemini_sandbox.session import LARGE_CODE
 
@@ -179,6 +180,25 @@ async def test_guests_that_wait_count_towards_the_memory_of_all_in_one_process_o
     first.close()
     second.close()
     assert await Runner(shared).value("return 1") == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "exchanges"),
+    [("return 1", 1), ("return Object.keys(__backends)", 2), ("try { fetch('x') } catch { return 1 }", 2)],
+)
+async def test_code_ends_in_one_exchange_and_in_two_where_it_asks_for_something(
+    make, monkeypatch, code, exchanges
+):
+    asking = make(Limits(), processes=1, watched=frozenset({"fetch"}))
+    sent: list[str] = []
+    send = ProcessLink.send
+    monkeypatch.setattr(
+        ProcessLink, "send", lambda link, request: (sent.append(type(request).__name__), send(link, request))
+    )
+    for _ in range(2):  # new, and known
+        sent.clear()
+        assert isinstance(await Runner(asking)(code), Done)
+        assert sent == ["Run"] * exchanges
 
 
 async def test_large_messages_cross_in_both_directions_while_others_go_on(apart):
