@@ -1,7 +1,7 @@
 """From a chain's value to the MCP answer: value block, images, console block, notes block.
 
 Block 1 is the value and nothing else, so that JSON stays parseable; the rest only when there is something
-to say. Pure but for the result store. Above: run.py. Below: media.py, trailing.py, output/pipeline.py.
+to say. Pure but for the result store.
 """
 
 from __future__ import annotations
