@@ -1,7 +1,6 @@
 """What a security reviewer asks first: which guest runs, what it can reach, and under which limits.
 
-`gatemini sandbox inspect` prints this; tests/sandbox/test_inspection.py holds it. Above: the CLI. Below: module.py,
-wasi.py, workers.py.
+`gatemini sandbox inspect` prints this; tests/sandbox/test_inspection.py holds it.
 """
 
 from __future__ import annotations

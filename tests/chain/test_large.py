@@ -19,8 +19,8 @@ from fixtures.gate_server import STATE
 from fixtures.running import answer, running_app
 from gatemini.app import App
 from gatemini.chain import compute_process
-from gatemini.chain.jsvalue import dumps, loads
 from gatemini.output import lazy
+from gatemini.output.jsvalue import dumps, loads
 from gatemini.server.client_session import Session
 
 ROWS = 24_000

@@ -10,10 +10,10 @@ import pytest
 
 from gatemini.backends.conversation.large_messages import JsonText, Written, in_full, json_text, read_large
 from gatemini.backends.wire import Frame, Piece, decode, encode
-from gatemini.chain.jsvalue import dumps
 from gatemini.chain.outputs import mismatch
 from gatemini.chain.values import Value, to_value
 from gatemini.model import Json, Tool
+from gatemini.output.jsvalue import dumps
 from gatemini.processes.compute import LARGE_BYTES, compute_process
 
 ROWS = [{"id": n, "name": f"row {n}", "ok": n % 2 == 0} for n in range(24_000)]

@@ -45,7 +45,7 @@ def test_everything_there_is_to_say_comes_in_order():
     )
 
 
-def test_a_call_that_never_left_is_told_from_one_that_was_made():
+def test_a_call_that_never_left_is_listed_as_not_sent():
     calls = [
         CallLine("demo.add", "error: demo.add was not called: x", 1.0, sent=False),
         CallLine("demo.nope", "error: there is none", 1.0, sent=False),

@@ -16,10 +16,11 @@ import pytest
 
 from fixtures.guest import Chain, Runner
 from gatemini.processes import mark, watchdog
-from gatemini_sandbox import host, spawn
-from gatemini_sandbox.host import LARGE_CODE, Sandbox
+from gatemini_sandbox import pool, spawn
+from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import Calls, Done, Failed, Reply
+from gatemini_sandbox.session import LARGE_CODE
 
 pytestmark = pytest.mark.anyio
 
@@ -113,7 +114,7 @@ async def test_with_one_guest_for_each_process_two_chains_never_share_one(make):
 
 
 async def test_large_code_runs_beside_no_small_one_and_its_process_is_let_go(apart, monkeypatch):
-    monkeypatch.setattr(host, "IDLE_SECONDS", 0.0)
+    monkeypatch.setitem(pool.IDLE_SECONDS, "large", 0.0)
     large = f"// {'x' * LARGE_CODE}\nreturn await demo.echo({{}})"
     chain = Chain(apart, large)
     step = await chain.start()

@@ -23,7 +23,7 @@ from gatemini.errors import BackendStarting, ConfigError
 
 pytestmark = pytest.mark.anyio
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 GIVEN = "return [...(await {}.env({{}})).GIVEN].join(' ');"
 """What a backend was given, its letters apart so that nothing is hidden."""
 
@@ -182,6 +182,10 @@ anyio.run(main)
 """
 
 
+def watchdogs(pid: int) -> int:
+    return sum("watchdog" in " ".join(child.cmdline()) for child in psutil.Process(pid).children())
+
+
 @pytest.mark.skipif(os.name != "posix", reason="process groups")
 async def test_a_gateway_that_is_killed_leaves_no_command_that_was_to_tell_a_secret(
     tmp_path: Path, slow: Teller
@@ -189,7 +193,7 @@ async def test_a_gateway_that_is_killed_leaves_no_command_that_was_to_tell_a_sec
     path = config(tmp_path, {"waits": backend(slow.secretref)})
     command = [sys.executable, "-P", "-c", GATEWAY, str(path)]
     async with await anyio.open_process(command, stdout=None, stderr=None) as process:
-        await until(lambda: len(slow.pids()) == 1)
+        await until(lambda: len(slow.pids()) == 1 and watchdogs(process.pid) > 0)
         process.kill()
         await process.wait()
     await until(lambda: not runs(slow.pids()[0]))

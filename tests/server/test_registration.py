@@ -77,7 +77,7 @@ async def test_a_backend_that_does_not_start_says_why_and_that_nothing_of_it_sta
     assert hint in text.partition("HINT: ")[2]
     assert "again in a few seconds" not in text
     assert "which starts the backend" not in text
-    assert app.backend_names() == ["demo"]
+    assert app.manager.names() == ["demo"]
 
 
 async def test_a_disabled_backend_is_not_registered(app: App) -> None:

@@ -1,7 +1,7 @@
-"""From a chain's value to the MCP answer: value block, images, console block, notes block.
+"""Make a chain's value the MCP answer: value block, images, console block, notes block.
 
-Block 1 is the value and nothing else, so that JSON stays parseable; the rest only when there is something
-to say. Pure but for the result store.
+Block 1 is the value and nothing else, so that JSON stays parseable; the others come only when there is something to
+say.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Literal
 
 from gatemini.chain.media import NO_MEDIA, find_media
 from gatemini.chain.reduce_large import reduce_large
-from gatemini.chain.trailing import console_block, told_once
 from gatemini.config.secrets import Redactor
 from gatemini.model import Json
 from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
+from gatemini.output.trailing import console_block, without_repeats
 from gatemini.processes.compute import LARGE_BYTES
 from gatemini.types.wording import shorten
 
@@ -62,7 +62,7 @@ async def compose(
     """
     limit = room.less(FOOTER_CHARS).within(Room(options.max_chars))
     media = find_media(value.text, store) if value.kind == "json" else NO_MEDIA
-    said = "\n".join(told_once([*value.notes, *media.notes]))
+    said = "\n".join(without_repeats([*value.notes, *media.notes]))
     half = limit.part(1, 2)
     said = said if half.holds(said) else shorten(said, half.first(said))
     console = console_block(

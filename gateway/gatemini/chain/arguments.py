@@ -15,11 +15,11 @@ from typing import Any, Final
 import orjson
 from jsonschema.exceptions import ValidationError
 
-from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
 from gatemini.chain.schema_faults import SHOWN_VALUE, deepest, kind, path_text, sentence, shown_value
 from gatemini.chain.schemas import faults, unknown_names
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Json, Tool
+from gatemini.output.jsvalue import NotJson, dumps, loads_exact
 from gatemini.types.identifiers import spoken
 from gatemini.types.schema_reader import required_parameters
 from gatemini.types.wording import shorten

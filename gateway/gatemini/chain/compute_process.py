@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Raw
 
 from gatemini.backends import wire
-from gatemini.chain.jsvalue import NotJson, dumps, is_index, loads, ordered_keys, quoted
 from gatemini.config.secrets import Redactor
 from gatemini.output import lazy
 from gatemini.output.jsontext import decode, encode
+from gatemini.output.jsvalue import NotJson, dumps, is_index, loads, ordered_keys, quoted
 from gatemini.output.pipeline import OutputOptions, reduced
 from gatemini.output.rows import index_rows
 from gatemini.processes.compute import frame, unframed

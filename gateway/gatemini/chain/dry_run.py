@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gatemini.chain.jsvalue import dumps
 from gatemini.chain.outcome import Outcome
 from gatemini.model import Json, Tool
+from gatemini.output.jsvalue import dumps
 from gatemini.types.identifiers import short_name
 
 SHOWN_ARGUMENTS = 2_000

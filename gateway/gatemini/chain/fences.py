@@ -1,13 +1,12 @@
-"""From what was sent to the code in it: byte order mark, markdown fence with prose around, pragmas.
+"""Take the code out of what was sent: byte order mark, markdown fence with prose around it, pragmas.
 
-Whatever is taken away leaves its lines behind as empty ones, so that every later error speaks of the text
-as submitted. Pure and total: any text gives a `Cleaned` or a `CodeError`. Above: run.py. Below: places.py.
+What is taken away leaves its lines behind as empty ones, so that every later error has its place in the text as
+submitted. Total: any text gives a `Cleaned` or a `CodeError`.
 """
 
 from __future__ import annotations
 
 import bisect
-import difflib
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -16,28 +15,23 @@ from typing import Final
 
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import LINE_END, blank, place
+from gatemini.types.wording import closest
 
 PRAGMAS: Final = {"resume": "// @resume <chain id>", "dry-run": "// @dry-run"}
 """The pragmas there are, as they are written."""
-
-COUNTED_BLOCKS: Final = 9
-"""Fenced blocks counted at the most; one is too many already."""
 
 _TYPESCRIPT_PRAGMAS: Final = ("ts-nocheck", "ts-check", "ts-ignore", "ts-expect-error", "jsx")
 """Comments of the same look that belong to TypeScript and steer nothing here."""
 
 _LINES = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 _FENCE = re.compile(r"[^\S\r\n]*(?P<mark>`{3,}|~{3,})[^\S\r\n]*(?P<info>[^\r\n]*?)[^\S\r\n]*")
-_TRAILING_FENCE = re.compile(
-    r"[^\r\n`]*[^\s`]:?[ \t]*(?:`{3,}|~{3,})[ \t]*(?:tsx?|typescript|jsx?|javascript|json)?[ \t]*"
-)
 _ONE_LINE = re.compile(
     r"\s*(?P<open>(?P<mark>`{3,})(?:(?:tsx?|typescript|jsx?|javascript|json)(?=\s))?)(?P<code>[^`\r\n][^\r\n]*?)(?P=mark)\s*"
 )
 _INFO = re.compile(r"(?:\{?\.?[A-Za-z][\w+#./-]*\}?)?(?:[ \t]+[^`]*)?|\{[^`]*\}")
 _PRAGMA = re.compile(r"[ \t]*//[ \t]*@(?P<name>[A-Za-z][\w-]*)[ \t]*(?P<rest>[^\r\n\u2028\u2029]*)")
 _UNHEARD = re.compile(r"(?:\A/[/*]+|[\r\n\u2028\u2029])[\s*!-]*@(?P<name>resume|dry-run)(?![\w-])")
-"""In a comment: a pragma that was not taken, for it is no `//` line of its own at the top."""
+"""In a comment: a pragma that is no `//` line of its own at the top, so that it was not taken."""
 _COMMENT_OR_BLANK = re.compile(r"[ \t]*(?://[^\r\n]*)?")
 _PROTECTED = re.compile(
     r"//[^\r\n\u2028\u2029]*"
@@ -62,7 +56,7 @@ class Cleaned:
 
     @property
     def identity(self) -> str:
-        """What counts when two submissions are asked to be the same code (2.6)."""
+        """What must be equal for two submissions to be the same code."""
         return self.code.strip()
 
 
@@ -86,7 +80,7 @@ def clean(code: str) -> Cleaned:
 
 
 def _joined_surrogates(text: str) -> str:
-    """Surrogate pairs become the characters they stand for; a lone one is an error that names its place."""
+    """Surrogate pairs become characters; a lone one is an error that names its place."""
     if text.isascii() or not (found := re.search(r"[\ud800-\udfff]", text)):
         return text
     joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -130,7 +124,7 @@ def _lines(text: str) -> Iterator[_Line]:
 def unfence(text: str) -> tuple[str, str]:
     """The code inside one surrounding markdown fence, on its own lines, and the prose in front of it.
 
-    Text without a fence is returned as it is. Raises CodeError for a second block, and where code stands
+    Text without a fence is returned as it is. Raises CodeError for a second block, and where code is
     outside the block (it would be lost).
     """
     if "```" not in text and "~~~" not in text:
@@ -143,14 +137,14 @@ def unfence(text: str) -> tuple[str, str]:
         return text, ""
     before = text[: opening.start]
     body = opening.following
-    if not text[body:].strip() and before.strip():  # only the closing fence stands on a line of its own
-        return _opened_in_prose(before), ""
+    if not text[body:].strip() and before.strip():  # there is only a closing fence
+        return before, ""
     closing = _closing(text, body, mark["mark"])
     inside = text[body : closing.start] if closing else text[body:]
     after = text[closing.following :] if closing else ""
     if _opening(after) is not None:
         raise CodeError(
-            f"{_count_blocks(text)} fenced blocks found; a chain is one block of code",
+            "more than one fenced block found; a chain is one block of code",
             hint="send one block with all the code in it",
         )
     for part, offset in ((before, 0), (after, len(text) - len(after))):
@@ -158,16 +152,8 @@ def unfence(text: str) -> tuple[str, str]:
     return blank(text[:body]) + inside, before
 
 
-def _opened_in_prose(text: str) -> str:
-    """The code after a fence that opens at the end of a line of prose, else the text as it is."""
-    for line in _lines(text):
-        if _TRAILING_FENCE.fullmatch(text, line.start, line.end):
-            return blank(text[: line.following]) + text[line.following :]
-    return text
-
-
 def _opening(text: str) -> _Line | None:
-    """The first line that opens a fence, unless what stands there is inside a comment, string or template."""
+    """The first line that opens a fence, unless it is inside a comment, string or template."""
     if "```" not in text and "~~~" not in text:
         return None
     protected = _protected(text)
@@ -213,25 +199,12 @@ def _inside(spans: list[tuple[int, int]], offset: int) -> bool:
     return index >= 0 and spans[index][0] < offset < spans[index][1] - 1
 
 
-def _count_blocks(text: str) -> int:
-    """How many blocks there are, as far as anybody wants to know."""
-    count, rest = 0, text
-    while count < COUNTED_BLOCKS and (opening := _opening(rest)) is not None:
-        count += 1
-        mark = _FENCE.match(rest, opening.start, opening.end)
-        closing = _closing(rest, opening.following, mark["mark"]) if mark else None
-        if closing is None:
-            break
-        rest = rest[closing.following :]
-    return count
-
-
 def _refuse_code_outside(text: str, part: str, offset: int) -> None:
     for line in _lines(part):
         if _CODE_OUTSIDE.match(part, line.start, line.end):
             number, _ = place(text, offset + line.start)
             raise CodeError(
-                f"line {number} looks like code but stands outside the fenced block",
+                f"line {number} looks like code but is outside the fenced block",
                 hint="send all the code in one block; inside a template literal write \\`\\`\\` for a fence",
             )
 
@@ -258,7 +231,7 @@ def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
             at_top = False
         if not at_top and found and found["name"] in PRAGMAS and not _inside(_protected(code), line.start):
             raise CodeError(
-                f"the pragma @{found['name']} {_at(code, line.start)} stands below the first line of code",
+                f"the pragma @{found['name']} {_at(code, line.start)} is below the first line of code",
                 hint="pragmas are comment lines at the top of the code",
             )
     for start, end in reversed(cut):
@@ -287,7 +260,7 @@ def _add_pragma(pragmas: dict[str, str], found: re.Match[str]) -> bool:
     if name in _TYPESCRIPT_PRAGMAS:
         return False
     if name not in PRAGMAS:
-        close = difflib.get_close_matches(name.lower().replace("_", "-"), [*PRAGMAS, "dryrun"], 1, 0.6)
+        close = closest(name.lower().replace("_", "-"), [*PRAGMAS, "dryrun"], most=1)
         meant = PRAGMAS.get("dry-run" if close == ["dryrun"] else close[0]) if close else None
         known = " and ".join(PRAGMAS.values())
         raise CodeError(

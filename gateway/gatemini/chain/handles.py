@@ -9,13 +9,13 @@ from typing import Any
 import anyio
 import orjson
 
-from gatemini.chain.jsvalue import MAX_SAFE_INTEGER
 from gatemini.chain.outcome import Outcome
 from gatemini.errors import InvalidRequest
 from gatemini.output.asked import GIVEN_CHARS, NULL_MAY_BE
 from gatemini.output.asked import given as told
 from gatemini.output.compact import compact
 from gatemini.output.jsontext import dump
+from gatemini.output.jsvalue import MAX_SAFE_INTEGER
 from gatemini.output.results import ADDRESS, CHUNK_ROWS, MAX_ROWS, ResultStore
 
 KEEP = "keep"

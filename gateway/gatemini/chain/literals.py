@@ -1,8 +1,6 @@
-"""A small, total reader of JavaScript tokens and literals: what tier 2 is decided by.
+"""Read JavaScript tokens and literals exactly as JavaScript does (ECMA-262, strict mode), to decide tier 2.
 
-`Reader` walks over code and hands out words, strings, numbers and literal values exactly as JavaScript
-would read them. Whatever it does not certainly know raises `Uncertain`, and the code goes to the sandbox
-instead: it never guesses. Literal forms by ECMA-262 (strict mode). Pure. Above: parse.py. Below: jsvalue.py.
+What the reader does not certainly know raises `Uncertain`, and the code goes to the sandbox instead.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import math
 import re
 from typing import Any, Final
 
-from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, ordered_keys, simple_number
+from gatemini.output.jsvalue import MAX_SAFE_INTEGER, ordered_keys, simple_number
 
 MAX_NESTING: Final = 200
 """Literals nested deeper than this are left to the sandbox: the reader is recursive."""
@@ -86,7 +84,7 @@ class Reader:
         return self.text.startswith(sign, self.pos)
 
     def take(self, sign: str) -> bool:
-        """Go past `sign` if it stands here."""
+        """Go past `sign` if it is the next one."""
         if not self.sees(sign):
             return False
         self.pos += len(sign)
@@ -108,7 +106,7 @@ class Reader:
         return word
 
     def take_word(self, *allowed: str) -> str | None:
-        """Go past a word, any or one of `allowed`; None when another one or none stands here."""
+        """Go past a word, any or one of `allowed`; None when the next one is another, or no word."""
         word = self.peek_word()
         if word is None or (allowed and word not in allowed):
             return None
@@ -224,7 +222,7 @@ class Reader:
 
 
 def _unescaped(raw: str) -> str:
-    """The text a string's inside stands for. Raises Uncertain for octal and broken escapes."""
+    """The text of a string's inside. Raises Uncertain for octal and broken escapes."""
     text = _ESCAPE.sub(_one_escape, raw)
     if any("\ud800" <= c <= "\udfff" for c in text):
         try:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError
 
-from gatemini.chain.jsvalue import dumps
+from gatemini.output.jsvalue import dumps
 from gatemini.types.wording import shorten
 
 SHOWN_VALUE: Final = 60

@@ -16,10 +16,10 @@ from typing import Any
 
 import orjson
 
-from gatemini.chain.jsvalue import dumps, loads_exact
 from gatemini.chain.outcome import Fate, Outcome
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
+from gatemini.output.jsvalue import dumps, loads_exact
 from gatemini.processes.compute import LARGE_BYTES
 from gatemini_sandbox.messages import Start
 

@@ -14,8 +14,8 @@ import orjson
 
 from gatemini.backends.conversation.large_messages import JsonText, Written
 from gatemini.chain.binary import canonical_base64, data_url_type, picture_kind
-from gatemini.chain.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact
 from gatemini.model import Json, Tool
+from gatemini.output.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact
 from gatemini.types.identifiers import short_name
 
 SaveBlob = Callable[[str, str], str]

@@ -192,9 +192,9 @@ def _mend_of_sandbox(error: SandboxError) -> str:
 
 
 def walls_finding(walls: Sequence[str]) -> Finding:
-    """What surrounds the worker processes; what this kernel lacks is a warning, the guest is one wall as it is."""
+    """What surrounds the sandbox processes; what this kernel lacks is a warning, the guest is one wall as it is."""
     missing = [wall for wall in _WALLS if not any(found.startswith(wall) for found in walls)]
-    seen = f"worker processes behind {', '.join(walls) or 'nothing'}"
+    seen = f"sandbox processes behind {', '.join(walls) or 'nothing'}"
     if not missing:
         return Finding("sandbox walls", "ok", seen)
     seen += f"; this kernel does not give {' and '.join(missing)}"

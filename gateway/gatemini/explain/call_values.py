@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
 from gatemini.explain.error_facts import SEARCHED, HintContext
 from gatemini.model import Json
+from gatemini.output.jsvalue import NotJson, dumps, loads_exact
 from gatemini.types.wording import shorten
 
 MOST_READ: Final = 1 << 20
@@ -151,7 +151,7 @@ def described(value: Any) -> str:
     if isinstance(value, Long):
         return {"[": "an array", "{": "an object"}.get(value.text, "text")
     if value == HELD:
-        return "{dry_run: true}, which stands for a call the dry run held"
+        return "{dry_run: true}, the answer of a dry run to a call it held"
     if isinstance(value, dict):
         return f"an object {_keys(value)}" if value else "an empty object"
     if isinstance(value, str):

@@ -108,7 +108,7 @@ class HintContext:
         return f"the backend {found} is not running: {shorten(visible(self.disabled[found]), SHOWN_REASON)}"
 
     def identifier(self, backend: str) -> str | None:
-        """The global that stands for a backend in code."""
+        """The global of a backend in code."""
         return next((known for known, name in self.backends.items() if name == backend), None)
 
     @property

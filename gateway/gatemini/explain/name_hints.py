@@ -1,4 +1,4 @@
-"""Hints about names: a backend hidden by a variable, a name nobody declared, a host that is not there."""
+"""Hints about names: a backend hidden by a variable, a name that is not declared, a host that is not there."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gatemini.chain.trailing import console_block, told_once
 from gatemini.explain.source_lines import line_at
 from gatemini.output.room import Room, weight
+from gatemini.output.trailing import console_block, without_repeats
 from gatemini.types.wording import cut_middle, one_line, shorten
 from gatemini_sandbox.typescript.syntax_error import excerpt
 
@@ -44,8 +44,8 @@ class CallLine:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """Everything the text is made of. `source` is the text as submitted; `tool` the one that failed; `cause` what
-    stands behind the error, a line each."""
+    """Everything the text is made of. `source` is the text as submitted; `tool` the one that failed; `cause` the
+    causes of the error, a line each."""
 
     name: str
     message: str
@@ -76,7 +76,7 @@ def _rendered(report: ErrorReport, budget: int) -> str:
     """The text in at most `budget` characters."""
     head = _first_lines(report, budget)
     calls = _calls(report, int(budget * _SHARE_CALLS))
-    notes = [f"NOTE: {note}" for note in told_once(report.notes)]
+    notes = [f"NOTE: {note}" for note in without_repeats(report.notes)]
     text = "\n".join([*head, *calls, *notes])
     if len(text) > budget:
         return cut_middle(text, budget)

@@ -234,10 +234,10 @@ class SearchIndex:
         self._distinctive_terms.clear()
         slots = {slot for slot, _ in dead}
         for start in range(0, len(dead), STEP):
-            for _, tool in dead[start : start + STEP]:
+            for slot, tool in dead[start : start + STEP]:
+                self._names.remove(slot)
                 self._forget_terms(tool)
             yield
-        self._names.remove(slots)
         yield from self._ranker.remove(slots)
         self._free += slots
 

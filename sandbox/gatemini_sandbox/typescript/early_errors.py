@@ -14,7 +14,8 @@ from tree_sitter import Node
 
 from gatemini_sandbox.patience import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS, binding_nodes
-from gatemini_sandbox.typescript.parse import FUNCTION_DECLARATIONS, parse_tree, text
+from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, text
+from gatemini_sandbox.typescript.parse import parse_tree
 
 _LOOPS: Final = ("for_statement", "for_in_statement", "while_statement", "do_statement")
 _BLOCKS: Final = ("statement_block", "switch_body", "program", *_LOOPS)
@@ -38,7 +39,7 @@ _RESERVED: Final = frozenset(
 )
 
 Broken = Callable[[Node, list[Node]], Node | None]
-"""Of a node that breaks the rule, the part to point at. Asked of every node, with those it stands in, outermost first:
+"""Of a node that breaks the rule, the part to point at. It is called for every node, with those around it, outermost first:
 `Node.parent` looks for the parent from the root, and deep code has many nodes deep down."""
 
 
@@ -56,7 +57,7 @@ def find_early(js: str, message: str, line: int, byte_column: int) -> tuple[int,
 
 
 def _walk(root: Node) -> Iterator[tuple[Node, list[Node]]]:
-    """Every node in the order of the text, with those it stands in, outermost first."""
+    """Every node in the order of the text, with those around it, outermost first."""
     above: list[Node] = []
     waiting = [(root, 0)]
     while waiting:
@@ -78,7 +79,7 @@ def _statement(root: Node, row: int, column: int) -> Node | None:
 
 
 def _around(above: list[Node]) -> Iterator[Node]:
-    """What stands around a node, out to the function it belongs to, that function included."""
+    """The nodes around one, out to the function it belongs to, that function included."""
     for up in reversed(above):
         check()
         yield up

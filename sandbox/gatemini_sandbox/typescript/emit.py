@@ -1,7 +1,7 @@
-"""The parts of TypeScript that stand for code: enums, namespaces, parameter properties and import aliases.
+"""Write the JavaScript of TypeScript that has code: enums, namespaces and import aliases.
 
-Above: typescript.py, which erases everything else. Below: parse.py, positions.py. The code is written in place, on the
-lines where the construct stands, so that the user's expressions inside it keep their positions. The result is what the
+The code is written in place, on the lines of the construct, so that expressions inside it keep their positions. The
+result is what the
 TypeScript compiler emits for ES2022 (fields are defined, not assigned), with two shortcuts that show only to code that
 reassigns an exported `const` from outside: exported names of a namespace stay local bindings beside their property.
 """
@@ -21,7 +21,8 @@ from gatemini_sandbox.typescript.bindings import (
     unwrapped,
     value_names,
 )
-from gatemini_sandbox.typescript.parse import FUNCTION_DECLARATIONS, Parsed, code_end, descendants, text
+from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, code_end, descendants, text
+from gatemini_sandbox.typescript.parse import Parsed
 from gatemini_sandbox.typescript.positions import Patch
 
 _TYPE_ONLY = frozenset(
@@ -49,11 +50,10 @@ _CONSTANT = frozenset(
         "property_identifier",
     ]
 )
-_MODIFIERS = ("accessibility_modifier", "override_modifier", "readonly")
 
 
 class Emitter:
-    """Notes the edits for one text; nodes come outermost first, `finish` once at the end."""
+    """Notes the edits for one text; nodes come outermost first."""
 
     def __init__(self, parsed: Parsed, patch: Patch) -> None:
         self._parsed = parsed
@@ -69,9 +69,6 @@ class Emitter:
         self._bodies: dict[int, tuple[str, str]] = {}
         # Dotted path -> names exported so far: later blocks of the same namespace may use them unqualified.
         self._exports: dict[str, set[str]] = {}
-        # Start of a constructor -> the constructor and its parameter properties.
-        self._properties: dict[int, tuple[Node, list[str]]] = {}
-        self._seen_parameters: set[int] = set()
         self._declared_here: set[tuple[int, str]] = set()
         # Start of a block -> where each class and function in it is first declared.
         self._merging: dict[int, dict[str, int]] = {}
@@ -280,50 +277,6 @@ class Emitter:
     def _value_names(self) -> set[str]:
         return value_names(self._parsed.root)
 
-    # --- parameter properties
-
-    def parameter_property(self, parameter: Node) -> None:
-        if parameter.start_byte in self._seen_parameters:
-            return
-        self._seen_parameters.add(parameter.start_byte)
-        for child in parameter.children:
-            if child.type in _MODIFIERS:
-                self._patch.blank(child.start_byte, child.end_byte)
-        pattern = parameter.child_by_field_name("pattern")
-        constructor = parameter.parent.parent if parameter.parent is not None else None
-        if pattern is not None and constructor is not None and constructor.type == "method_definition":
-            _, names = self._properties.setdefault(constructor.start_byte, (constructor, []))
-            names.append(text(pattern))
-
-    def finish(self) -> None:
-        """Constructors are written when all their parameters are known."""
-        for constructor, names in self._properties.values():
-            body, class_body = constructor.child_by_field_name("body"), constructor.parent
-            if body is None or class_body is None or class_body.parent is None:
-                continue
-            self._patch.insert_after(
-                class_body.start_byte + 1, "".join(f"{name};" for name in names).encode()
-            )
-            assignments = [f"this.{name}={name}" for name in names]
-            heritage = [child for child in class_body.parent.children if child.type == "class_heritage"]
-            derived = any(child.type == "extends_clause" for part in heritage for child in part.children)
-            if not derived:
-                self._patch.insert_after(body.start_byte + 1, f"{';'.join(assignments)};".encode())
-                continue
-            # Usually one; of several, in branches, each must do its part.
-            for call in [node for node in descendants(body) if _is_super_call(node)]:
-                if not _in_class_inside(call, body):
-                    self._assign_behind(call, body, assignments)
-
-    def _assign_behind(self, call: Node, body: Node, assignments: list[str]) -> None:
-        """What must be done at once after `super(…)`: there is no `this` before."""
-        parent = call.parent
-        if parent is not None and parent.type == "expression_statement" and parent.parent == body:
-            self._patch.insert_after(code_end(parent), f";{';'.join(assignments)};".encode())
-        else:
-            self._patch.insert_before(call.start_byte, b"void(")
-            self._patch.insert_after(code_end(call), f",{','.join(assignments)})".encode())
-
     # --- shared
 
     def _owner(self, statement: Node) -> tuple[str, str] | None:
@@ -418,19 +371,3 @@ def _integer(value: Node) -> int | None:
     ):
         return int(raw)
     return None
-
-
-def _is_super_call(node: Node) -> bool:
-    if node.type != "call_expression":
-        return False
-    function = node.child_by_field_name("function")
-    return function is not None and function.type == "super"
-
-
-def _in_class_inside(node: Node, top: Node) -> bool:
-    inner = node.parent
-    while inner is not None and inner != top:
-        if inner.type == "class_body":
-            return True
-        inner = inner.parent
-    return False

@@ -1,7 +1,7 @@
-"""TypeScript to JavaScript by erasing: type-only code becomes blanks of the same length, so positions stay.
+"""Erase types: type-only code becomes blanks of the same length, so that positions stay.
 
-Above: wrap.py. Below: parse.py (which nodes), positions.py (the edits). What TypeScript emits code for (enum,
-namespace, parameter property) is in emit.py; imports, exports and the shape of the whole are in shape.py.
+What TypeScript emits code for (enum, namespace) is in emit.py and parameter_properties.py; imports, exports and the shape of
+the whole are in shape.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from tree_sitter import Node
 
 from gatemini_sandbox.patience import check
 from gatemini_sandbox.typescript.emit import Emitter
-from gatemini_sandbox.typescript.parse import Parsed, code_end, continues, text
+from gatemini_sandbox.typescript.line_breaks import continues
+from gatemini_sandbox.typescript.nodes import code_end, text
+from gatemini_sandbox.typescript.parameter_properties import ParameterProperties
+from gatemini_sandbox.typescript.parse import Parsed
 from gatemini_sandbox.typescript.positions import Patch, SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
@@ -51,6 +54,7 @@ class Eraser:
         self._source = source
         self._patch = patch
         self._emitter = Emitter(parsed, patch)
+        self._properties = ParameterProperties(patch)
         self._gone_until = 0
         blank = self._blank
         remove = self._remove
@@ -76,7 +80,7 @@ class Eraser:
             "public_field_definition": self._field,
             "abstract_class_declaration": self._abstract_class,
             "optional_parameter": self._optional_parameter,
-            "property_parameter": self._emitter.parameter_property,
+            "property_parameter": self._properties.add,
             "this_parameter": self._this_parameter,
             "non_null_expression": self._non_null,
             "as_expression": self._as,
@@ -100,7 +104,7 @@ class Eraser:
             handler = handlers.get(kind)
             if handler is not None:
                 handler(node)
-        self._emitter.finish()
+        self._properties.finish()
         self._html_comments()
 
     def error(
@@ -158,7 +162,7 @@ class Eraser:
         if parent is not None and parent.type == "arrow_function":
             parameters = parent.child_by_field_name("parameters")
             if parameters is not None and b"\n" in self._data[parameters.end_byte : end]:
-                # No line break may stand before `=>`: the closing parenthesis moves to the end of the type.
+                # No line break may be before `=>`: the closing parenthesis moves to the end of the type.
                 close = parameters.end_byte - 1
                 blanks = re.sub(rb"[^\n]", b" ", self._data[close : end - 1])
                 self._patch.replace(close, end, blanks + b")")
@@ -252,7 +256,7 @@ class Eraser:
             if child.type == "?":
                 self._blank(child)
             elif child.type in ("accessibility_modifier", "override_modifier", "readonly"):
-                self._emitter.parameter_property(node)
+                self._properties.add(node)
 
     def _this_parameter(self, node: Node) -> None:
         following = node.next_sibling

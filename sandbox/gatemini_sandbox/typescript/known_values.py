@@ -10,7 +10,7 @@ from typing import Literal
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import declarations
-from gatemini_sandbox.typescript.parse import descendants, text
+from gatemini_sandbox.typescript.nodes import descendants, text
 
 Known = Literal["something", "null", "undefined", "unknown"]
 

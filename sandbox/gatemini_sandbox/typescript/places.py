@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from tree_sitter import Node
 
 from gatemini_sandbox.patience import check
-from gatemini_sandbox.typescript.bindings import FUNCTIONS, binding_nodes
+from gatemini_sandbox.typescript.bindings import FUNCTIONS
 from gatemini_sandbox.typescript.known_values import Values
-from gatemini_sandbox.typescript.parse import descendants, parse_tree, text
+from gatemini_sandbox.typescript.nodes import descendants, text
+from gatemini_sandbox.typescript.parse import parse_tree
 
 Fits = Callable[[Node], Node | None]
 """Of a node that may have failed, the part to point at."""
@@ -26,13 +27,12 @@ Frame = tuple[str, int, int]
 _VALUE_FIRST = frozenset({"variable_declarator", "assignment_expression", "for_in_statement"})
 _PATTERNS = frozenset({"object_pattern", "array_pattern"})
 _READS = ("member_expression", "subscript_expression")
-_CALLS = ("new_expression", "call_expression")
+CALLS = ("new_expression", "call_expression")
 _PROPERTY = re.compile(r"cannot (?:read|set) property '(.*)' of (?:null|undefined)$", re.DOTALL)
 _OF_NOTHING = re.compile(r" of (null|undefined)$")
 _NAME = re.compile(r"(.+) is not (?:defined|initialized)$")
 _READ_ONLY = re.compile(r"'(.+)' is read-only$")
 _LACKING = re.compile(r"([\w.]+) does not exist in this sandbox")
-_THROWN = re.compile(r" \(thrown as \w+, not as an Error\)$")
 _TO_OBJECT = "cannot convert undefined or null to object"
 _ITERATOR = "Symbol.iterator"
 _NOT_ITERABLE = "value is not iterable"
@@ -102,36 +102,10 @@ def refine(
             found = _called(at, start, Values(root))
         elif found is None and fits is not None:
             found = _first_fitting(fits, root, at, frames[index:], message)
-    return index, *((line, byte_column) if found is None else _place(found))
+    return index, *((line, byte_column) if found is None else place_of(found))
 
 
-def find_unplaced(js: str, name: str, message: str) -> tuple[int, int] | None:
-    """The 1-based line and byte column of what fails without a place: a deadlock, a thrown text, a wrong regex."""
-    thrown = _THROWN.search(message)
-    candidates: list[Node] = []
-    if name == "DeadlockError":
-        made = [
-            node
-            for node in _nodes(js)
-            if node.type == "new_expression" and text(node.children[1]) == "Promise"
-        ]
-        candidates = [node for node in made if _never_settles(node)] or made
-    elif thrown is not None:
-        given = [(node, value) for node in _nodes(js) if (value := _thrown(node)) is not None]
-        shown = message[: thrown.start()]
-        literal = [node for node, value in given if text(value).strip("'\"`") == shown]
-        candidates = literal or [node for node, value in given if value.type not in ("string", "number")]
-    elif name == "SyntaxError":
-        regexes = [node for node in _nodes(js) if node.type == "regex"]
-        candidates = [node for node in regexes if not _is_pattern(node)][:1] or regexes[:1]
-    return _place(candidates[0]) if len(candidates) == 1 else None
-
-
-def _nodes(js: str) -> Iterator[Node]:
-    return descendants(parse_tree(js.encode("utf-8", "replace")).root_node)
-
-
-def _place(node: Node) -> tuple[int, int]:
+def place_of(node: Node) -> tuple[int, int]:
     return node.start_point[0] + 1, node.start_point[1] + 1
 
 
@@ -143,45 +117,7 @@ def _upwards(node: Node | None) -> Iterator[Node]:
         node = node.parent
 
 
-def _thrown(node: Node) -> Node | None:
-    """What a `throw`, or `Promise.reject`, gives that is surely no Error."""
-    value: Node | None = None
-    if node.type == "throw_statement" and node.named_children:
-        value = node.named_children[0]
-    elif node.type == "call_expression" and text(node.children[0]) in ("Promise.reject", "reject"):
-        value = _argument(node)
-    return None if value is None or value.type in _CALLS else value
-
-
-def _never_settles(promise: Node) -> bool:
-    """Whether the function given to `new Promise` does not use its parameters."""
-    function = _argument(promise)
-    if function is None or function.type not in FUNCTIONS:
-        return False
-    parameters = function.child_by_field_name("parameters") or function.child_by_field_name("parameter")
-    bound = (
-        []
-        if parameters is None
-        else [name for child in parameters.named_children for name in binding_nodes(child)]
-    )
-    body = function.child_by_field_name("body")
-    used = {text(node) for node in descendants(body) if node.type == "identifier"} if body else set()
-    names = {text(name) for name in bound} or ({text(parameters)} if parameters is not None else set())
-    return not names & used
-
-
-def _is_pattern(regex: Node) -> bool:
-    """Whether the literal is a valid pattern, as near as Python's own grammar of patterns comes."""
-    pattern = regex.child_by_field_name("pattern")
-    source = "" if pattern is None else text(pattern)
-    try:
-        re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", source).replace("\\/", "/"))
-    except (re.error, OverflowError):
-        return False
-    return True
-
-
-def _argument(call: Node) -> Node | None:
+def first_argument(call: Node) -> Node | None:
     """The first argument."""
     arguments = call.child_by_field_name("arguments")
     return arguments.named_children[0] if arguments is not None and arguments.named_child_count else None
@@ -276,7 +212,7 @@ def _callee_name(callee: Node) -> Node:
 
 def _is_silent(call: Node) -> bool:
     """Whether evaluating its arguments leaves no place behind, as literals do not."""
-    first = _argument(call)
+    first = first_argument(call)
     loud = (*FUNCTIONS, "identifier", "class", "call_expression", "member_expression")
     return first is None or first.type not in loud
 
@@ -295,10 +231,10 @@ def _made_at(at: Node | None, classes: set[str], message: str, *, certain: bool)
     for node in _upwards(at):
         if node.type in FUNCTIONS:
             break
-        if node.type in _CALLS:
+        if node.type in CALLS:
             made = node.child_by_field_name("constructor") or node.child_by_field_name("function")
             of_class = made is not None and text(made) in classes
-            given = _argument(node)
+            given = first_argument(node)
             if of_class and given is not None and text(given)[1:-1] == message:
                 return node
             if of_class or (certain and node.type == "new_expression" and at is not None and at == made):
@@ -340,7 +276,7 @@ def _given_to_call(at: Node | None) -> list[Node]:
     for node in _upwards(at):
         if node.type in FUNCTIONS:
             break
-        if node.type in _CALLS:
+        if node.type in CALLS:
             arguments = node.child_by_field_name("arguments")
             return [] if arguments is None else [n for n in arguments.named_children if n.type in FUNCTIONS]
     return []

@@ -19,7 +19,8 @@ from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.diagnose import check_awaits, check_characters, check_comment, syntax_error
 from gatemini_sandbox.typescript.erase import Eraser
 from gatemini_sandbox.typescript.facts import Facts, gather
-from gatemini_sandbox.typescript.parse import TEXTUAL, BeyondRepair, Parsed, parse
+from gatemini_sandbox.typescript.nodes import TEXTUAL
+from gatemini_sandbox.typescript.parse import BeyondRepair, Parsed, parse
 from gatemini_sandbox.typescript.positions import Patch, Patched, SourceText
 from gatemini_sandbox.typescript.returned import Given, returned
 from gatemini_sandbox.typescript.shape import Kind, Shape, Shaper

@@ -6,7 +6,8 @@ from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
 from gatemini_sandbox.typescript.known_values import Values
-from gatemini_sandbox.typescript.parse import parse, text
+from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.parse import parse
 from gatemini_sandbox.typescript.positions import SourceText
 
 _FUNCTIONS = FUNCTIONS | {"class_body"}
@@ -14,7 +15,7 @@ _AROUND = ("export_statement", "expression_statement", "parenthesized_expression
 _LENGTH = 80
 
 Given = tuple[int, int, str]
-"""Line, column and text of an expression; no text for a `return` that stands alone on its line."""
+"""Line, column and text of an expression; no text for a `return` that is alone on its line."""
 
 
 def returned(source: str) -> tuple[Given, ...]:
@@ -44,7 +45,7 @@ def returned(source: str) -> tuple[Given, ...]:
 
 
 def _is_passed_by(statement: Node) -> bool:
-    """Whether the code has ways that do not come to this statement: it stands in a branch or a loop."""
+    """Whether the code has ways past this statement: it is in a branch or a loop."""
     up = statement.parent if statement.type == "return_statement" else None
     while up is not None and up.type not in _FUNCTIONS:
         if up.type not in ("statement_block", "program", "try_statement", "export_statement"):

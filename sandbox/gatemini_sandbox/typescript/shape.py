@@ -1,7 +1,6 @@
-"""What a submitted text is as a whole, and where its value comes from.
+"""Decide where the value of a submitted text comes from.
 
-Above: wrap.py. Below: parse.py, positions.py. The text ends up as the body of one async function; this file decides,
-from the parse alone, what that body returns: an explicit return, the default export, the last expression, or the only
+The text ends up as the body of one async function; this file decides, from the parse alone, what that body returns: an explicit return, the default export, the last expression, or the only
 function. It also takes away imports and exports, which such a body cannot hold.
 """
 
@@ -14,16 +13,16 @@ from typing import Literal
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import identifiers, value_names
-from gatemini_sandbox.typescript.parse import (
+from gatemini_sandbox.typescript.nodes import (
     ANY_FUNCTION,
     FUNCTION_DECLARATIONS,
-    Parsed,
     code_end,
     descendants,
     last_statement,
     text,
     with_functions,
 )
+from gatemini_sandbox.typescript.parse import Parsed
 from gatemini_sandbox.typescript.positions import Patch, SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
@@ -87,7 +86,7 @@ class Shaper:
         self._patch = patch
         self._backends = backends
         self._shape = Shape()
-        # The default export: a name that stands for it.
+        # The name of the default export.
         self._default: str | None = None
         self._default_class = False
 
@@ -286,7 +285,7 @@ class Shaper:
         return chosen
 
     def _lost(self, statement: Node) -> tuple[int, int, str] | None:
-        """A value at the end that nobody gets: of `if (x) { "yes" }` in its block, of `const total = …` in its name."""
+        """A value at the end that is not returned: of `if (x) { "yes" }` in its block, of `const total = …` in its name."""
         declared = _unwrapped(statement)
         if declared.type in ("lexical_declaration", "variable_declaration"):
             name = declared.named_children[-1].child_by_field_name("name")

@@ -1,7 +1,6 @@
-"""The one error of the steps before anything runs: code that cannot be read, or that asks for what the sandbox lacks.
+"""The error of code that cannot be read, or that needs what the sandbox lacks; raised before anything runs.
 
-Raised by wrap.prepare and the files below it (typescript.py, emit.py, shape.py, parse.py); the gateway turns it into
-the answer the agent reads. Positions are those of the text as submitted.
+Positions are those of the text as submitted. Imports no parser: the gateway uses it too.
 """
 
 from __future__ import annotations
@@ -37,16 +36,6 @@ class SandboxSyntaxError(Exception):
         self.source_line = source_line
         self.hint = hint
         self.kind: Kind = kind
-
-    def text(self) -> str:
-        """The error as an agent reads it: what and where, the line with a caret, then the hint."""
-        parts = [
-            f"{self.name}: {self.message} (line {self.line}, column {self.column})",
-            *excerpt(self.source_line, self.column),
-        ]
-        if self.hint:
-            parts.append(f"HINT: {self.hint}")
-        return "\n".join(parts)
 
 
 def excerpt(source_line: str, column: int) -> tuple[str, str]:

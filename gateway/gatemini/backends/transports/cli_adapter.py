@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame
 from gatemini.config.cli_template import (
     TemplateError,

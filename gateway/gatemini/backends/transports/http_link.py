@@ -20,7 +20,7 @@ import httpx2
 
 from gatemini.backends.conversation.large_messages import read_large
 from gatemini.backends.transports.event_stream import Event, EventReader
-from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Broken, Piece, decode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable

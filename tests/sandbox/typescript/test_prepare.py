@@ -268,7 +268,7 @@ def test_whole_numbers_that_javascript_rounds_are_known(code, rounded):
 
 
 @pytest.mark.parametrize("code", ["export default class { run() {} }", "export default class Runner {}"])
-def test_a_class_by_default_is_neither_called_nor_told_to_be(code):
+def test_an_exported_class_is_not_called_and_needs_no_hint(code):
     assert prepare(code).declared_never_called is None
 
 

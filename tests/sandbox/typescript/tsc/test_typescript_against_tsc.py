@@ -247,7 +247,7 @@ def compare(programs: dict[str, str]) -> list[dict[str, Any]]:
         try:
             ours: str | None = prepare(source).js
         except SandboxSyntaxError as error:
-            ours, refusals[name] = None, error.text()
+            ours, refusals[name] = None, str(error)
         items.append({"id": name, "ours": ours, "source": source})
     run = subprocess.run(
         ["node", str(HERE / "run.mjs"), str(NPM)],

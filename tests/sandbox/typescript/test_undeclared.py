@@ -9,7 +9,7 @@ def calls(code: str) -> list[tuple[str, str, int]]:
     return [(call.name, call.member, call.line) for call in outside_calls(code)]
 
 
-def test_calls_of_names_nobody_declares_are_told_with_their_lines() -> None:
+def test_calls_of_undeclared_names_are_found_with_their_lines() -> None:
     code = """const { sum } = await demo.add({ a: args.a });
 return [demo["odd-name"]({ sum }), await files.read.raw({}), ...x.map((y) => exa.search({ y }))];"""
     assert calls(code) == [
@@ -34,5 +34,5 @@ return [demo["odd-name"]({ sum }), await files.read.raw({}), ...x.map((y) => exa
         "a.b; typeof a; a[0](); a[x](); x(a); ({ a })",
     ],
 )
-def test_what_the_code_declares_or_does_not_call_is_not_told(code: str) -> None:
+def test_what_the_code_declares_or_does_not_call_is_not_found(code: str) -> None:
     assert calls(code) == []

@@ -153,7 +153,7 @@ def hint_context(services: ChainServices, program: Facts | None, trace: Trace | 
         return BackendState(str(found), services.backends.error(name), services.backends.stderr_tail(name))
 
     def last_result(backend: str, tool: str) -> str | None:
-        # With `raw` a name stands for the whole MCP result.
+        # With `raw` a name holds the whole MCP result.
         if trace is None or program is None or ".raw" in program.source:
             return None
         return trace.last(f"{backend}.{tool}")

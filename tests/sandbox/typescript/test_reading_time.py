@@ -20,7 +20,7 @@ from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 SIZE = 200_000
 
 
-def test_time_is_never_over_where_nobody_gave_any() -> None:
+def test_without_a_limit_time_is_never_over() -> None:
     assert not over()
     check()
 

@@ -1,7 +1,4 @@
-"""What stands beside a chain's value or error: the console's lines and the notes, within the room they have.
-
-Pure. Above: answer.py, report.py. Below: output/room.py.
-"""
+"""The console's lines and the notes beside a chain's value or error, within the room they have."""
 
 from __future__ import annotations
 
@@ -50,6 +47,6 @@ def console_block(lines: Sequence[str], dropped: int, room: Room) -> str:
     return "\n".join([HEADING, *head, *gap, *reversed(end), *tail])
 
 
-def told_once(notes: Sequence[str]) -> list[str]:
+def without_repeats(notes: Sequence[str]) -> list[str]:
     """The notes in their order; of equal ones the first, and how many there were."""
     return [note if count == 1 else f"{note} (×{count})" for note, count in Counter(notes).items()]
