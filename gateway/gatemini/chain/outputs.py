@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError
 
-from gatemini.backends.conversation.large_messages import Written
+from gatemini.backends.calls.large_messages import Written
 from gatemini.chain.schema_faults import sentence
 from gatemini.chain.schemas import faults
 from gatemini.model import Json, Tool

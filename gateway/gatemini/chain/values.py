@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from gatemini.backends.conversation.large_messages import JsonText, Written
+from gatemini.backends.calls.large_messages import JsonText, Written
 from gatemini.chain.binary import canonical_base64, data_url_type, picture_kind
 from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact
