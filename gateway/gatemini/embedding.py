@@ -30,8 +30,10 @@ logger = logging.getLogger(__name__)
 BUNDLED = "bundled"
 QUIET_START_SECONDS = 0.5
 """Loading a model takes a second or two of one core: backends and the sandbox start first."""
-LET_GO_SECONDS = 120.0
+LET_GO_SECONDS = 300.0
 """The process ends after this time without a search or a new text."""
+LOADING_SECONDS = 2.0
+"""How long a search waits for a process that is still loading the model; it answers by words after that."""
 ANSWER_SECONDS = 1.0
 """How long a search waits for a process that has its vectors; it answers by words after that."""
 SENT_AT_ONCE = 500
@@ -84,6 +86,10 @@ class Embedding:
         """Return the cosine of `text` with every tool, by slot; None while no process has the vectors."""
         if not self._running or self.problem is not None:
             return None
+        if not self._is_open():
+            self.tools_changed()
+            with anyio.move_on_after(LOADING_SECONDS):
+                await self._done.wait()
         if self._is_open():
             with anyio.move_on_after(ANSWER_SECONDS):
                 answer = await self._ask(query=text[:MEANING_CHARS])
