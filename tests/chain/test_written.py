@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatemini.backends.large import JsonText, Written, in_full, json_text, read_large
+from gatemini.backends.calls.large_messages import JsonText, Written, in_full, json_text, read_large
 from gatemini.backends.wire import Frame, Piece, decode, encode
 from gatemini.chain.outputs import mismatch
 from gatemini.chain.values import Value, to_value

@@ -1,7 +1,4 @@
-"""Base64 data as backends send it: taken as meant, and what kind of picture it really is.
-
-Pure functions. Above: values.py, media.py. Below: nothing.
-"""
+"""Base64 data as backends send it: taken as meant, and what kind of picture it really is."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`results.*` inside a chain: the guest's messages answered from the session's result store.
-
-Above: script.py. Below: output/results.py, output/compact.py, jsvalue.py.
-"""
+"""`results.*` inside a chain: the guest's messages answered from the session's result store."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from gatemini.backends.callers import LOGGED, Caller
-from gatemini.backends.large import JsonText, in_full, json_text
+from gatemini.backends.calls.large_messages import JsonText, in_full, json_text
 from gatemini.chain.arguments import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime

@@ -56,7 +56,7 @@ def find_media(text: str, store: ResultStore) -> Media:
         return NO_MEDIA
     try:
         parsed = orjson.loads(text) if len(text) <= LARGE_BYTES else _flat_descriptors(text)
-    except orjson.JSONDecodeError:  # nested beyond what is parsed: then nobody looks for images in it
+    except orjson.JSONDecodeError:  # nested deeper than is parsed
         return NO_MEDIA
     shown = _descriptors(parsed)
     blocks: list[Json] = []

@@ -1,7 +1,4 @@
-"""Whether a result keeps the output schema its tool declares: a mismatch is a note, never a lost result.
-
-Pure. Above: invoke.py. Below: schemas.py, and the words of arguments.py.
-"""
+"""Whether a result keeps the output schema its tool declares: a mismatch is a note, never a lost result."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError
 
-from gatemini.backends.large import Written
+from gatemini.backends.calls.large_messages import Written
 from gatemini.chain.schema_faults import sentence
 from gatemini.chain.schemas import faults
 from gatemini.discovery.types.identifiers import short_name

@@ -1,4 +1,4 @@
-"""From an MCP tool result to the value the code gets, and to the error it rejects with (spec 2.3).
+"""From an MCP tool result to the value the code gets, and to the error it rejects with.
 
 Binary data never enters a value: it is handed to `save_blob` and the value holds a small descriptor
 `{type, mimeType, bytes, ref}`. Notes say what was changed on the way.
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from gatemini.backends.large import JsonText, Written
+from gatemini.backends.calls.large_messages import JsonText, Written
 from gatemini.chain.binary import canonical_base64, data_url_type, picture_kind
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool

@@ -1,7 +1,4 @@
-"""What callers of the result store ask for: numbers checked, and wrong ones repeated in a few characters.
-
-Pure. Above: `pages.py`, `results.py`, `compact.py`, the chain's `results.*`. Below: `jsontext.py`.
-"""
+"""What callers of the result store ask for: numbers checked, and wrong ones repeated in a few characters."""
 
 from __future__ import annotations
 

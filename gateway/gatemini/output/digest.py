@@ -219,8 +219,8 @@ class Summary:
     def _by_shape(self, rows: Sequence[Any]) -> dict[str, Sequence[Any]]:
         """Key → its values. Row by row for each key would ask every row for the keys of all others."""
         groups: defaultdict[tuple[str, ...], list[Any]] = defaultdict(list)
-        for row in rows:
-            groups[tuple(row)].append(row)
+        for shape, row in zip(map(tuple, rows), rows, strict=True):
+            groups[shape].append(row)
         self.shapes.update(groups)
         columns: defaultdict[str, list[Any]] = defaultdict(list)
         for shape, group in groups.items():

@@ -198,7 +198,7 @@ def _filled(
             key: _filled(item, detail, (*path, key), arrays, inside=inside)
             for key, item in node.inner.items()
         }
-    if all(type(item) is Raw for item in node.inner):
+    if set(map(type, node.inner)) == {Raw}:
         return node.raw
     return [
         _filled(item, detail, (*path, f"[{n}]"), arrays, inside=inside) for n, item in enumerate(node.inner)

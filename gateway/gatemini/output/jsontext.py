@@ -2,8 +2,6 @@
 
 `parse` answers a value that says the same as the text, or nothing: digits beyond a double's, lone
 surrogates and duplicate keys are noticed, and what is no JSON (NaN, half a document) is not guessed at.
-Above: every stage of the pipeline and the result store. Below: orjson for the common case, the standard
-library where orjson would change a value.
 """
 
 from __future__ import annotations

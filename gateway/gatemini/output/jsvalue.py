@@ -2,7 +2,6 @@
 
 `dumps` gives the text `JSON.stringify` would give; `loads` reads JSON text without losing a digit. Both go
 through orjson wherever that cannot differ. ECMA-262 Number::toString, QuoteJSONString, OrdinaryOwnPropertyKeys.
-Pure. Above: literals.py, values.py, arguments.py, run.py, script.py. Below: orjson.
 """
 
 from __future__ import annotations

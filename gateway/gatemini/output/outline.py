@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from msgspec import Raw
@@ -152,7 +153,7 @@ class _Walk:
         children = _children(branch.node)
         if isinstance(children, list):
             self._tell_rows(branch, children)
-            if max(map(_weight, children), default=0) <= SMALL_BYTES:
+            if set(map(type, children)) == {Raw} and max(map(len, children)) <= SMALL_BYTES:
                 self._run_of_small(branch, children)
                 return
         run: list[tuple[Any, Node]] = []
@@ -183,15 +184,16 @@ class _Walk:
             load += weight
         self._flush(branch, run)
 
-    def _run_of_small(self, branch: _Branch, children: list[Any]) -> None:
+    def _run_of_small(self, branch: _Branch, children: list[Raw]) -> None:
         """Chunks of an array's items that are all small: of a hundred thousand none is looked at alone."""
-        load = first = 0
-        for number, weight in enumerate(map(_weight, children)):
-            if load + weight > self.chunk_bytes and number > first:
-                self._flush(branch, list(enumerate(children[first:number], first)))
-                load, first = 0, number
-            load += weight
-        self._flush(branch, list(enumerate(children[first:], first)))
+        ends = list(accumulate(map(len, children)))
+        first = before = 0
+        while first < len(children):
+            after = max(first + 1, bisect_right(ends, before + self.chunk_bytes, first))
+            label = f"[{first}-{after - 1}]" if after - first > 1 else f"[{first}]"
+            weight = ends[after - 1] - before
+            self.chunks.append(Chunk(branch.path, label, weight, _what(children[first:after])))
+            first, before = after, ends[after - 1]
 
     def _tell_rows(self, branch: _Branch, items: list[Any]) -> None:
         """What can be said of an array's items of no one kind, with as much detail as there is room for."""
@@ -199,8 +201,8 @@ class _Walk:
             return
         node = branch.node
         summary = None if isinstance(node, Raw) else node.summary
-        raws = [item if isinstance(item, Raw) else item.raw for item in items[: DETAILS[0].rows]]
-        summary = summary or summarise([item if isinstance(item, Raw) else item.raw for item in items])
+        raws = list(map(_raw, items[: DETAILS[0].rows]))
+        summary = summary or summarise(list(map(_raw, items)))
         for detail in DETAILS:
             facts = varied_rows(summary, raws, detail)
             told = f"{summary.total} items as key paths, first {facts['shown_rows']} shown"
@@ -267,7 +269,7 @@ def _pruned(shown: Any) -> Any:
 
 def _what(run: Sequence[Node]) -> str:
     """A chunk's identity: names of its members, or of a single one what it is."""
-    raws = list(map(_raw, run))
+    raws = [node if type(node) is Raw else node.raw for node in run]
     if len(raws) == 1:
         [raw] = raws
         if lazy.is_object(raw) and len(raw) > CHUNK_BYTES:
@@ -280,7 +282,7 @@ def _what(run: Sequence[Node]) -> str:
     if names:
         shown = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
         return f"{len(raws)} items: {shown}"
-    return f"{len(raws)} {kind(set(map(lazy.opening, raws)))}"
+    return f"{len(raws)} {kind({memoryview(raw)[0] for raw in raws})}"
 
 
 def _name(raw: Raw) -> str | None:

@@ -1,9 +1,8 @@
 """What a session's answers left out: results by handle, in memory, then on disk, for an hour of idling.
 
 One store per session. A result is kept as the bytes of its text, exactly; rows are read out of it on
-demand. Reads and writes are synchronous and safe from several threads, since large outputs are reduced in
-one. Above: `pipeline.py`, the chain's `results.*`, `gatemini://result/…`. Below: `jsontext.py`,
-`rows.py`, `pages.py`, `arrays.py`, `spill.py`.
+demand. Reads and writes are synchronous and safe from several threads, since calls of `results.*` run on worker
+threads.
 """
 
 from __future__ import annotations
@@ -417,7 +416,7 @@ class ResultStore:
         return entry.index
 
     def _sweep(self) -> None:
-        """Drops what nobody used for the idle time; the order of use makes this stop early."""
+        """Drop what was not used for the idle time; the order of use makes this stop early."""
         limit = self._clock() - self._idle
         while self._entries:
             oldest = next(iter(self._entries.values()))

@@ -1,7 +1,6 @@
 """How much text a reader takes: characters, bytes, or both.
 
-Clients count either, and of text that is not ASCII a character is two to four bytes. Above: `pipeline.py`,
-`truncate.py`, `results.py`, the chain's answers and error texts, `server/budgets.py`. Below: `jsontext.py`.
+Clients count either, and of text that is not ASCII a character is two to four bytes.
 """
 
 from __future__ import annotations

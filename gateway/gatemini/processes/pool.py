@@ -24,7 +24,7 @@ IDLE_SECONDS = 60.0
 """How long a process without work is kept."""
 
 CANCELLED_SECONDS = 0.5
-"""How long a process may still compute an answer that nobody waits for before it is killed."""
+"""How long a process may still compute for a cancelled request before it is killed."""
 
 EXIT_SECONDS = 5.0
 """How long the exit of a process whose connection has closed is waited for."""

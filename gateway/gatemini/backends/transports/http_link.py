@@ -18,7 +18,7 @@ import anyio
 import anyio.abc
 import httpx2
 
-from gatemini.backends.large import read_large
+from gatemini.backends.calls.large_messages import read_large
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Broken, Piece, decode

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 
 from gatemini.backends.calls.failures import SHOWN_STDERR_LINES, stderr_text
-from gatemini.backends.large import read_large
+from gatemini.backends.calls.large_messages import read_large
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.transports.line_reader import LineReader
 from gatemini.backends.wire import Frame, encode
