@@ -1,13 +1,11 @@
-"""What the compute process does: read large messages, rewrite large JSON, reduce large answers.
+"""What the compute process does: read large messages and texts, reduce large answers.
 
 `answer` is called with one request at a time; its parts are described in `processes/compute.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,19 +15,13 @@ from gatemini.backends import wire
 from gatemini.config.secrets import Redactor
 from gatemini.output import lazy
 from gatemini.output.jsontext import decode, encode
-from gatemini.output.jsvalue import NotJson, dumps, is_index, loads, ordered_keys, quoted
+from gatemini.output.jsvalue import NotJson, dumps, loads, with_long_integers_quoted
 from gatemini.output.pipeline import OutputOptions, reduced
 from gatemini.output.rows import index_rows
 from gatemini.processes.compute import frame, unframed
 
-BATCH_BYTES = 96 * 1024
-"""Members that are parsed and written together: as values they stay in the processor's cache."""
 LARGE_PART = 64 * 1024
 """Strings and containers from this size on stand outside the message they are part of."""
-SAMPLE_MEMBERS = 100
-SAMPLE_BYTES = 4096
-"""Of a large value the first members up to this size each are looked at for its output schema."""
-SAMPLE_LEVELS = 3
 MEDIA = ("data", "blob", "text")
 """Members of a content block, or of the resource in it, that may be long strings."""
 CHUNK_BYTES = 64 * 1024
@@ -42,80 +34,22 @@ def answer(request: bytearray) -> bytes:
     return OPERATIONS[header["op"]](header, bytes(body))
 
 
-# -- large JSON as JavaScript writes it ------------------------------------------------------------
+# -- large JSON ----------------------------------------------------------------------------------------
 
 
-class _Digits:
-    """Reads JSON with integers beyond 2^53 as strings, and counts them."""
-
-    def __init__(self) -> None:
-        self.kept = 0
-
-    def load(self, data: bytes) -> Any:
-        value, kept = loads(data)
-        self.kept += kept
-        return value
-
-
-def javascript(raw: Raw, digits: _Digits) -> Iterator[str]:
-    """The text JavaScript writes for a value, in parts."""
-    if len(raw) <= BATCH_BYTES:
-        yield dumps(digits.load(bytes(raw)))
-    elif lazy.is_array(raw):
-        yield from _array(lazy.items(raw), digits)
-    elif lazy.is_object(raw):
-        yield from _object(lazy.fields(raw), digits)
-    else:
-        yield dumps(digits.load(bytes(raw)))
-
-
-def _array(rows: list[Raw], digits: _Digits) -> Iterator[str]:
-    before = "["
-    for group in lazy.batches(rows):
-        yield before
-        before = ","
-        if len(group) > 1 or len(group[0]) <= BATCH_BYTES:
-            yield dumps(digits.load(b"[%b]" % b",".join(group)))[1:-1]
-        else:
-            yield from javascript(group[0], digits)
-    yield "]" if rows else "[]"
-
-
-def _object(fields: dict[str, Raw], digits: _Digits) -> Iterator[str]:
-    if any(map(is_index, fields)):
-        fields = ordered_keys(fields)
-    before = "{"
-    group: dict[str, Raw] = {}
-    load = 0
-    for key, item in fields.items():
-        if group and load + len(item) > BATCH_BYTES:
-            yield before + dumps(digits.load(lazy.written(group)))[1:-1]
-            before, group, load = ",", {}, 0
-        if len(item) > BATCH_BYTES:
-            yield f"{before}{quoted(key)}:"
-            yield from javascript(item, digits)
-            before = ","
-        else:
-            group[key] = item
-            load += len(item)
-    if group:
-        yield before + dumps(digits.load(lazy.written(group)))[1:-1]
-    yield "}" if fields else "{}"
-
-
-def _written(data: bytes) -> tuple[str, int] | None:
-    """(the JSON of an object or array as JavaScript writes it, integers kept as strings); None where it is none."""
-    bare = data.strip(b" \t\r\n\xef\xbb\xbf")
+def _as_json(text: bytes) -> tuple[bytes, int] | None:
+    """(the JSON of an object or array without white space, integers in it kept as strings); None where it is none."""
+    bare = text.strip(b" \t\r\n\xef\xbb\xbf")
     if not bare or bare[0] not in b"{[" or bare[-1] not in b"}]":
         return None
-    digits = _Digits()
     raw = _strictly(bare)
+    if raw is not None:
+        return with_long_integers_quoted(bytes(lazy.compacted(raw, bare)))
     try:
-        if raw is not None:
-            return "".join(javascript(raw, digits)), digits.kept
-        return dumps(digits.load(bare)), digits.kept
+        value, kept = loads(bare)
     except NotJson:
         return None
+    return encode(dumps(value)), kept
 
 
 def _strictly(data: bytes) -> Raw | None:
@@ -125,31 +59,6 @@ def _strictly(data: bytes) -> Raw | None:
         return msgspec.json.decode(data, type=Raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _sample(raw: Raw, level: int, way: tuple[str | int, ...], cut: list[tuple[str | int, ...]]) -> Any:
-    """The beginning of a value; the ways to what goes on are added to `cut`."""
-    if len(raw) <= SAMPLE_BYTES:
-        return loads(bytes(raw))[0]
-    cut.append(way)
-    if lazy.is_string(raw):
-        return lazy.string(raw)[:SAMPLE_BYTES]
-    members: dict[str, Any] = {}
-    items: list[Any] = []
-    if level == SAMPLE_LEVELS:
-        return items if lazy.is_array(raw) else members
-    if lazy.is_array(raw):
-        rows = lazy.items(raw)
-        items += (_sample(row, level + 1, (*way, n), cut) for n, row in enumerate(rows[:SAMPLE_MEMBERS]))
-        if len(rows) == len(items):
-            cut.remove(way)
-        return items
-    fields = lazy.fields(raw)
-    for key, item in islice(fields.items(), SAMPLE_MEMBERS):
-        members[key] = _sample(item, level + 1, (*way, key), cut)
-    if len(members) == len(fields):
-        cut.remove(way)
-    return members
 
 
 # -- large messages ------------------------------------------------------------------------------------
@@ -177,20 +86,22 @@ class _Message:
 
     def __init__(self, parts: _Parts) -> None:
         self.large: list[dict[str, Any]] = []
+        self.kept = 0
+        """Integers beyond 2^53 that became strings."""
         self._parts = parts
-        self._digits = _Digits()
 
-    @property
-    def kept(self) -> int:
-        return self._digits.kept
+    def _load(self, data: bytes) -> Any:
+        value, kept = loads(data)
+        self.kept += kept
+        return value
 
     def envelope(self, fields: dict[str, Raw]) -> dict[str, Any]:
         result = fields.pop("result", None)
-        message = {key: self._digits.load(bytes(item)) for key, item in fields.items()}
+        message = {key: self._load(bytes(item)) for key, item in fields.items()}
         if result is None:
             return message
         if not lazy.is_object(result):
-            return {**message, "result": self._digits.load(bytes(result))}
+            return {**message, "result": self._load(bytes(result))}
         return {**message, "result": self._result(lazy.fields(result))}
 
     def _result(self, fields: dict[str, Raw]) -> dict[str, Any]:
@@ -199,7 +110,7 @@ class _Message:
         for key, item in fields.items():
             made[key] = None
             if len(item) < LARGE_PART:
-                made[key] = self._digits.load(bytes(item))
+                made[key] = self._load(bytes(item))
             elif key == "structuredContent" and lazy.is_container(item):
                 self._structured(item)
             elif key == "content" and lazy.is_array(item):
@@ -209,21 +120,21 @@ class _Message:
             elif lazy.is_array(item):
                 self._list(key, lazy.items(item))
             else:
-                made[key] = self._digits.load(bytes(item))
+                made[key] = self._load(bytes(item))
         return made
 
     def _structured(self, raw: Raw) -> None:
-        text = "".join(javascript(raw, self._digits))
-        cut: list[tuple[str | int, ...]] = []
-        sample = _sample(Raw(encode(text)), 0, (), cut)
+        text, kept = with_long_integers_quoted(bytes(lazy.compacted(raw, bytes(raw))))
+        self.kept += kept
+        single = lazy.is_object(raw) and len(lazy.fields(raw)) == 1
+        place = self._parts.add(text)
         self.large.append(
-            {"at": ["result", "structuredContent"], "kind": "json", "text": self._parts.add(encode(text)),
-             "sample": sample, "cut": cut}
-        )  # fmt: skip
+            {"at": ["result", "structuredContent"], "kind": "json", "text": place, "single": single}
+        )
 
     def _block(self, raw: Raw, number: int, *, alone: bool) -> Any:
         if len(raw) < LARGE_PART or not lazy.is_object(raw):
-            return self._digits.load(bytes(raw))
+            return self._load(bytes(raw))
         return self._object(lazy.fields(raw), ["result", "content", number], alone=alone)
 
     def _object(self, fields: dict[str, Raw], path: list[str | int], *, alone: bool) -> dict[str, Any]:
@@ -235,23 +146,17 @@ class _Message:
             elif len(item) >= LARGE_PART and key == "resource" and lazy.is_object(item):
                 made[key] = self._object(lazy.fields(item), [*path, key], alone=False)
             else:
-                made[key] = self._digits.load(bytes(item))
+                made[key] = self._load(bytes(item))
         return made
 
     def _text(self, path: list[str | int], text: str, *, is_value: bool) -> None:
         data = encode(text)
-        found = _written(data) if is_value else None
-        place = self._parts.add(data)
-        written = (
-            None
-            if found is None
-            else place
-            if encode(found[0]) == data
-            else self._parts.add(encode(found[0]))
-        )
-        self.large.append(
-            {"at": path, "kind": "text", "text": place, "json": written, "kept": found[1] if found else 0}
-        )
+        made: dict[str, Any] = {"at": path, "kind": "text", "text": self._parts.add(data), "json": None}
+        found = _as_json(data) if is_value else None
+        if found is not None:
+            json, made["kept"] = found
+            made["json"] = made["text"] if json == data else self._parts.add(json)
+        self.large.append(made)
 
     def _list(self, key: str, rows: list[Raw]) -> None:
         groups: list[list[Raw]] = [[]]
@@ -262,7 +167,7 @@ class _Message:
                 load = 0
             groups[-1].append(row)
             load += len(row)
-        chunks = [self._parts.add(encode(dumps(self._digits.load(b"[%b]" % b",".join(g))))) for g in groups]
+        chunks = [self._parts.add(encode(dumps(self._load(b"[%b]" % b",".join(g))))) for g in groups]
         self.large.append({"at": ["result", key], "kind": "items", "chunks": chunks})
 
 
@@ -295,9 +200,10 @@ def _told(read: Any, message: _Message, notes: list[str], size: int, parts: _Par
 def _read_text(header: dict[str, Any], data: bytes) -> bytes:
     del header
     parts = _Parts()
-    found = _written(data)
-    place = None if found is None else parts.add(encode(found[0]))
-    return parts.after({"json": place, "kept": found[1] if found else 0})
+    found = _as_json(data)
+    if found is None:
+        return parts.after({"json": None})
+    return parts.after({"json": parts.add(found[0]), "kept": found[1]})
 
 
 # -- large answers --------------------------------------------------------------------------------------
@@ -318,15 +224,7 @@ def _reduce(header: dict[str, Any], data: bytes) -> bytes:
     if plan.footer is not None:
         index = plan.index if shown is text and plan.index else index_rows(data, as_text=plan.kind == "text")
         told["index"] = asdict(index)
-        del told["index"]["_cuts"]
-        told["index"]["doubled"] = []
     return parts.after(told)
 
 
-def _index(header: dict[str, Any], data: bytes) -> bytes:
-    made = asdict(index_rows(data, as_text=header["as_text"]))
-    del made["_cuts"]
-    return _Parts().after({**made, "doubled": []})
-
-
-OPERATIONS = {"message": _read_message, "text": _read_text, "reduce": _reduce, "index": _index}
+OPERATIONS = {"message": _read_message, "text": _read_text, "reduce": _reduce}

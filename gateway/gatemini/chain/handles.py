@@ -101,7 +101,7 @@ def _with_note(page: dict[str, Any]) -> Outcome:
     if isinstance(page["rows"][0], str):
         how = "texts that make up the line when joined"
     else:
-        how = "objects {$row, $piece, $pieces, path, members | items | text}"
+        how = "objects {$row, $piece, $pieces, part} with stretches of its JSON text"
     return _written(
         page,
         f"{where} is too large to be given whole: it comes in {page['pieces']} pieces, {how}; of what chunks gives, "

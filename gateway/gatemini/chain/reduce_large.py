@@ -43,4 +43,4 @@ def _index(made: Any) -> RowIndex | None:
     if made is None:
         return None
     batches = [Batch(**batch) for batch in made.pop("batches")]
-    return RowIndex(**{**made, "keys": tuple(made["keys"]), "doubled": set(), "batches": batches})
+    return RowIndex(**{**made, "keys": tuple(made["keys"]), "batches": batches})

@@ -37,7 +37,7 @@ class Value:
     """A value for the code. `media` are the descriptors inside it that have a `ref`.
 
     `text`, where there is one, is JSON text of the same value: writing it again can be saved. `written` says that
-    there is no value, but only the text, as JavaScript writes it.
+    there is no value, but only the text.
     """
 
     value: Any
@@ -103,7 +103,8 @@ class _Reader:
         if isinstance(structured, Written):
             self._take_written(structured, result)
         else:
-            value = structured["result"] if _is_wrapper(structured, self.tool, result) else structured
+            wrapped = isinstance(structured, dict) and structured.keys() == {"result"}
+            value = structured["result"] if wrapped and _wraps(self.tool, result) else structured
             self.out.value = self._checked(value)
         others = [str(b.get("type")) for b in blocks if isinstance(b, dict) and b.get("type") != "text"]
         if others:
@@ -114,7 +115,7 @@ class _Reader:
 
     def _take_written(self, structured: Written, result: Json) -> None:
         """What was too large to be held; its integers were read digit by digit."""
-        inner = structured.only("result") if _is_wrapper(structured.sample, self.tool, result) else None
+        inner = structured.only("result") if _wraps(self.tool, result) else None
         if isinstance(inner, str):
             self.out.value = inner
         else:
@@ -259,14 +260,12 @@ class _Reader:
             self.note(f"{what} beyond 2^53 came as strings, so that no digit is lost")
 
 
-def _is_wrapper(structured: Any, tool: Tool, result: Json) -> bool:
-    """Whether `{"result": X}` is what an SDK put around a return that was no object.
+def _wraps(tool: Tool, result: Json) -> bool:
+    """Whether `{"result": X}` from this tool is what an SDK put around a return that was no object.
 
     FastMCP marks it in the output schema or the result's `_meta`; the official SDK names its schema
     `<tool>Output` and its one property "Result".
     """
-    if not isinstance(structured, dict) or structured.keys() != {"result"}:
-        return False
     meta = result.get("_meta")
     marks = meta.get("fastmcp") if isinstance(meta, dict) else None
     if isinstance(marks, dict) and marks.get("wrap_result") is True:

@@ -224,7 +224,7 @@ class Summary:
         self.shapes.update(groups)
         columns: defaultdict[str, list[Any]] = defaultdict(list)
         for shape, group in groups.items():
-            for key, values in (_by_key(group, shape) or {}).items():
+            for key, values in zip(shape, zip(*map(dict.values, group), strict=True), strict=True):
                 columns[key].extend(values)
         return dict(columns)
 

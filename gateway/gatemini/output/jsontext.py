@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
+
+from gatemini.output.jsvalue import dumps
 
 SPACE = b" \n\r\t"
 """White space of JSON."""
@@ -21,11 +22,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _DOUBLE_DIGITS = 17
 """Decimal digits that always survive a double and back."""
 
-MOST_DIGITS = 4000
-"""Of an integer; of longer ones Python neither reads nor writes the digits."""
-
-MAX_NESTING = 250
-"""Levels up to which documents are worked on (orjson writes 254); deeper ones are cut as text."""
+MOST_DIGITS = 2400
+"""Of an integer that is read; longer ones are kept as strings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +31,16 @@ class Parsed:
     """A document. `duplicates`: keys written twice (the last one counts, as in JSON.parse).
 
     `long_numbers`: fractions with more digits than a double holds and integers of thousands of digits, kept as strings.
-    `deep`: values that nest too deep and are stood in for.
     """
 
     value: Any
     duplicates: int = 0
     long_numbers: int = 0
-    deep: int = 0
 
     @property
     def faithful(self) -> bool:
         """Whether writing `value` again says all that the text said."""
-        return not self.duplicates and not self.long_numbers and not self.deep
+        return not self.duplicates and not self.long_numbers
 
 
 def encode(text: str) -> bytes:
@@ -57,53 +53,23 @@ def decode(data: bytes) -> str:
 
 
 def parse(data: bytes) -> Parsed | None:
-    """The document in `data`, or None where it is not JSON (or nested too deeply to work on)."""
+    """The document in `data`, or None where it is not JSON or nests deeper than about 900 levels."""
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        return _shallow(parse_carefully(data))
-    if rewritten(value, data) is not None:
+        return parse_carefully(data)
+    if _says_the_same(value, data):
         return Parsed(value)
-    return _shallow(parse_carefully(data) or Parsed(value))
+    return parse_carefully(data) or Parsed(value)
 
 
-def is_json(data: bytes) -> bool:
-    """Whether `data` is JSON at all, be it nested too deeply to work on."""
-    try:
-        orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return parse_carefully(data) is not None
-    return True
-
-
-def _shallow(parsed: Parsed | None) -> Parsed | None:
-    """The document, unless it nests so deeply that writing it again would exhaust the interpreter's stack."""
-    if parsed is None:
-        return None
-    level = [parsed.value] if isinstance(parsed.value, dict | list) else []
-    for _ in range(MAX_NESTING):
-        if not level:
-            return parsed
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-    return None
-
-
-def rewritten(value: Any, data: bytes) -> bytes | None:
-    """`value`, read from `data`, as compact JSON; None unless that gives the text back but for white space."""
+def _says_the_same(value: Any, data: bytes) -> bool:
+    """Whether writing `value`, read from `data`, gives the text back but for white space."""
     try:
         again = orjson.dumps(value)
     except TypeError:  # orjson refuses depth beyond 254 and integers beyond 64 bits
-        return None
-    return again if same_but_space(again, data) else None
-
-
-def same_but_space(one: bytes, other: bytes) -> bool:
-    return one == other or one.translate(None, SPACE) == other.translate(None, SPACE)
+        return False
+    return again == data or again.translate(None, SPACE) == data.translate(None, SPACE)
 
 
 def parse_carefully(data: bytes) -> Parsed | None:
@@ -153,48 +119,13 @@ def dump(value: Any) -> str:
     """Compact JSON; lone surrogates stay escapes, so the text is always valid UTF-8."""
     try:
         return orjson.dumps(value).decode()
-    except TypeError:
+    except TypeError:  # orjson refuses surrogates, depth beyond 254 and integers beyond 64 bits
         pass
     try:
-        return _escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except RecursionError:
-        return "".join(_deep(value))
-
-
-def _escaped(text: str) -> str:
+        return dumps(value)
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _deep(root: Any) -> Iterator[str]:
-    """The text of a value that nests beyond what any writer of JSON takes, without recursion."""
-    todo: list[Any] = [iter([("", root)])]
-    closing = [""]
-    while todo:
-        head, value = next(todo[-1], _END)
-        if head is None:
-            todo.pop()
-            yield closing.pop()
-        elif isinstance(value, dict | list) and value:
-            yield head + ("{" if isinstance(value, dict) else "[")
-            closing.append("}" if isinstance(value, dict) else "]")
-            todo.append(_members(value))
-        else:
-            yield head + dump(value)
-
-
-_END: Any = (None, None)
-
-
-def _members(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
-    comma = ""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield f"{comma}{dump(key)}:", item
-            comma = ","
-    else:
-        for item in value:
-            yield comma, item
-            comma = ","
 
 
 def size(value: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -38,6 +38,8 @@ a fifth of the time of a pattern that begins with a digit, which is half of all 
 
 _WHOLE_FLOAT = re.compile(rb"\.0(?=[,\]}]|\Z)")
 """What orjson writes after a whole number that is a float, and JavaScript does not."""
+
+_LONG_INTEGER = re.compile(rb"(?<![-0-9.eE+])-?[0-9]{16,}(?![0-9.eE])")
 
 _AFTER_NUMBER = (b"", b" ", b"\t", b"\r", b"\n", b",", b"]", b"}")
 
@@ -76,18 +78,41 @@ def dumps(value: Any) -> str:
 
 
 def _without_point_zero(written: bytes) -> bytes:
-    """`1.0` becomes `1`, outside of strings: there an even number of quotes stands before it."""
-    masked = written.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in written else written
+    """`1.0` becomes `1`, outside of strings."""
+    return _replaced_outside_strings(written, _WHOLE_FLOAT, lambda found: b"")
+
+
+def with_long_integers_quoted(data: bytes) -> tuple[bytes, int]:
+    """JSON text with integers beyond 2^53 as strings, and how many these are; nothing else is changed."""
+    if not _has_long_integer(data):
+        return data, 0
+    kept = 0
+
+    def quote(found: re.Match[bytes]) -> bytes:
+        nonlocal kept
+        if len(found[0]) < 18 and abs(int(found[0])) <= MAX_SAFE_INTEGER:
+            return found[0]
+        kept += 1
+        return b'"%b"' % found[0]
+
+    return _replaced_outside_strings(data, _LONG_INTEGER, quote), kept
+
+
+def _replaced_outside_strings(
+    data: bytes, pattern: re.Pattern[bytes], instead: Callable[[re.Match[bytes]], bytes]
+) -> bytes:
+    """JSON text with matches outside of strings replaced: there an even number of quotes precedes them."""
+    masked = data.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in data else data
     parts: list[bytes] = []
     done = counted = quotes = 0
-    for found in _WHOLE_FLOAT.finditer(written):
+    for found in pattern.finditer(data):
         at = found.start()
         quotes += masked.count(b'"', counted, at)
         counted = at
         if quotes % 2 == 0:
-            parts.append(written[done:at])
+            parts += data[done:at], instead(found)
             done = found.end()
-    return b"".join([*parts, written[done:]])
+    return b"".join([*parts, data[done:]])
 
 
 def loads(text: str | bytes) -> tuple[Any, int]:
@@ -119,12 +144,8 @@ def loads(text: str | bytes) -> tuple[Any, int]:
 
 def loads_exact(text: str) -> Any:
     """The value of JSON text with integers of any size as they are. Raises NotJson."""
-    long = _has_long_integer(text.encode("utf-8", "surrogatepass"))
-    return loads_deep(text) if long else _loads_plain(text)
-
-
-def loads_deep(text: str) -> Any:
-    """As `loads_exact`, with the interpreter's parser: from CPython 3.12 on it nests deeper than the fast one."""
+    if not _has_long_integer(text.encode("utf-8", "surrogatepass")):
+        return _loads_plain(text)
     return _loads_with(text, lambda digits: int(digits) if len(digits) < 4000 else float(digits))
 
 

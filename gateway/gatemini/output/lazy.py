@@ -189,9 +189,8 @@ def offset_in(document: Raw, raw: Raw) -> int:
     if len(document) == len(raw):
         return 0
     data, head = bytes(document), bytes(memoryview(raw)[:64])
-    view = memoryview(data)
-    at = data.find(head)
-    while at >= 0 and view[at : at + len(raw)] != memoryview(raw):
+    at, whole = data.find(head), bytes(raw)
+    while at >= 0 and not data.startswith(whole, at):
         at = data.find(head, at + 1)
     return at
 

@@ -144,7 +144,9 @@ class _Draft:
         if isinstance(node, Rows):
             return node.raw, node.items, node.summary
         if isinstance(node, Opened) and node.summary is not None:
-            return node.raw, lazy.items(node.raw), node.summary
+            items = node.inner if isinstance(node.inner, list) else []
+            raws = [item if type(item) is Raw else item.raw for item in items]
+            return node.raw, raws, node.summary
         return None
 
 
@@ -236,7 +238,7 @@ def _read_json(draft: _Draft, data: bytes) -> None:
     if found is None:
         return
     draft.raw = lazy.compacted(found, data)
-    draft.faithful = memoryview(found) == data.strip(lazy.WHITE)
+    draft.faithful = bytes(found) == data.strip(lazy.WHITE)  # memoryviews are compared byte by byte
     if draft.faithful and len(draft.raw) < len(data):
         draft.write(bytes(draft.raw).decode(), lossy=False)
 

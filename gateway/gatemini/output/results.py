@@ -19,21 +19,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import orjson
-
 from gatemini.discovery.types.wording import shorten
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output import arrays
 from gatemini.output.asked import natural
-from gatemini.output.jsontext import decode, dump, encode, parse, parse_carefully
+from gatemini.output.jsontext import decode, dump, encode, parse
 from gatemini.output.pages import (
     PAGE,
     Offset,
     Page,
     PageRoom,
     facts,
-    page_of_bytes,
-    page_of_items,
+    page_of_blob,
     page_of_rows,
 )
 from gatemini.output.room import Room, weight
@@ -155,7 +152,7 @@ class ResultStore:
     def _items(self, entry: _Entry) -> _Rows:
         """What is in a typed array; raises InvalidRequest for other binary data."""
         found = arrays.items(entry.mime, entry.size)
-        if found is None:
+        if not found.code:
             raise InvalidRequest(f"{entry.handle} is {entry.mime} data: use results.base64(handle)")
         data = self._bytes(entry)
         return found.read(lambda begin, end: data[begin:end], 0, found.count)
@@ -237,10 +234,7 @@ class ResultStore:
 
             if entry.kind != "blob":
                 return page_of_rows(self._index(entry), read, offset, limit, room, shown)
-            items = arrays.items(entry.mime, entry.size)
-            if items is not None:
-                return page_of_items(items, read, offset, limit, room)
-            return page_of_bytes(entry.size, read, offset, limit, room)
+            return page_of_blob(arrays.items(entry.mime, entry.size), read, offset, limit, room)
 
     def text(self, handle: str) -> str:
         """All of it, exactly as it was kept (a blob: its base64)."""
@@ -271,8 +265,8 @@ class ResultStore:
                 self._index(entry)
             if entry.kind == "text":
                 return decode(data)
-        parsed = parse(data) or parse_carefully(data)
-        return orjson.loads(data) if parsed is None else parsed.value  # nested too deep to work on
+        parsed = parse(data)
+        return decode(data) if parsed is None else parsed.value
 
     def blob(self, ref: str) -> tuple[str, str]:
         """(base64, MIME type) of what `save_blob` kept."""

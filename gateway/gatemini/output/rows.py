@@ -9,32 +9,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
-import orjson
 from msgspec import Raw
 
 from gatemini.output import lazy
 from gatemini.output.digest import Summary, summarise
 from gatemini.output.json_reduce import SEPARATOR
-from gatemini.output.jsontext import decode, dump, encode, is_json, lines, parse, parse_carefully
+from gatemini.output.jsontext import decode, dump, lines, parse
 from gatemini.output.lazy import BATCH_BYTES, BATCH_ROWS
-from gatemini.output.pieces import cut_json, cut_text
 
 ROW_BYTES = 128 << 10
 """A larger row is a batch of its own, and is not parsed before it is known to fit."""
 DESCRIBED_BYTES = 8 << 20
 """Of a larger document that is one row only its kind goes into schema and digest: parsed, it takes fifteen times its size."""
-CUTS_KEPT = 2
-"""Rows in pieces that are remembered: reading follows `next_offset` through one of them at a time."""
-
 Read = Callable[[int, int | None], bytes]
 """`read(start, end)` gives these bytes of the document; from memory or from disk."""
-
-Shown = Callable[[str], str]
-"""The same text without secrets."""
-
 
 Found = tuple[Raw, Sequence[Raw], Summary]
 """An array, its items, and what is said of them."""
@@ -50,17 +40,9 @@ class Batch:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A row that is too large or nested too deep to be parsed with others: where it is."""
-
-    start: int
-    end: int
-
-
 @dataclass(slots=True)
 class RowIndex:
-    """Where rows are. `keys` lead to their array."""
+    """The positions of a document's rows. `keys` lead to their array."""
 
     total: int
     keys: tuple[str, ...] = ()
@@ -68,99 +50,33 @@ class RowIndex:
     digest: dict[str, Any] = field(default_factory=dict)
     is_text: bool = False
     batches: list[Batch] = field(default_factory=list)
-    doubled: set[int] = field(default_factory=set)
-    """Rows read so far in which a key occurs twice."""
-    _cuts: dict[tuple[int, int, int], list[Any]] = field(default_factory=dict)
-    """By row, bytes of a piece, and the hash of the text that was cut; least recently used first."""
 
     @property
     def path(self) -> str:
         return SEPARATOR.join(self.keys)
 
-    def groups(self, read: Read, offset: int, limit: int) -> Iterator[tuple[list[Any], int]]:
-        """The rows from `offset` to `offset + limit`, some at a time: (rows, bytes they have at the most).
+    def batches_from(self, row: int) -> Sequence[Batch]:
+        """The batch that holds this row, and those after it."""
+        if row >= self.total:
+            return ()
+        return self.batches[bisect_right(self.batches, row, key=lambda batch: batch.first) - 1 :]
 
-        A row is its value, or `Unread`.
-        """
-        end = min(self.total, offset + limit)
-        at = bisect_right(self.batches, offset, key=lambda batch: batch.first) - 1
-        while offset < end:
-            batch = self.batches[at]
-            skip = offset - batch.first
-            rows = self._batch(batch, read)[skip : skip + end - offset]
-            yield rows, batch.end - batch.start
-            offset += len(rows)
-            at += 1
-
-    def _batch(self, batch: Batch, read: Read) -> list[Any]:
-        if batch.count == 1 and batch.end - batch.start > ROW_BYTES:
-            return [Unread(batch.start, batch.end)]
+    def rows(self, batch: Batch, read: Read) -> list[Any]:
+        """The values of a batch's rows; lines of a text."""
         data = read(batch.start, batch.end)
         if self.is_text:
             return lines(decode(data))
-        array = b"[%b]" % data
-        parsed = parse(array)
-        if parsed is not None and not parsed.duplicates:
-            return list(parsed.value)
+        parsed = parse(b"[%b]" % data)
+        return [decode(data)] if parsed is None else list(parsed.value)
+
+    def row_text(self, row: int, read: Read) -> str:
+        """One row as text: a line, or JSON as it was written where it is too large to be parsed."""
+        batch = self.batches_from(row)[0]
         if batch.count == 1:
-            if parsed is not None:
-                self.doubled.add(batch.first)
-            return [Unread(batch.start, batch.end)] if parsed is None else list(parsed.value)
-        found = _items(array)  # one of them is nested too deep, or has a key twice
-        rows: list[Any] = []
-        for number, (start, end) in enumerate(lazy.spans(data, 0, ([row] for row in found)), batch.first):
-            rows += self._batch(Batch(number, 1, batch.start + start, batch.start + end), read)
-        return rows
-
-    def whole(self, row: Unread, read: Read) -> Any:
-        """The value of a row that was not read with others; raises ValueError where it cannot be one."""
-        data = read(row.start, row.end)
-        if self.is_text:
-            return decode(data.removesuffix(b"\n"))
-        parsed = parse(data)
-        if parsed is None:
-            raise ValueError("nested too deep")
-        return parsed.value
-
-    def piece(
-        self, read: Read, row: int, number: int, most: int, shown: Shown | None = None
-    ) -> tuple[Any, int] | None:
-        """(the piece of this number of a row cut into pieces of `most` bytes, how many there are), or None.
-
-        `shown` takes out of the row's text what must not be seen, before it is cut: half of it would be seen too.
-        """
-        (found, _) = next(self.groups(read, row, 1), ([], 0))
-        if not found:
-            return None
-        at = found[0]
-        if isinstance(at, Unread):  # noqa: SIM108 - one line of both is harder to read
-            data = read(at.start, at.end)
-        else:
-            data = encode(at if self.is_text else dump(at))
-        if shown is not None:
-            data = encode(shown(decode(data)))
-        # What is shown changes with the secrets that are known, and may be as long as before.
-        key = (row, most, hash(data))
-        pieces = self._cuts.pop(key, None) or self._cut(data, most)
-        self._cuts[key] = pieces
-        if len(self._cuts) > CUTS_KEPT:
-            del self._cuts[next(iter(self._cuts))]
-        if number >= len(pieces):
-            return None
-        piece = pieces[number]
-        return (piece if isinstance(piece, str) else _value(piece)), len(pieces)
-
-    def _cut(self, data: bytes, most: int) -> list[Any]:
-        if self.is_text:
-            return list(cut_text(decode(data.removesuffix(b"\n")), most))
-        if not is_json(data):  # a secret may have been all digits, or a key
-            return [lazy.written({"part": part}) for part in cut_text(decode(data), most)]
-        return list(cut_json(data, most))
-
-
-def _value(piece: bytes) -> Any:
-    found = parse(piece)
-    return None if found is None else found.value
+            text = decode(read(batch.start, batch.end))
+            return text.removesuffix("\n") if self.is_text else text
+        value = self.rows(batch, read)[row - batch.first]
+        return value if self.is_text else dump(value)
 
 
 def index_rows(
@@ -172,13 +88,13 @@ def index_rows(
 ) -> RowIndex:
     """`as_text` False: as JSON if it is JSON, else as text all the same.
 
-    `root` is the document, where that has been read; then `known` may know the array that some keys lead to.
+    JSON nested deeper than about 900 levels is one row. `root` is the document, where that has been read; then `known` may know the array that some keys lead to.
     """
     if as_text:
         return _index_lines(data)
     root = lazy.checked(data) if root is None else root
     if root is None:
-        return _deep_rows(data) if is_json(data) else _index_lines(data)
+        return _index_lines(data) if parse(data) is None else _one_row(data)
     keys = lazy.bulk_path(root)
     if keys is None:
         index = _one_row(data)
@@ -213,29 +129,6 @@ def _groups(rows: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
 
 def _describe(index: RowIndex, summary: Summary) -> None:
     index.schema, index.digest = summary.schema(), summary.digest()
-
-
-def _items(array: bytes) -> list[Raw]:
-    """What is in an array, however deep it nests."""
-    checked = lazy.checked(array)
-    if checked is not None:
-        return lazy.items(checked)
-    parsed = parse_carefully(array)
-    return [Raw(encode(dump(row))) for row in (orjson.loads(array) if parsed is None else parsed.value)]
-
-
-def _deep_rows(data: bytes) -> RowIndex:
-    """The rows of a document that nests too deep to be read lazily: those of an array written without white space."""
-    index = _one_row(data)
-    rows = _items(data) if data[:1] == b"[" else []
-    if not rows or b"[%b]" % b",".join(rows) != data:
-        return index
-    starts = accumulate(rows, lambda at, row: at + len(row) + 1, initial=1)
-    index.total = len(rows)
-    index.batches = [
-        Batch(n, 1, at, at + len(row)) for n, (at, row) in enumerate(zip(starts, rows, strict=False))
-    ]
-    return index
 
 
 def _one_row(data: bytes) -> RowIndex:

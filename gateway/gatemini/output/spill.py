@@ -15,18 +15,13 @@ import stat
 import tempfile
 import weakref
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
-from typing import Final
 
 from gatemini.processes.process_facts import same_process, start_time
 
 PREFIX = "gatemini-results-"
 _NAME = re.compile(re.escape(PREFIX) + r"(\d{1,10})-(\d{1,16})-\w+")
 """Process number, its start in milliseconds since the epoch, what makes the name unguessable."""
-
-BLOCK_BYTES: Final = 1 << 20
-"""What is verified together: a row is read with the block or two around it, a millisecond each."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,48 +30,34 @@ class SpillDamaged(Exception):
     """A file is not there any more or not as it was written; the message says what is wrong with it."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SpillFile:
-    """One result on disk, with what it must still be: its size, when it was written, a digest of each block."""
+    """One result on disk, with the size and modification time (ns) that it must still have."""
 
     path: Path
     size: int
     written: int
-    """Modification time in ns: a cheap first look that needs no reading."""
-    digests: tuple[bytes, ...]
 
     def check(self) -> None:
-        """Raises SpillDamaged where the file is not what was written; reads it only where it looks touched."""
+        """Raises SpillDamaged where the file is not what was written."""
         try:
             facts = self.path.stat()
         except OSError as error:
             raise SpillDamaged(f"its file on disk is gone: {error.strerror}") from error
-        if facts.st_size != self.size:
+        if (facts.st_size, facts.st_mtime_ns) != (self.size, self.written):
             raise SpillDamaged(
                 f"its file on disk was changed from outside: it has {facts.st_size} of {self.size} bytes"
             )
-        if facts.st_mtime_ns != self.written:
-            self._read(0, self.size)
-            self.written = facts.st_mtime_ns  # only touched: not read whole at each look from now on
 
     def read(self, begin: int = 0, end: int | None = None) -> bytes:
-        """The bytes from `begin` to `end`, each of them as it was written; raises SpillDamaged."""
+        """The bytes from `begin` to `end`; raises SpillDamaged."""
         self.check()
-        return self._read(begin, self.size if end is None else min(end, self.size))
-
-    def _read(self, begin: int, end: int) -> bytes:
-        if begin >= end:
-            return b""
-        first, last = begin // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1
         try:
             with self.path.open("rb") as file:
-                file.seek(first * BLOCK_BYTES)
-                data = file.read((last - first) * BLOCK_BYTES)
+                file.seek(begin)
+                return file.read(max(0, (self.size if end is None else end) - begin))
         except OSError as error:
             raise SpillDamaged(f"its file on disk cannot be read: {error.strerror}") from error
-        if _digests(data) != self.digests[first:last]:
-            raise SpillDamaged("its file on disk was changed from outside")
-        return data[begin - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
 
     def remove(self) -> None:
         """Whatever is there in its place by now; never raises."""
@@ -84,14 +65,6 @@ class SpillFile:
             self.path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("the file of a result cannot be removed: %s", error)
-
-
-def _digests(data: bytes) -> tuple[bytes, ...]:
-    view = memoryview(data)
-    return tuple(
-        blake2b(view[at : at + BLOCK_BYTES], digest_size=16).digest()
-        for at in range(0, len(data), BLOCK_BYTES)
-    )
 
 
 class SpillFolder:
@@ -111,7 +84,7 @@ class SpillFolder:
         except OSError:
             path.unlink(missing_ok=True)
             raise
-        return SpillFile(path, len(data), written, _digests(data))
+        return SpillFile(path, len(data), written)
 
     def close(self) -> None:
         """Removes the folder with everything in it."""

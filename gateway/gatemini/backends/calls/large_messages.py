@@ -23,7 +23,7 @@ BEGINNING = 100
 
 
 class JsonText(str):
-    """The beginning of a text that is the JSON of an object or array; `written` is that JSON as JavaScript writes it.
+    """The beginning of a text that is the JSON of an object or array; `written` is that JSON without white space.
 
     Only the beginning is a string: decoding tens of megabytes twice would hold the event loop.
     """
@@ -48,14 +48,13 @@ class JsonText(str):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A large object or array of which only the text is held, as JavaScript writes it.
+    """A large object or array of which only the JSON text is held, without white space.
 
-    `sample` is its beginning as a value; `cut` are the containers and strings in it that go on.
+    `single` says that it is an object with one key.
     """
 
     text: str
-    sample: Any
-    cut: Sequence[Any] = ()
+    single: bool = False
 
     def value(self) -> Any:
         """All of it, as a value."""
@@ -63,16 +62,13 @@ class Written:
 
     def only(self, key: str) -> Written | str | None:
         """What is under this key where there is no other; else None."""
-        if not isinstance(self.sample, dict) or self.sample.keys() != {key} or self.goes_on(self.sample):
+        before = f'{{"{key}":'
+        if not self.single or not self.text.startswith(before):
             return None
-        inner = self.text[len(orjson.dumps(key)) + 2 : -1]
+        inner = self.text[len(before) : -1]
         if inner[:1] == '"':
             return str(orjson.loads(inner))
-        return Written(inner, self.sample[key], self.cut) if inner[:1] in "{[" else None
-
-    def goes_on(self, part: Any) -> bool:
-        """Whether there is more of this part of `sample` than it shows."""
-        return any(part is one for one in self.cut)
+        return Written(inner) if inner[:1] in "{[" else None
 
 
 async def read_large(parts: Sequence[bytes]) -> list[Piece]:
@@ -142,11 +138,4 @@ async def _put(message: Any, large: dict[str, Any], body: memoryview) -> None:
     if large["kind"] == "text":
         message[last] = text
         return
-    sample = large["sample"]
-    cut = []
-    for way in large["cut"]:
-        part = sample
-        for key in way:
-            part = part[key]
-        cut.append(part)
-    message[last] = Written(text, sample, cut)
+    message[last] = Written(text, large["single"])
