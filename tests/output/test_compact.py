@@ -43,36 +43,6 @@ def test_the_heaviest_field_goes_first_and_the_identity_last() -> None:
     assert made["note"] == f"fields left out: body, name; first {made['returned_rows']} of 20 rows"
 
 
-def test_where_no_field_is_an_identity_the_one_that_tells_rows_apart_goes_last() -> None:
-    rows = [
-        {"type": "message", "user": f"U{n % 3}", "ts": f"1700{n}", "blocks": [n], "text": f"{n} words"}
-        for n in range(90)
-    ]
-    made = compact(rows, budget_tokens=450)
-    assert made["rows"] == [{"ts": row["ts"]} for row in rows]
-
-
-@given(fields=st.permutations(["id", "name", "body"]), count=st.integers(1, 3), budget=st.integers(1, 900))
-def test_fields_asked_for_by_name_stay_and_rows_go(fields: list[str], count: int, budget: int) -> None:
-    asked = fields[:count]
-    made = compact(ROWS, fields=asked, budget_tokens=budget)
-    assert made["rows"] == [{key: row[key] for key in asked} for row in ROWS[: made["returned_rows"]]]
-    assert size(made["rows"]) <= budget * 4
-    assert set(made["dropped_fields"]) == set(fields[count:])
-    most = sum(
-        size([{key: row[key] for key in asked} for row in ROWS[:n]]) <= budget * 4 for n in range(1, 21)
-    )
-    assert made["returned_rows"] >= int(most * 0.8), "no more than the step too many go"
-
-
-def test_rows_go_where_a_requested_field_does_not_fit_with_all_of_them() -> None:
-    rows = [{"id": n, "total": n * 1000, "note": "x" * 50} for n in range(200)]
-    made = compact(rows, fields=["id", "total"], budget_tokens=100)
-    assert made["rows"][0] == {"id": 0, "total": 0}
-    assert 0 < made["returned_rows"] < 20
-    assert made["note"] == f"fields left out: note; first {made['returned_rows']} of 200 rows"
-
-
 @pytest.mark.parametrize("budget", [1e308, float("inf"), 10**400])
 def test_a_budget_without_an_end_cuts_nothing(budget: float) -> None:
     assert compact(ROWS, budget_tokens=budget)["rows"] == ROWS

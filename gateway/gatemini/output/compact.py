@@ -12,8 +12,8 @@ from typing import Any
 
 from gatemini.errors import InvalidRequest
 from gatemini.output.asked import given, natural
-from gatemini.output.digest import IDENTITY_KEYS
-from gatemini.output.jsontext import dump, size
+from gatemini.output.jsontext import size
+from gatemini.output.naming import IDENTITY_KEYS
 
 BYTES_PER_TOKEN = 4
 """The estimate used everywhere in the product."""
@@ -75,7 +75,7 @@ def _within(rows: list[Any], budget: int, *, droppable: bool) -> tuple[list[Any]
     dropped: list[str] = []
     if droppable and all(isinstance(row, dict) for row in rows):
         names = _fields(rows)
-        keep = next((key for key in IDENTITY_KEYS if key in names), None) or _telling(rows, names)
+        keep = next((key for key in IDENTITY_KEYS if key in names), next(iter(names), None))
         heaviest = sorted(
             ((size([row[n] for row in rows if n in row]), n) for n in names if n != keep), reverse=True
         )
@@ -88,16 +88,6 @@ def _within(rows: list[Any], budget: int, *, droppable: bool) -> tuple[list[Any]
     while rows and size(rows) > budget:
         rows = rows[: int(len(rows) * ROW_STEP)]
     return rows, dropped
-
-
-def _telling(rows: list[Any], names: list[str]) -> str:
-    """The field whose plain values tell most rows apart, of several the lightest; a constant tells nothing."""
-
-    def told(name: str) -> tuple[int, int]:
-        values = [row[name] for row in rows if name in row]
-        return -len({dump(value) for value in values if not isinstance(value, dict | list)}), size(values)
-
-    return min(names, key=told, default="")
 
 
 def _note(total: int, returned: int, dropped: list[str], unknown: list[str]) -> str:

@@ -16,9 +16,8 @@ from msgspec import Raw
 
 from gatemini.output import lazy
 from gatemini.output.jsontext import size
+from gatemini.output.naming import IDENTITY_KEYS, short
 
-IDENTITY_KEYS = ("id", "name", "title", "slug", "key", "label")
-"""The first of these that a row has names it."""
 MISSING_SHARE = 0.1
 """A key may be missing from this share of the rows and the array still counts as uniform."""
 SCHEMA_BYTES = 4096
@@ -37,8 +36,6 @@ _NESTED_KEYS = 60
 """An object inside rows with more keys than this is data, not structure."""
 _RESERVED_BYTES = 120
 """Kept free in a digest so that ranges and null counts are not crowded out by categories."""
-_ENDS_CHARS = 80
-"""The first and last of plain strings in order are clipped to this."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
 _NAMES = {
     bool: "boolean",
@@ -138,7 +135,7 @@ class Column:
         known = self.types - {type(None)}
         if not (known <= {int, float} or known == {str}):
             return None
-        return [_clipped(self.low), _clipped(self.high)]
+        return [short(self.low), short(self.high)]
 
     @property
     def categories(self) -> list[tuple[str, int]] | None:
@@ -168,10 +165,6 @@ def _word(value: Any) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _clipped(value: Any) -> Any:
-    return value[:_ENDS_CHARS] + "…" if isinstance(value, str) and len(value) > _ENDS_CHARS else value
 
 
 class Summary:
@@ -266,16 +259,10 @@ class Summary:
 
     def leaves(self) -> list[tuple[str, Column]]:
         """Every described field with its dotted name, those nearer to the row first."""
-        level: list[tuple[str, Summary]] = [("", self)]
-        found: list[tuple[str, Column]] = []
-        while level:
-            deeper: list[tuple[str, Summary]] = []
-            for prefix, summary in level:
-                for key, column in summary.columns.items():
-                    found.append((prefix + key, column))
-                    if column.inner is not None:
-                        deeper.append((f"{prefix}{key}.", column.inner))
-            level = deeper
+        found = list(self.columns.items())
+        for name, column in found:  # grows while it is read
+            if column.inner is not None:
+                found += ((f"{name}.{key}", inner) for key, inner in column.inner.columns.items())
         return found
 
     def schema(self, limit: int = SCHEMA_BYTES) -> dict[str, str] | str:

@@ -118,19 +118,29 @@ def stand_in(rows: Rows, detail: Detail) -> StandIn:
     else:
         shown = list(head[: detail.rows])
     made = StandIn()
-    made |= {
-        "$reduced": f"{summary.total} {'values' if summary.plain else 'rows'}, first {len(shown)} shown",
-        "total_rows": summary.total,
-        "shown_rows": len(shown),
-        "types": summary.schema(),
-    }
-    if summary.missing:
-        made["missing_in_rows"] = summary.missing
-    made["first_rows"] = shown
+    made["$reduced"] = f"{summary.total} {'values' if summary.plain else 'rows'}, first {len(shown)} shown"
+    made |= _facts(summary, shown, detail)
     keys = summary.identity
     if keys is not None and detail.identities:
         later = head[detail.rows : detail.rows + detail.identities]
         made["next_identities"] = {"key": ".".join(keys), "values": [_identity(row, keys) for row in later]}
+    return made
+
+
+def varied_rows(summary: Summary, items: Sequence[Raw], detail: Detail) -> dict[str, Any]:
+    """What can be said of rows that are of no one kind; the first ones up to a size are shown."""
+    return _facts(
+        summary, list(takewhile(lambda row: len(row) <= ROW_SHOWN_BYTES, items[: detail.rows])), detail
+    )
+
+
+def _facts(summary: Summary, shown: list[Any], detail: Detail) -> dict[str, Any]:
+    """How many rows, their types, which keys some lack, the first rows, a digest."""
+    made: dict[str, Any] = {"total_rows": summary.total, "shown_rows": len(shown), "types": summary.schema()}
+    missing = summary.missing if summary.all_objects else {}
+    if missing and (summary.uniform or len(missing) <= MISSING_TOLD):
+        made["missing_in_rows"] = missing
+    made["first_rows"] = shown
     if detail.digest and (digest := summary.digest()):
         made["digest"] = digest
     return made
@@ -144,18 +154,6 @@ def _identity(row: Raw, keys: Sequence[str]) -> Any:
             return None
         row = found
     return short(lazy.value(row)) if len(row) > IDENTITY_CHARS else row
-
-
-def varied_rows(summary: Summary, items: Sequence[Raw], detail: Detail) -> dict[str, Any]:
-    """What can be said of rows that are of no one kind: how many, types, which keys some lack, the first, a digest."""
-    shown = list(takewhile(lambda row: len(row) <= ROW_SHOWN_BYTES, items[: detail.rows]))
-    made: dict[str, Any] = {"total_rows": summary.total, "shown_rows": len(shown), "types": summary.schema()}
-    if summary.all_objects and 0 < len(summary.missing) <= MISSING_TOLD:
-        made["missing_in_rows"] = summary.missing
-    made["first_rows"] = shown
-    if detail.digest and (digest := summary.digest()):
-        made["digest"] = digest
-    return made
 
 
 @dataclass(frozen=True, slots=True)

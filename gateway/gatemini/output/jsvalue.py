@@ -121,15 +121,8 @@ def loads(text: str | bytes) -> tuple[Any, int]:
     Raises NotJson (also for NaN, Infinity and nesting beyond the parser's limit).
     """
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    long = _has_long_integer(data)
-    if not long:
-        try:
-            return orjson.loads(data), 0
-        except orjson.JSONDecodeError:
-            pass
-    text = data.decode("utf-8", "surrogatepass") if isinstance(text, bytes) else text
-    if not long:
-        return _loads_plain(text), 0
+    if not _has_long_integer(data):
+        return _loads_plain(data), 0
     kept = 0
 
     def integer(digits: str) -> int | str:
@@ -139,14 +132,15 @@ def loads(text: str | bytes) -> tuple[Any, int]:
         kept += 1
         return digits
 
-    return _loads_with(text, integer), kept
+    return _loads_with(data, integer), kept
 
 
 def loads_exact(text: str) -> Any:
     """The value of JSON text with integers of any size as they are. Raises NotJson."""
-    if not _has_long_integer(text.encode("utf-8", "surrogatepass")):
-        return _loads_plain(text)
-    return _loads_with(text, lambda digits: int(digits) if len(digits) < 4000 else float(digits))
+    data = text.encode("utf-8", "surrogatepass")
+    if not _has_long_integer(data):
+        return _loads_plain(data)
+    return _loads_with(data, lambda digits: int(digits) if len(digits) < 4000 else float(digits))
 
 
 def _may_differ(written: bytes) -> bool:
@@ -171,18 +165,20 @@ def _has_long_integer(data: bytes) -> bool:
     return False
 
 
-def _loads_plain(text: str) -> Any:
+def _loads_plain(data: bytes) -> Any:
     try:
-        return orjson.loads(text)
-    except (orjson.JSONDecodeError, UnicodeEncodeError) as exc:
-        if "\\u" in text or "e" in text or "E" in text:  # lone surrogates, 1e400: JavaScript takes both
-            return _loads_with(text, int)
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        if b"\\u" in data or b"\xed" in data or b"e" in data or b"E" in data:  # lone surrogates, 1e400
+            return _loads_with(data, int)
         raise NotJson.of(exc) from None
 
 
-def _loads_with(text: str, integer: Any) -> Any:
+def _loads_with(data: bytes, integer: Any) -> Any:
     try:
-        return json.loads(text, parse_int=integer, parse_constant=_no_constant)
+        return json.loads(
+            data.decode("utf-8", "surrogatepass"), parse_int=integer, parse_constant=_no_constant
+        )
     except RecursionError:
         raise NotJson("nested too deeply") from None
     except NotJson:

@@ -57,7 +57,8 @@ def checked(data: bytes) -> Raw | None:
 
 def _document(data: bytes) -> Raw | None:
     try:
-        data.decode()  # msgspec does not look at the bytes of strings that it skips
+        if not data.isascii():
+            data.decode()  # msgspec does not look at the bytes of strings that it skips
         return msgspec.json.decode(data, type=Raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gatemini.output.digest import IDENTITY_KEYS
 from gatemini.output.jsontext import dump
 
+IDENTITY_KEYS = ("id", "name", "title", "slug", "key", "label")
+"""The first of these that a row has names it."""
 IDENTITY_CHARS = 80
 KEYS = 12
 """Keys of an object that are named."""
@@ -17,13 +18,10 @@ _KINDS = {0x7B: "objects", 0x5B: "arrays", 0x22: "strings", 0x74: "booleans", 0x
 
 
 def short(value: Any, most: int = IDENTITY_CHARS) -> Any:
-    """An identity as shown: containers are clipped, and strings of more than `most` characters, visibly."""
-    if isinstance(value, str) and len(value) > most:
-        return value[:most] + "…"
+    """An identity as shown: strings of more than `most` characters and containers are clipped, visibly."""
     if isinstance(value, dict | list):
-        text = dump(value)
-        return text if len(text) <= IDENTITY_CHARS else text[:IDENTITY_CHARS] + "…"
-    return value
+        value, most = dump(value), IDENTITY_CHARS
+    return value[:most] + "…" if isinstance(value, str) and len(value) > most else value
 
 
 def identity(value: Any) -> str | None:

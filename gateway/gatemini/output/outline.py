@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from gatemini.output import lazy
-from gatemini.output.digest import IDENTITY_KEYS, summarise
+from gatemini.output.digest import summarise
 from gatemini.output.json_reduce import (
     CHUNK_BYTES,
     DETAILS,
@@ -27,8 +27,8 @@ from gatemini.output.json_reduce import (
     varied_rows,
 )
 from gatemini.output.lazy import size
-from gatemini.output.naming import described, identity, keys_told, kind
-from gatemini.output.passages import MOST_SHOWN, long_text, shown_pieces
+from gatemini.output.naming import IDENTITY_KEYS, described, identity, keys_told, kind
+from gatemini.output.passages import MOST_SHOWN, shown_pieces
 
 SMALL_BYTES = 512
 """A branch up to this size is shown in full, while there is room."""
@@ -126,8 +126,9 @@ class _Walk:
             while queue:
                 queue = [inner for branch in queue for inner in self._look(branch)]
         longest = sorted(self._long, key=lambda found: -found[0])[:MOST_SHOWN]
-        pieces = shown_pieces([long_text(lazy.string(raw)) for _, _, raw in longest], self.room)
-        self.texts = {path_text(longest[number][1]): piece for number, piece in pieces.items()}
+        pieces = shown_pieces([lazy.string(raw) for _, _, raw in longest], self.room)
+        paths = [path_text(path) for _, path, _ in longest]
+        self.texts = {path: piece for path, piece in zip(paths, pieces, strict=False) if piece}
         return _pruned(root.shown)
 
     def _stood_for(self, branch: _Branch, node: Node, label: str, shown: _Open) -> bool:

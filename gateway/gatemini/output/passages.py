@@ -16,10 +16,8 @@ from gatemini.output import lazy
 from gatemini.output.intent import filter_text
 from gatemini.output.jsontext import size
 from gatemini.output.room import Room, weight
-from gatemini.output.truncate import NO_GAP, Gap, truncate
+from gatemini.output.truncate import truncate
 
-HELD_CHARS = 4096
-"""Held of either end of a text that is not held whole: more than is ever shown of it."""
 LEAST_SHOWN = 256
 """Bytes of a text's piece; less would not say more than the text's first words in the list of key paths."""
 MOST_SHOWN = 8
@@ -31,47 +29,26 @@ _SPARED = 16
 """Each time one part in so many more is left out: a cut moves to the end of a line."""
 
 
-@dataclass(frozen=True, slots=True)
-class LongText:
-    """A text, or its two ends with what is missing between them; `bytes` of the whole."""
-
-    text: str
-    bytes: int
-    gap: Gap = NO_GAP
-
-
-def long_text(text: str) -> LongText:
-    """`text` without its middle, if there is much of that."""
-    whole = weight(text)
-    if len(text) <= 3 * HELD_CHARS:
-        return LongText(text, whole)
-    head, tail = text[:HELD_CHARS], text[-HELD_CHARS:]
-    breaks = text.count("\n", HELD_CHARS, len(text) - HELD_CHARS)
-    return LongText(head + tail, whole, Gap(breaks, whole - weight(head) - weight(tail)))
-
-
-def shown_pieces(texts: Sequence[LongText], room: int) -> dict[int, str]:
-    """Pieces of the longest texts, by their number, that together take at most `room` bytes as JSON."""
+def shown_pieces(texts: Sequence[str], room: int) -> list[str]:
+    """Pieces of the first texts, as many as are useful, that together take at most `room` bytes as JSON."""
     count = min(len(texts), MOST_SHOWN, room // LEAST_SHOWN)
-    longest = sorted(range(len(texts)), key=lambda n: texts[n].bytes, reverse=True)[:count]
-    made: dict[int, str] = {}
-    for left, number in zip(range(count, 0, -1), reversed(longest), strict=True):
-        piece = _piece(texts[number], room // left)
-        if piece is not None:
-            made[number] = piece
-            room -= size(piece)
-    return dict(sorted(made.items()))
+    made: list[str] = []
+    for left, text in zip(range(count, 0, -1), texts, strict=False):
+        piece = _piece(text, room // left)
+        made.append(piece)
+        room -= size(piece)
+    return made
 
 
-def _piece(text: LongText, room: int) -> str | None:
+def _piece(text: str, room: int) -> str:
     limit = room
     for _ in range(_TRIES):
-        piece = truncate(text.text, Room(bytes=limit), text.gap).text
+        piece = truncate(text, Room(bytes=limit)).text
         taken = size(piece)
         if taken <= room:
             return piece
         limit = limit * room // taken * (_SPARED - 1) // _SPARED
-    return None
+    return ""
 
 
 # ----------------------------------------------------------------------------------------------- intent

@@ -27,7 +27,7 @@ from gatemini.output.json_reduce import (
     look,
     path_text,
 )
-from gatemini.output.jsontext import dump, encode, looks_like_json, parse, size
+from gatemini.output.jsontext import dump, encode, looks_like_json, parse
 from gatemini.output.lazy import at_keys, bulk_path, placed
 from gatemini.output.outline import MAX_CHUNKS, Outline, outline
 from gatemini.output.passages import FilteredText, filter_texts
@@ -57,11 +57,7 @@ NAMED_ARRAYS = 5
 BRIEF_BELOW = 300
 """A smaller budget, in characters or bytes, has room for a dozen words of a cut text: there it is better said what the document is."""
 DISCLOSURE_CHARS = 400
-"""Kept free beside the rows in token-budget mode, at first: counts and dropped fields."""
-DISCLOSURE_TRIES = 3
-"""How often more is kept free, where many fields are dropped."""
-DISCLOSURE_SLACK = 50
-"""Then one part in so many of the answer more than the last ones took, for still more dropped fields."""
+"""Kept free beside the rows in token-budget mode, for counts and dropped fields; where these take more, half of the room."""
 _HANDLE = "res_00000000"
 """Stands for a handle while lengths are compared; all handles are this long."""
 _OUTLINES = ((MAX_CHUNKS, CHUNK_BYTES), (20, 2048), (10, 1024), (4, 256), (2, 128))
@@ -331,20 +327,17 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
     array = at_keys(document, keys)
     rows = lazy.value(array)
     room = options.limit.beside(*draft.notes).less(len(document) - len(array)).plain
-    disclosure = DISCLOSURE_CHARS
-    for _ in range(DISCLOSURE_TRIES):
-        if room - disclosure < BYTES_PER_TOKEN:
+    for left in (room - DISCLOSURE_CHARS, room // 2):
+        if left < BYTES_PER_TOKEN:
             return
-        made = compact(rows, budget_tokens=(room - disclosure) // BYTES_PER_TOKEN)
+        made = compact(rows, budget_tokens=left // BYTES_PER_TOKEN)
         del made["note"]  # says again what the counts say
         if not made["rows"]:
             return
-        instead = Raw(encode(dump(made)))
-        data = lazy.written(placed(document, keys, instead))
+        data = lazy.written(placed(document, keys, Raw(encode(dump(made)))))
         if options.limit.holds(data.decode(), *draft.notes):
             draft.write_json(data, lossy=True)
             return
-        disclosure = size(made) - size(made["rows"]) + len(data) // DISCLOSURE_SLACK
 
 
 def _shrink_json(draft: _Draft, options: OutputOptions) -> None:

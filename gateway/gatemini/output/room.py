@@ -26,7 +26,7 @@ class Room:
         """Whether these fit together, with a line feed between each two."""
         breaks = max(0, len(lines) - 1)
         chars = sum(map(len, lines)) + breaks
-        if chars > self.chars:
+        if chars > self.plain:  # a character is at least a byte
             return False
         return chars * LONGEST_CHAR <= self.bytes or sum(map(weight, lines)) + breaks <= self.bytes
 

@@ -30,26 +30,12 @@ class Truncated:
     tail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Line feeds and bytes of the middle of a text of which only the ends are held."""
-
-    breaks: int = 0
-    bytes: int = 0
-
-
-NO_GAP = Gap()
-
-
-def truncate(text: str, limit: Room, gap: Gap = NO_GAP) -> Truncated:
-    """`text` within `limit`. The marker goes where it fits, else the head and `MARK`.
-
-    With a `gap`, `text` is the two ends joined, each longer than `limit`: the cut takes in what is missing.
-    """
-    if limit.holds(text) and gap is NO_GAP:
+def truncate(text: str, limit: Room) -> Truncated:
+    """`text` within `limit`. The marker goes where it fits, else the head and `MARK`."""
+    if limit.holds(text):
         return Truncated(text, text, "")
     # The marker's own length depends on the counts in it: reserve the longest it can be.
-    longest = _marker(text, "", "", gap, lines=True) + "characters" + 2 * f"{len(text)}"
+    longest = _marker(text, "", "", lines=True) + "characters" + 2 * f"{len(text)}"
     room = limit.less(len(longest), weight(longest))
     if room.plain < 2:
         head = beginning(text, limit)
@@ -57,7 +43,7 @@ def truncate(text: str, limit: Room, gap: Gap = NO_GAP) -> Truncated:
     front = room.part(HEAD_FIFTHS, 5)
     head, head_at_line = _head(text, front.first(text))
     tail, tail_at_line = _tail(text, room.less(front.chars, front.bytes).last(text))
-    marker = _marker(text, head, tail, gap, lines=head_at_line and tail_at_line)
+    marker = _marker(text, head, tail, lines=head_at_line and tail_at_line)
     first = "" if not head or head.endswith("\n") else "\n"
     return Truncated(f"{head}{first}{marker}\n{tail}", head, tail)
 
@@ -70,12 +56,12 @@ def beginning(text: str, limit: Room) -> str:
     return head + MARK if limit.holds(MARK) else ""
 
 
-def _marker(text: str, head: str, tail: str, gap: Gap, *, lines: bool) -> str:
+def _marker(text: str, head: str, tail: str, *, lines: bool) -> str:
     start = len(head)
     end = max(start, len(text) - len(tail))
     open_end = start < end and text[end - 1] != "\n"
-    count = gap.breaks + text.count("\n", start, end) + open_end
-    size = (gap.bytes + weight(text, start, end)) / 1024
+    count = text.count("\n", start, end) + open_end
+    size = weight(text, start, end) / 1024
     if lines:
         shown = f"first {_lines(head)} + last {_lines(tail)} lines"
     else:
