@@ -9,6 +9,7 @@ The bars are printed beside the numbers, which are for docs/benchmarks.md; what 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
 import sys
@@ -180,11 +181,13 @@ def measured(text: str, intent: str | None) -> tuple[float, float]:
     """(median CPU milliseconds, peak memory in sizes of the text)."""
     options = OutputOptions(max_chars=DEFAULT_CLIENT.max_chars, intent=intent)
     times = []
+    gc.disable()  # as in the compute process
     for _ in range(REPEATS):
         store = ResultStore()
         began = time.thread_time()  # no other thread works for it: on an idle machine the elapsed time
         reduce_output(text, options=options, store=store)
         times.append((time.thread_time() - began) * 1000)
+    gc.enable()
     tracemalloc.start()
     reduce_output(text, options=options, store=ResultStore())
     peak = tracemalloc.get_traced_memory()[1] / len(text)

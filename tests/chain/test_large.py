@@ -20,7 +20,7 @@ from gatemini.app import App
 from gatemini.output.jsvalue import loads, with_long_integers_quoted
 from gatemini.protocol.client_session import Session
 
-ROWS = 24_000
+ROWS = 32_000
 VALUES = st.recursive(
     st.none()
     | st.integers(-(2**70), 2**70)
@@ -64,7 +64,7 @@ def without_handles(text: str) -> str:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("backend", ["piped", "plain"])
-@pytest.mark.parametrize("call", [f"rows({{n: {ROWS}}})", "text({n: 900000})", f"rows.raw({{n: {ROWS}}})"])
+@pytest.mark.parametrize("call", [f"rows({{n: {ROWS}}})", "text({n: 1200000})", f"rows.raw({{n: {ROWS}}})"])
 async def test_a_large_result_is_the_same_answer_in_every_tier(app: App, backend: str, call: str) -> None:
     direct, failed, meta = await answer(app, f"return await {backend}.{call}")
     scripted, failed_too, _ = await answer(app, f"const r = await {backend}.{call};\nif (r) {{ return r; }}")

@@ -15,7 +15,7 @@ from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import dumps
 from gatemini.processes.compute import LARGE_BYTES, compute_process
 
-ROWS = [{"id": n, "name": f"row {n}", "ok": n % 2 == 0} for n in range(24_000)]
+ROWS = [{"id": n, "name": f"row {n}", "ok": n % 2 == 0} for n in range(32_000)]
 
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("process")]
@@ -96,7 +96,7 @@ async def test_a_large_text_that_is_nearly_json_stays_a_text() -> None:
 
 async def test_large_parts_of_a_message_are_what_reading_it_at_once_gives() -> None:
     text = "é" * 400_000
-    tools = [{"name": f"tool {n}", "description": "word " * 40, "n": n} for n in range(3_000)]
+    tools = [{"name": f"tool {n}", "description": "word " * 40, "n": n} for n in range(5_000)]
     blocks = [
         {"type": "text", "text": text},
         {"type": "image", "data": "A" * 200_000, "mimeType": "image/png"},

@@ -98,7 +98,7 @@ def test_a_long_console_keeps_its_first_and_its_last_lines():
     )
     assert "\nline 0\n" in text
     assert text.endswith("line 4999")
-    assert "lines left out" in text
+    assert "truncated — showing first" in text
     assert len(text) <= 2_000
 
 

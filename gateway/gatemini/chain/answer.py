@@ -19,7 +19,7 @@ from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_o
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
 from gatemini.output.trailing import console_block, without_repeats
-from gatemini.processes.compute import LARGE_BYTES
+from gatemini.processes.compute import REDUCED_BYTES
 
 CONSOLE_IN_ANSWER = 4096
 """Characters of console output shown when the chain succeeded: its first and last lines."""
@@ -74,7 +74,7 @@ async def compose(
     options = replace(options, max_chars=left.chars, max_bytes=left.bytes)
     if media.whole_value:
         reduced = Reduced("", bytes_in=weight(redactor.redact(value.text)))
-    elif len(value.text) > LARGE_BYTES:
+    elif len(value.text) > REDUCED_BYTES:
         reduced = await reduce_large(value.text, options, store, redactor.forms)
     else:
         shown = redactor.redact(value.text)

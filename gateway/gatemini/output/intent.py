@@ -45,25 +45,12 @@ class Wanted:
         self._need = int(len(self.words) * KEEP_SHARE) + 1
         self._searches = [(word, _whole_word(word)) for word in self.words]
 
-    def matches(self, text: str) -> bool:
-        """Whether more than `KEEP_SHARE` of the words occur in `text`; where not, in no part of it either."""
-        found = 0
-        for word, search in self._searches:
-            if word in text and search(text):
-                found += 1
-                if found == self._need:
-                    return True
-        return False
-
-    def hits(self, parts: Sequence[str], shared: str = "") -> list[int]:
-        """Which of many parts match; `shared` is a part of each."""
-        searches = [(word, search) for word, search in self._searches if not search(shared)]
-        need = self._need - (len(self._searches) - len(searches))
-        if need <= 0:
-            return list(range(len(parts)))
+    def hits(self, parts: Sequence[str]) -> list[int]:
+        """The numbers of the parts in which more than `KEEP_SHARE` of the words occur."""
+        need = self._need
         scores = [0] * len(parts)
         left = list(range(len(parts)))
-        for word, search in searches:
+        for word, search in self._searches:
             if len(left) == len(parts) and all(map(search, parts)):
                 need -= 1
                 if need == 0:

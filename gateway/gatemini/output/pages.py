@@ -25,6 +25,7 @@ ENVELOPE = 512
 """Bytes kept free for what stands around the rows of a page."""
 REPLY_SHARE = 8
 """Rows for code fill this part of a reply; a single row may fill all of it."""
+_CONTROL = re.compile(r"[\x00-\x1f]")
 _PLACE = re.compile(r"([0-9]{1,15})(?::([0-9]{1,9}))?")
 
 Shown = Callable[[str], str]
@@ -133,8 +134,11 @@ def _piece(index: RowIndex, read: Read, row: int, number: int, room: PageRoom, s
         raise _no_piece(row, number)
     text = index.row_text(row, read)
     # Secrets are taken out before the text is cut: half of one would be seen too.
-    data = encode(text if shown is None else shown(text))
-    step = max(1, room.piece - LONGEST_CHAR + 1)  # a cut moves to the beginning of a character
+    text = text if shown is None else shown(text)
+    data = encode(text)
+    # A control character (colours of a terminal) takes six in JSON. A cut moves to the beginning of a character.
+    piece = room.piece // 3 if _CONTROL.search(text) else room.piece
+    step = max(1, piece - LONGEST_CHAR + 1)
     count = max(1, -(-len(data) // step))
     if number >= count:
         raise _no_piece(row, number)

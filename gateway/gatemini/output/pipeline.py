@@ -141,8 +141,9 @@ class _Draft:
             return node.raw, node.items, node.summary
         if isinstance(node, Opened) and node.summary is not None:
             items = node.inner if isinstance(node.inner, list) else []
-            raws = [item if type(item) is Raw else item.raw for item in items]
-            return node.raw, raws, node.summary
+            if set(map(type, items)) != {Raw}:
+                items = lazy.items(node.raw)
+            return node.raw, items, node.summary
         return None
 
 

@@ -8,6 +8,7 @@ the length. `MODULE.answer(request)` gives the answer's bytes; the text of an ex
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import socket
@@ -31,11 +32,16 @@ def main() -> None:
     answer = importlib.import_module(sys.argv[1]).answer
     while True:
         status, made = DONE, b""
+        request = requests.get()
+        # Values read from JSON hold no cycles, and looking through millions of them takes a fifth of the time.
+        gc.disable()
         try:
-            made = answer(requests.get())
+            made = answer(request)
         except Exception as error:  # noqa: BLE001 - the gateway raises it
             traceback.print_exc()
             status, made = RAISED, f"{type(error).__name__}: {error}".encode("utf-8", "replace")
+        finally:
+            gc.enable()
         try:
             connection.sendall(ANSWER.pack(len(made), status))
             connection.sendall(made)
