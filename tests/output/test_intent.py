@@ -146,11 +146,3 @@ def test_a_small_answer_is_not_filtered() -> None:
     text = "a needle\n\nhay\n\nhay"
     answer = reduce_output(text, options=OutputOptions(intent="needle"), store=ResultStore())
     assert answer.text == text
-
-
-def test_a_document_too_large_to_hold_is_filtered_on_the_way() -> None:
-    rows = [{"id": n, "text": "needle" if n % 10_000 == 7 else "hay " * 8} for n in range(40_000)]
-    store = ResultStore()
-    answer = reduce_output(dump({"rows": rows, "n": 1}), options=OutputOptions(intent="needle"), store=store)
-    assert json.loads(answer.text) == {"rows": rows[7::10_000], "n": 1}
-    assert "4/40000 sections" in answer.notes[0]

@@ -50,7 +50,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("odd", list(ODD))
-@pytest.mark.parametrize("count", [900, 20_000])
+@pytest.mark.parametrize("count", [900, pytest.param(20_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("shape", ["[%s]", '{"total":1,"items":[%s]}', '{"x":{"y":1},"items":[[%s],[1]]}'])
 @pytest.mark.parametrize("intent", ["needle", None])
 def test_with_one_odd_row_all_others_are_shown_as_ever(

@@ -363,6 +363,7 @@ def test_integer_like_keys_keep_their_order_and_their_values(store: ResultStore)
     assert list(shown) == ["10", "9", "01", "rows"]
 
 
+@pytest.mark.long
 def test_a_large_document_without_long_arrays_is_outlined_all_the_same(store: ResultStore) -> None:
     value = {
         "versions": {f"1.0.{n}": {"name": "pkg", "deps": {"a": "x" * 400}} for n in range(4000)},
