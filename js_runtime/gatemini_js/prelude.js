@@ -3,7 +3,7 @@
 // A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
-(function (values, encoding, backends, terminal, shims, locale, timers, protocol) {
+(function (values, encoding, shims, locale, timers, backends, terminal, protocol) {
   "use strict";
   const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;

@@ -1,6 +1,6 @@
 """Run the guest: one compiled module, many machines, each ended at an epoch tick when its budget is used up.
 
-It knows nothing of JavaScript; QuickJS' C API is in c_api.py.
+It knows nothing of JavaScript; QuickJS' C API is in quickjs.py.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import wasmtime
 
-from gatemini_sandbox import limits, pages, wasi, wasmtime_raw
+from gatemini_sandbox import limits, wasi, wasmtime_raw
 from gatemini_sandbox.budget import (
     LONG_SECONDS,
     TICK_SECONDS,
@@ -229,20 +229,6 @@ class Machine(wasmtime_raw.Instance):
     def grow(self, pages: int) -> None:
         if not self.grow_memory(pages):
             raise Trapped(limits.MEMORY)
-
-    def forget(self, kept: Sequence[tuple[int, bytes]]) -> bool:
-        """All memory but the `kept` pieces, in order of address, is again what it was in the fresh instance.
-
-        False where the system offers no way to that, or the machine ended in a way that leaves doubts."""
-        if self.stopped is not None:
-            return False
-        address, size = self.locate()
-        at = 0
-        for start, piece in (*kept, (size, b"")):
-            if start > at and not pages.drop(address + at, start - at):
-                return False
-            at = start + len(piece)
-        return True
 
     def reuse(self, budget: Budget) -> None:
         """For another chain, after `retire`."""

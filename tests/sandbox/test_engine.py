@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.errors import HostExhausted
-from gatemini_sandbox.guest import boot
+from gatemini_sandbox.image import boot
 from gatemini_sandbox.limits import Limits
 try:
     boot(Engine(Path(sys.argv[1])), Limits())
