@@ -5,7 +5,7 @@
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
 (function (values, encoding, shims, locale, timers, backends, terminal, protocol) {
   "use strict";
-  const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
+  const { own, expose, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;
   const { define, apply } = own;
   const LIMIT = protocol.limits;
@@ -19,10 +19,6 @@
       notesSeen[text] = true;
       noteList[noteList.length] = text;
     }
-  }
-
-  function expose(target, name, value) {
-    define(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
   }
 
   // --- calls ------------------------------------------------------------------------------------------------
@@ -319,7 +315,7 @@
     return callee;
   }
 
-  const world = backends(values, protocol, sender, expose);
+  const world = backends(values, protocol, sender);
 
   // --- timers -------------------------------------------------------------------------------------------------------
 

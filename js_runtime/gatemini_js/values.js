@@ -16,13 +16,11 @@
 
   const own = {
     __proto__: null,
-    uncurry,
     apply: Reflect.apply,
     protoOf: Reflect.getPrototypeOf,
     ownKeys: Reflect.ownKeys,
     construct: Reflect.construct,
     define: Reflect.defineProperty,
-    descriptor: Reflect.getOwnPropertyDescriptor,
     create: Object.create,
     keys: Object.keys,
     freeze: Object.freeze,
@@ -30,11 +28,12 @@
     hasOwn: Object.hasOwn,
     isArray: Array.isArray,
     isFiniteNumber: Number.isFinite,
-    isSafeInteger: Number.isSafeInteger,
     Number,
     String,
     parseInt,
     parseFloat,
+    encodeURIComponent,
+    unescape,
     stringify: JSON.stringify,
     parse: JSON.parse,
     Promise,
@@ -49,7 +48,6 @@
     Map,
     WeakMap,
     Set,
-    Symbol,
     species: Symbol.species,
     asyncIterator: Symbol.asyncIterator,
     toPrimitive: Symbol.toPrimitive,
@@ -68,7 +66,6 @@
     trim: uncurry(String.prototype.trim),
     bigToString: uncurry(BigInt.prototype.toString),
     symbolToString: uncurry(Symbol.prototype.toString),
-    functionToString: uncurry(Function.prototype.toString),
     regexpToString: uncurry(RegExp.prototype.toString),
     regexpSource: getter(RegExp.prototype, "source"),
     now: Date.now,
@@ -104,13 +101,16 @@
     booleanValue: uncurry(Boolean.prototype.valueOf),
     bigValue: uncurry(BigInt.prototype.valueOf),
     symbolValue: uncurry(Symbol.prototype.valueOf),
-    floor: Math.floor,
     max: Math.max,
     Uint8Array,
     ArrayBuffer,
     Int32Array,
   };
   own.freeze(own);
+
+  function expose(target, name, value) {
+    own.define(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+  }
 
   // A list that no setter on Array.prototype can see.
   const list = () => own.setProto([], null);
@@ -396,7 +396,7 @@
   }
 
   return own.freeze({
-    __proto__: null, own, list, backendNames, calls, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet, waited,
+    __proto__: null, own, expose, list, backendNames, calls, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet, waited,
     thrownText, outOfMemory, inspect, format,
   });
 })
