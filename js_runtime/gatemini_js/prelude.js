@@ -180,13 +180,18 @@
     return nextId++;
   }
 
-  function send(kind, head, args, name, callee) {
-    const entry = { __proto__: null, id: 0, name, stack: stackAbove(callee), awaited: false, late: status !== protocol.state.pending, resolve: null, reject: null };
-    const promise = own.construct(own.Promise, [(resolve, reject) => {
+  function opened(name, stack, awaited) {
+    const entry = { __proto__: null, id: 0, name, stack, awaited, late: status !== protocol.state.pending, promise: null, resolve: null, reject: null };
+    entry.promise = own.construct(own.Promise, [(resolve, reject) => {
       entry.resolve = resolve;
       entry.reject = reject;
     }], CallPromise);
-    own.weakSet(calls, promise, entry);
+    own.weakSet(calls, entry.promise, entry);
+    return entry;
+  }
+
+  function send(kind, head, args, name, callee) {
+    const entry = opened(name, stackAbove(callee), false);
     try {
       const id = entry.id = claim(kind, name);
       issued[issued.length] = entry;
@@ -203,7 +208,7 @@
       own.mapDelete(pending, entry.id);
       entry.reject(error);
     }
-    return promise;
+    return entry.promise;
   }
 
   function noteConversions(encoded, before) {
@@ -248,15 +253,11 @@
   const KEEP = ',"results","","keep",false,';
   function keep(type, data) {
     // The host keeps the bytes of a returned typed array among the session's results and answers with the handle.
-    const entry = { __proto__: null, id: 0, name: "results.keep", stack: "", awaited: true, resolve: null, reject: null };
-    const promise = new own.Promise((resolve, reject) => {
-      entry.resolve = resolve;
-      entry.reject = reject;
-    });
+    const entry = opened("results.keep", "", true);
     entry.id = claim("results", "the returned value");
     own.mapSet(pending, entry.id, entry);
     outbox[outbox.length] = "[" + entry.id + KEEP + "[" + quote(type) + "," + quote(data) + "],[]]";
-    return promise;
+    return entry.promise;
   }
 
   async function keepAll(long, settled) {
