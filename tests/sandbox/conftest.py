@@ -41,7 +41,7 @@ def tight(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
 @pytest.fixture(scope="session")
 def small(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
     """A sandbox with little memory and time enough to use it up."""
-    made = Sandbox(Limits(cpu_seconds=5, memory_mb=32, calls=20), cache_dir=module_cache, isolation="thread")
+    made = Sandbox(Limits(cpu_seconds=5, memory_mb=32, calls=500), cache_dir=module_cache, isolation="thread")
     made.warm()
     yield made
     made.close()
@@ -63,7 +63,7 @@ def tight_process(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
 @pytest.fixture(scope="session")
 def small_process(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
     """As `small`, in sandbox processes."""
-    limits = Limits(cpu_seconds=5, memory_mb=32, calls=20)
+    limits = Limits(cpu_seconds=5, memory_mb=32, calls=500)
     made = Sandbox(limits, cache_dir=module_cache, isolation="process")
     made.warm()
     yield made

@@ -13,7 +13,7 @@ import pytest
 
 import gatemini_js
 from fixtures.guest import Runner, freed
-from fixtures.modes import DEFAULT, OTHER
+from fixtures.modes import DEFAULT, MODES, OTHER
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import Done, Failed
@@ -51,18 +51,19 @@ async def test_a_hostile_program_ends_as_it_says_and_the_next_chain_works(
     code = PROGRAMS[name]
     fixture = ("tight" if "limit.cpu" in code else "small") + ("_process" if mode == "process" else "")
     run = Runner(request.getfixturevalue(fixture))
-    try:
-        check(await run(code), *HEAD.match(code).groups())
-    except SandboxSyntaxError:
-        assert HEAD.match(code)[1] == "error"
+    await ends_as_it_says(run, code)
     assert await run.value('console.log("next"); return [await demo.echo({ n: 1 })]') == [{"n": 1}]
     assert all(link.guests == 0 for link in run.sandbox._links)
     if mode == "thread":
         await freed(run.sandbox)
 
 
-def check(end: Done | Failed, kind: str, detail: str | None) -> None:
-    if kind == "any":
+async def ends_as_it_says(run: Runner, code: str) -> None:
+    kind, detail = HEAD.match(code).groups()
+    try:
+        end = await run(code)
+    except SandboxSyntaxError:
+        assert kind == "error"
         return
     if kind == "value":
         assert isinstance(end, Done), end
@@ -70,12 +71,56 @@ def check(end: Done | Failed, kind: str, detail: str | None) -> None:
             assert detail.removeprefix("note ") in " ".join(end.notes)
         else:
             assert end.text == detail
-        return
-    assert isinstance(end, Failed), end
-    if detail:
-        name, _, limit = detail.partition(" ")
-        assert (end.error.name, end.error.limit) == (name, limit or None), end.error
-    assert end.error.message
+    elif kind == "error":
+        assert isinstance(end, Failed), end
+        assert end.error.message
+        if detail:
+            name, _, limit = detail.partition(" ")
+            assert (end.error.name, end.error.limit) == (name, limit or None), end.error
+
+
+SEEN = """
+const own = Reflect.ownKeys;
+const looked = [globalThis, Object, Function, Promise, Array, Map, RegExp, Date, String, Error, JSON, Math, Reflect].map((o) => [
+  own(o).map((k) => String(k) + typeof Object.getOwnPropertyDescriptor(o, k).value).join(),
+  typeof o === "function" && o.prototype ? own(o.prototype).map(String).join() : "",
+]);
+const fresh = [Math.random() > -1, typeof crypto.randomUUID(), JSON.stringify([1]), /a/.test("a"), [..."ab"].length];
+return [looked, fresh, await demo.echo({ n: 1 }), await Promise.all([demo.echo({ n: 2 })])];
+"""
+"""All that a chain can see of what it starts with."""
+QUICK = {name: code for name, code in PROGRAMS.items() if "limit." not in HEAD.match(code)[0]}
+"""Programs that do not end at a limit."""
+AT_ONCE = 6
+
+
+@pytest.fixture(scope="module", params=MODES)
+def shared(request: pytest.FixtureRequest, module_cache: Any, sandbox: Sandbox) -> Any:
+    limits = Limits(cpu_seconds=20, memory_mb=48, calls=500, guests=AT_ONCE)
+    made = Sandbox(limits, cache_dir=module_cache, isolation=request.param)
+    made.warm()
+    yield made
+    made.close()
+
+
+async def test_no_program_changes_what_the_next_one_or_one_beside_it_sees(shared: Sandbox) -> None:
+    fresh = await Runner(shared).value(SEEN)
+    changed: list[str] = []
+
+    async def one(name: str) -> None:
+        run = Runner(shared)
+        await ends_as_it_says(run, QUICK[name])
+        if await run.value(SEEN) != fresh:
+            changed.append(name)
+
+    for name in QUICK:
+        await one(name)
+    names = list(QUICK)
+    for first in range(0, len(names), AT_ONCE):
+        async with anyio.create_task_group() as tasks:
+            for name in names[first : first + AT_ONCE]:
+                tasks.start_soon(one, name)
+    assert changed == []
 
 
 FREED_SECONDS = 60.0
