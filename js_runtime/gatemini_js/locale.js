@@ -84,9 +84,7 @@
     };
     plain(Number.prototype, "toLocaleString");
     plain(BigInt.prototype, "toLocaleString");
-    plain(Date.prototype, "toLocaleString");
-    plain(Date.prototype, "toLocaleDateString");
-    plain(Date.prototype, "toLocaleTimeString");
+    for (const name of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"]) plain(Date.prototype, name);
   }
 
   return own.freeze({ __proto__: null, install });

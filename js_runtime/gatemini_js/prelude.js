@@ -530,9 +530,8 @@
       message = typeof givenMessage === "string" ? (givenMessage.length > 100000 ? own.slice(givenMessage, 0, 100000) + "…" : givenMessage) : "(the error's message cannot be read)";
       if (typeof givenStack === "string") stack = own.slice(givenStack, 0, 8000);
       limit = limitOf(error, name, message);
-      extra = fieldText("tool", safeGet(error, "tool")) + fieldText("backend", safeGet(error, "backend"))
-        + fieldText("code", safeGet(error, "code")) + fieldText("structured", safeGet(error, "structured"))
-        + fieldText("hint", safeGet(error, "hint"));
+      const fields = ["tool", "backend", "code", "structured", "hint"];
+      for (let i = 0; i < fields.length; i++) extra += fieldText(fields[i], safeGet(error, fields[i]));
       const causes = causesOf(error);
       if (causes !== "") extra += ',"cause":' + quote(causes);
       if (message === "" && kindOfSafely(safeGet(error, "errors") ?? 0) === "array") message = "none of the promises was fulfilled";

@@ -49,40 +49,38 @@
 
   // --- text ----------------------------------------------------------------------------------------------
 
-  const encodeLatin1 = (text) => Uint8Array.from(text, (c) => c.charCodeAt(0));
-  const decodeLatin1 = (bytes) => Array.from(bytes, (b) => String.fromCharCode(b)).join("");
-  const encodeUtf8 = (text) => encodeLatin1(unescape(encodeURIComponent(String(text).toWellFormed())));
-
-  function decodeUtf8(bytes, fatal, keepBom) {
-    let text = "", i = 0;
-    const bad = () => {
-      if (fatal) throw new TypeError("the bytes are not valid UTF-8");
-      text += "\ufffd";
-    };
-    if (!keepBom && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) i = 3;
-    while (i < bytes.length) {
-      const c = bytes[i++];
-      if (c < 0x80) {
-        text += String.fromCharCode(c);
-        continue;
-      }
-      let need = 0, low = 0x80, high = 0xbf, code = 0;
-      if (c >= 0xc2 && c <= 0xdf) { need = 1; code = c & 31; }
-      else if (c >= 0xe0 && c <= 0xef) { need = 2; code = c & 15; if (c === 0xe0) low = 0xa0; if (c === 0xed) high = 0x9f; }
-      else if (c >= 0xf0 && c <= 0xf4) { need = 3; code = c & 7; if (c === 0xf0) low = 0x90; if (c === 0xf4) high = 0x8f; }
-      else { bad(); continue; }
-      let ok = true;
-      for (; need > 0; need--) {
-        const d = bytes[i];
-        if (d === undefined || d < low || d > high) { ok = false; break; }
-        low = 0x80; high = 0xbf;
-        code = (code << 6) | (d & 63);
-        i++;
-      }
-      if (ok) text += String.fromCodePoint(code);
-      else bad();
-    }
+  function encodeLatin1(text) {
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    return bytes;
+  }
+  const PIECE = 4096; // arguments of one call
+  function decodeLatin1(bytes) {
+    let text = "";
+    for (let i = 0; i < bytes.length; i += PIECE) text += String.fromCharCode(...bytes.subarray(i, i + PIECE));
     return text;
+  }
+
+  const encodeUtf8 = (text) => encodeLatin1(unescape(encodeURIComponent(String(text).toWellFormed())));
+  // Characters, and beginnings of characters that become one U+FFFD each (WHATWG Encoding).
+  const SEQUENCES = new RegExp("[\\0-\\x7f]+|[\\xc2-\\xdf][\\x80-\\xbf]"
+    + "|(?:\\xe0[\\xa0-\\xbf]|\\xed[\\x80-\\x9f]|[\\xe1-\\xec\\xee\\xef][\\x80-\\xbf])[\\x80-\\xbf]?"
+    + "|(?:\\xf0[\\x90-\\xbf]|\\xf4[\\x80-\\x8f]|[\\xf1-\\xf3][\\x80-\\xbf])[\\x80-\\xbf]{0,2}|[^]", "g");
+  function decodeUtf8(bytes, fatal, keepBom) {
+    const withBom = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+    const binary = decodeLatin1(withBom && !keepBom ? bytes.subarray(3) : bytes);
+    try {
+      return decodeURIComponent(escape(binary));
+    } catch {
+      if (fatal) throw new TypeError("the bytes are not valid UTF-8");
+    }
+    return binary.replace(SEQUENCES, (run) => {
+      try {
+        return decodeURIComponent(escape(run));
+      } catch {
+        return "\ufffd";
+      }
+    });
   }
 
   const bytesOf = (input) =>
@@ -200,7 +198,7 @@
   const formDecode = (text) => decodePercent(text.replace(/\+/g, " "));
   const decodePercent = (text) => {
     if (!text.includes("%")) return text;
-    return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) => decodeUtf8(run.slice(1).split("%").map((h) => parseInt(h, 16)), false, true));
+    return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) => decodeUtf8(Uint8Array.fromHex(run.replace(/%/g, "")), false, true));
   };
 
   let watchedParams; // URLSearchParams that report each change
