@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from gatemini_sandbox import wasi
-from gatemini_sandbox.engine import check_import
+from gatemini_sandbox.engine import Engine, check_import
 from gatemini_sandbox.errors import GuestFault, GuestTampered
 from gatemini_sandbox.inspection import inspect
 
@@ -37,12 +37,13 @@ IMPORTS = {
 }
 
 
-def test_the_guest_imports_exactly_this_and_nothing_of_it_reaches_the_host():
+def test_the_guest_imports_exactly_this_and_nothing_of_it_reaches_the_host(module_cache):
     facts = inspect()
     assert {entry["name"]: entry["bound_to"].split(":")[0] for entry in facts["imports"]} == IMPORTS
     assert {entry["module"] for entry in facts["imports"]} == {"wasi_snapshot_preview1"}
     assert facts["host_functions"] == 0
     assert json.dumps(facts)
+    assert {entry.name for entry in Engine(module_cache).module.imports} == set(IMPORTS)
 
 
 @pytest.mark.parametrize("extra", [("env", "open"), ("wasi_snapshot_preview1", "sock_connect")])
