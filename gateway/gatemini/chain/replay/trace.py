@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from gatemini.chain.outcome import Fate, Outcome
+from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
 from gatemini.output.jsvalue import dumps, loads_exact

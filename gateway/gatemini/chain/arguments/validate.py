@@ -15,8 +15,15 @@ from typing import Any, Final
 import orjson
 from jsonschema.exceptions import ValidationError
 
-from gatemini.chain.schema_faults import SHOWN_VALUE, deepest, kind, path_text, sentence, shown_value
-from gatemini.chain.schemas import faults, unknown_names
+from gatemini.chain.arguments.schema_faults import (
+    SHOWN_VALUE,
+    deepest,
+    kind,
+    path_text,
+    sentence,
+    shown_value,
+)
+from gatemini.chain.arguments.schemas import faults, unknown_names
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.discovery.types.schema_reader import required_parameters
 from gatemini.discovery.types.wording import shorten

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import orjson
 
-from gatemini.chain.outcome import Outcome
+from gatemini.chain.replay.outcome import Outcome
 from gatemini.errors import InvalidRequest
 from gatemini.output.asked import GIVEN_CHARS, NULL_MAY_BE
 from gatemini.output.asked import given as told

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from gatemini.chain.binary import PICTURES
+from gatemini.chain.values.binary import PICTURES
 from gatemini.errors import ResultGone
 from gatemini.model import Json
 from gatemini.output.results import ResultStore

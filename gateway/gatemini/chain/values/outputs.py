@@ -7,8 +7,8 @@ from typing import Any, Final
 from jsonschema.exceptions import ValidationError
 
 from gatemini.backends.calls.large_messages import Written
-from gatemini.chain.schema_faults import sentence
-from gatemini.chain.schemas import faults
+from gatemini.chain.arguments.schema_faults import sentence
+from gatemini.chain.arguments.schemas import faults
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gatemini.chain.outcome import Outcome
+from gatemini.chain.replay.outcome import Outcome
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import dumps

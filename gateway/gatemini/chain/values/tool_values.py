@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from gatemini.backends.calls.large_messages import JsonText, Written
-from gatemini.chain.binary import canonical_base64, data_url_type, picture_kind
+from gatemini.chain.values.binary import canonical_base64, data_url_type, picture_kind
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact

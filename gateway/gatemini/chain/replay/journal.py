@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gatemini.chain.trace import MOST_BYTES, Trace
+from gatemini.chain.replay.trace import MOST_BYTES, Trace
 from gatemini.errors import ResumeRefused
 
 KEPT_SECONDS = 3600.0
