@@ -18,43 +18,44 @@ from typing import Any
 import anyio
 
 from gatemini import demo
-from gatemini.awaited import Awaited
 from gatemini.backends.manager import Manager
 from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
-from gatemini.chain.journal import JournalBook
+from gatemini.chain.replay.journal import JournalBook
+from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains
 from gatemini.chain.services import ChainServices
-from gatemini.changes import Changes
 from gatemini.config.load import Loaded, load_config
 from gatemini.config.schema import CompositeTool, Config
 from gatemini.config.secrets import Redactor
-from gatemini.embedding import Embedding
-from gatemini.history import SearchHistory, history_path
-from gatemini.housekeeping import Housekeeping
-from gatemini.indexing import Indexing
-from gatemini.known_backends import KnownBackends
+from gatemini.discovery.embedding import Embedding
+from gatemini.discovery.history import SearchHistory, history_path
+from gatemini.discovery.indexing import Indexing
+from gatemini.discovery.search.index import SearchIndex
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.spill import sweep_abandoned
-from gatemini.readiness import Readiness
+from gatemini.processes.compute import compute_process
+from gatemini.protocol.answers.discovery import keys_of
+from gatemini.protocol.answers.discovery_tools import Catalog
+from gatemini.protocol.budgets import budget_for
+from gatemini.protocol.client_session import Session
+from gatemini.protocol.questions.clients import ConnectedClients
+from gatemini.protocol.questions.parking import Parking
+from gatemini.protocol.registration.admission import Admission
+from gatemini.protocol.registration.dynamic import Registration
+from gatemini.protocol.resources.view import View
+from gatemini.protocol.surface import Surface
+from gatemini.protocol.tools import MetaTools
 from gatemini.registry import Registry
-from gatemini.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
-from gatemini.sandbox_settings import limits_of, new_sandbox, open_chains
-from gatemini.search.index import SearchIndex
-from gatemini.server.admission import Admission
-from gatemini.server.budgets import budget_for
-from gatemini.server.client_session import Session
-from gatemini.server.clients import ConnectedClients
-from gatemini.server.discovery import keys_of
-from gatemini.server.discovery_tools import Catalog
-from gatemini.server.parking import Parking
-from gatemini.server.registration import Registration
-from gatemini.server.surface import Surface
-from gatemini.server.tools import MetaTools
-from gatemini.server.view import View
 from gatemini.tracker import Tracker
-from gatemini.types.identifiers import COMPOSITE_BACKEND
+from gatemini.upkeep.changes import Changes
+from gatemini.upkeep.housekeeping import Housekeeping
+from gatemini.upkeep.known_backends import KnownBackends
+from gatemini.upkeep.readiness import Readiness
+from gatemini.upkeep.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
+from gatemini.upkeep.slow_secrets import Awaited
 from gatemini_sandbox.errors import SandboxError
 
 logger = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ class App:
             config=config.sandbox,
             guests=anyio.CapacityLimiter(open_chains(config.sandbox)),
             discovery=self.catalog.call_inside,
-            redact=redactor.redact,
+            redactor=redactor,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
         )
@@ -178,7 +179,7 @@ class App:
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
         app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
-        async with anyio.create_task_group() as group:
+        async with compute_process(), anyio.create_task_group() as group:
             await group.start(app.manager.run)
             await group.start(app.parking.run)
             app.set_composite_tools(loaded.config.composite_tools, loaded.faulty)
@@ -252,7 +253,7 @@ class App:
             session.results,
             self.problems(),
             self.catalog.catalog_bytes(),
-            self.chain.redact,
+            self.chain.redactor.redact,
             budget_for(session.client).result,
         )
 

@@ -243,6 +243,6 @@ class ResumeRefused(ChainError):
 
 
 class SandboxFault(ChainError):
-    """The sandbox itself failed: its module, a worker, or what the guest said was no message."""
+    """The sandbox itself failed: its module, a process, or a message that is none."""
 
     code = "sandbox.fault"

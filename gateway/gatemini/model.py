@@ -53,7 +53,7 @@ class CallOutcome:
     """What a backend answered to one tool call.
 
     `result` is the MCP `CallToolResult` as a dict (`content` always a list; `structuredContent`, as a
-    `piecewise.reading.Written` where it is large, `isError`, `_meta` when sent); `notes` say what the wire layer repaired; `ms` is the time at the backend;
+    `large_messages.Written` where it is large, `isError`, `_meta` when sent); `notes` say what the wire layer repaired; `ms` is the time at the backend;
     `bytes` the size of the answer on the wire (0: not known); `answered_by` the backend that answered instead.
     """
 

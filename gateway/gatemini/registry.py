@@ -9,17 +9,17 @@ from datetime import datetime
 from cachetools import LRUCache
 from rapidfuzz import fuzz, process, utils
 
-from gatemini.errors import AmbiguousTool, BackendNotFound, CompositeFaulty, ToolNotFound
-from gatemini.model import Tool
-from gatemini.tool_index import ToolIndex, owner, space_of
-from gatemini.types.identifiers import (
+from gatemini.discovery.types.identifiers import (
     backend_expressions,
     backend_identifiers,
     identifier,
     short_name,
     spoken,
 )
-from gatemini.types.wording import visible
+from gatemini.discovery.types.wording import visible
+from gatemini.errors import AmbiguousTool, BackendNotFound, CompositeFaulty, ToolNotFound
+from gatemini.model import Tool
+from gatemini.tool_index import ToolIndex, owner, space_of
 
 Listener = Callable[[str, Sequence[Tool] | None], None]
 """Called after each change with the backend and its tools, or None when the backend is gone."""

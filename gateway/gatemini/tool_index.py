@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gatemini.model import Tool
-from gatemini.types.identifiers import (
+from gatemini.discovery.types.identifiers import (
     LONGEST_NAME,
     LONGEST_SHOWN,
     backend_identifier,
@@ -14,7 +13,8 @@ from gatemini.types.identifiers import (
     member_expression,
     short_name,
 )
-from gatemini.types.wording import visible
+from gatemini.discovery.types.wording import visible
+from gatemini.model import Tool
 
 
 class ToolIndex:

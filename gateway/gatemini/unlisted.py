@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gatemini.discovery.types.wording import shorten, visible
 from gatemini.errors import ToolNotFound
-from gatemini.types.wording import shorten, visible
 
 FIRST_LISTING_SECONDS = 2.0
 """How long a search for tools waits for backends that have never listed any (no cache, still starting). The answer names

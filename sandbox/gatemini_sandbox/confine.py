@@ -1,8 +1,8 @@
-"""The second wall around a worker process: rlimits, no new privileges, Landlock and seccomp where the kernel has them.
+"""Confine a sandbox process: rlimits, no new privileges, Landlock and seccomp where the kernel has them.
 
-Everything is applied by the worker to itself, after it has loaded what it needs and before it sees any code. What
-was applied is told to the parent, so that `doctor` can say what is active. Linux interfaces through ctypes; other
-systems get the rlimits. Above: worker.py. Below: the kernel.
+The process applies everything to itself, after it has loaded what it needs and before it sees any code, and reports
+what the kernel granted, so that `gatemini doctor` can show it. Linux interfaces through ctypes; other systems get the
+rlimits.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from gatemini_sandbox.errors import HostExhausted, ReadingTooLong, SandboxError,
 from gatemini_sandbox.guest import Guest
 from gatemini_sandbox.image import boot
 from gatemini_sandbox.limits import MIB
+from gatemini_sandbox.machine_pool import MachinePool
 from gatemini_sandbox.messages import (
     Answer,
     Calls,
@@ -41,8 +42,8 @@ from gatemini_sandbox.messages import (
 )
 from gatemini_sandbox.outbox import Raw
 from gatemini_sandbox.patience import patience
-from gatemini_sandbox.pool import Pool
 from gatemini_sandbox.steps import Reader
+from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.prepare import Program, prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.wasi import Clock
@@ -78,14 +79,16 @@ class Core:
     """The engine with its guests. Making one loads the engine and boots the image: about 0.2 s, or a second more
     where the module must be compiled; raises SandboxError. `start_threads` must follow."""
 
-    def __init__(self, settings: Settings, emit: Callable[[Answer], None], *, compiling: bool) -> None:
+    def __init__(
+        self, settings: Settings, emit: Callable[[Answer], None], *, compiling: bool = False
+    ) -> None:
         self._settings = settings
         self._limits = limits = settings.limits
         self._emit = emit
         self._compiling = compiling  # whether the second parser may be compiled when a program needs it
         self.engine = Engine(None if settings.cache_dir is None else Path(settings.cache_dir))
         self._image = boot(self.engine, limits)
-        self._pool = Pool(self.engine, self._image, limits.memory_mb * MIB)
+        self._pool = MachinePool(self.engine, self._image, limits.memory_mb * MIB)
         self._pool.restock()
         self.ledger = Ledger(limits.total_memory_mb * MIB)
         self._chains: dict[int, _Chain] = {}
@@ -185,15 +188,7 @@ class Core:
         return self._stepped(chain, reader, raw)
 
     def _begin(self, chain: _Chain, run: Run) -> Answer:
-        program = chain.program
-        if program is None:
-            with patience(min(READING_SECONDS, run.wall_seconds - run.waited_seconds)):
-                program = chain.program = prepare(
-                    run.source.decode("utf-8", "replace"),
-                    run.identifiers,
-                    self._settings.watched,
-                    compiling=self._compiling,
-                )
+        program = chain.program = chain.program or self._program(run)
         facts = _facts(program)
         if not run.complete:
             needs = Needs(
@@ -217,6 +212,20 @@ class Core:
         answer = self._stepped(chain, reader, guest.begin(run.start, source))
         answer.facts = facts
         return answer
+
+    def _program(self, run: Run) -> Program:
+        try:
+            return self._parsed(run)
+        except SecondParserCold:
+            if not self._compiling:
+                raise
+        oxc.make_ready()  # a second or more, which does not make the code slow to parse
+        return self._parsed(run)
+
+    def _parsed(self, run: Run) -> Program:
+        source = run.source.decode("utf-8", "replace")
+        with patience(min(READING_SECONDS, run.wall_seconds - run.waited_seconds)):
+            return prepare(source, run.identifiers, self._settings.watched, compiling=False)
 
     def _stepped(self, chain: _Chain, reader: Reader, raw: Raw) -> Stepped:
         step: Step = reader.step(raw)

@@ -1,7 +1,4 @@
-"""Errors of the sandbox's host side. What a chain does wrong is not here: that is a `Failed` step.
-
-Above: everything in this package raises these; the gateway turns them into its own errors.
-"""
+"""Errors of the sandbox itself. What a chain does wrong is a `Failed` step instead."""
 
 from __future__ import annotations
 
@@ -37,13 +34,13 @@ class ReadingTooLong(SandboxError):
 
 
 class SessionClosed(SandboxError):
-    """A step was asked of a session that is closed or has ended."""
+    """A session that is closed or has ended was to go on."""
 
     code = "sandbox.closed"
 
 
 class WorkerLost(SandboxError):
-    """The worker process of this chain ended or stopped answering."""
+    """The sandbox process of this chain ended, was killed, or cannot be started."""
 
     code = "sandbox.worker_lost"
 

@@ -14,8 +14,8 @@ from gatemini_sandbox.engine import Machine, Trapped
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.image import Image
 from gatemini_sandbox.limits import MIB, Limits
+from gatemini_sandbox.machine_pool import MachinePool
 from gatemini_sandbox.outbox import DONE, FAILED, PROTOCOL, Raw, outbox_head
-from gatemini_sandbox.pool import Pool
 from gatemini_sandbox.quickjs import UNDEFINED, QuickJS, Threw
 from gatemini_sandbox.wasi import Clock
 
@@ -36,7 +36,7 @@ class Guest:
     everything else on one thread at a time.
     """
 
-    def __init__(self, pool: Pool, image: Image, limits: Limits, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, pool: MachinePool, image: Image, limits: Limits, ledger: Ledger, clock: Clock) -> None:
         self._pool = pool
         self._image = image
         self._limits = limits

@@ -1,7 +1,7 @@
-"""What must be known of JSON text before a guest gets it, found out piece by piece.
+"""Check the depth of JSON text, and keep the digits of large integers, before a guest parses it.
 
-One search over tens of megabytes would keep the interpreter from every other thread until its end; between pieces they
-have their turn. Above: messages.py. Below: nothing.
+Text is read in pieces: one search over tens of megabytes would hold the interpreter, and every other guest of the
+process, until its end.
 """
 
 from __future__ import annotations

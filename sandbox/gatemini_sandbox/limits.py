@@ -1,6 +1,6 @@
 """The limits of one guest, each with a default, and the codes their errors carry.
 
-Above: session.py and guest.py enforce them. What they do not cover is said in docs/security.md.
+docs/security.md says what each does not cover.
 """
 
 from __future__ import annotations

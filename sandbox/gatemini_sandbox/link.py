@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Literal, Protocol
 
 import anyio.to_thread
 
@@ -43,6 +43,8 @@ from gatemini_sandbox.messages import (
 
 logger = logging.getLogger(__name__)
 
+Lane = Literal["small", "large", "second"]
+"""Kinds of processes: for small code; for code that takes long to parse; with the second parser compiled."""
 START_SECONDS = 60.0
 """A process' start: a second of compiling without a cache, on a loaded machine."""
 STOP_SECONDS = 8.0
@@ -65,7 +67,7 @@ class Listener(Protocol):
 class Link:
     """One core with the sessions that are open in it."""
 
-    def __init__(self, settings: Settings, lane: str, on_change: Callable[[Link], None]) -> None:
+    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[Link], None]) -> None:
         self.settings = settings
         self.lane = lane
         self.ready = self.gone = False
@@ -105,6 +107,9 @@ class Link:
                 except SandboxError as exc:
                     self.gone, self._failure = True, exc
                     raise
+                if self.gone:  # closed meanwhile
+                    self.close()
+                    raise WorkerLost(GONE)
                 self.ready = True
 
     def open(self, session: int, listener: Listener) -> None:
@@ -119,6 +124,8 @@ class Link:
         """End a session whatever it is doing, and kill the process if it cannot."""
         if self._sessions.pop(session, None) is None or self.gone:
             return
+        if not self.ready:  # it knows nothing of the session yet
+            return self._on_change(self)
         with contextlib.suppress(RuntimeError):  # without a loop nobody can wait for the end either
             loop = asyncio.get_running_loop()
             self._dropping[session] = loop.call_later(STOP_SECONDS, self._does_not_stop)
@@ -169,7 +176,7 @@ class Link:
 class ProcessLink(Link):
     """A sandbox process."""
 
-    def __init__(self, settings: Settings, lane: str, on_change: Callable[[Link], None]) -> None:
+    def __init__(self, settings: Settings, lane: Lane, on_change: Callable[[Link], None]) -> None:
         super().__init__(settings, lane, on_change)
         self._child: spawn.Child | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

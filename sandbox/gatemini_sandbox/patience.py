@@ -1,7 +1,6 @@
-"""How long code may be read before it runs: hostile text makes parsers slow, and a parser must not outlast its chain.
+"""Bound the time that parsing takes: hostile text makes parsers slow, and a parser must not outlast its chain.
 
-The steps of reading ask here as they go; in a thread of its own that also lets others have the interpreter, which the
-parser would else hold from beginning to end. Above: parse.py, typescript.py, facts.py, wrap.py. Below: errors.py.
+The steps of parsing look at the time as they go; that also lets other threads have the interpreter in between.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From what a guest said, as bytes, to a step the gateway can act on: the one place that believes any of it.
+"""Make a step of what a guest said: decode its bytes, word its limits, find the exact place of its error.
 
 A Reader goes with one chain: it knows the ids used so far, the notes, and the way from the guest's positions to the
-submitted text. Pure. Above: session.py. Below: messages.py (decoding), blame.py (exact positions).
+submitted text.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from gatemini_sandbox.outbox import (
     encode_replies,
 )
 from gatemini_sandbox.patience import patience
-from gatemini_sandbox.typescript.early_errors import find_early
-from gatemini_sandbox.typescript.places import Frame, find_unplaced, refine
+from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
+from gatemini_sandbox.typescript.diagnosis.places import Frame, refine
+from gatemini_sandbox.typescript.diagnosis.unplaced import find_unplaced
 
 MOST_FRAMES = 20
 PLACING_SECONDS = 1.0

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import Bench, odd_config
-from gatemini.backends import session
+from gatemini.backends import mcp_session
 from gatemini.backends.status import State
 from gatemini.errors import BackendStopped
 
@@ -44,7 +44,7 @@ async def test_an_empty_cursor_ends_the_list(bench: Bench, cursor: object) -> No
 async def test_a_list_that_never_ends_is_ended_with_a_note(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "MAX_PAGES", 3)
+    monkeypatch.setattr(mcp_session, "MAX_PAGES", 3)
     pages = [{"tools": [], "nextCursor": f"p{i}"} for i in range(9)]
     await bench.odd(options={"pages": pages})
     assert bench.manager.status("odd").repairs == ["the tool list was ended after 3 pages"]
@@ -132,7 +132,7 @@ async def test_a_new_configuration_touches_only_what_changed(bench: Bench) -> No
 async def test_a_backend_without_the_tools_capability_is_healthy(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr("gatemini.backends.session.UNDECLARED_LIST_SECONDS", 0.3)
+    monkeypatch.setattr("gatemini.backends.mcp_session.UNDECLARED_LIST_SECONDS", 0.3)
     await bench.odd(options={"capabilities": {}, "on_list": how, "tools": [tool("a")]})
     assert bench.manager.state("odd") is State.HEALTHY
     assert names(bench) == (["a"] if how == "answer" else []), "undeclared tools are taken where they are"

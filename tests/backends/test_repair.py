@@ -295,11 +295,9 @@ def test_other_spellings_of_the_keys_are_read() -> None:
     assert "is_error was read as isError" in notes
 
 
-@pytest.mark.parametrize(
-    "reference", ["#/$defs/X%20Y", "#/$defs/X Y", "#there"], ids=["percent", "plain", "anchor"]
-)
+@pytest.mark.parametrize("reference", ["#/$defs/X%20Y", "#/$defs/X Y"])
 def test_a_root_reference_is_followed_in_every_spelling(reference: str) -> None:
-    target = {"$anchor": "there", "type": "object", "properties": {"a": {"type": "integer"}}}
+    target = {"type": "object", "properties": {"a": {"type": "integer"}}}
     fixed = repair_input_schema({"$ref": reference, "$defs": {"X Y": target}}, [])
     assert fixed["properties"] == {"a": {"type": "integer"}}
 

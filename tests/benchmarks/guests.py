@@ -30,11 +30,10 @@ from tests.benchmarks.measure import Figure, Outcome, Ratio
 from gatemini.app import App
 from gatemini.backends.transports.python import load_server
 from gatemini.model import Tool
-from gatemini.server.client_session import Session as ClientSession
-from gatemini_sandbox.host import Sandbox, Session
+from gatemini.protocol.client_session import Session as ClientSession
+from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import Calls, Done, Reply, Start
-from gatemini_sandbox.typescript.prepare import prepare
 
 Isolation = Literal["thread", "process"]
 BOTH: tuple[Isolation, ...] = ("thread", "process")
@@ -240,21 +239,17 @@ LOOP_VALUE = str(LOOP_CALLS * (LOOP_CALLS - 1) // 2)
 
 
 async def _answered(sandbox: Sandbox, code: str, expected: str = str(CALLS * (CALLS - 1) // 2)) -> None:
-    session = fresh(sandbox, code)
-    step = await session.start()
+    session = sandbox.session(code, ("demo",))
+    step = await session.start(begin())
     while isinstance(step, Calls):
-        step = await session.resume([Reply(c.id, True, json.dumps(c.arguments).encode()) for c in step.calls])
+        step = await session.resume([Reply(c.id, True, c.text) for c in step.calls])
     session.close()
-    await (
-        anyio.lowlevel.checkpoint()
-    )  # where the gateway writes its answer the guest is put back: counted too
     if not isinstance(step, Done) or step.text != expected:
         raise SystemExit(f"wrong answer: {step}")
 
 
-def fresh(sandbox: Sandbox, code: str) -> Session:
-    begin = Start(backends=[("demo", "demo")], seed=bytes(32), now_ms=time.time() * 1000)
-    return sandbox.session(prepare(code, ("demo",)), begin)
+def begin() -> Start:
+    return Start(backends=[("demo", "demo")], seed=bytes(32), now_ms=time.time() * 1000)
 
 
 def rival(rounds: int) -> Outcome:
@@ -307,9 +302,9 @@ async def _idle() -> Outcome:
         await _answered(sandbox, "return 1", "1")
         process = psutil.Process()
         before = process.memory_info().rss
-        open_ = [fresh(sandbox, "return await demo.echo({})") for _ in range(IDLE)]
+        open_ = [sandbox.session("return await demo.echo({})", ("demo",)) for _ in range(IDLE)]
         for session in open_:
-            await session.start()
+            await session.start(begin())
         each = (process.memory_info().rss - before) / IDLE / (1 << 20)
         for session in open_:
             session.close()

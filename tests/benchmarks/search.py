@@ -6,7 +6,7 @@
     python tests/benchmarks/search.py                   # the built-in queries of tests/data
 
 Quality is recall@5 and MRR, macro over kinds of query. Tokens are bytes / 4. Times are this process's CPU time, so
-that a busy machine does not count. No thresholds here: floors are in tests/search/test_quality.py.
+that a busy machine does not count. No thresholds here: floors are in tests/discovery/search/test_quality.py.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from gatemini.embedding import MEANING_CHARS
+from gatemini.discovery.embedding import MEANING_CHARS
+from gatemini.discovery.model.embedder import Embedder, load_embedder
+from gatemini.discovery.model.vectors import Vectors
+from gatemini.discovery.search import best
+from gatemini.discovery.search.evaluate import Query, Report, evaluate, parse_queries
+from gatemini.discovery.search.index import Ranking, SearchIndex
+from gatemini.discovery.search.query_repair import Vocabulary
+from gatemini.discovery.types.typescript import declaration, signature
 from gatemini.errors import ConfigError
 from gatemini.model import Tool
+from gatemini.protocol.answers.discovery import definition_bytes, list_tools_meta, search_tools, tool_info
+from gatemini.protocol.definitions import tool_definitions
+from gatemini.protocol.resources.listing import tool_index
 from gatemini.registry import Registry
-from gatemini.search import best
-from gatemini.search.embeddings import Embedder, load_embedder
-from gatemini.search.evaluate import Query, Report, evaluate, parse_queries
-from gatemini.search.index import Ranking, SearchIndex
-from gatemini.search.query_repair import Vocabulary
-from gatemini.search.vectors import Vectors
-from gatemini.server.definitions import tool_definitions
-from gatemini.server.discovery import definition_bytes, list_tools_meta, search_tools, tool_info
-from gatemini.server.listing import tool_index
-from gatemini.types.typescript import declaration, signature
 
 BUILT_IN = Path(__file__).resolve().parents[1] / "data" / "search_queries.json"
 ENCODED_AT_ONCE = 128
@@ -129,7 +129,7 @@ def without(signal: str) -> Iterator[None]:
             patch.object(best, "foreign_run", lambda _: []),
         ],
         "joined words": [patch.object(best.BestRanker, "_joined", lambda *_: {})],
-        "short forms": [patch("gatemini.search.query_repair.SHORT_FORMS", {})],
+        "short forms": [patch("gatemini.discovery.search.query_repair.SHORT_FORMS", {})],
         "parameters": [patch.object(best, "W_PARAMETER", 1e-9), patch.object(best, "W_PARAMETER_TEXT", 1e-9)],
         "the backend's name": [patch.object(best, "W_BACKEND", 1e-9)],
         "stemming": [

@@ -67,13 +67,13 @@ async def test_the_value_has_at_least_a_quarter_of_a_small_budget() -> None:
 
 
 @pytest.mark.anyio
-async def test_where_no_line_of_the_console_fits_it_is_told_how_many_there_are() -> None:
+async def test_a_console_without_room_for_a_line_is_counted() -> None:
     value = ChainValue("1", "json", [], ["a line of some length"] * 70, 30)
     assert texts(await answered(value, ResultStore(), 100)) == ["1", "[console: 100 lines]"]
 
 
 @pytest.mark.anyio
-async def test_a_note_that_comes_many_times_is_told_once_with_its_count() -> None:
+async def test_a_repeated_note_comes_once_with_its_count() -> None:
     value = ChainValue("1", "json", ["twice", "once", "twice"])
     assert texts(await answered(value, ResultStore())) == ["1", "twice (×2)\nonce"]
 

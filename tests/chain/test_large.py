@@ -1,4 +1,4 @@
-"""Large results are read on a thread and written in steps: the same text, and the same answer in every tier."""
+"""Large results are read in the compute process: the same text, and the same answer in every tier."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from fixtures.gate_server import STATE
 from fixtures.running import answer, running_app
 from gatemini.app import App
-from gatemini.chain import large
-from gatemini.chain.jsvalue import dumps
-from gatemini.chain.large import is_large, release, write
-from gatemini.server.client_session import Session
+from gatemini.chain.values import compute_process
+from gatemini.output import lazy
+from gatemini.output.jsvalue import dumps, loads
+from gatemini.protocol.client_session import Session
 
-ROWS = 12_000
+ROWS = 24_000
 TEXT = st.text(max_size=4) | st.sampled_from(["0", "1", "10", "__proto__"])
 VALUES = st.recursive(
     st.none()
@@ -35,40 +36,19 @@ VALUES = st.recursive(
 )
 
 
-@given(VALUES, st.integers(0, 3), st.integers(0, 3), st.integers(2, 60))
-def test_the_text_is_the_same_in_steps_of_any_size(value: Any, few: int, levels: int, step: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "FEW", few)
-        patch.setattr(large, "LEVELS", levels)
-        patch.setattr(large, "STEP_CHARS", step)
-        assert write(value) == dumps(value)
-
-
-@given(VALUES, st.integers(0, 3), st.integers(0, 3))
-def test_what_is_let_go_of_is_empty_down_to_where_nobody_looks(value: Any, few: int, levels: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "FEW", few)
-        patch.setattr(large, "STEP_ENTRIES", 2)
-        release(value, levels)
-    if isinstance(value, dict | list):
-        assert not value
-
-
-@pytest.mark.parametrize(
-    ("result", "size", "expected"),
-    [
-        ({"content": []}, 0, False),
-        ({"content": [{"type": "text", "text": "x" * 300_000}]}, 0, True),
-        ({"structuredContent": {"rows": [{"a": 1, "b": 2}] * 999}}, 0, True),
-        ({"structuredContent": {"rows": list(range(1_900))}}, 0, False),
-        ({"content": []}, 300_000, True),
-        ({"structuredContent": {"rows": list(range(9_000))}}, 20_000, False),
-    ],
-)
-def test_a_result_is_large_by_its_bytes_or_where_these_are_not_known_by_its_entries(
-    result: Any, size: int, expected: bool
+@given(VALUES, st.sampled_from([None, 1]), st.integers(1, 60))
+def test_json_written_some_members_at_a_time_is_the_text_written_at_once(
+    value: Any, indent: int | None, batch: int
 ) -> None:
-    assert is_large(result, size) is expected
+    data = json.dumps(value, indent=indent, ensure_ascii=False).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compute_process, "BATCH_BYTES", batch)
+        patch.setattr(lazy, "BATCH_BYTES", batch)
+        digits = compute_process._Digits()
+        text = "".join(compute_process.javascript(Raw(data), digits))
+    expected, kept = loads(data)
+    assert text == dumps(expected)
+    assert digits.kept == kept
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from fixtures.modes import MODES
 from fixtures.running import answer, running_app
 from gatemini.app import App
-from gatemini.chain.script import STARTED_AT_ONCE
+from gatemini.chain.conversation import STARTED_AT_ONCE
 from gatemini.model import Json
 
 pytestmark = pytest.mark.anyio

@@ -23,7 +23,7 @@ async def test_a_chain_that_waits_for_a_call_keeps_no_other_from_running(tmp_pat
             ended.append(name)
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run, "waiting", "let x = await demo.sleep({ ms: 1500, tag: 't' }); return x;")
+            tasks.start_soon(run, "waiting", "let x = await demo.sleep({ ms: 1500, tag: 't' }); return [x];")
             tasks.start_soon(run, "other", "let y = 1; return y + 1;")
     assert ended == ["other", "waiting"]
 

@@ -13,7 +13,7 @@ from fixtures.gate_server import STATE
 from fixtures.running import running_app
 from gatemini.app import App
 from gatemini.config.schema import CompositeTool
-from gatemini.server.client_session import Session
+from gatemini.protocol.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

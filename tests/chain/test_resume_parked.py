@@ -9,9 +9,9 @@ from gatemini.backends.callers import RpcError
 from gatemini.chain.deadline import ChainTime
 from gatemini.config.secrets import Redactor
 from gatemini.model import Json
-from gatemini.server import parking as parking_module
-from gatemini.server.parking import Parking, Stay
-from gatemini.server.relay import Relay
+from gatemini.protocol.questions import parking as parking_module
+from gatemini.protocol.questions.parking import Parking, Stay
+from gatemini.protocol.relay import Relay
 
 pytestmark = pytest.mark.anyio
 

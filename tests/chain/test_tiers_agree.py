@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
-from gatemini.chain.jsvalue import dumps
+from gatemini.output.jsvalue import dumps
 
 pytestmark = pytest.mark.anyio
 

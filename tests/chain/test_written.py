@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from gatemini.backends.wire import LARGE_BYTES, Frame, decode, encode
-from gatemini.chain.jsvalue import dumps
-from gatemini.chain.large import ON_THE_LOOP
-from gatemini.chain.outputs import mismatch
-from gatemini.chain.values import Value, to_value
+from gatemini.backends.calls.large_messages import JsonText, Written, in_full, json_text, read_large
+from gatemini.backends.wire import Frame, Piece, decode, encode
+from gatemini.chain.values.outputs import mismatch
+from gatemini.chain.values.tool_values import Value, to_value
 from gatemini.model import Json, Tool
-from gatemini.piecewise.reading import Written
+from gatemini.output.jsvalue import dumps
+from gatemini.processes.compute import LARGE_BYTES, compute_process
 
-ROWS = [{"id": n, "name": f"row {n}", "ok": n % 2 == 0} for n in range(12_000)]
+ROWS = [{"id": n, "name": f"row {n}", "ok": n % 2 == 0} for n in range(24_000)]
 
 
-def received(result: Json) -> Json:
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("process")]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def process() -> AsyncIterator[None]:
+    async with compute_process():
+        yield
+
+
+async def received(result: Json) -> Json:
     """The result as it comes off a wire."""
     line = encode({"jsonrpc": "2.0", "id": 1, "result": result})
     assert len(line) > LARGE_BYTES
-    [piece] = decode(line)
+    [piece] = await read_large([line[:1000], line[1000:]])
     assert isinstance(piece, Frame)
     made: Json = piece.message["result"]
     return made
@@ -38,38 +54,36 @@ def value_of(result: Json, schema: Json | None = None) -> Value:
 
 
 @pytest.mark.parametrize("wrapped", [ROWS, {"rows": ROWS, "total": 1}, "é\n" * LARGE_BYTES])
-def test_a_large_value_that_an_sdk_wrapped_is_unwrapped(wrapped: Any) -> None:
+async def test_a_large_value_that_an_sdk_wrapped_is_unwrapped(wrapped: Any) -> None:
     marked = {"type": "object", "x-fastmcp-wrap-result": True}
-    result = received({"content": [], "structuredContent": {"result": wrapped}})
+    result = await received({"content": [], "structuredContent": {"result": wrapped}})
     assert isinstance(result["structuredContent"], Written)
     made = value_of(result, marked)
     assert (made.text if made.written else dumps(made.value)) == dumps(wrapped)
     assert value_of(result).text == dumps({"result": wrapped}), "without a mark nothing is unwrapped"
 
 
-def test_a_large_text_that_is_json_becomes_the_text_javascript_writes() -> None:
+async def test_a_large_text_that_is_json_becomes_the_text_javascript_writes() -> None:
     spaced = (
         "[" + " , ".join('{ "b" : 1.0, "2" : 12345678901234567890, "1": 1e-7 }' for _ in range(9_000)) + "]"
     )
-    assert len(spaced) > ON_THE_LOOP
-    made = value_of({"content": [{"type": "text", "text": spaced}]})
+    made = value_of({"content": [{"type": "text", "text": await json_text(spaced)}]})
     each = '{"1":1e-7,"2":"12345678901234567890","b":1}'
     assert made.written
     assert made.text == f"[{','.join([each] * 9_000)}]"
     assert made.notes == ["9000 integers beyond 2^53 came as strings, so that no digit is lost"]
 
 
-def test_an_integer_deep_in_a_large_text_is_counted_once() -> None:
-    """A batch of many brackets, inside another container, is also read for how deep it nests."""
+async def test_an_integer_deep_in_a_large_text_is_counted_once() -> None:
     inner = ",".join('{"a":{"n":12345678901234567890}}' for _ in range(9_000))
-    made = value_of({"content": [{"type": "text", "text": f'{{"rows":[{inner}]}}'}]})
+    made = value_of({"content": [{"type": "text", "text": await json_text(f'{{"rows":[{inner}]}}')}]})
     assert made.written
     assert made.notes == ["9000 integers beyond 2^53 came as strings, so that no digit is lost"]
 
 
-def test_a_large_text_that_is_nearly_json_stays_a_text() -> None:
+async def test_a_large_text_that_is_nearly_json_stays_a_text() -> None:
     text = dumps(ROWS)[:-1] + ",]"
-    made = value_of({"content": [{"type": "text", "text": text}]})
+    made = value_of({"content": [{"type": "text", "text": await json_text(text)}]})
     assert (made.value, made.written) == (text, False)
 
 
@@ -80,16 +94,65 @@ def test_a_large_text_that_is_nearly_json_stays_a_text() -> None:
         ({"required": ["rows", "total"]}, "total"),
         ({"properties": {"rows": {"type": "object"}}}, "rows"),
         ({"properties": {"rows": {"maxItems": 5}}}, None),
-        ({"properties": {"rows": {"minItems": 12_000}}}, None),
-        ({"properties": {"rows": {"anyOf": [{"minItems": 12_000}, {"type": "null"}]}}}, None),
+        ({"properties": {"rows": {"minItems": 24_000}}}, None),
+        ({"properties": {"rows": {"anyOf": [{"minItems": 24_000}, {"type": "null"}]}}}, None),
         ({"properties": {"rows": {"items": {"properties": {"id": {"type": "integer"}}}}}}, None),
     ],
 )
-def test_of_a_large_result_only_what_was_looked_at_is_said_to_break_its_schema(
+async def test_of_a_large_result_only_what_was_looked_at_is_said_to_break_its_schema(
     declared: Json, said: str | None
 ) -> None:
-    result = received({"content": [], "structuredContent": {"rows": ROWS, "few": []}})
+    result = await received({"content": [], "structuredContent": {"rows": ROWS, "few": []}})
     assert isinstance(result["structuredContent"], Written)
     found = mismatch(tool({"type": "object", **declared}), result)
     assert (found is None) == (said is None)
     assert said is None or (found is not None and said in found)
+
+
+async def test_large_parts_of_a_message_are_what_reading_it_at_once_gives() -> None:
+    text = "é" * 400_000
+    tools = [{"name": f"tool {n}", "description": "word " * 40, "n": n} for n in range(3_000)]
+    blocks = [
+        {"type": "text", "text": text},
+        {"type": "image", "data": "A" * 200_000, "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "a:b", "blob": "B" * 200_000}},
+    ]
+    for result in (
+        {"content": blocks, "isError": False},
+        {"tools": tools, "nextCursor": "x"},
+        {"other": ROWS},
+    ):
+        assert await received(result) == result
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'[{"jsonrpc":"2.0","id":1,"result":{"a":"%b"}},{"jsonrpc":"2.0","id":2,"result":{}}]'
+        % (b"x" * 90_000),
+        b'log: {"jsonrpc":"2.0","id":1,"result":{"a":"%b"}}' % (b"x" * 90_000),
+        b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b\\ud800"}]}}'
+        % (b"x" * 90_000),
+        b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b\xff"}]}}' % (b"x" * 90_000),
+        b'{"jsonrpc":"2.0","id":1,"result":{"n":NaN,"m":12345678901234567890,"a":"%b"}}' % (b"x" * 90_000),
+        b'{"jsonrpc":"2.0","id":1,"result":{"a":"%b"' % (b"x" * 90_000),
+        b'{"jsonrpc":"2.0","id":1,"result":{"a":%b}}' % (b"[" * 50_000 + b"]" * 50_000),
+        b'{"no":"message","a":"%b"}' % (b"x" * 90_000),
+    ],
+    ids=["batch", "prefix", "half pair", "bytes", "constants", "cut", "deep", "junk"],
+)
+async def test_a_large_message_is_repaired_like_a_small_one(line: bytes) -> None:
+    assert plain(await read_large([line])) == plain(decode(line))
+
+
+def plain(pieces: list[Piece]) -> list[Any]:
+    return [(piece.message, piece.notes) if isinstance(piece, Frame) else piece for piece in pieces]
+
+
+async def test_a_large_text_keeps_its_own_spelling_beside_the_json_it_is() -> None:
+    text = json.dumps(ROWS)
+    result = await received({"content": [{"type": "text", "text": text}]})
+    read = result["content"][0]["text"]
+    assert isinstance(read, JsonText)
+    assert (read.whole(), read.written) == (text, dumps(ROWS))
+    assert in_full(result) == {"content": [{"type": "text", "text": text}]}

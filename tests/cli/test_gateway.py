@@ -13,7 +13,7 @@ from fixtures.command_line import Run
 from fixtures.direct import write_config
 from gatemini.backends.status import BackendStatus, State
 from gatemini.cli.doctor import backend_finding, walls_finding
-from gatemini.history import SearchHistory, history_path
+from gatemini.discovery.history import SearchHistory, history_path
 
 CHAIN = """\
 const zones: string[] = ["UTC", "Europe/Berlin"];
@@ -187,11 +187,11 @@ def test_doctor_shows_the_walls_of_sandbox_processes_and_those_the_kernel_lacks(
     partly = walls_finding(["rlimit_core", "no_new_privs", "landlock abi 4"])
     assert partly.verdict == "warn"
     assert partly.seen.endswith("landlock abi 4; this kernel does not give seccomp")
-    assert walls_finding([]).seen.startswith("worker processes behind nothing")
+    assert walls_finding([]).seen.startswith("sandbox processes behind nothing")
 
 
 def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thread(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = threading.Thread.start
 
@@ -201,7 +201,9 @@ def test_doctor_blames_the_limits_and_not_the_guests_file_where_there_is_no_thre
         starts(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    answer = run("doctor", "--json")
+    file = tmp_path / "config.yaml"
+    file.write_text("sandbox: {isolation: thread}\nsemantic: {model: none}\n")
+    answer = run("doctor", "--json", "-c", str(file))
     assert answer.code == 1
     finding = next(f for f in answer.json["findings"] if f["what"] == "sandbox")
     assert "can't start new thread" in finding["seen"]

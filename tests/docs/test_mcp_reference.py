@@ -6,10 +6,10 @@ from pathlib import Path
 
 from fixtures.catalog import catalog
 from gatemini.output.results import ResultStore
-from gatemini.server.definitions import tool_definitions
-from gatemini.server.prompts import PROMPTS
-from gatemini.server.resources import list_resources, list_templates
-from gatemini.server.view import View
+from gatemini.protocol.definitions import tool_definitions
+from gatemini.protocol.resources.documents import list_resources, list_templates
+from gatemini.protocol.resources.prompts import PROMPTS
+from gatemini.protocol.resources.view import View
 from gatemini.tracker import Tracker
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "mcp.md").read_text("utf-8")

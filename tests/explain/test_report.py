@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.explain.report import CallLine, ErrorReport, render_error
+from gatemini.explain.report import CallLine, ErrorReport, excerpt, render_error
 from gatemini.output.room import Room
 
 SOURCE = "const a = 1;\n\treturn a.b.c;\n"
@@ -45,7 +45,7 @@ def test_everything_there_is_to_say_comes_in_order():
     )
 
 
-def test_a_call_that_never_left_is_told_from_one_that_was_made():
+def test_a_call_that_never_left_is_listed_as_not_sent():
     calls = [
         CallLine("demo.add", "error: demo.add was not called: x", 1.0, sent=False),
         CallLine("demo.nope", "error: there is none", 1.0, sent=False),
@@ -135,3 +135,9 @@ def test_no_report_is_longer_than_its_budget(report, budget):
     text = render_error(report, budget=Room(budget))
     assert len(text) <= budget
     assert text.startswith("Error: ")
+
+
+def test_of_a_very_long_line_only_the_part_around_the_caret_is_shown():
+    shown, caret = excerpt("x" * 5000 + "!" + "y" * 5000, 5001)
+    assert len(shown) < 140
+    assert shown[caret.index("^")] == "!"

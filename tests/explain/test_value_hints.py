@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gatemini.chain.jsvalue import dumps
 from gatemini.explain.call_values import MOST_READ, described, find
 from gatemini.explain.error_facts import ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.hints import hint
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.value_hints import nothing_returned
+from gatemini.output.jsvalue import dumps
 
 RESULTS: dict[tuple[str, str], Any] = {
     ("demo", "list"): [
@@ -66,7 +66,7 @@ def said(message: str, source: str, at: str) -> str:
         ("const r = await files_eu['get-row']({});\nreturn r.row.id.x;", "x", "r.row.id is undefined: r.row is an object {name}"),
         ("const c = await demo.file({});\nreturn c.offices.map(f);", "map", "c.offices is undefined: c is an object {content}; c.content is text: it holds JSON: use JSON.parse(c.content)"),
         ("const { orders } = await demo.orders({});\nconst o = orders[0];\nreturn o.customer.name;", "name", "o.customer is undefined: o is an object {id, customer_id}; did you mean o.customer_id?"),
-        ("const c = await demo.held({});\nreturn c.user.id;", "id", "c.user is undefined: c is {dry_run: true}, which stands for a call the dry run held"),
+        ("const c = await demo.held({});\nreturn c.user.id;", "id", "c.user is undefined: c is {dry_run: true}, the answer of a dry run to a call it held"),
     ],
 )  # fmt: skip
 def test_a_member_that_a_result_has_not_is_answered_with_what_it_is(source, member, expected):
@@ -125,7 +125,7 @@ def test_a_path_that_is_there_is_not_blamed():
     assert "items" not in said("cannot read property 'map' of undefined", LIST + "r[0].title.map(f)", "map")
 
 
-def test_a_tool_that_was_not_called_is_told_wherever_its_result_is_used():
+def test_a_tool_that_was_not_called_is_named_wherever_its_result_is_used():
     code = "const r = await demo.list;\n"
     told = "r is the tool demo.list itself: call it, `await demo.list({…})`"
     assert said("cannot read property 'm' of undefined", code + "return r.n.m;", "m") == told
@@ -154,7 +154,7 @@ def test_values_are_described_in_a_few_words(value, words):
     assert described(value) == words
 
 
-def test_of_a_very_long_result_only_the_kind_is_told():
+def test_a_very_long_result_is_described_by_its_kind():
     context = HintContext(backends={"demo": "demo"}, last_result=lambda *_: "[" + "1," * MOST_READ + "1]")
     assert str(find("r", LIST, context)) == "r is an array"
 
@@ -168,7 +168,7 @@ def test_of_a_very_long_result_only_the_kind_is_told():
         ((2, 8, "undefined"), "the code returned no value: end with `return …`, or with an expression"),
     ],
 )  # fmt: skip
-def test_code_that_returned_undefined_is_told_which_expression_was(returned, expected):
+def test_an_undefined_value_names_the_expression_that_gave_it(returned, expected):
     facts = ProgramFacts(returned=[returned], source=LIST + "return …")
     assert nothing_returned(facts, CONTEXT, logged=False) == expected
 
@@ -201,14 +201,14 @@ def test_slips_for_want_of_an_await_are_noted(source, text, left_open, notes):
         ("const out = await Promise.all(ids.map(async (id) => id));\nreturn out;", True),
     ],
 )
-def test_an_array_of_promises_nobody_waits_for_is_told(source, waits):
+def test_an_array_of_promises_that_nothing_awaits_is_noted(source, waits):
     notes = promise_notes(ProgramFacts(source=source), "1", left_open=True)
     assert [note for note in notes if "array of promises" in note] == ([] if waits else notes)
     assert bool(notes) is not waits
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "is_noted"),
     [
         ('"const r = 1;\\nreturn r;"', True),
         ("'await demo.echo({})';", True),
@@ -216,14 +216,14 @@ def test_an_array_of_promises_nobody_waits_for_is_told(source, waits):
         ('return "await " + "it";', False),
     ],
 )
-def test_code_sent_as_one_string_is_told(source, told):
+def test_code_sent_as_one_string_is_noted(source, is_noted):
     assert (
         any("one string" in note for note in promise_notes(ProgramFacts(source=source), "x", left_open=False))
-        is told
+        is is_noted
     )
 
 
-def test_a_method_of_numbers_on_text_and_a_member_that_is_null_are_told_as_such():
+def test_a_method_of_numbers_on_text_and_a_null_member_are_named_as_such():
     assert said("not a function", TEXT + "return r.toFixed(2);", "toFixed").endswith(
         ", not a number: write Number(r).toFixed(…)"
     )
@@ -239,5 +239,5 @@ def test_an_argument_that_was_undefined_is_traced_to_the_result_it_came_from():
     message = 'demo.get was not called: required "customer_id" is missing'
     error = ErrorFacts("ToolError", message, 3, 12, source, tool="demo.get", given="required: customer_id")
     assert hint(error, CONTEXT) == (
-        "customer_id got o.customerId, which is undefined: o is an object {id, customer_id}; did you mean o.customer_id?"
+        "customer_id got o.customerId, which is undefined: o is an object {id, customer_id}; did you mean o.customer_id? required: customer_id"
     )

@@ -26,8 +26,8 @@ from fixtures.modes import DEFAULT, MODES, OTHER
 from fixtures.running import client_of
 from gatemini.app import App
 from gatemini.config.load import load_config
-from gatemini.server import parking
-from gatemini.server.client_session import Session
+from gatemini.protocol.client_session import Session
+from gatemini.protocol.questions import parking
 
 pytestmark = pytest.mark.anyio
 

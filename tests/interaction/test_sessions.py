@@ -16,7 +16,7 @@ import pytest
 from fixtures.direct import DEMO_SERVER
 from fixtures.running import running_app
 from gatemini.app import App
-from gatemini.server.client_session import Session
+from gatemini.protocol.client_session import Session
 
 pytestmark = pytest.mark.anyio
 

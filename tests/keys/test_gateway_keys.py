@@ -238,21 +238,48 @@ async def test_how_long_results_are_kept(tmp_path: Path) -> None:
             assert len(session.results.handles()) == left
 
 
-@pytest.mark.proves("sandbox.isolation")
-async def test_where_guests_run(tmp_path: Path) -> None:
-    def processes() -> set[int]:
-        found = set()
-        for child in psutil.Process().children():
-            with contextlib.suppress(psutil.NoSuchProcess):  # one of another test, that ends just now
-                if "gatemini_sandbox" in " ".join(child.cmdline()):
-                    found.add(child.pid)
-        return found
+def sandbox_processes() -> set[int]:
+    found = set()
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # one of another test, that ends just now
+            if "gatemini_sandbox" in " ".join(child.cmdline()):
+                found.add(child.pid)
+    return found
 
-    others = processes()  # sandboxes that other tests of this run share
+
+@pytest.mark.proves("sandbox.isolation")
+async def test_guests_run_in_processes_or_on_threads(tmp_path: Path) -> None:
+    others = sandbox_processes()  # sandboxes that other tests of this run share
     for isolation, own in (("thread", False), ("process", True)):
         async with changed_app(tmp_path, "sandbox.isolation", isolation) as app:
             assert (await answer(app, "return 1;"))[0] == "1"
-            assert bool(processes() - others) is own
+            assert bool(sandbox_processes() - others) is own
+
+
+@pytest.mark.proves("sandbox.processes")
+async def test_as_many_sandbox_processes_are_always_there(tmp_path: Path) -> None:
+    others = sandbox_processes()
+    async with changed_app(tmp_path, "sandbox.processes", 3) as app:
+        await anyio.to_thread.run_sync(app.sandbox.warm)
+        assert len(sandbox_processes() - others) == 3
+
+
+@pytest.mark.proves("sandbox.guests_per_process")
+async def test_a_full_sandbox_process_takes_no_further_chain(tmp_path: Path) -> None:
+    others = sandbox_processes()
+    async with (
+        changed_app(tmp_path, "sandbox.guests_per_process", 1) as app,
+        anyio.create_task_group() as tasks,
+    ):
+        waiting = "const slept = await demo.sleep({ ms: 20000 }); return [slept];"
+        tasks.start_soon(app.call_meta_tool, "call_tool_chain", {"code": waiting})
+        with anyio.fail_after(60):
+            while not app.manager.status("demo").calls_open:  # noqa: ASYNC110 - nothing says so
+                await anyio.sleep(0.005)
+        before = len(sandbox_processes() - others)
+        assert (await answer(app, "const a = 1; return a + 1;"))[0] == "2"
+        assert len(sandbox_processes() - others) > before or before > 1
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.proves("sandbox.max_concurrent_sandboxes")

@@ -1,13 +1,23 @@
 """The intent keeps what it names and never breaks JSON."""
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from msgspec import Raw
 
-from gatemini.output.intent import Wanted, filter_json, filter_text, terms
-from gatemini.output.jsontext import dump
+from gatemini.output.intent import Filtered, Wanted, filter_text, terms
+from gatemini.output.intent import filter_json as filter_document
+from gatemini.output.jsontext import dump, encode
+from gatemini.output.lazy import written
 from gatemini.output.pipeline import OutputOptions, reduce_output
 from gatemini.output.results import ResultStore
+
+
+def filter_json(value: Any, intent: str) -> Filtered | None:
+    found = filter_document(Raw(encode(dump(value))), intent)
+    return found and replace(found, value=json.loads(written(found.value)))
 
 
 def test_terms_are_the_distinct_lower_case_words_of_the_intent() -> None:
@@ -125,7 +135,7 @@ def test_escapes_in_json_do_not_glue_words_together() -> None:
 def test_the_note_tells_the_intent_and_the_sections_and_the_rest_is_kept() -> None:
     rows = [{"id": n, "text": "needle" if n == 7 else "hay " * 8} for n in range(300)]
     store = ResultStore()
-    answer = reduce_output(dump(rows), is_json=True, options=OutputOptions(intent="the needle"), store=store)
+    answer = reduce_output(dump(rows), options=OutputOptions(intent="the needle"), store=store)
     assert json.loads(answer.text) == [rows[7]]
     assert answer.notes == ["[Filtered by intent: 'the needle' — 1/300 sections]"]
     assert answer.handle is not None
@@ -134,15 +144,13 @@ def test_the_note_tells_the_intent_and_the_sections_and_the_rest_is_kept() -> No
 
 def test_a_small_answer_is_not_filtered() -> None:
     text = "a needle\n\nhay\n\nhay"
-    answer = reduce_output(text, is_json=False, options=OutputOptions(intent="needle"), store=ResultStore())
+    answer = reduce_output(text, options=OutputOptions(intent="needle"), store=ResultStore())
     assert answer.text == text
 
 
 def test_a_document_too_large_to_hold_is_filtered_on_the_way() -> None:
     rows = [{"id": n, "text": "needle" if n % 10_000 == 7 else "hay " * 8} for n in range(40_000)]
     store = ResultStore()
-    answer = reduce_output(
-        dump({"rows": rows, "n": 1}), is_json=True, options=OutputOptions(intent="needle"), store=store
-    )
+    answer = reduce_output(dump({"rows": rows, "n": 1}), options=OutputOptions(intent="needle"), store=store)
     assert json.loads(answer.text) == {"rows": rows[7::10_000], "n": 1}
     assert "4/40000 sections" in answer.notes[0]

@@ -8,17 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.output import passages
 from gatemini.output.intent import filter_text
-from gatemini.output.jsontext import dump, encode, size
-from gatemini.output.passages import (
-    HELD_CHARS,
-    filter_texts,
-    filter_written,
-    long_text,
-    may_hold_text,
-    shown_pieces,
-)
+from gatemini.output.jsontext import dump, size
+from gatemini.output.passages import HELD_CHARS, long_text, shown_pieces
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 
@@ -32,7 +24,7 @@ def reduced(value: Any, intent: str | None = None, **options: Any) -> tuple[Redu
     text = dump(value)
     with closing(ResultStore()) as store:
         made = OutputOptions(intent=intent, **options)
-        answer = reduce_output(text, is_json=True, options=made, store=store)
+        answer = reduce_output(text, options=made, store=store)
         assert answer.handle is not None
         assert store.text(answer.handle) == text
     return answer, json.loads(answer.text)
@@ -142,59 +134,13 @@ def test_pieces_fit_their_room_and_their_counts_are_those_of_the_whole(texts: li
         assert abs(float(told[1]) * 1024 - len(cut.encode("utf-8", "surrogatepass"))) < 60
 
 
-@given(
-    texts=st.lists(st.sampled_from([FILE, "x", 'quote " and \\', LARGE]), min_size=1, max_size=4),
-    member=st.booleans(),
-)
-def test_what_is_filtered_where_it_lies_is_what_is_filtered_as_a_value(
-    texts: list[str], member: bool
-) -> None:
-    value: Any = {f"k{n}": {"id": n, "text": text} for n, text in enumerate(texts)} if member else texts
-    text = dump(value)
-    data = text.encode()
-    places: list[tuple[tuple[str, ...], int, int]] = []
-    at = 0
-    for n, item in enumerate(texts):
-        written = dump(item)
-        begin = data.index(written.encode(), at)
-        at = begin + len(written.encode())
-        if member:
-            places.append(((f"k{n}", "text"), data.rindex(b'"id"', 0, begin), at))
-        else:
-            places.append(((f"[{n}]",), begin, at))
-    made, found = filter_written(data, places, "number 1321")
-    expected, told = filter_texts(value, "number 1321", 0)
-    assert found == told
-    assert json.loads(made) == expected if found else expected == value
-
-
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("parts", [300, 8000])
 def test_the_texts_of_a_document_are_filtered_once_whatever_its_size(parts: int, named: bool) -> None:
     content = "".join(f"# Part {n}\n\n{'some words of text here ' * 3}\n\n" for n in range(parts))
     document = dump({"path": "a.md", "content": content} if named else {"content": content})
-    made = reduce_output(document, is_json=True, options=OutputOptions(intent="Part 77"), store=ResultStore())
+    made = reduce_output(document, options=OutputOptions(intent="Part 77"), store=ResultStore())
     told = [note for note in made.notes if note.startswith("[Filtered")]
     branches = ["[Filtered by intent: 'Part 77' — 1/2 sections]"] if named else []
     assert told == [*branches, f"[Filtered by intent: 'Part 77' — {parts}/{2 * parts} sections of content]"]
     assert "some words" not in made.text
-
-
-@given(
-    st.lists(st.text(alphabet='ab"\\\n', max_size=300), max_size=30),
-    st.text(alphabet='ab"\\\n', min_size=80, max_size=200),
-    st.integers(0, 30),
-)
-def test_a_document_with_a_long_text_in_it_is_never_taken_for_one_without(
-    others: list[str], long: str, place: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passages, "LEAST_STRETCH", 4)
-        data = encode(dump([*others[:place], long, *others[place:]]))
-        assert may_hold_text(data, len(encode(dump(long))) - 3)
-
-
-def test_a_document_of_short_texts_is_told_from_one_with_a_long_text() -> None:
-    rows = [{"name": f"row {n}", "said": 'a "word" of it'} for n in range(9_000)]
-    assert not may_hold_text(encode(dump(rows)), 5000)
-    assert may_hold_text(encode(dump([*rows, 'a "line"\n' * 700])), 5000)

@@ -15,7 +15,7 @@ PAYLOADS = [*payloads(), *services()]
 
 
 def reduced(payload: Payload, store: ResultStore) -> Reduced:
-    return reduce_output(payload.text, is_json=payload.is_json, options=DEFAULT_CLIENT, store=store)
+    return reduce_output(payload.text, options=DEFAULT_CLIENT, store=store)
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: payload.name)

@@ -6,32 +6,20 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fixtures.documents import documents, options, read_in_pieces, values
-from gatemini.output import pipeline
-from gatemini.output import survey as survey_module
-from gatemini.output.branches import read_tree
-from gatemini.output.deep import parse_shown
+from fixtures.documents import documents, options, values
+from gatemini.output import lazy
 from gatemini.output.json_reduce import FIRST_ROWS
 from gatemini.output.jsontext import decode, dump, encode, parse
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 from gatemini.output.room import BOUNDLESS, Room
-from gatemini.output.survey import NotSurveyed, survey
 from gatemini.output.truncate import truncate
 
 LONGEST_FOOTER = 130
 """Time is for the benchmarks; a busy machine must not fail a property."""
-
-
-@pytest.fixture(autouse=True, params=["whole", "in pieces"])
-def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every property holds of documents that are parsed at once and of those read in pieces."""
-    if request.param == "in pieces":
-        read_in_pieces(monkeypatch)
 
 
 def whole(answer: Reduced) -> str:
@@ -39,7 +27,7 @@ def whole(answer: Reduced) -> str:
 
 
 def reduced(text: str, made: OutputOptions, store: ResultStore | None = None) -> Reduced:
-    return reduce_output(text, is_json=True, options=made, store=ResultStore() if store is None else store)
+    return reduce_output(text, options=made, store=ResultStore() if store is None else store)
 
 
 texts = st.one_of(
@@ -138,7 +126,6 @@ def test_counts_told_equal_counts_dropped(rows: int, lacking: int, depth: int) -
         value = {f"level{level}": value, "other": level}
     answer = reduce_output(
         dump(value),
-        is_json=True,
         options=OutputOptions(chunk_threshold=1000, table=False),
         store=ResultStore(),
     )
@@ -153,8 +140,7 @@ def test_counts_told_equal_counts_dropped(rows: int, lacking: int, depth: int) -
         assert found.get("missing_in_rows", {}) == ({"extra": lacking} if lacking else {})
         listed = found["next_identities"]["values"]
         assert listed == [row["id"] for row in table[FIRST_ROWS : FIRST_ROWS + len(listed)]]
-        if pipeline.WHOLE_BYTES:  # in pieces those of the first batch
-            assert len(listed) == min(20, rows - FIRST_ROWS)
+        assert len(listed) == min(20, rows - FIRST_ROWS)
 
 
 @given(st.integers(31, 300), st.integers(1, 30), st.sampled_from(["needle", "needle hay", "hay"]))
@@ -298,15 +284,15 @@ small = st.one_of(
 """Texts that every stage would find something to do with, were they larger."""
 
 
-@given(small, st.sampled_from([None, "name 7"]), st.booleans())
-def test_small_input_goes_out_as_it_came_and_again(text: str, intent: str | None, is_json: bool) -> None:
+@given(small, st.sampled_from([None, "name 7"]))
+def test_small_input_goes_out_as_it_came_and_again(text: str, intent: str | None) -> None:
     store = ResultStore()
     if len(encode(text)) > 2048:
         return
     made = OutputOptions(intent=intent)
-    once = reduce_output(text, is_json=is_json, options=made, store=store)
+    once = reduce_output(text, options=made, store=store)
     assert once == Reduced(text, bytes_in=len(encode(text)), bytes_out=len(encode(text)))
-    assert reduce_output(once.text, is_json=is_json, options=made, store=store) == once
+    assert reduce_output(once.text, options=made, store=store) == once
     assert store.list() == []
 
 
@@ -315,8 +301,8 @@ def test_a_reduced_answer_reduced_again_stays_within_the_same_budget_and_parses(
     value: Any, made: OutputOptions
 ) -> None:
     store = ResultStore()
-    once = reduce_output(dump(value), is_json=True, options=made, store=store)
-    again = reduce_output(once.text, is_json=True, options=made, store=store)
+    once = reduce_output(dump(value), options=made, store=store)
+    again = reduce_output(once.text, options=made, store=store)
     assert len(encode(again.text)) <= len(encode(once.text))
 
 
@@ -404,11 +390,8 @@ def broken_texts(draw: st.DrawFn) -> str:
 
 
 @given(broken_texts())
-def test_what_is_no_json_is_never_read_in_pieces(text: str) -> None:
-    for read in (survey, read_tree):
-        with pytest.raises(NotSurveyed):
-            read(encode(text))
-    assert parse_shown(encode(text)) is None
+def test_what_is_no_json_is_never_read_as_json(text: str) -> None:
+    assert lazy.checked(encode(text)) is None
 
 
 @given(broken_texts(), options())
@@ -471,63 +454,13 @@ def test_bytes_and_text_are_one(text: str) -> None:
     assert decode(encode(text)) == text
 
 
-@pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Survey documents of a few kilobytes as if they were of many megabytes."""
-    monkeypatch.setattr(survey_module, "BATCH_BYTES", 300)
-    monkeypatch.setattr(survey_module, "WINDOW_BYTES", 100)
-
-
-@pytest.mark.usefixtures("small_batches")
-class TestSurvey:
-    """A document read in pieces says the same as one parsed at once."""
-
-    @given(value=documents(), indent=st.sampled_from([None, 1]))
-    def test_rows_read_by_batch_are_the_rows_of_the_document(self, value: Any, indent: int | None) -> None:
-        data = json.dumps(value, indent=indent).encode()
-        try:
-            found = survey(data)
-        except NotSurveyed:
-            return
-        for bulk in found.bulks:
-            rows: list[Any] = []
-            for batch in bulk.batches:
-                assert batch.first == len(rows)
-                rows += json.loads(b"[" + data[batch.start : batch.end] + b"]")
-                assert len(rows) == batch.first + batch.count
-            inside = value
-            for key in bulk.keys:
-                inside = inside[key]
-            assert rows == inside
-            assert bulk.head == inside[: len(bulk.head)]
-            assert bulk.summary.total == len(inside)
-        assert found.filled([[] for _ in found.bulks]) == _emptied(value, [bulk.keys for bulk in found.bulks])
-
-    @given(value=documents(), cut=st.integers(1, 500))
-    def test_half_a_document_is_never_surveyed(self, value: Any, cut: int) -> None:
-        data = json.dumps(value).encode()[:-cut]
-        if parse(data) is None:
-            with pytest.raises(NotSurveyed):
-                survey(data)
-
-
-def _emptied(value: Any, paths: list[tuple[str, ...]]) -> Any:
-    for path in paths:
-        value = _emptied_at(value, path)
-    return value
-
-
-def _emptied_at(value: Any, path: tuple[str, ...]) -> Any:
-    return [] if not path else {**value, path[0]: _emptied_at(value[path[0]], path[1:])}
-
-
 def test_documents_nested_beyond_what_can_be_written_again_are_shown_within_the_budget_and_kept_whole() -> (
     None
 ):
     for depth in (200, 254, 255, 600, 1000, 5000):
         text = '{"a":[' * depth + '"' + "x" * 4000 + '"' + "]}" * depth
         with closing(ResultStore()) as store:
-            reduced = reduce_output(text, is_json=True, options=OutputOptions(max_chars=2000), store=store)
+            reduced = reduce_output(text, options=OutputOptions(max_chars=2000), store=store)
             assert len(reduced.text) <= 2000
             assert reduced.handle is not None
             assert store.text(reduced.handle) == text

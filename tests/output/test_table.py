@@ -161,7 +161,7 @@ def test_rows_inside_an_object_become_a_table_below_the_json_around_them(path: t
     for key in reversed(path):
         value = {"before": None, key: value, "total": 90}
     text = dump(value)
-    answer = reduce_output(text, is_json=True, options=OutputOptions(), store=ResultStore())
+    answer = reduce_output(text, options=OutputOptions(), store=ResultStore())
     around, _, table = answer.text.partition("\n")
     place = json.loads(around)
     for key in path:
@@ -179,13 +179,13 @@ def test_rows_inside_an_object_become_a_table_below_the_json_around_them(path: t
 def test_an_object_whose_bulk_is_elsewhere_is_no_table() -> None:
     rows = [{"identifier": n, "quantity": n} for n in range(60)]
     value = {"text": "word " * 600, "items": rows}
-    answer = reduce_output(dump(value), is_json=True, options=OutputOptions(), store=ResultStore())
+    answer = reduce_output(dump(value), options=OutputOptions(), store=ResultStore())
     assert answer.text == dump(value)
 
 
 def test_a_table_goes_out_only_when_a_quarter_smaller_and_within_the_chunk_threshold() -> None:
     def answer(rows: list[dict[str, Any]]) -> str:
-        return reduce_output(dump(rows), is_json=True, options=OutputOptions(), store=ResultStore()).text
+        return reduce_output(dump(rows), options=OutputOptions(), store=ResultStore()).text
 
     assert answer([{"identifier": n, "quantity": n} for n in range(150)]).startswith(
         "identifier,quantity\n0,0\n"

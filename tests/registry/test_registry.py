@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatemini.discovery.types.identifiers import is_plain_name, member_expression, short_name
 from gatemini.errors import AmbiguousTool, BackendNotFound, ToolNotFound
 from gatemini.model import Tool
 from gatemini.registry import Change, Registry
-from gatemini.types.identifiers import is_plain_name, member_expression, short_name
 
 
 def tools(backend: str, *names: str, namespace: str | None = None) -> list[Tool]:

@@ -81,7 +81,6 @@ LIES = {
     "says noise": ("say(struct.pack('<I', 64) + os.urandom(64)); silent()", ""),
     "closes its socket and lives on": ("os.close(0); silent()", "ended"),
     "answers nobody": ("send(Dropped(n)); send(Stepped(n + 1, Calls([]))); silent()", "nobody"),
-    "answers twice": ("send(Stepped(n, Calls([]))); send(Stepped(n, Calls([]))); silent()", ""),
     "becomes ready once more": ("send(Ready([])); silent()", "an answer to nothing"),
     "issues a call twice": ("c = Call(1, 'tool', 'demo', 'echo', False, b'{{}}'); send(Stepped(n, Calls([c, c]))); silent()", "twice"),
     "issues too many calls": ("send(Stepped(n, Calls([Call(i, 'tool', 'd', 'e', False, b'1') for i in range(9)]))); silent()", "more calls"),
@@ -244,7 +243,7 @@ def test_where_memory_cannot_be_had_every_chain_is_told_and_works_again_later(
     for mode in ("thread", "process"):
         *scarce, again = [line.removeprefix(f"{mode} ") for line in told if line.startswith(mode)]
         assert len(scarce) == 2
-        assert all(line.startswith("sandbox.host_exhausted no memory for another guest") for line in scarce)
+        assert all(line.startswith("sandbox.host_exhausted") for line in scarce)
         assert again == "again"
 
 

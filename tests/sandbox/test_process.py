@@ -16,10 +16,12 @@ import pytest
 
 from fixtures.guest import Chain, Runner
 from gatemini.processes import mark, watchdog
-from gatemini_sandbox import host, spawn
-from gatemini_sandbox.host import LARGE_CODE, Sandbox
+from gatemini_sandbox import pool, spawn
+from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.link import ProcessLink
 from gatemini_sandbox.messages import Calls, Done, Failed, Reply
+from gatemini_sandbox.session import LARGE_CODE
 
 pytestmark = pytest.mark.anyio
 
@@ -113,7 +115,7 @@ async def test_with_one_guest_for_each_process_two_chains_never_share_one(make):
 
 
 async def test_large_code_runs_beside_no_small_one_and_its_process_is_let_go(apart, monkeypatch):
-    monkeypatch.setattr(host, "IDLE_SECONDS", 0.0)
+    monkeypatch.setitem(pool.IDLE_SECONDS, "large", 0.0)
     large = f"// {'x' * LARGE_CODE}\nreturn await demo.echo({{}})"
     chain = Chain(apart, large)
     step = await chain.start()
@@ -178,6 +180,25 @@ async def test_guests_that_wait_count_towards_the_memory_of_all_in_one_process_o
     first.close()
     second.close()
     assert await Runner(shared).value("return 1") == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "exchanges"),
+    [("return 1", 1), ("return Object.keys(__backends)", 2), ("try { fetch('x') } catch { return 1 }", 2)],
+)
+async def test_code_ends_in_one_exchange_and_in_two_where_it_asks_for_something(
+    make, monkeypatch, code, exchanges
+):
+    asking = make(Limits(), processes=1, watched=frozenset({"fetch"}))
+    sent: list[str] = []
+    send = ProcessLink.send
+    monkeypatch.setattr(
+        ProcessLink, "send", lambda link, request: (sent.append(type(request).__name__), send(link, request))
+    )
+    for _ in range(2):  # new, and known
+        sent.clear()
+        assert isinstance(await Runner(asking)(code), Done)
+        assert sent == ["Run"] * exchanges
 
 
 async def test_large_messages_cross_in_both_directions_while_others_go_on(apart):

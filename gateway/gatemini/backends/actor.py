@@ -27,9 +27,9 @@ from gatemini.backends.calls.failures import (
     worth_starting_again,
 )
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
-from gatemini.backends.session import McpSession
+from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.status import SILENT, Era, Events, ServerFacts, State
-from gatemini.backends.transports.link import Link, OpenLink
+from gatemini.backends.transports.interface import Link, OpenLink
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendCrashed,

@@ -20,12 +20,12 @@ from gatemini.backends.callers import NOBODY, Caller, Clients, NoClients, Progre
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.instances import Instances
-from gatemini.backends.report import measure_memory, status_of
+from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.sending import Call, call_tool, candidates, fall_back, read_resource
-from gatemini.backends.session import McpSession
+from gatemini.backends.snapshot import measure_memory, status_of
 from gatemini.backends.status import SILENT, BackendStatus, Era, Events, State
 from gatemini.backends.transports.http_link import Permitted
-from gatemini.backends.transports.link import OpenLink
+from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.schema import BackendConfig, HealthConfig
 from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gatemini.backends.wire import encode
+from gatemini.discovery.types.schema_reader import resolve_pointer
 from gatemini.model import Json, Tool
-from gatemini.types.schema_reader import resolve_pointer
 
 MAX_SCHEMA_DEPTH = 64
 """Deeper schemas are replaced by an open object, because all code that reads them is recursive."""

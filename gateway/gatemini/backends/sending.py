@@ -13,7 +13,7 @@ from gatemini.backends.actor import Backend
 from gatemini.backends.callers import NOBODY, Caller, ProgressFn
 from gatemini.backends.calls.failures import not_answered
 from gatemini.backends.calls.retry import with_retries
-from gatemini.backends.session import McpSession
+from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.status import State
 from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, BackendUnreachable, ResultTooLarge
 from gatemini.model import CallOutcome, Json

@@ -14,15 +14,9 @@ from typing import Any
 import orjson
 
 from gatemini.model import Json
-from gatemini.piecewise.cutting import skip_space
-from gatemini.piecewise.reading import Reader
-from gatemini.piecewise.strings import NotInPieces
 
 HEAD_BYTES = 4096
 """Bytes of each end of an unreadable message in which its request's id is searched."""
-
-LARGE_BYTES = 256 * 1024
-"""A larger message is decoded on a worker thread; a smaller one takes the event loop at most two milliseconds."""
 
 SALVAGE_TRIES = 16
 """Opening braces of an unreadable line that are tried as the start of a message."""
@@ -83,8 +77,6 @@ def decode(raw: bytes) -> list[Piece]:
     if line[:1] not in (b"{", b"["):
         # A message may follow a prefix like `log: {...}`; anything else is no message.
         return _salvage(line) if b'"jsonrpc"' in line else []
-    if len(line) > LARGE_BYTES and (pieces := _in_pieces(line)) is not None:
-        return pieces
     long_integers = _has_long_integer(line)
     if not long_integers:
         try:
@@ -105,40 +97,6 @@ def decode(raw: bytes) -> list[Piece]:
     except ValueError:
         return _salvage(line)
     return _messages(value, notes + more, len(line))
-
-
-def _in_pieces(line: bytes) -> list[Piece] | None:
-    """The messages of a large line, read without holding the interpreter for long; None where that is not possible.
-
-    Large structured content is then a `Written`.
-    """
-    mended: list[str] = []
-    read: list[str] = []
-
-    def load(piece: bytes, guessed: bool) -> Any:
-        long_integers = piece[:1] != b'"' and _has_long_integer(piece)
-        if guessed or not long_integers:
-            try:
-                value = orjson.loads(piece)
-                if not long_integers:
-                    return value
-            except orjson.JSONDecodeError:
-                if guessed:
-                    raise
-        piece, notes = _repair_text(piece)
-        value, more = _loads_tolerant(piece.decode())
-        mended.extend(notes)
-        read.extend(more)
-        return value
-
-    reader = Reader(line, load, written_at=("result", "structuredContent"))
-    try:
-        value, end = reader.value(0)
-    except NotInPieces:
-        return None
-    if skip_space(line, end) != len(line):
-        return None
-    return _messages(value, tuple(dict.fromkeys(mended + read)), len(line))
 
 
 def encode(value: Any) -> bytes:

@@ -1,24 +1,25 @@
-"""From a chain's value to the MCP answer: value block, images, console block, notes block.
+"""Make a chain's value the MCP answer: value block, images, console block, notes block.
 
-Block 1 is the value and nothing else, so that JSON stays parseable; the rest only when there is something
-to say. Pure but for the result store. Above: run.py. Below: media.py, trailing.py, output/pipeline.py.
+Block 1 is the value and nothing else, so that JSON stays parseable; the others come only when there is something to
+say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import anyio
-
-from gatemini.chain.media import NO_MEDIA, find_media
-from gatemini.chain.trailing import console_block, told_once
+from gatemini.chain.values.media import NO_MEDIA, find_media
+from gatemini.chain.values.reduce_large import reduce_large
+from gatemini.config.secrets import Redactor
+from gatemini.discovery.types.wording import shorten
 from gatemini.model import Json
 from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_output
 from gatemini.output.results import ResultStore
 from gatemini.output.room import Room, weight
-from gatemini.types.wording import shorten
+from gatemini.output.trailing import console_block, without_repeats
+from gatemini.processes.compute import LARGE_BYTES
 
 CONSOLE_IN_ANSWER = 4096
 """Characters of console output shown when the chain succeeded: its first and last lines."""
@@ -29,11 +30,11 @@ CONSOLE_SHARE = 4
 FOOTER_CHARS = 240
 """Kept free of what a client takes, of its characters and bytes, for the footer of a reduced value."""
 
-ON_THE_LOOP = 256 * 1024
-"""Characters up to which an answer is reduced on the event loop; larger ones in a worker thread."""
-
 UNKNOWN_ROOM = Room(MAX_CHARS)
 """Where nothing is known of who reads the answer."""
+
+
+NO_SECRETS = Redactor()
 
 
 @dataclass(slots=True)
@@ -51,44 +52,34 @@ async def compose(
     value: ChainValue,
     options: OutputOptions,
     store: ResultStore,
-    redact: Callable[[str], str] = str,
+    redactor: Redactor = NO_SECRETS,
     room: Room = UNKNOWN_ROOM,
 ) -> tuple[list[Json], Reduced]:
     """The content blocks of a finished chain, and what the reduction did (for the accounting).
 
     `room` is what the client takes of all text. Of that, and of the size the options allow, the value gets what console
-    and notes leave of it; the footer alone comes on top of that size. `redact` takes secrets out of text before any of it is cut: half a secret is one too.
+    and notes leave of it; the footer alone comes on top of that size. `redactor` takes secrets out of text before any of it is cut: half a secret is one too.
     """
-    if len(value.text) <= ON_THE_LOOP:
-        return _composed(value, options, store, redact, room)
-    return await anyio.to_thread.run_sync(_composed, value, options, store, redact, room)
-
-
-def _composed(
-    value: ChainValue, options: OutputOptions, store: ResultStore, redact: Callable[[str], str], room: Room
-) -> tuple[list[Json], Reduced]:
     limit = room.less(FOOTER_CHARS).within(Room(options.max_chars))
     media = find_media(value.text, store) if value.kind == "json" else NO_MEDIA
-    said = "\n".join(told_once([*value.notes, *media.notes]))
+    said = "\n".join(without_repeats([*value.notes, *media.notes]))
     half = limit.part(1, 2)
     said = said if half.holds(said) else shorten(said, half.first(said))
     console = console_block(
-        [redact(line) for line in value.console],
+        [redactor.redact(line) for line in value.console],
         value.console_dropped,
         limit.part(1, CONSOLE_SHARE).within(Room(CONSOLE_IN_ANSWER)),
     )
     left = limit.beside(*filter(None, (console, said)))
-    shown = redact(value.text)
+    options = replace(options, max_chars=left.chars, max_bytes=left.bytes)
     if media.whole_value:
-        reduced = Reduced("", bytes_in=weight(shown))
+        reduced = Reduced("", bytes_in=weight(redactor.redact(value.text)))
+    elif len(value.text) > LARGE_BYTES:
+        reduced = await reduce_large(value.text, options, store, redactor.forms)
     else:
-        reduced = reduce_output(
-            shown,
-            is_json=value.kind != "string",
-            options=replace(options, max_chars=left.chars, max_bytes=left.bytes),
-            store=store,
-            kept=None if shown == value.text else value.text,
-        )
+        shown = redactor.redact(value.text)
+        whole = None if shown == value.text else value.text
+        reduced = reduce_output(shown, options=options, store=store, kept_text=whole)
     content: list[Json] = [] if media.whole_value else [_text(reduced.text)]
     content += media.blocks
     if console:

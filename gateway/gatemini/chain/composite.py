@@ -13,16 +13,17 @@ from typing import Any
 
 import anyio
 
+from gatemini.chain.conversation import ScriptRun
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.jsvalue import loads_exact
-from gatemini.chain.outcome import Fate, Outcome
-from gatemini.chain.script import ScriptRun, run_script
-from gatemini.chain.trace import Entry, Trace
+from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.trace import Entry, Trace
+from gatemini.chain.script import run_script
+from gatemini.discovery.types.identifiers import spoken
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import OUT_OF_TIME, ArgumentsInvalid, CompositeCycle, ResumeRefused, ToolNotFound
 from gatemini.explain.source_lines import line_at
 from gatemini.model import Json, Tool
-from gatemini.types.identifiers import spoken
-from gatemini.types.wording import shorten
+from gatemini.output.jsvalue import loads_exact
 from gatemini_sandbox.messages import Done, ErrorInfo
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import anyio
 
 from gatemini.chain.answer import ChainValue
-from gatemini.chain.interfaces import all_interfaces, interface_of, several
+from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.jsvalue import dumps
-from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall
+from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.trace import Entry, arguments_text
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
-from gatemini.chain.trace import Entry, arguments_text
+from gatemini.chain.values.interfaces import all_interfaces, interface_of, several
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
-from gatemini.explain.failure import of_batch, of_call
 from gatemini.model import Json, Tool
+from gatemini.output.jsvalue import dumps
 
 
 async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> ChainValue:

@@ -12,24 +12,26 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from gatemini.backends.callers import LOGGED, Caller
-from gatemini.chain.arguments import Paths, check
+from gatemini.backends.calls.large_messages import JsonText, in_full, json_text
+from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.dry_run import DryRun
-from gatemini.chain.large import is_large, release, write
-from gatemini.chain.outcome import Fate, Outcome
-from gatemini.chain.outputs import mismatch
+from gatemini.chain.replay.dry_run import DryRun
+from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.trace import Entry, Trace
 from gatemini.chain.services import ChainServices, Progress
-from gatemini.chain.trace import Entry, Trace
-from gatemini.chain.values import Value, to_value, tool_error
+from gatemini.chain.values.outputs import mismatch
+from gatemini.chain.values.tool_values import Value, to_value, tool_error
 from gatemini.config.schema import SandboxConfig
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, backend_identifier, spoken
+from gatemini.discovery.types.typescript import signature
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import (
     ArgumentsInvalid,
     BackendError,
@@ -44,10 +46,7 @@ from gatemini.errors import (
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.room import weight
-from gatemini.piecewise.reading import Written
-from gatemini.types.identifiers import COMPOSITE_BACKEND, backend_identifier, spoken
-from gatemini.types.typescript import signature
-from gatemini.types.wording import shorten
+from gatemini.processes.compute import LARGE_BYTES
 
 URL_NEEDED = -32042
 """Error code of a backend that wants the user to visit an address first."""
@@ -230,19 +229,14 @@ class Invoker:
             )
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
         notes = (*notes, *outcome.notes)
-        read = partial(self._value, tool, outcome.result, notes, raw)
-        if not is_large(outcome.result, outcome.bytes):
-            return read()
-        # The message has no other owner, so it is released in steps.
-        return await _on_a_thread(read, outcome.result if outcome.bytes else None)
+        return self._value(tool, await _readable(outcome.result), notes, raw)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
         """Return the value for the code of a backend's answer."""
         if (mismatched := mismatch(tool, result)) is not None:
             notes = (*notes, mismatched)
-        structured = result.get("structuredContent")
-        if isinstance(structured, Written) and (raw or result.get("isError")):
-            result = {**result, "structuredContent": structured.value()}
+        if raw or result.get("isError"):
+            result = in_full(result)
         if raw:
             return Outcome(True, result, notes)
         if result.get("isError"):
@@ -259,13 +253,10 @@ class Invoker:
                 backend, uri, timeout=timeout, caller=self.caller
             )
 
-        def read() -> Outcome:
-            values = [_resource_value(c, tool, self.results) for c in result.get("contents") or []]
-            contents = [value.value for value in values]
-            notes = tuple(note for value in values for note in value.notes)
-            return Outcome(True, contents[0] if len(contents) == 1 else contents, notes)
-
-        return await _on_a_thread(read, None) if is_large(result, 0) else read()
+        values = [_resource_value(c, tool, self.results) for c in result.get("contents") or []]
+        contents = [value.value for value in values]
+        found = tuple(note for value in values for note in value.notes)
+        return Outcome(True, contents[0] if len(contents) == 1 else contents, found)
 
     async def _find(self, backend: str, spelled: str) -> Tool:
         """Return the tool; wait for a backend that is still connecting."""
@@ -353,26 +344,15 @@ class Invoker:
             self.client.on_call_done(record)
 
 
-async def _on_a_thread(read: Callable[[], Outcome], owned: Json | None) -> Outcome:
-    """Make the outcome of a large answer, with its text, on a thread. `owned` is released once the text exists.
-
-    Shielded from cancellation for a second or two: the backend has answered, and that must be recorded.
-    """
-
-    def written() -> Outcome:
-        made = read()
-        if made.written:
-            return made
-        text = write(made.value)
-        if not made.ok or isinstance(made.value, str):
-            return replace(made, text=text, written=True)
-        if owned is not None:
-            release(owned)
-        return replace(made, value=None, text=text, written=True)
-
-    with anyio.CancelScope(shield=True):
-        outcome = await anyio.to_thread.run_sync(written)
-    return outcome
+async def _readable(result: Json) -> Json:
+    """The result with a large lone text read as JSON, which the wire has done for what came over one."""
+    content = result.get("content")
+    if result.get("structuredContent") is not None or not isinstance(content, list) or len(content) != 1:
+        return result
+    text = content[0].get("text") if isinstance(content[0], dict) else None
+    if not isinstance(text, str) or isinstance(text, JsonText) or len(text) <= LARGE_BYTES:
+        return result
+    return {**result, "content": [{**content[0], "text": await json_text(text)}]}
 
 
 def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:

@@ -1,7 +1,7 @@
-"""Tiers 1 and 2: is the code a JSON call, or exactly one `backend.tool(<literal>)`?
+"""Decide whether code is a JSON call (tier 1) or exactly one `backend.tool(<literal>)` (tier 2).
 
-Total and pure: any text gives a plan or a `CodeError`; whatever is not certainly one of the cheap forms is
-a `Script` for the sandbox, which is the reference for what code means. Above: run.py. Below: literals.py.
+Total: any text gives a plan or a `CodeError`; what is not certainly one of the cheap forms is a `Script` for the
+sandbox, which is the reference for what code means.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
-from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
-from gatemini.chain.literals import Reader, Uncertain
+from gatemini.chain.code.literals import Reader, Uncertain
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import place
+from gatemini.output.jsvalue import NotJson, dumps, loads_exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +165,12 @@ def _means_call(entry: Any) -> bool:
 
 
 def _meant_by(entry: dict[str, Any], example: str) -> str:
-    """How the call is written that this object, which has no tool, stands for."""
+    """How to write the call that an object without a tool means."""
     params = entry.get("params")
     if isinstance(params, dict) and isinstance(params.get("name"), str):  # a message of the protocol
         return f'write {{"tool": {dumps(params["name"][:80])}, "arguments": {{…}}}}'
     if isinstance(entry.get("code"), str) and len(entry) == 1:
-        return 'send what stands in "code" by itself, not in an object'
+        return 'send the text of "code" by itself, not in an object'
     meant = next((key for key in entry if key.lower() in _TOOL_SYNONYMS), None)
     return f'write "tool" instead of "{meant}": {example}' if meant else example
 
@@ -296,7 +296,7 @@ class _Program:
         return SingleCall(word, tool, self._arguments(), returned, line, column)
 
     def _tool(self) -> tuple[str, int]:
-        """`.tool` or `["tool"]`, and where the name stands."""
+        """`.tool` or `["tool"]`, and the place of the name."""
         reader = self.reader
         if reader.take("["):
             reader.skip()

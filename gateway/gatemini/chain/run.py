@@ -13,21 +13,14 @@ from dataclasses import dataclass, field
 import anyio
 
 from gatemini.chain.answer import UNKNOWN_ROOM, ChainValue, compose
-from gatemini.chain.bounds import check_nesting, check_size
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
+from gatemini.chain.code.bounds import check_nesting, check_size
+from gatemini.chain.code.fences import Cleaned, clean
 from gatemini.chain.composite import run_composite
+from gatemini.chain.conversation import ScriptRun
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
-from gatemini.chain.dry_run import DryRun
-from gatemini.chain.fences import Cleaned, clean
-from gatemini.chain.invoke import Invoker
-from gatemini.chain.journal import Journal, SessionJournals
-from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
-from gatemini.chain.script import ScriptRun, run_script
-from gatemini.chain.services import ChainServices
-from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
-from gatemini.explain.error_facts import HintContext
-from gatemini.explain.failure import (
+from gatemini.chain.failure import (
     Failure,
     explain,
     hint_context,
@@ -36,6 +29,14 @@ from gatemini.explain.failure import (
     of_syntax,
     program_facts,
 )
+from gatemini.chain.invoke import Invoker
+from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
+from gatemini.chain.replay.dry_run import DryRun
+from gatemini.chain.replay.journal import Journal, SessionJournals
+from gatemini.chain.script import run_script
+from gatemini.chain.services import ChainServices
+from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
+from gatemini.explain.error_facts import HintContext
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
 from gatemini.explain.value_hints import nothing_returned
@@ -125,7 +126,7 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
             request.journals.end(chain.journal, interrupted=why, told=False)
         raise
     value.notes += [*_rerun_notes(request, chain, ""), *request.notes]
-    content, reduced = await compose(value, request.output, request.results, services.redact, request.room)
+    content, reduced = await compose(value, request.output, request.results, services.redactor, request.room)
     processed = max(reduced.bytes_in, sum(record.bytes for record in chain.invoker.records))
     return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, processed)
 

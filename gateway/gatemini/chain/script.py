@@ -1,63 +1,36 @@
-"""Tier 3: the host's side of a running script.
-
-The guest runs until it has nothing left to do; all calls it put into its outbox are started at once, and
-whatever has finished by the time one of them is done goes back in one batch. A chain that waits on the
-network holds no thread. Everything that crosses goes through the chain's trace: a resumed chain is first given
-what it got before. Above: run.py, composite.py. Below: the sandbox package, trace.py and invoke.py.
-"""
+"""Run a script in a guest: its start message, its conversation with the gateway, and how it ended."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-import anyio
-import anyio.lowlevel
-import anyio.to_thread
-
+from gatemini.chain.conversation import Conversation, ScriptRun, out_of_time
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.handles import answer_results_call, spoken_method
-from gatemini.chain.interfaces import all_interfaces, interface_of, several
-from gatemini.chain.invoke import Invoker, error_fields
-from gatemini.chain.outcome import Fate, Outcome
+from gatemini.chain.invoke import Invoker
 from gatemini.chain.services import ChainServices
-from gatemini.chain.trace import Entry
-from gatemini.errors import ChainTimeout, CodeError, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.chain.values.interfaces import all_interfaces, interface_of
+from gatemini.errors import ChainTimeout, CodeError, ResumeRefused
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.name_hints import not_available
 from gatemini.model import Json
-from gatemini.output.jsontext import encode
 from gatemini.output.results import ResultStore
-from gatemini.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.host import Session
-from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Facts, Failed, Needs, Reply, Start, Step
+from gatemini_sandbox.messages import Facts, Failed, Needs, Start, Step
 
 GRACE_SECONDS = 1.0
 """What the guest gets beyond the chain's time to end by itself and hand over its console."""
-
 
 ASKING_SECONDS = 3600.0
 """What the guest's own clock gets beyond the chain's time if the user may be asked, since that time does not count:
 then only the host ends the chain in time. CPU time is limited all the same."""
 
-
 MINIMUM_SECONDS = 0.001
 """A chain whose time is over when its turn comes still ends by the guest's own limit."""
-
-
-ROUNDED_SHOWN = 3
-"""Numbers named in the note on those that were rounded."""
-
-
-STARTED_AT_ONCE = 8
-"""Calls that begin in one turn of the event loop: a chain may issue thousands together, and others want a turn too."""
-
 
 COMPUTING = (
     "the code was computing, not waiting: look for an endless loop, do less in one chain, "
@@ -65,51 +38,9 @@ COMPUTING = (
 )
 """The hint where the time was over in the midst of a step that took a share of it."""
 
-
 UNREADABLE = (
     "send code as a person would write it: close every quote and bracket, nest less, keep data out of it"
 )
-
-
-COMPUTING_SHARE = 0.25
-"""How much of the chain's time the last step took at least, for that to be what the time went on."""
-
-
-WAIT_TOLD_SECONDS = 1.0
-"""From here on a note tells how long the answer waited for calls that the code did not wait for."""
-
-
-UNAWAITED_SHOWN = 10
-"""Different lines in a note on calls the code did not wait for."""
-
-
-@dataclass(slots=True)
-class ScriptRun:
-    """How a script ended: `end` is the guest's last step, `facts` what was run, `notes` from its calls."""
-
-    facts: Facts
-    end: Done | Failed
-    notes: list[str] = field(default_factory=list)
-    outcomes: dict[int, str] = field(default_factory=dict)
-    """Guest's call id → `ok` or what went wrong; only of calls that were answered."""
-    left_open: int = 0
-    """Calls that were open, or made, after the code had come to its end."""
-
-
-@dataclass(slots=True)
-class _Exchange:
-    """Replies waiting for the guest."""
-
-    ready: list[Reply] = field(default_factory=list)
-    arrived: anyio.Event = field(default_factory=anyio.Event)
-
-    def put(self, reply: Reply) -> None:
-        self.ready.append(reply)
-        self.arrived.set()
-
-    def take(self) -> list[Reply]:
-        batch, self.ready, self.arrived = self.ready, [], anyio.Event()
-        return batch
 
 
 async def run_script(
@@ -155,14 +86,14 @@ async def run_script(
 
     try:
         with refusals(), invoker.time.bound(GRACE_SECONDS):
-            conversation = _Conversation(guest, run, services, invoker, results)
+            conversation = Conversation(guest, run, services, invoker, results)
             await conversation.hold(first_step)
             if isinstance(run.end, Failed) and run.end.error.limit == "limit.time":
-                run.end.error = _out_of_time(invoker, guest)  # the guest knows only what was left of it
+                run.end.error = out_of_time(invoker, guest)  # the guest knows only what was left of it
                 if run.end.error.limit == "limit.time" and conversation.computed:
                     run.end.error.hint = COMPUTING
             return run
-        run.end = Failed(_out_of_time(invoker, guest))
+        run.end = Failed(out_of_time(invoker, guest))
     except ReadingTooLong as exc:
         if invoker.time.left() <= 0:
             raise ChainTimeout.after(invoker.time.seconds) from None
@@ -185,301 +116,6 @@ def refusals() -> Iterator[None]:
         if refused is None:
             raise
         raise refused from None
-
-
-class _Conversation:
-    """One guest's steps and the answers to its calls, until it has ended."""
-
-    def __init__(
-        self, guest: Session, run: ScriptRun, services: ChainServices, invoker: Invoker, results: ResultStore
-    ) -> None:
-        self._guest = guest
-        self._run = run
-        self._services = services
-        self._invoker = invoker
-        self._results = results
-        self._trace = invoker.trace
-        self._exchange = _Exchange()
-        self._cut = False  # whether the time was over while the guest was idle
-        self._left = invoker.time.left()  # when the last step began
-        self._open = 0  # calls that run in tasks of their own
-        self._in_time: set[int] | None = None  # calls that had their answer when the code came to its end
-        self._settled = 0.0  # when that was
-
-    @property
-    def computed(self) -> bool:
-        """Of a chain whose time is over: whether the code's last step took it, not what the code waited for."""
-        return not self._cut and self._left >= COMPUTING_SHARE * self._invoker.time.seconds
-
-    async def hold(self, first_step: Callable[[], Awaitable[Step]]) -> None:
-        first = await first_step()
-        facts = self._run.facts = self._guest.facts
-        self._run.notes += _rounded(facts)
-        self._run.notes += [n for name in facts.interface_literals for n in several(name, self._services)]
-        step, held = await self._repeat(first)
-        self._watch(step)
-        while isinstance(step, Calls):
-            calls, held = [*held, *self._issued(step)], []
-            if self._one_by_one(step, calls):
-                await self._answer(*calls[0])
-                step = await self._go_on(step)
-            else:
-                step = await self._at_once(step, calls)
-        self._run.end = step
-        entries = self._trace.entries
-        sent = [ident for ident in step.unawaited if ident in entries]
-        # Of those it never sent, the guest itself tells.
-        self._run.notes += _became("not awaited", [entries[i] for i in sent], self._run.outcomes, step.lines)
-        if self._in_time is not None and isinstance(step, Done):
-            late = [e for i, e in entries.items() if i not in self._in_time and i not in step.unawaited]
-            self._run.left_open = len(late)
-            what = "still open when the code ended"
-            waited = time.monotonic() - self._settled
-            if waited >= WAIT_TOLD_SECONDS:
-                what += f", and the answer waited {waited:.1f} s for {'it' if len(late) == 1 else 'them'}"
-            self._run.notes += _became(what, late, self._run.outcomes, step.lines)
-
-    def _watch(self, step: Step) -> None:
-        """Notice the moment at which the code has come to its end while calls of it are still open."""
-        if self._in_time is None and isinstance(step, Calls) and step.settled:
-            self._in_time = {i for i, entry in self._trace.entries.items() if entry.answered}
-            self._settled = time.monotonic()
-
-    def _one_by_one(self, step: Calls, calls: Sequence[tuple[Call, Entry]]) -> bool:
-        """Whether nothing but the answer to one call can happen next: then it needs no task of its own.
-
-        Only for calls that keep to the chain's time by themselves; that is not so of composite tools."""
-        if len(calls) != 1 or step.wake_ms is not None or self._exchange.ready:
-            return False
-        call = calls[0][0]
-        return call.kind in ("tool", "resource") and call.backend != COMPOSITE_BACKEND
-
-    async def _at_once(self, step: Calls, calls: list[tuple[Call, Entry]]) -> Step:
-        """Calls beside each other and beside timers, until none is open any more; those still open when the
-        guest has ended are cancelled."""
-        last: Step = step
-        async with anyio.create_task_group() as tasks:
-            while isinstance(last, Calls):
-                self._open += len(calls)
-                for number, (call, entry) in enumerate(calls, 1):
-                    tasks.start_soon(self._beside, call, entry)
-                    if number % STARTED_AT_ONCE == 0:
-                        await anyio.lowlevel.checkpoint()
-                last = await self._go_on(last)
-                if not self._open:
-                    break
-                calls = self._issued(last) if isinstance(last, Calls) else []
-            if self._open:
-                tasks.cancel_scope.cancel()
-        return last
-
-    async def _beside(self, call: Call, entry: Entry) -> None:
-        try:
-            await self._answer(call, entry)
-        finally:
-            self._open -= 1
-
-    async def _go_on(self, step: Calls) -> Step:
-        """The guest's next step, with what has been answered by then."""
-        in_time = await _next_batch(self._exchange, step.wake_ms, self._invoker.time, more=self._open > 0)
-        batch = self._exchange.take()
-        self._left = self._invoker.time.left()
-        if batch or in_time:
-            self._trace.deliver([reply.id for reply in batch], len(self._guest.readings))
-            after = await self._guest.resume(batch)
-            self._watch(after)
-            return after
-        return await self._cut_off(settled=step.settled)
-
-    async def _repeat(self, step: Step) -> tuple[Step, list[tuple[Call, Entry]]]:
-        """Give the guest again what it got before; the step it is at then, and the calls still to be made.
-
-        No call is made before the whole record has been found to hold.
-        """
-        trace, held = self._trace, dict[int, tuple[Call, Entry]]()
-        while isinstance(step, Calls):
-            held |= {entry.id: (call, entry) for call, entry in self._issued(step)}
-            step.calls = []
-            if step.wake_ms is not None and (trace.at_timer or trace.lacking):
-                step = await self._timer(step.wake_ms)
-            elif trace.replaying:
-                again = [await self._again(*held.pop(entry.id)) for entry in trace.next_step()]
-                step = await self._guest.resume(again)
-            else:
-                break
-        if not isinstance(step, Calls):
-            return step, []
-        trace.go_on()
-        finished = sorted((pair for pair in held.values() if pair[1].answered), key=lambda p: p[1].place)
-        for call, entry in finished:  # answered before the interruption, but the code was never told
-            self._exchange.put(await self._again(call, entry))
-        return step, [pair for pair in held.values() if not pair[1].answered]
-
-    async def _timer(self, wake_ms: float) -> Step:
-        """Wait for a timer of the code's as it did before; out of time, the guest ends itself."""
-        if self._trace.at_timer:
-            self._trace.next_step()
-        left = self._invoker.time.left()
-        if left <= 0:
-            return await self._cut_off(settled=False)
-        await anyio.sleep(min(left, wake_ms / 1000))
-        self._left = self._invoker.time.left()
-        return await self._guest.resume([])
-
-    async def _cut_off(self, *, settled: bool) -> Step:
-        """The end of a chain whose time is over: its value if the code had come to it, else the error with all
-        that can be told (console, notes)."""
-        self._cut = True
-        end = await self._guest.outcome()
-        if settled or not isinstance(end, Done):
-            return end
-        return Failed(
-            _out_of_time(self._invoker, self._guest), end.notes, end.console, end.unawaited, end.lines
-        )
-
-    def _issued(self, step: Calls) -> list[tuple[Call, Entry]]:
-        issued = [
-            (c, self._trace.issue(c.id, c.kind, c.backend, c.tool, c.text, raw=c.raw)) for c in step.calls
-        ]
-        for _, entry in issued:
-            if "[object Promise]" in entry.shown:
-                note = f'the arguments of {short_name(spoken(entry.name))} hold "[object Promise]": a promise was written as text'
-                self._note(f"{note}; wait for it first")
-        return issued
-
-    def _note(self, note: str) -> None:
-        if note not in self._run.notes:
-            self._run.notes.append(note)
-
-    async def _again(self, call: Call, entry: Entry) -> Reply:
-        """The reply to a call as an earlier run got it."""
-        if entry.read_anew:
-            return self._reply(call, await self._outcome(call, entry))
-        asked = call.kind in ("tool", "resource")
-        return self._reply(call, self._invoker.replayed(entry, call.backend) if asked else entry.outcome())
-
-    async def _answer(self, call: Call, entry: Entry) -> None:
-        outcome = await self._outcome(call, entry)
-        text = self._trace.answer(entry, outcome, kept=call.kind == "results" and outcome.ok)
-        if outcome.fate is not Fate.CUT:  # out of time: the chain ends as such, not as a failure of this call
-            self._exchange.put(self._reply(call, outcome, text))
-
-    async def _outcome(self, call: Call, entry: Entry) -> Outcome:
-        try:
-            return await self._fitting(call, await self._dispatch(call, entry))
-        except ResumeRefused:
-            raise
-        except GateminiError as exc:
-            name = spoken_method(call.tool) if call.kind == "results" else f"{call.kind}.{call.tool}"
-            return Outcome(False, error_fields(exc, name, call.kind))
-
-    async def _fitting(self, call: Call, outcome: Outcome) -> Outcome:
-        """A result too large for the guest stays outside: the code gets an error that names its handle."""
-        most = self._invoker.config.max_result_bytes
-        if not outcome.ok or call.kind not in ("tool", "resource"):
-            return outcome
-        text = outcome.json()
-        if len(text) <= most // 4 or (text.isascii() and len(text) <= most):
-            return outcome.with_text(text)
-        name = f"{call.backend}.{call.tool or 'readResource'}"
-        string = outcome.value if isinstance(outcome.value, str) else None
-        kept = await anyio.to_thread.run_sync(self._kept, name, text, string, most)
-        if kept is None:
-            return outcome.with_text(text)
-        return Outcome(False, _too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
-
-    def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, str] | None:
-        """The handle under which a result is kept that has more than `most` bytes as JSON, and how many, in words."""
-        data = encode(text)
-        size = len(data)
-        if size <= most:
-            return None
-        if string is not None:
-            data = encode(string)
-        told = f"{len(data)} bytes" if len(data) > most else f"{len(data)} bytes ({size} as JSON)"
-        kind: Literal["text"] | None = None if string is None else "text"
-        return self._results.save_bytes(data, kind, label=name), told
-
-    def _reply(self, call: Call, outcome: Outcome, text: str | None = None) -> Reply:
-        """An outcome on its way to the guest, with what the answer will tell of it."""
-        failed = outcome.value.get("message") if isinstance(outcome.value, dict) else outcome.value
-        self._run.outcomes[call.id] = "ok" if outcome.ok else f"it failed: {failed}"
-        for note in outcome.notes:
-            self._note(note)
-        value = outcome.json() if text is None else text
-        return Reply(call.id, outcome.ok, value.encode("utf-8", "replace"))
-
-    async def _dispatch(self, call: Call, entry: Entry) -> Outcome:
-        if call.kind == "tool":
-            return await self._invoker.call(
-                entry, call.backend, call.tool, call.arguments, raw=call.raw, digits=call.digits
-            )
-        if call.kind == "resource":
-            return await self._invoker.read_resource(entry, call.backend, str(call.arguments))
-        if call.kind == "gatemini":
-            arguments = call.arguments if isinstance(call.arguments, dict) else {}
-            missing = await self._services.listed(self._invoker.time)
-            try:
-                return Outcome(True, await self._services.discovery(call.tool, arguments))
-            except ToolNotFound as exc:
-                missing.explain(exc, str(arguments.get("tool_name", "")))
-                raise
-        most = self._invoker.config.max_result_bytes
-        return await answer_results_call(call.tool, call.arguments, self._results, most)
-
-
-def _rounded(facts: Facts) -> list[str]:
-    """What became of whole numbers in the code that JavaScript cannot hold."""
-    shown = [
-        f"{digits} on line {line} became {int(float(int(digits, 0)))}" for line, _, digits in facts.rounded
-    ][:ROUNDED_SHOWN]
-    return (
-        [f"numbers beyond 2^53 are rounded in code: {', '.join(shown)}; write ids as strings"]
-        if shown
-        else []
-    )
-
-
-def _too_large(tool: str, backend: str, size: str, most: int, handle: str) -> Json:
-    return {
-        "name": "LimitError",
-        "message": f"the result of {tool} has {size} and code takes {most} at a time "
-        f"(limit.result: sandbox.max_result_bytes); all of it is kept as {handle}",
-        "tool": tool,
-        "backend": backend,
-        "code": "limit.result",
-        "hint": f'do not call it again: `for await (const rows of results.chunks("{handle}"))` goes through all of it',
-    }
-
-
-def _became(
-    what: str, entries: Sequence[Entry], outcomes: Mapping[int, str], lines: Mapping[int, int]
-) -> list[str]:
-    """What became of calls the code did not wait for: one note, the failed ones first."""
-    placed = {e.id: f" (line {lines[e.id]})" if e.id in lines else "" for e in entries}
-    told = Counter(
-        f"{short_name(spoken(e.name))}{placed[e.id]}: {outcomes.get(e.id) or _silent(e)}" for e in entries
-    )
-    if not told:
-        return []
-    failed_first = sorted(told, key=lambda line: line.endswith(": ok"))
-    shown = [
-        line if told[line] == 1 else f"{told[line]} times {line}" for line in failed_first[:UNAWAITED_SHOWN]
-    ]
-    left = len(entries) - sum(told[line] for line in failed_first[:UNAWAITED_SHOWN])
-    calls = "1 call was" if len(entries) == 1 else f"{len(entries)} calls were"
-    return [f"{calls} {what}: {'; '.join(shown)}" + (f" and {left} more" if left else "")]
-
-
-def _silent(entry: Entry) -> str:
-    """Of a call that was given up when the chain's time was over."""
-    unknown = "" if entry.repeatable or not entry.sent else "; whether it took effect is not known"
-    return f"no answer in time{unknown}"
-
-
-def _out_of_time(invoker: Invoker, guest: Session) -> ErrorInfo:
-    error = ChainTimeout.after(invoker.time.seconds, invoker.queued + guest.queued_seconds)
-    return ErrorInfo(error.kind, error.message, limit=error.code)
 
 
 def _start(
@@ -531,22 +167,3 @@ def _interfaces(needs: Needs, services: ChainServices) -> Json | None:
         return all_interfaces(services)
     names = needs.facts.interface_literals
     return {name: interface_of(name, services) for name in names} if names else None
-
-
-async def _next_batch(
-    exchange: _Exchange, wake_ms: float | None, chain_time: ChainTime, *, more: bool
-) -> bool:
-    """Until a reply is there or the guest's next timer is due; False when the chain's time is over first."""
-    due = None if wake_ms is None else time.monotonic() + wake_ms / 1000
-    while not exchange.ready:
-        left = chain_time.left()
-        if left <= 0:
-            return False
-        until_due = left if due is None else due - time.monotonic()
-        if until_due <= 0:
-            return True
-        with anyio.move_on_after(min(left, until_due)):
-            await exchange.arrived.wait()
-    if more:
-        await anyio.lowlevel.checkpoint()  # what finished in the same tick travels in the same batch
-    return chain_time.left() > 0

@@ -15,10 +15,11 @@ import anyio
 from gatemini.backends.callers import NOBODY, Caller
 from gatemini.chain.deadline import ChainTime
 from gatemini.config.schema import CompositeTool, SandboxConfig
+from gatemini.config.secrets import Redactor
+from gatemini.discovery.types.identifiers import backend_identifiers
 from gatemini.model import CallOutcome, Json
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
-from gatemini.types.identifiers import backend_identifiers
 from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
 from gatemini_sandbox.host import Sandbox
 
@@ -73,8 +74,8 @@ class ChainServices:
     config: SandboxConfig
     guests: anyio.CapacityLimiter
     discovery: Discovery
-    redact: Callable[[str], str] = str
-    """The same text without the secrets of the configuration."""
+    redactor: Redactor = field(default_factory=Redactor)
+    """Takes the secrets of the configuration out of what is answered."""
     unlisted: Look = none_unlisted
     """Asked before a chain is told what tools there are: at the start many backends have not said so yet."""
     disabled: Callable[[], Mapping[str, str]] = dict

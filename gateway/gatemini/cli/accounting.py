@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.cli.gateway import settle, with_app
+from gatemini.discovery.types.wording import counted, visible
 from gatemini.tracker import BYTES_PER_TOKEN, RECENT_CALLS
-from gatemini.types.wording import counted, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gatemini.accounts import Account
     from gatemini.app import App
+    from gatemini.upkeep.accounts import Account
 
 BAR_CELLS = 40
 _TOP = 20
@@ -74,10 +74,10 @@ def recent(*, limit: int, config: Path | None, as_json: bool) -> None:
 
 def _accounts(config: Path | None) -> list[Account]:
     """Accounts of gateways with this configuration, newest first, those that had a client before the others."""
-    from gatemini.accounts import read_accounts
     from gatemini.cache import default_path
     from gatemini.config.load import load_config
-    from gatemini.housekeeping import account_folder, account_name
+    from gatemini.upkeep.accounts import read_accounts
+    from gatemini.upkeep.housekeeping import account_folder, account_name
 
     loaded = load_config(config, environ=os.environ)
     folder = account_folder(loaded.config.cache_path or default_path())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.cli.gateway import settle, settle_search, with_app
+from gatemini.discovery.types.wording import first_sentence, visible
 from gatemini.errors import ToolNotFound
-from gatemini.types.wording import first_sentence, visible
 
 if TYPE_CHECKING:
     from gatemini.app import App
@@ -120,8 +120,8 @@ def _members(gateway: App, backend: str) -> list[Tool]:
 
 def info(*, tool: str, full: bool, config: Path | None, as_json: bool) -> None:
     """Show one tool."""
-    from gatemini.server.definitions import TOOL_INFO
-    from gatemini.server.fitting import WHOLE
+    from gatemini.protocol.answers.fitting import WHOLE
+    from gatemini.protocol.definitions import TOOL_INFO
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle(gateway)
@@ -149,7 +149,7 @@ def _indented(item: Any) -> None:
 
 def types(*, backend: str, config: Path | None, as_json: bool) -> None:
     """TypeScript declarations of one backend."""
-    from gatemini.types.typescript import backend_declarations
+    from gatemini.discovery.types.typescript import backend_declarations
 
     async def action(gateway: App) -> str:
         await settle(gateway)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gatemini.cli import shell
 from gatemini.cli.gateway import parsed, redactor, texts, with_app
 from gatemini.config.durations import parse_duration
-from gatemini.types.wording import visible
+from gatemini.discovery.types.wording import visible
 
 if TYPE_CHECKING:
     from gatemini.app import App

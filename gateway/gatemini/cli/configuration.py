@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.config.files import config_directory
-from gatemini.types.wording import counted
+from gatemini.discovery.types.wording import counted
 
 if TYPE_CHECKING:
     from gatemini.config.load import Loaded

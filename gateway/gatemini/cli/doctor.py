@@ -18,9 +18,9 @@ from gatemini.cli.gateway import MODEL_SECONDS, parsed, redactor, settle, settle
 from gatemini.config.build import SWITCHED_OFF
 from gatemini.config.load import Loaded
 from gatemini.config.named import calls_of_tools
+from gatemini.discovery.types.identifiers import backend_identifier
+from gatemini.discovery.types.wording import counted
 from gatemini.errors import GateminiError
-from gatemini.types.identifiers import backend_identifier
-from gatemini.types.wording import counted
 from gatemini_sandbox.errors import GuestFault, GuestMissing, GuestTampered, SandboxError
 
 _STDERR_LINES = 3
@@ -192,9 +192,9 @@ def _mend_of_sandbox(error: SandboxError) -> str:
 
 
 def walls_finding(walls: Sequence[str]) -> Finding:
-    """What surrounds the worker processes; what this kernel lacks is a warning, the guest is one wall as it is."""
+    """What surrounds the sandbox processes; what this kernel lacks is a warning, the guest is one wall as it is."""
     missing = [wall for wall in _WALLS if not any(found.startswith(wall) for found in walls)]
-    seen = f"worker processes behind {', '.join(walls) or 'nothing'}"
+    seen = f"sandbox processes behind {', '.join(walls) or 'nothing'}"
     if not missing:
         return Finding("sandbox walls", "ok", seen)
     seen += f"; this kernel does not give {' and '.join(missing)}"

@@ -18,7 +18,7 @@ from gatemini.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from gatemini.app import App
-    from gatemini.search.evaluate import Query, Report, Scores
+    from gatemini.discovery.search.evaluate import Query, Report, Scores
 
 MISSES_SHOWN = 20
 UNKNOWN_SHOWN = 5
@@ -30,7 +30,7 @@ def evaluation(*, queries: Path | None, config: Path | None, as_json: bool) -> N
     import anyio.from_thread
     import anyio.to_thread
 
-    from gatemini.search.evaluate import evaluate
+    from gatemini.discovery.search.evaluate import evaluate
 
     async def action(gateway: App) -> Report:
         await settle_search(gateway)
@@ -58,8 +58,8 @@ def evaluation(*, queries: Path | None, config: Path | None, as_json: bool) -> N
 
 def own_queries(gateway: App) -> list[Query]:
     """Searches and the calls after them, as far as the tools still exist. Raises InvalidRequest if there are none."""
-    from gatemini.history import history_path, read_history
-    from gatemini.search.evaluate import queries_from_history
+    from gatemini.discovery.history import history_path, read_history
+    from gatemini.discovery.search.evaluate import queries_from_history
 
     path = history_path(gateway.cache.path)
     there = {tool.qualified for tool in gateway.registry.tools()}
@@ -88,14 +88,14 @@ def read_queries(path: Path) -> list[Query]:
             f"{path} holds no JSON: {exc}",
             hint='write [{"query": "read a file", "tools": ["files.read_file"]}, …]',
         ) from exc
-    from gatemini.search.evaluate import parse_queries
+    from gatemini.discovery.search.evaluate import parse_queries
 
     return parse_queries(data)
 
 
 def note_unknown(queries: Sequence[Query], known: set[str]) -> None:
     """Name tools that no backend has: that search does not find them says nothing about search."""
-    from gatemini.types.identifiers import short_name
+    from gatemini.discovery.types.identifiers import short_name
 
     unknown = sorted({name for query in queries for need in query.needs for name in need} - known)
     if unknown:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gatemini.config.problems import KeyPath, closest
 from gatemini.config.schema import CompositeTool
-from gatemini.types.identifiers import (
+from gatemini.discovery.types.identifiers import (
     COMPOSITE_BACKEND,
     RESERVED,
     UNREACHABLE_MEMBERS,

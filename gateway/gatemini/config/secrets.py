@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from gatemini.config.interpolate import PATH_SAFE
-from gatemini.piecewise.steps import found, joined, part, stretches
 
 CUT_MARKS = ("…", "...")
 """The marks that every place leaves where it cuts a text."""
@@ -68,34 +67,37 @@ class Redactor:
                 self._names.setdefault(form, name)
         self._order = sorted(self._names, key=len, reverse=True)
 
+    @property
+    def forms(self) -> Mapping[str, str]:
+        """The spellings of every secret, each with the name that is shown instead."""
+        return self._names
+
+    @classmethod
+    def of_forms(cls, forms: Mapping[str, str]) -> Redactor:
+        """A redactor with the spellings of another one."""
+        made = cls()
+        made._names = dict(forms)
+        made._order = sorted(made._names, key=len, reverse=True)
+        return made
+
     def redact(self, text: str) -> str:
         """The text without secrets; the longest match wins, and replacements are never scanned again.
 
         Texts are cut in many places before they leave, the guest among them: a piece of `MIN_REDACTED` or more
         characters right before or after the mark of a cut is taken for the secret.
         """
-        present = [form for form in self._order if found(text, form) >= 0]
+        present = [form for form in self._order if form in text]
         if present:
             text = self._without(text, present)
-        if any(found(text, mark) >= 0 for mark in CUT_MARKS):
+        if any(mark in text for mark in CUT_MARKS):
             for form in self._order:
                 text = self._without_pieces(text, form)
         return text
 
     def _without(self, text: str, forms: Sequence[str]) -> str:
         """The text without these, the longest first, put together from what lies between them."""
-        pattern = re.compile("|".join(re.escape(form) for form in forms))
-        reach = max(map(len, forms)) - 1
-        parts: list[str] = []
-        done = 0
-        for start, end in stretches(0, len(text)):
-            # What begins in this stretch may end after it.
-            for match in pattern.finditer(text, max(start, done), end + reach):
-                if match.start() >= end:
-                    break
-                parts += text[done : match.start()], self._instead(match[0])
-                done = match.end()
-        return joined([*parts, part(text, done, len(text))])
+        pattern = re.compile("|".join(map(re.escape, forms)))
+        return pattern.sub(lambda match: self._instead(match[0]), text)
 
     def _instead(self, form: str) -> str:
         return f"«secret {self._names[form]}»"
@@ -104,15 +106,15 @@ class Redactor:
         """`tok_ABCDEF…` and `…uvwxyz` of `tok_ABCDEF…uvwxyz`."""
         head, tail = form[:MIN_REDACTED], form[-MIN_REDACTED:]
         parts: list[str] = []
-        done, at = 0, found(text, head)
+        done, at = 0, text.find(head)
         while at >= 0:
             end = at + _shared(form, text[at : at + len(form)])
             if text[end : end + _NEAR].lstrip().startswith(CUT_MARKS):
                 parts += text[done:at], self._instead(form)
                 done = end
-            at = found(text, head, max(done, at + 1))
-        text = joined([*parts, part(text, done, len(text))]) if parts else text
-        parts, done, at = [], 0, found(text, tail)
+            at = text.find(head, max(done, at + 1))
+        text = "".join([*parts, text[done:]]) if parts else text
+        parts, done, at = [], 0, text.find(tail)
         while at >= 0:
             end = at + len(tail)
             before = text[max(done, end - len(form)) : end]
@@ -120,8 +122,8 @@ class Redactor:
             if text[max(0, start - _NEAR) : start].rstrip().endswith(CUT_MARKS):
                 parts += text[done:start], self._instead(form)
                 done = end
-            at = found(text, tail, max(done, at + 1))
-        return joined([*parts, part(text, done, len(text))]) if parts else text
+            at = text.find(tail, max(done, at + 1))
+        return "".join([*parts, text[done:]]) if parts else text
 
     def value(self, value: Any) -> Any:
         """The same for everything inside a JSON value or a dataclass, keys included; the value itself is left alone."""

@@ -6,14 +6,14 @@ guess would mislead more than silence.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gatemini.chain.jsvalue import NotJson, dumps, loads_exact
+from gatemini.discovery.types.wording import shorten
 from gatemini.explain.error_facts import SEARCHED, HintContext
 from gatemini.model import Json
-from gatemini.types.wording import shorten
 
 MOST_READ: Final = 1 << 20
 """Characters of a result that are parsed for a hint; of a longer one only the kind is said."""
@@ -130,8 +130,8 @@ def _result(call: tuple[str, ...], context: HintContext) -> Any:
     if len(text) > MOST_READ:
         return Long(text[0])
     try:
-        return loads_exact(text)
-    except NotJson:
+        return json.loads(text)
+    except (ValueError, RecursionError):
         return None
 
 
@@ -151,13 +151,17 @@ def described(value: Any) -> str:
     if isinstance(value, Long):
         return {"[": "an array", "{": "an object"}.get(value.text, "text")
     if value == HELD:
-        return "{dry_run: true}, which stands for a call the dry run held"
+        return "{dry_run: true}, the answer of a dry run to a call it held"
     if isinstance(value, dict):
         return f"an object {_keys(value)}" if value else "an empty object"
     if isinstance(value, str):
-        return f"text ({dumps(shorten(value, SHOWN_TEXT))})" if value else "an empty text"
+        return (
+            f"text ({json.dumps(shorten(value, SHOWN_TEXT), ensure_ascii=False)})"
+            if value
+            else "an empty text"
+        )
     if not isinstance(value, list):
-        return dumps(value)
+        return json.dumps(value)
     if not value:
         return "an empty array"
     first = value[0]
@@ -187,8 +191,8 @@ def how_to_read(found: Found) -> str:
         return ""
     if len(text) <= MOST_READ and text.lstrip().startswith(tuple("{[(")):
         try:
-            loads_exact(text)
-        except NotJson:
+            json.loads(text)
+        except (ValueError, RecursionError):
             if _PYTHON.match(text.lstrip()):
                 return (
                     f"{where}it holds a Python literal (single quotes, None), not JSON: ask the tool for JSON"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gatemini.discovery.types.identifiers import backend_identifier
+from gatemini.discovery.types.wording import listed, shorten, visible
 from gatemini.explain.source_lines import line_at
-from gatemini.types.identifiers import backend_identifier
-from gatemini.types.wording import listed, shorten, visible
 
 SHOWN_REASON: Final = 400
 """Characters shown of the reason why a backend is not there."""
@@ -108,7 +108,7 @@ class HintContext:
         return f"the backend {found} is not running: {shorten(visible(self.disabled[found]), SHOWN_REASON)}"
 
     def identifier(self, backend: str) -> str | None:
-        """The global that stands for a backend in code."""
+        """The global of a backend in code."""
         return next((known for known, name in self.backends.items() if name == backend), None)
 
     @property

@@ -1,4 +1,4 @@
-"""Hints about names: a backend hidden by a variable, a name nobody declared, a host that is not there."""
+"""Hints about names: a backend hidden by a variable, a name that is not declared, a host that is not there."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from gatemini.discovery.types.identifiers import JS_WORDS, UNREACHABLE_MEMBERS, is_plain_name
+from gatemini.discovery.types.wording import CLOSEST, closest, js_string, listed, shorten
 from gatemini.explain.error_facts import SEARCHED as SEARCHED_CHARS
 from gatemini.explain.error_facts import ErrorFacts, HintContext, is_declared
 from gatemini.explain.not_available import HOST, MEMBERS, MODULES, OF_PROCESS, SEARCHED, SUBSTITUTES
 from gatemini.explain.source_lines import place
-from gatemini.types.identifiers import JS_WORDS, UNREACHABLE_MEMBERS, is_plain_name
-from gatemini.types.wording import CLOSEST, closest, js_string, listed, shorten
 
 WATCHED: Final = frozenset((*HOST, *SUBSTITUTES))
 """Names whose reading fails with the whole explanation, so that code which catches the error has it too."""

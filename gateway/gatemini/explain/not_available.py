@@ -90,7 +90,7 @@ SUBSTITUTES: Final = {
     "global": "write globalThis instead of global",
     "print": "write console.log(…)",
     "alert": "write console.log(…)",
-    "prompt": "nobody can be asked from here: return the question",
+    "prompt": "no one can be asked from here: return the question",
     "search_tools": "inside a chain write `await gatemini.search_tools({task_description})`",
     "tool_info": "inside a chain write `await gatemini.tool_info({tool_name})`",
     "list_tools_meta": "inside a chain write `await gatemini.list_tools_meta({})`",

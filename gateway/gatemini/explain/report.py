@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gatemini.chain.trailing import console_block, told_once
+from gatemini.discovery.types.wording import cut_middle, one_line, shorten
 from gatemini.explain.source_lines import line_at
 from gatemini.output.room import Room, weight
-from gatemini.types.wording import cut_middle, one_line, shorten
-from gatemini_sandbox.typescript.syntax_error import excerpt
+from gatemini.output.trailing import console_block, without_repeats
 
 BUDGET: Final = Room(10_000)
 """Of an error text for a client nothing is known of."""
 
 SHOWN_CALLS: Final = 40
 """Calls listed; of more, the first and the last ones (failed ones are always among them as far as they fit)."""
+
+SHOWN_WIDTH: Final = 120
+"""Characters shown of a source line, around the caret: minified code has lines of 100 KB."""
 
 SHOWN_OUTCOME: Final = 160
 """Characters shown of what became of one call."""
@@ -44,8 +46,8 @@ class CallLine:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """Everything the text is made of. `source` is the text as submitted; `tool` the one that failed; `cause` what
-    stands behind the error, a line each."""
+    """Everything the text is made of. `source` is the text as submitted; `tool` the one that failed; `cause` the
+    causes of the error, a line each."""
 
     name: str
     message: str
@@ -76,7 +78,7 @@ def _rendered(report: ErrorReport, budget: int) -> str:
     """The text in at most `budget` characters."""
     head = _first_lines(report, budget)
     calls = _calls(report, int(budget * _SHARE_CALLS))
-    notes = [f"NOTE: {note}" for note in told_once(report.notes)]
+    notes = [f"NOTE: {note}" for note in without_repeats(report.notes)]
     text = "\n".join([*head, *calls, *notes])
     if len(text) > budget:
         return cut_middle(text, budget)
@@ -162,3 +164,14 @@ def _duration(ms: float) -> str:
     if ms >= 1_000:
         return f"{ms / 1000:.1f} s"
     return f"{ms:.0f} ms" if ms >= 1 else "<1 ms"
+
+
+def excerpt(source_line: str, column: int) -> tuple[str, str]:
+    """The source line and, below it, a caret under the 1-based column; tabs are kept so that the two line up."""
+    start = max(0, column - 1 - SHOWN_WIDTH // 2) if len(source_line) > SHOWN_WIDTH else 0
+    shown = source_line[start : start + SHOWN_WIDTH]
+    before = source_line[start : column - 1]
+    padding = "".join("\t" if character == "\t" else " " for character in before)
+    left = "…" if start else ""
+    right = "…" if start + SHOWN_WIDTH < len(source_line) else ""
+    return f"  {left}{shown}{right}", f"  {' ' * len(left)}{padding}^"

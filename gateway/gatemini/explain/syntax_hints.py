@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gatemini.types.wording import closest
+from gatemini.discovery.types.wording import closest
 
 LOOKED_AT: Final = 20_000
 """Characters from the start of the text in which another language is looked for."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gatemini.discovery.types.wording import closest, listed, shorten
 from gatemini.explain.call_values import PATH, THE_RESULT, Found, Long, find, how_to_read, lists_in
 from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext, ProgramFacts
-from gatemini.types.wording import closest, listed, shorten
 
 LIKE_ENOUGH: Final = 0.75
 """How like a method of the language a name must be to be taken for its misspelling (difflib's ratio)."""
@@ -136,7 +136,8 @@ def undefined_argument(error: ErrorFacts, context: HintContext) -> str | None:
     found = find(given[1], error.source, context) if given else None
     if given is None or found is None or not found.rest:
         return None
-    return f"{missing[1]} got {given[1]}, which is undefined: {found}{_instead(found)}"
+    said = f"{missing[1]} got {given[1]}, which is undefined: {found}{_instead(found)}"
+    return f"{said}{' ' if said.endswith('?') else '. '}{error.given}" if error.given else said
 
 
 def parsed_twice(error: ErrorFacts, context: HintContext) -> str | None:

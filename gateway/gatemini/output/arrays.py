@@ -1,7 +1,4 @@
-"""The bytes of JavaScript typed arrays as the items they hold.
-
-Above: pages.py, results.py, which keeps the bytes. Below: nothing.
-"""
+"""The bytes of JavaScript typed arrays as the items they hold."""
 
 from __future__ import annotations
 

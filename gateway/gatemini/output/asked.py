@@ -1,16 +1,13 @@
-"""What callers of the result store ask for: numbers checked, and wrong ones repeated in a few characters.
-
-Pure. Above: `pages.py`, `results.py`, `compact.py`, the chain's `results.*`. Below: `jsontext.py`.
-"""
+"""What callers of the result store ask for: numbers checked, and wrong ones repeated in a few characters."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import InvalidRequest
 from gatemini.output.jsontext import dump
-from gatemini.types.wording import shorten
 
 GIVEN_CHARS = 60
 """Characters of a wrong argument that its error repeats."""

@@ -1,8 +1,7 @@
 """Rows within a token budget: fields are cut before rows, and what was cut is told.
 
 Cutting rows first would bias the sample; a field less biases nothing, unless it was asked for by name. Serves `results.compact` in chains
-and the token-budget mode of the pipeline. Above: `pipeline.py`, the chain's `results.*`. Below:
-`asked.py`, `digest.py`, `jsontext.py`.
+and the token-budget mode of the pipeline.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What can be said about many rows in few bytes: uniformity, types, counts, ranges.
 
 A `Summary` is fed rows batch by batch, so a document of any size is described without being held. Column
-work runs in C (map, Counter, min, max). Above: `json_reduce.py`, `results.py`. Below: `jsontext.py`.
+work runs in C (map, Counter, min, max).
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
+from msgspec import Raw
+
+from gatemini.output import lazy
 from gatemini.output.jsontext import size
 
 IDENTITY_KEYS = ("id", "name", "title", "slug", "key", "label")
@@ -49,15 +52,7 @@ _NAMES = {
 _CATEGORIES = {str, bool, type(None), int}
 
 
-class StandIn(dict[str, Any]):
-    """An object of ours that stands for an array; whatever its keys, none of the document's is one."""
-
-    bytes = 0
-    """Of the array itself."""
-
-
-_NAMES[StandIn] = "array"
-_CONTAINERS = {dict, list, StandIn}
+_CONTAINERS = {dict, list}
 
 
 class Column:
@@ -224,8 +219,8 @@ class Summary:
     def _by_shape(self, rows: Sequence[Any]) -> dict[str, Sequence[Any]]:
         """Key → its values. Row by row for each key would ask every row for the keys of all others."""
         groups: defaultdict[tuple[str, ...], list[Any]] = defaultdict(list)
-        for row in rows:
-            groups[tuple(row)].append(row)
+        for shape, row in zip(map(tuple, rows), rows, strict=True):
+            groups[shape].append(row)
         self.shapes.update(groups)
         columns: defaultdict[str, list[Any]] = defaultdict(list)
         for shape, group in groups.items():
@@ -336,3 +331,12 @@ def _plain_digest(rows: Column, limit: int) -> dict[str, Any]:
     if rows.nulls:
         made["nulls"] = rows.nulls
     return made
+
+
+def summarise(rows: Sequence[Raw]) -> Summary:
+    """Rows described, some of them parsed at a time."""
+    summary = Summary()
+    exact = sum(map(len, rows)) <= lazy.EXACT_BYTES
+    for batch in lazy.batches(rows):
+        summary.add(lazy.values(batch, exact=exact))
+    return summary

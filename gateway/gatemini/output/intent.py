@@ -1,8 +1,7 @@
 """Keeps the parts of an answer that speak of what the caller said it wants.
 
 A part stays when more than 30 % of the intent's terms occur in it as whole tokens (of scripts without spaces, pairs of letters). Text is split into
-paragraphs or groups of ten lines, JSON into array records or top-level branches. Above: `pipeline.py`,
-`record_filter.py` (large JSON). Below: `survey.py`, `jsontext.py`.
+paragraphs or groups of ten lines, JSON into array records or top-level branches.
 """
 
 from __future__ import annotations
@@ -13,10 +12,12 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
-from gatemini.output.jsontext import dump, lines
-from gatemini.output.survey import at_keys, bulk_path, placed
-from gatemini.search.lexicon import FOREIGN_STOP_WORDS
-from gatemini.search.words import STOP_WORDS, UNSPACED, is_unspaced, pairs, plain_tokens
+from msgspec import Raw
+
+from gatemini.discovery.search.lexicon import FOREIGN_STOP_WORDS
+from gatemini.discovery.search.words import STOP_WORDS, UNSPACED, is_unspaced, pairs, plain_tokens
+from gatemini.output import lazy
+from gatemini.output.jsontext import lines
 
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3
@@ -133,49 +134,42 @@ def _telling(parts: list[str], intent: str) -> list[str]:
     return []
 
 
-def filter_json(value: Any, intent: str) -> Filtered | None:
+def filter_json(raw: Raw, intent: str) -> Filtered | None:
     """Records of the array that holds the bulk (the root, or inside objects), else the branches of the root object."""
     wanted = Wanted(intent)
-    keys = bulk_path(value)
-    rows = [] if keys is None else at_keys(value, keys)
-    if keys is not None and (len(rows) > 1 or not keys):
-        found = _records(rows, wanted)
-        return found and Filtered(found.kept, found.total, value=placed(value, keys, found.value))
-    if not isinstance(value, dict):
+    keys = lazy.bulk_path(raw)
+    if keys is not None:
+        rows = lazy.items(lazy.at_keys(raw, keys))
+        if len(rows) > 1 or not keys:
+            hits = wanted.hits(_lowered(rows))
+            if not 0 < len(hits) < len(rows):
+                return None
+            return Filtered(len(hits), len(rows), value=lazy.placed(raw, keys, [rows[n] for n in hits]))
+    if not lazy.is_object(raw):
         return None
-    kept = {key: child for key, child in value.items() if wanted.matches(_lowered({key: child}))}
-    if not kept or len(kept) == len(value):
+    fields = lazy.fields(raw)
+    names = [Raw(lazy.written(key)) for key in fields]
+    texts = zip(_lowered(names), _lowered(list(fields.values())), strict=True)
+    hits = wanted.hits([f"{name}:{text}" for name, text in texts])
+    if not 0 < len(hits) < len(fields):
         return None
-    return Filtered(len(kept), len(value), value=kept)
+    keyed = list(fields.items())
+    return Filtered(len(hits), len(fields), value=dict(keyed[n] for n in hits))
 
 
-def _records(rows: list[Any], wanted: Wanted) -> Filtered | None:
-    kept = [row for row in rows if wanted.matches(_lowered(row))]
-    if not kept or len(kept) == len(rows):
-        return None
-    return Filtered(len(kept), len(rows), value=kept)
-
-
-def _lowered(value: Any) -> str:
-    return readable(dump(value)).lower()
+def _lowered(parts: list[Raw]) -> list[str]:
+    """Each part in lower case, to be searched; compact JSON has no line feed, so they are split again at those."""
+    return readable(b"\n".join(parts).decode()).lower().split("\n") if parts else []
 
 
 def readable(text: str) -> str:
-    """JSON text for matching only: escapes are the letters they stand for, or no letters."""
+    """JSON text for matching only: escapes are the letters they stand for, or a blank."""
     if "\\" not in text:
         return text
     return _ESCAPE.sub(_letter if "\\u" in text else " ", text)
 
 
-def same_length(text: str) -> str:
-    """JSON text, written by us, for matching: blanks in place of escapes, and everything stays where it was."""
-    if "\\" not in text:
-        return text
-    if "\\u" not in text:
-        return _ESCAPE.sub("  ", text)
-    return _ESCAPE.sub(lambda escape: " " * len(escape[0]), text)
-
-
 def _letter(escape: re.Match[str]) -> str:
     code = escape[0][2:]
-    return chr(int(code, 16)) if code else " "
+    letter = chr(int(code, 16)) if code else " "
+    return letter if letter.isalnum() else " "

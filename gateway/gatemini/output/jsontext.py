@@ -2,8 +2,6 @@
 
 `parse` answers a value that says the same as the text, or nothing: digits beyond a double's, lone
 surrogates and duplicate keys are noticed, and what is no JSON (NaN, half a document) is not guessed at.
-Above: every stage of the pipeline and the result store. Below: orjson for the common case, the standard
-library where orjson would change a value.
 """
 
 from __future__ import annotations
@@ -15,8 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-
-from gatemini.piecewise.steps import encoded
 
 SPACE = b" \n\r\t"
 """White space of JSON."""
@@ -53,7 +49,7 @@ class Parsed:
 
 def encode(text: str) -> bytes:
     """UTF-8; lone surrogates, which a Python string can hold, survive `decode`."""
-    return encoded(text)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def decode(data: bytes) -> str:

@@ -1,30 +1,19 @@
-"""What a value is, in few characters: its identity, its keys, its beginning.
-
-Above: `json_reduce.py`, `branches.py`. Below: `digest.py`, `jsontext.py`.
-"""
+"""What a value is, in few characters: its identity, its keys, its beginning."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from gatemini.output.digest import IDENTITY_KEYS, StandIn
+from gatemini.output.digest import IDENTITY_KEYS
 from gatemini.output.jsontext import dump
 
 IDENTITY_CHARS = 80
 KEYS = 12
 """Keys of an object that are named."""
 ITEMS = "items"
-_KINDS = {
-    dict: "objects",
-    list: "arrays",
-    StandIn: "arrays",
-    str: "strings",
-    int: "numbers",
-    float: "numbers",
-    bool: "booleans",
-    type(None): "nulls",
-}
+_KINDS = {0x7B: "objects", 0x5B: "arrays", 0x22: "strings", 0x74: "booleans", 0x66: "booleans", 0x6E: "nulls"}
+"""By the first byte of a value; any other begins a number."""
 
 
 def short(value: Any, most: int = IDENTITY_CHARS) -> Any:
@@ -60,9 +49,9 @@ def described(value: Any) -> str:
     return dump(value)
 
 
-def kind(values: Sequence[Any]) -> str:
-    """What all of them are: `objects`, `numbers`; `items` where they differ."""
-    kinds = {_KINDS.get(found, ITEMS) for found in set(map(type, values))}
+def kind(openings: Iterable[int]) -> str:
+    """What values with these first bytes are: `objects`, `numbers`; `items` where they differ."""
+    kinds = {_KINDS.get(first, "numbers") for first in openings}
     return kinds.pop() if len(kinds) == 1 else ITEMS
 
 

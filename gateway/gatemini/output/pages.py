@@ -1,7 +1,6 @@
 """Pages of a stored result: as many rows as are asked for and as fit, and a row that does not fit in pieces.
 
-Following `next_offset` from page to page gives all of a result, of any size and shape. Above: `results.py`. Below:
-`rows.py`, `arrays.py`, `asked.py`, `room.py`, `jsontext.py`.
+Following `next_offset` from page to page gives all of a result, of any size and shape.
 """
 
 from __future__ import annotations

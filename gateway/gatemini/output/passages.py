@@ -1,23 +1,22 @@
 """Long texts inside JSON: of each a useful piece, and of what the intent names its paragraphs or lines.
 
 A file, a log or a page is often one string of a small object. Such a string is no branch to be listed by its size
-alone: it is cut like any text, and filtered like any text. Pure. Above: `branches.py`, `json_reduce.py`, `pipeline.py`.
-Below: `intent.py`, `truncate.py`, `pieces.py`, `room.py`, `jsontext.py`.
+alone: it is cut like any text, and filtered like any text.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Raw
+
+from gatemini.output import lazy
 from gatemini.output.intent import filter_text
-from gatemini.output.jsontext import MAX_NESTING, decode, dump, size
-from gatemini.output.pieces import members
+from gatemini.output.jsontext import size
 from gatemini.output.room import Room, weight
 from gatemini.output.truncate import NO_GAP, Gap, truncate
-from gatemini.piecewise.cutting import MEMBER
 
 HELD_CHARS = 4096
 """Held of either end of a text that is not held whole: more than is ever shown of it."""
@@ -28,10 +27,8 @@ MOST_SHOWN = 8
 _TRIES = 4
 """Times a piece is cut shorter: escapes make it longer as JSON than as text."""
 
-LEAST_STRETCH = 512
-"""Looking for shorter stretches takes longer than reading the document."""
 _SPARED = 16
-"""… and a part more is left out: a cut moves to the end of a line."""
+"""Each time one part in so many more is left out: a cut moves to the end of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,68 +86,30 @@ class FilteredText:
     total: int
 
 
-def filter_texts(value: Any, intent: str, least: int) -> tuple[Any, list[FilteredText]]:
+def filter_texts(raw: Raw, intent: str, least: int) -> tuple[Any, list[FilteredText]]:
     """The document with every text of more than `least` bytes filtered in which some parts match and others do not."""
     found: list[FilteredText] = []
-    return _filtered(value, (), intent, least, found), found
+    return _filtered(raw, (), intent, least, found), found
 
 
-def _filtered(value: Any, path: tuple[str, ...], intent: str, least: int, found: list[FilteredText]) -> Any:
-    if isinstance(value, str):
-        made = filter_text(value, intent) if weight(value) > least else None
+def _filtered(raw: Raw, path: tuple[str, ...], intent: str, least: int, found: list[FilteredText]) -> Any:
+    if len(raw) <= least:
+        return raw
+    if lazy.is_string(raw):
+        text = lazy.string(raw)
+        made = filter_text(text, intent) if weight(text) > least else None
         if made is None:
-            return value
+            return raw
         found.append(FilteredText(path, made.kept, made.total))
         return made.text
-    if len(path) >= MAX_NESTING or not isinstance(value, dict | list):
-        return value
     before = len(found)
-    if isinstance(value, dict):
-        members = {key: _filtered(item, (*path, key), intent, least, found) for key, item in value.items()}
-        return members if len(found) > before else value
-    items = [_filtered(item, (*path, f"[{n}]"), intent, least, found) for n, item in enumerate(value)]
-    return items if len(found) > before else value
-
-
-Place = tuple[tuple[str, ...], int, int]
-"""(path, start, end): the text lies there in a document that is not held, alone or with other members of its object."""
-
-
-def may_hold_text(data: bytes, least: int) -> bool:
-    """Whether there can be a text of more than `least` bytes in a document: a stretch without its closing quote."""
-    step = least // 2
-    if step < LEAST_STRETCH:
-        return True
-    # Of so long a text one such stretch is the inside, whose quotes have a backslash before them.
-    return any(
-        data.find(b'"', at, at + step) < 0
-        or data.count(b'"', at, at + step) == data.count(b'\\"', at - 1, at + step)
-        for at in range(step, len(data) - step, step)
-    )
-
-
-def filter_written(data: bytes, places: Sequence[Place], intent: str) -> tuple[str, list[FilteredText]]:
-    """The document's text with the texts at `places`, in their order, filtered; of no use where none was."""
-    found: list[FilteredText] = []
-    parts: list[str] = []
-    done = 0
-    for path, start, end in places:
-        begin, stop = _text_at(data, path[-1], start, end)
-        made = filter_text(json.loads(decode(data[begin:stop])), intent)
-        if made is None:
-            continue
-        found.append(FilteredText(path, made.kept, made.total))
-        parts += decode(data[done:begin]), dump(made.text)
-        done = stop
-    if found:
-        parts.append(decode(data[done:]))
-    return "".join(parts), found
-
-
-def _text_at(data: bytes, name: str, start: int, end: int) -> tuple[int, int]:
-    """Where between `start` and `end` the text of the member `name` lies; an array's item is there alone."""
-    for begin, stop in members(data, start - 1, end + 1):
-        key = MEMBER.match(data, begin, stop)
-        if key is not None and json.loads(decode(key[1])) == name:
-            return key.end(), stop
-    return start, end
+    if lazy.is_object(raw):
+        members = {
+            k: _filtered(item, (*path, k), intent, least, found) for k, item in lazy.fields(raw).items()
+        }
+        return members if len(found) > before else raw
+    rows = lazy.items(raw) if lazy.is_array(raw) else []
+    if max(map(len, rows), default=0) <= least:
+        return raw
+    items = [_filtered(item, (*path, f"[{n}]"), intent, least, found) for n, item in enumerate(rows)]
+    return items if len(found) > before else raw

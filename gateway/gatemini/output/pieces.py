@@ -1,178 +1,113 @@
-"""A row too large to be handed over whole, cut into pieces that are, each in itself, something code can use.
+"""A row too large to be given whole, cut into pieces that are, each in itself, something code can use.
 
 Pieces of an object are some of its members, of an array some of its items, of a string a stretch of its characters;
-what is too large inside is cut in turn, under its path. In their order they say all that the row says. A line of text
-is cut between characters. Pure. Above: `rows.py`. Below: `survey.py`, `jsontext.py`.
+what is too large inside is cut in turn, under its path. In their order they say all that the row says.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from gatemini.output.jsontext import decode, parse
-from gatemini.piecewise.cutting import MEMBER, UP_TO_BRACKET, skip_space
+from msgspec import Raw
+
+from gatemini.output import lazy
+from gatemini.output.jsontext import parse
 
 MAX_LEVELS = 16
 """Containers gone into, one in another; what is too large further down comes as parts of its JSON text."""
-_UP_TO_COMMA = re.compile(rb'[^"\[\]{},]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{},]*+)*+', re.DOTALL)
-_KEY_BYTES = 1024
-_KEY_SHARE = 64
+KEY_SHARE = 64
 """A key longer than this part of a piece is not part of its path, which has up to `MAX_LEVELS`."""
-_LONGEST_ESCAPE = 12
-"""Bytes of a surrogate pair written as two escapes."""
-_ESCAPE = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL
-)
-
-Form = Literal["members", "items", "text", "part", "line"]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """`data[start:end]` of a document: members or items (separated by commas), characters of a string, a part of the
-    JSON text of what is nested too deep to be gone into, or a part of a line.
-
-    `path` leads from the row to what the piece is of; `first` is the number of the first item.
-    """
-
-    form: Form
-    start: int
-    end: int
-    path: tuple[str | int, ...] = ()
-    first: int = 0
-
-    def value(self, data: bytes) -> dict[str, Any]:
-        """What code gets of the piece, `data` being its bytes."""
-        made: dict[str, Any] = {"path": list(self.path)} if self.path else {}
-        inside = {"members": b"{%b}", "items": b"[%b]", "text": b'"%b"'}.get(self.form)
-        if inside is None:
-            return {**made, "part": decode(data)}
-        if self.form == "items":
-            made["first"] = self.first
-        parsed = parse(inside % data)
-        if parsed is None or not parsed.faithful:  # nested too deep, or a key twice: then as it is written
-            return {**made, "json": decode(inside % data)}
-        return {**made, self.form: parsed.value}
+def cut_json(data: bytes, most: int) -> list[bytes]:
+    """The pieces of a JSON value as JSON texts, each with at most `most` bytes of the row."""
+    checked = lazy.checked(data)
+    if checked is None:  # nested deeper than anything reads
+        text = data.decode("utf-8", "replace")
+        if len(data) <= most:
+            return [lazy.written({"json": text})]
+        return [lazy.written({"part": part}) for part in cut_text(text, most)]
+    return list(map(lazy.written, _cut(lazy.compacted(checked, data), most, ())))
 
 
-def cut_json(data: bytes, start: int, end: int, most: int) -> list[Piece]:
-    """The pieces of the JSON value in `data[start:end]`, none of more than `most` bytes."""
-    return list(_value(data, start, end, most, ()))
+def cut_text(text: str, most: int) -> list[str]:
+    """Stretches of a text of at most `most` bytes, cut between characters."""
+    data = text.encode("utf-8", "surrogatepass")
+    parts: list[str] = []
+    start = 0
+    while start < len(data) or not parts:
+        end = min(len(data), start + most)
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # inside a character
+            end -= 1
+        parts.append(data[start:end].decode("utf-8", "surrogatepass"))
+        start = end
+    return parts
 
 
-def cut_line(data: bytes, start: int, end: int, most: int) -> list[Piece]:
-    """The pieces of a line of UTF-8 text."""
-    return [Piece("line", begin, stop) for begin, stop in _stretches(data, start, end, most, escapes=False)]
-
-
-def _value(data: bytes, start: int, end: int, most: int, path: tuple[str | int, ...]) -> Iterator[Piece]:
-    first = data[start : start + 1]
-    if first == b'"':
-        for begin, stop in _stretches(data, start + 1, end - 1, most, escapes=True):
-            yield Piece("text", begin, stop, path)
-    elif first in (b"{", b"[") and len(path) < MAX_LEVELS:
-        yield from _container(data, start, end, most, path)
+def _cut(raw: Raw, most: int, path: tuple[str | int, ...]) -> Iterator[dict[str, Any]]:
+    at = {"path": list(path)} if path else {}
+    if lazy.is_string(raw):
+        for text in _cut_string(lazy.string(raw), most):
+            yield {**at, "text": text}
+    elif not lazy.is_container(raw) or len(path) >= MAX_LEVELS:
+        for part in cut_text(bytes(raw).decode(), most):
+            yield {**at, "part": part}
+    elif lazy.is_array(raw):
+        yield from _cut_items(lazy.items(raw), most, path, at)
     else:
-        for begin, stop in _stretches(data, start, end, most, escapes=False):
-            yield Piece("part", begin, stop, path)
+        yield from _cut_members(lazy.fields(raw), most, path, at)
 
 
-def _container(data: bytes, start: int, end: int, most: int, path: tuple[str | int, ...]) -> Iterator[Piece]:
-    form: Form = "items" if data[start : start + 1] == b"[" else "members"
-    begin = last = -1
-    first = 0
-    for count, (item, stop) in enumerate(members(data, start, end)):
-        if begin >= 0 and (stop - begin > most):
-            yield Piece(form, begin, last, path, first)
-            begin = -1
-        if stop - item > most:
-            key: str | int = count
-            value = item
-            if form == "members":
-                found = MEMBER.match(data, item)
-                named = (
-                    parse(found[1])
-                    if found and len(found[1]) <= min(_KEY_BYTES, most // _KEY_SHARE)
-                    else None
-                )
-                if found is None or named is None:  # every piece would repeat the long key
-                    for start_of, end_of in _stretches(data, item, stop, most, escapes=False):
-                        yield Piece("part", start_of, end_of, path)
-                    last = stop
-                    continue
-                key, value = named.value, found.end()
-            yield from _value(data, value, stop, most, (*path, key))
-        elif begin < 0:
-            begin, first = item, count
-        last = stop
-    if begin >= 0:
-        yield Piece(form, begin, last, path, first)
+def _cut_string(text: str, most: int) -> Iterator[str]:
+    """Stretches that are at most `most` bytes as JSON: a control character alone takes six."""
+    for part in cut_text(text, most):
+        if len(lazy.written(part)) - 2 <= most:
+            yield part
+        else:
+            yield from cut_text(part, max(4, most // 6))
 
 
-def members(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where each member of the container `data[start:end]` begins and ends, white space around it left out."""
-    at = skip_space(data, start + 1)
-    inner = end - 1
-    while at < inner:
-        stop = _member_end(data, at, inner)
-        if stop <= at:
-            return  # no JSON
-        bare = stop
-        while bare > at and data[bare - 1] in b" \t\r\n":
-            bare -= 1
-        yield at, bare
-        at = skip_space(data, stop + 1)
+def _cut_items(
+    rows: list[Raw], most: int, path: tuple[str | int, ...], at: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    first, load = 0, 0
+    for number, row in enumerate(rows):
+        if number > first and load + len(row) > most:
+            yield {**at, "first": first, **_inside("items", rows[first:number])}
+            first, load = number, 0
+        if len(row) > most:
+            yield from _cut(row, most, (*path, number))
+            first = number + 1
+        else:
+            load += len(row) + 1
+    if first < len(rows) or not rows:
+        yield {**at, "first": first, **_inside("items", rows[first:])}
 
 
-def _member_end(data: bytes, at: int, end: int) -> int:
-    """The offset of the comma after the member at `at`, or `end`."""
-    depth = 0
-    while at < end:
-        found = (UP_TO_BRACKET if depth else _UP_TO_COMMA).match(data, at, end)
-        at = found.end() if found else at
-        if at >= end:
-            return end
-        sign = data[at]
-        if sign == 0x2C and not depth:
-            return at
-        if sign == 0x22:  # a string without an end
-            return end
-        depth += 1 if sign in b"{[" else -1 if sign in b"}]" else 0
-        at += 1
-    return end
+def _inside(form: str, node: Any) -> dict[str, Any]:
+    """Items or members; as their JSON text where something nests too deep to be parsed."""
+    data = lazy.written(node)
+    return {form: Raw(data)} if parse(data) else {"json": data.decode()}
 
 
-def _stretches(data: bytes, start: int, end: int, most: int, *, escapes: bool) -> Iterator[tuple[int, int]]:
-    """Stretches of at most `most` bytes, cut between characters and, of JSON's strings, between escapes."""
-    most = max(most, 2 * _LONGEST_ESCAPE)
-    while end - start > most:
-        cut = start + most
-        while cut > start and data[cut] & 0xC0 == 0x80:  # inside a character
-            cut -= 1
-        if escapes:
-            cut = _off_escape(data, start, cut)
-        yield start, cut
-        start = cut
-    yield start, end
-
-
-def _off_escape(data: bytes, start: int, cut: int) -> int:
-    """`cut`, moved back off the inside of an escape, or of a surrogate pair written as two; `start` is outside one."""
-    # The last stretch without a backslash is certainly outside: from its end on, escape by escape.
-    at = cut
-    while at > start and (cut - at < _LONGEST_ESCAPE or data[at - 1] == 0x5C):
-        at -= 1
-    run = at
-    while run > start and data[run - 1] == 0x5C:
-        run -= 1
-    at = run
-    while at < cut:
-        found = _ESCAPE.match(data, at) if data[at] == 0x5C else None
-        stop = found.end() if found else at + 1
-        if stop > cut:
-            return at
-        at = stop
-    return cut
+def _cut_members(
+    fields: dict[str, Raw], most: int, path: tuple[str | int, ...], at: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    kept: dict[str, Raw] = {}
+    load = 0
+    for key, item in fields.items():
+        weight = len(lazy.written(key)) + 1 + len(item)
+        if kept and load + weight > most:
+            yield {**at, **_inside("members", kept)}
+            kept, load = {}, 0
+        if weight <= most:
+            kept[key] = item
+            load += weight + 1
+        elif len(key) > most // KEY_SHARE:  # every piece would repeat the long key
+            for part in cut_text(lazy.written({key: item})[1:-1].decode(), most):
+                yield {**at, "part": part}
+        else:
+            yield from _cut(item, most, (*path, key))
+    if kept or not fields:
+        yield {**at, **_inside("members", kept)}

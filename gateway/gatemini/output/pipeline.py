@@ -1,8 +1,7 @@
 """The one way from a chain's value to what the model reads: stages in order, nothing lost.
 
-`reduce_output` decides purely and touches only the result store: whatever is left out stays there under the
-handle the footer names. It is synchronous; callers with more than 256 KB run it in a thread. Above:
-`chain/answer.py`. Below: the stages (`table`, `intent`, `json_reduce`, `compact`, `truncate`), `room.py` and `results.py`.
+`reduced` decides purely; `reduce_output` also keeps what was left out in the result store, under the handle that the
+footer names.
 """
 
 from __future__ import annotations
@@ -11,49 +10,38 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Raw
+
 from gatemini.errors import ResultNotKept
-from gatemini.output import table
-from gatemini.output.branches import Branch, Tree, read_tree
-from gatemini.output.collector import paused_collector
+from gatemini.output import lazy, table
 from gatemini.output.compact import BYTES_PER_TOKEN, compact
-from gatemini.output.deep import parse_shown
-from gatemini.output.intent import Wanted, filter_json, filter_text
+from gatemini.output.intent import filter_json, filter_text
 from gatemini.output.json_reduce import (
     CHUNK_BYTES,
     DETAILS,
-    MAX_CHUNKS,
-    Outline,
-    collapse,
-    collapsed_paths,
+    Node,
+    Opened,
+    Rows,
+    collapsed,
     kilobytes,
-    outline,
+    look,
     path_text,
-    stand_in,
 )
-from gatemini.output.jsontext import SPACE, Parsed, dump, encode, looks_like_json, size
-from gatemini.output.passages import FilteredText, filter_texts, filter_written, may_hold_text
-from gatemini.output.record_filter import SurveyFilter, TreeFilter
-from gatemini.output.results import UNPARSED, Kind, ResultStore
+from gatemini.output.jsontext import dump, encode, looks_like_json, parse, size
+from gatemini.output.lazy import at_keys, bulk_path, placed
+from gatemini.output.outline import MAX_CHUNKS, Outline, outline
+from gatemini.output.passages import FilteredText, filter_texts
+from gatemini.output.results import Kind, ResultStore
 from gatemini.output.room import BOUNDLESS, Room, weight
-from gatemini.output.rows import RowIndex, index_survey
-from gatemini.output.survey import (
-    WHOLE_BYTES,
-    Bulk,
-    NotSurveyed,
-    Survey,
-    at_keys,
-    bulk_path,
-    placed,
-    survey,
-)
+from gatemini.output.rows import Found, RowIndex, index_rows
 from gatemini.output.truncate import truncate
 
 MAX_CHARS = 200_000
 TABLE_THRESHOLD = 2048
-WHITE_SPACE = 4
-"""Indented JSON may be this many times as long as compact: what may fit `chunk_threshold` has to be written to know."""
-SPACE_LOOKS = 1000
-"""Bytes looked at to see whether a document is mostly white space: counting all of it takes 10 ms of 10 MB."""
+CAREFUL_BYTES = 256 << 10
+"""Up to this size a document is parsed whole: keys that occur twice and numbers beyond a double's digits are counted."""
+INDEXED_BYTES = 256 << 10
+"""From this size on rows are located when a result is kept, not when it is first read."""
 TABLE_REACH = 20
 """An object larger than this many tables is not searched for an array: writing keys once does not save that much."""
 CHUNK_THRESHOLD = 10_240
@@ -125,187 +113,169 @@ class _Draft:
     def __init__(self, text: str, size_in_bytes: int) -> None:
         self.text = text
         self.bytes = size_in_bytes
-        self.value: Any = UNPARSED
-        """What is left of the JSON; UNPARSED for plain text."""
+        self.raw: Raw | None = None
+        """What is left of the document, as compact JSON; None for plain text."""
+        self.node: Node | None = None
+        """The same with its arrays found."""
         self.faithful = False
-        self.survey: Survey | Tree | None = None
-        """Of a large document, in place of its value."""
+        """Whether `raw` says all that the text said."""
         self.notes: list[str] = []
         self.lossy = False
-        self.texts_filtered = False
 
     def write(self, text: str, *, lossy: bool) -> None:
         self.text = text
         self.bytes = len(encode(text))
         self.lossy = self.lossy or lossy
 
-    @property
-    def is_json(self) -> bool:
-        return self.value is not UNPARSED or self.survey is not None
+    def write_json(self, data: bytes, *, lossy: bool) -> None:
+        self.raw = Raw(data)
+        self.write(data.decode(), lossy=lossy)
 
     def fits(self, room: Room) -> bool:
         """Whether text and notes so far fit together."""
         return room.holds(self.text, *self.notes)
 
+    def known(self, keys: tuple[str, ...]) -> Found | None:
+        """The array that these keys lead to, where it was described."""
+        node: Any = self.node
+        for key in keys:
+            inner = node.inner if isinstance(node, Opened) else None
+            node = inner.get(key) if isinstance(inner, dict) else None
+        if isinstance(node, Rows):
+            return node.raw, node.items, node.summary
+        if isinstance(node, Opened) and node.summary is not None:
+            return node.raw, lazy.items(node.raw), node.summary
+        return None
+
+
+@dataclass(slots=True)
+class Plan:
+    """A reduced answer before the whole is kept: `footer` has a place for the handle."""
+
+    text: str
+    notes: list[str]
+    footer: str | None
+    kind: Kind
+    index: RowIndex | None = None
+
+
+def reduced(text: str, options: OutputOptions) -> Plan | None:
+    """What `text` becomes within `options.limit`; None where it goes out as it is.
+
+    Never longer than the input in the unit in which that was too long.
+    """
+    data = encode(text)
+    if len(data) <= options.table_threshold and options.limit.holds(text):
+        return None
+    draft = _Draft(text, len(data))
+    if looks_like_json(text):
+        _read_json(draft, data)
+    kind: Kind = "text" if draft.raw is None else "json"
+    whole = draft.raw
+    _run_stages(draft, options)
+    if draft.text == text:
+        return None
+    footer = _footer(draft, len(data))
+    spoken = [*draft.notes, footer.format(handle=_HANDLE)] if footer else draft.notes
+    if not _shorter("\n".join([draft.text, *spoken]), text, len(data), options.limit):
+        return None
+    index = None
+    if footer and len(data) > INDEXED_BYTES:
+        if (
+            draft.raw is whole and whole is not None and len(whole) == len(data)
+        ):  # not filtered, no white space
+            index = index_rows(data, as_text=False, root=whole, known=draft.known)
+        else:
+            index = index_rows(data, as_text=kind == "text")
+    return Plan(draft.text, draft.notes, footer, kind, index)
+
 
 def reduce_output(
     text: str,
     *,
-    is_json: bool,
     options: OutputOptions,
     store: ResultStore,
-    value: Any = UNPARSED,
     label: str | None = None,
-    kept: str | None = None,
+    kept_text: str | None = None,
 ) -> Reduced:
-    """Reduces `text` (of `value`, if the caller has it parsed) to `options.limit` and the footer.
+    """`text` reduced, and the whole kept where something was left out; where the store has no room, the footer says so.
 
-    Never longer than the input in the unit in which that was too long. When the store cannot keep the whole, the footer says so. `kept` is what the
-    store gets where that is another text: `text` is then without secrets, which a cut could show in part.
+    `kept_text` is what the store gets where that is another text: `text` is then without secrets, which a cut could show in part.
     """
-    data = encode(text)
-    unreduced = Reduced(text, bytes_in=len(data), bytes_out=len(data))
-    if len(data) <= options.table_threshold and options.limit.holds(text):
-        return unreduced
-    draft = _Draft(text, len(data))
-    if looks_like_json(text):
-        with paused_collector():
-            _read_json(draft, data, value if is_json else UNPARSED, options)
-    index = index_survey(draft.survey) if isinstance(draft.survey, Survey) else None
-    kind: Kind = "json" if draft.is_json else "text"
-    _run_stages(draft, options)
-    if draft.text == text:
-        return unreduced
-    footer = _footer(draft, len(data))
-    spoken = [*draft.notes, footer.format(handle=_HANDLE)] if footer else draft.notes
-    if not _shorter("\n".join([draft.text, *spoken]), text, len(data), options.limit):
-        return unreduced
-    handle = None
+    count = weight(text)
+    plan = reduced(text, options)
+    if plan is None:
+        return Reduced(text, bytes_in=count, bytes_out=count)
+    if kept_text is not None:
+        plan.index = None
+    return kept(plan, encode(text if kept_text is None else kept_text), store, bytes_in=count, label=label)
+
+
+def kept(plan: Plan, whole: bytes, store: ResultStore, *, bytes_in: int, label: str | None = None) -> Reduced:
+    """The answer, with the whole in the store where something was left out."""
+    footer, handle = plan.footer, None
     if footer:
-        whole, at = (data, index) if kept is None else (encode(kept), None)
-        handle, footer = _keep(footer, store, whole, kind, label, at)
-    out = len(encode("\n".join([draft.text, *draft.notes, *([footer] if footer else [])])))
-    return Reduced(draft.text, draft.notes, footer, handle, bytes_in=len(data), bytes_out=out)
+        handle, footer = _keep(footer, store, whole, plan.kind, label, plan.index)
+    out = weight("\n".join([plan.text, *plan.notes, *([footer] if footer else [])]))
+    return Reduced(plan.text, plan.notes, footer, handle, bytes_in=bytes_in, bytes_out=out)
 
 
-def _read_json(draft: _Draft, data: bytes, value: Any, options: OutputOptions) -> None:
-    """The document, parsed or surveyed; the draft stays plain text where it is not JSON."""
-    whole = max(WHOLE_BYTES, options.chunk_threshold * WHITE_SPACE)
-    large = len(data) > whole and options.budget_tokens is None and not _mostly_space(data, whole)
-    if large and _survey_json(draft, data, options):
+def _read_json(draft: _Draft, data: bytes) -> None:
+    """The document; the draft stays plain text where it is not JSON."""
+    parsed = parse(data) if len(data) <= CAREFUL_BYTES else None
+    if parsed is not None and not parsed.faithful:
+        if parsed.duplicates:
+            draft.notes.append(f"{parsed.duplicates} duplicate keys: only the last value of each is shown")
+        if parsed.long_numbers:
+            draft.notes.append(
+                f"{parsed.long_numbers} numbers of more digits than can be read are shown as strings"
+            )
+        draft.raw = lazy.checked(encode(dump(parsed.value)))
         return
-    parsed = Parsed(value) if isinstance(value, dict | list) else parse_shown(data)
-    if parsed is None:
+    found = lazy.checked(data)
+    if found is None:
         return
-    draft.value = parsed.value
-    draft.faithful = parsed.faithful
-    if parsed.duplicates:
-        draft.notes.append(f"{parsed.duplicates} duplicate keys: only the last value of each is shown")
-    if parsed.long_numbers:
-        draft.notes.append(
-            f"{parsed.long_numbers} numbers of more digits than can be read are shown as strings"
-        )
-    if parsed.faithful and len(compactly := dump(parsed.value)) < len(draft.text):
-        draft.write(compactly, lossy=False)
-
-
-def _mostly_space(data: bytes, whole: int) -> bool:
-    """Whether little is left of a large document without the white space in it."""
-    step = max(1, len(data) // SPACE_LOOKS)
-    seen = sum(data[at] in SPACE for at in range(0, len(data), step))
-    return seen > SPACE_LOOKS // 2 and len(data.translate(None, SPACE)) <= whole
-
-
-def _survey_json(draft: _Draft, data: bytes, options: OutputOptions) -> bool:
-    """Reads a large document without holding it, and filters it on the way; False where it has to be parsed."""
-    narrows = options.filters(len(data)) and not draft.texts_filtered
-    wanted = Wanted(options.intent or "") if narrows and not draft.lossy else None
-    if not options.auto_chunk_json and not narrows:
-        return True  # no stage would look into it: to be cut as text
-    found: Survey | Tree
-    try:
-        try:
-            arrays = SurveyFilter(wanted) if wanted else None
-            found = survey(data, arrays.visit if arrays else None)
-            filtered = arrays.result(found) if arrays else None
-        except NotSurveyed:  # no long array explains it
-            members = TreeFilter(wanted, data) if wanted else None
-            found = read_tree(data, members.enter if members else None)
-            filtered = members.result() if members else None
-    except NotSurveyed:
-        return False
-    if filtered is not None:
-        draft.write(filtered.text, lossy=True)
-        _note_intent(draft, options, filtered.kept, filtered.total)
-        _read_json(draft, encode(filtered.text), UNPARSED, options)
-    elif narrows and (texts := _filter_written(draft, data, found, options)) is not None:
-        _read_json(draft, texts, UNPARSED, options)
-    elif options.auto_chunk_json:
-        draft.survey = found
-    return True
+    draft.raw = lazy.compacted(found, data)
+    draft.faithful = memoryview(found) == data.strip(lazy.WHITE)
+    if draft.faithful and len(draft.raw) < len(data):
+        draft.write(bytes(draft.raw).decode(), lossy=False)
 
 
 def _run_stages(draft: _Draft, options: OutputOptions) -> None:
-    """The stages of spec 4.1 in order; each leaves the draft alone where it does not apply."""
-    if not draft.lossy:
-        _filter(draft, options)
+    """The stages in order; each leaves the draft alone where it does not apply."""
+    _filter(draft, options)
     _filter_texts(draft, options)
-    if draft.value is not UNPARSED:
-        if _write_table(draft, options):
-            return
-        if options.budget_tokens is not None and not draft.fits(options.limit):
-            _fit_tokens(draft, options)
+    if _write_table(draft, options):
+        return
+    if options.budget_tokens is not None and not draft.fits(options.limit):
+        _fit_tokens(draft, options)
     _shrink_json(draft, options)
     _truncate(draft, options)
 
 
 def _filter(draft: _Draft, options: OutputOptions) -> None:
-    if draft.survey is not None or not options.filters(draft.bytes):
+    if not options.filters(draft.bytes):
         return
     intent = options.intent or ""
-    found = filter_text(draft.text, intent) if draft.value is UNPARSED else filter_json(draft.value, intent)
-    if found is None:
-        return
-    if draft.value is UNPARSED:
-        draft.write(found.text, lossy=True)
+    if draft.raw is None:
+        found = filter_text(draft.text, intent)
+        if found is not None:
+            draft.write(found.text, lossy=True)
     else:
-        draft.value = found.value
-        draft.write(dump(found.value), lossy=True)
-    _note_intent(draft, options, found.kept, found.total)
-
-
-def _filter_written(draft: _Draft, data: bytes, found: Survey | Tree, options: OutputOptions) -> bytes | None:
-    """The document with its long texts filtered; None where the intent tells nothing of them apart."""
-    if isinstance(found, Survey):
-        rows = sum(bulk.summary.total for bulk in found.bulks)
-        if len(data) <= options.intent_threshold * rows or not may_hold_text(data, options.intent_threshold):
-            return None  # records, not pages
-        try:
-            found = read_tree(data)
-        except NotSurveyed:
-            return None
-    least = options.intent_threshold
-    places = [place for place in found.long_texts() if place[2] - place[1] > least]
-    text, filtered = filter_written(data, places, options.intent or "")
-    if not filtered:
-        return None
-    draft.write(text, lossy=True)
-    draft.texts_filtered = True
-    _note_texts(draft, options, filtered)
-    return encode(text)
+        found = filter_json(draft.raw, intent)
+        if found is not None:
+            draft.write_json(lazy.written(found.value), lossy=True)
+    if found is not None:
+        _note_intent(draft, options, found.kept, found.total)
 
 
 def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
     """Within what is left, the paragraphs or lines of long texts."""
-    least = options.intent_threshold
-    if draft.value is UNPARSED or draft.texts_filtered or not options.filters(draft.bytes):
+    if draft.raw is None or not options.filters(draft.bytes):
         return
-    if not may_hold_text(encode(draft.text), least):
-        return
-    value, filtered = filter_texts(draft.value, options.intent or "", least)
+    node, filtered = filter_texts(draft.raw, options.intent or "", options.intent_threshold)
     if filtered:
-        draft.value = value
-        draft.write(dump(value), lossy=True)
+        draft.write_json(lazy.written(node), lossy=True)
         _note_texts(draft, options, filtered)
 
 
@@ -323,38 +293,42 @@ def _note_intent(draft: _Draft, options: OutputOptions, kept: int, total: int, w
 
 
 def _write_table(draft: _Draft, options: OutputOptions) -> bool:
-    if not options.table or not draft.faithful or draft.bytes <= options.table_threshold:
-        return False
     limit = min(options.chunk_threshold, options.limit.plain)
-    keys: tuple[str, ...] | None = ()
-    if isinstance(draft.value, dict):
-        keys = bulk_path(draft.value) if draft.bytes <= limit * TABLE_REACH else None
+    if not options.table or not draft.faithful or draft.raw is None:
+        return False
+    if not options.table_threshold < draft.bytes <= limit * TABLE_REACH:
+        return False
+    document = draft.raw
+    keys = bulk_path(document)
     if keys is None:
         return False
-    rows = at_keys(draft.value, keys)
+    rows = lazy.value(at_keys(document, keys))
     made = table.as_table(rows, limit=limit)
     if made is None:
         return False
     line = table.note(len(rows), made, keys)
     if keys:
-        made = table.within(dump(placed(draft.value, keys, table.PLACE)), made)
-    size = len(encode(made))
-    if size > options.chunk_threshold or size > draft.bytes * (1 - table.MIN_SAVING):
+        made = table.within(lazy.written(placed(document, keys, table.PLACE)).decode(), made)
+    count = weight(made)
+    if count > options.chunk_threshold or count > draft.bytes * (1 - table.MIN_SAVING):
         return False
     if not options.limit.holds(made, *draft.notes, line):
         return False
     draft.write(made, lossy=False)
     draft.notes.append(line)
+    draft.raw = None
     return True
 
 
 def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
     """Token-budget mode: the array that holds the bulk loses fields, then rows; where none would be left it stays whole."""
-    keys = bulk_path(draft.value)
-    if keys is None:
+    keys = None if draft.raw is None else bulk_path(draft.raw)
+    if draft.raw is None or keys is None:
         return
-    rows = at_keys(draft.value, keys)
-    room = options.limit.beside(*draft.notes).less(size(draft.value) - size(rows)).plain
+    document = draft.raw
+    array = at_keys(document, keys)
+    rows = lazy.value(array)
+    room = options.limit.beside(*draft.notes).less(len(document) - len(array)).plain
     disclosure = DISCLOSURE_CHARS
     for _ in range(DISCLOSURE_TRIES):
         if room - disclosure < BYTES_PER_TOKEN:
@@ -363,79 +337,61 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
         del made["note"]  # says again what the counts say
         if not made["rows"]:
             return
-        value = placed(draft.value, keys, made)
-        text = dump(value)
-        if options.limit.holds(text, *draft.notes):
-            draft.value = value
-            draft.write(text, lossy=True)
+        instead = Raw(encode(dump(made)))
+        data = lazy.written(placed(document, keys, instead))
+        if options.limit.holds(data.decode(), *draft.notes):
+            draft.write_json(data, lossy=True)
             return
-        disclosure = size(made) - size(made["rows"]) + len(encode(text)) // DISCLOSURE_SLACK
+        disclosure = size(made) - size(made["rows"]) + len(data) // DISCLOSURE_SLACK
 
 
 def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
     """Uniform arrays collapsed, else key-path chunks; ever less detail until the budget holds it."""
-    if not options.auto_chunk_json or not draft.is_json:
+    if not options.auto_chunk_json or draft.raw is None:
         return
     # A token budget stands in for the size: what fits it is not reduced further.
     target = options.chunk_threshold if options.budget_tokens is None else options.limit.plain
     if draft.bytes <= target:
         return
-    for text, line in _candidates(draft, target):
+    draft.node = look(draft.raw)
+    for text, line in _candidates(draft.node, target):
         if options.limit.holds(text, *draft.notes, line) and len(text) < len(draft.text):
             draft.write(text, lossy=True)
             draft.notes.append(line)
             return
     if options.limit.plain < BRIEF_BELOW and not draft.fits(options.limit):
-        draft.write(_brief(draft), lossy=True)
+        draft.write(_brief(draft.raw), lossy=True)
         if not draft.fits(options.limit):
             draft.notes.clear()
 
 
-def _brief(draft: _Draft) -> str:
+def _brief(raw: Raw) -> str:
     """The document in one line: how many items or keys, and how large."""
-    found = draft.survey
-    value = found.root if isinstance(found, Tree) else found.skeleton if found is not None else draft.value
-    if isinstance(value, Bulk):
-        count, array = value.summary.total, True
-    elif isinstance(value, Branch):
-        count, array = value.count, value.array
-    else:
-        count, array = len(value), isinstance(value, list)
-    if isinstance(found, Survey) and array:
-        count = found.bulks[0].summary.total
-    what = f"array of {count} items" if array else f"object of {count} keys"
-    return dump({"$reduced": f"{what}, {kilobytes(draft.bytes)}"})
+    found = lazy.members(raw)
+    what = f"array of {len(found)} items" if isinstance(found, list) else f"object of {len(found)} keys"
+    return dump({"$reduced": f"{what}, {kilobytes(len(raw))}"})
 
 
-def _candidates(draft: _Draft, target: int) -> Iterator[tuple[str, str]]:
+def _candidates(node: Node, target: int) -> Iterator[tuple[str, str]]:
     """(text, note) from most to least detail."""
-    found = draft.survey
-    value = draft.value
     for detail in DETAILS:
-        arrays: dict[str, tuple[int, int]] = {}
-        if found is not None:
-            instead = [stand_in(bulk, detail) for bulk in found.bulks]
-            arrays = {
-                path_text(bulk.keys): (told["total_rows"], told["shown_rows"])
-                for bulk, told in zip(found.bulks, instead, strict=True)
-            }
-            value = found.filled(instead)
-        made = collapse(value, target=target, detail=detail)
-        smaller = value
-        if made is not None:
-            smaller, arrays = made.value, {**arrays, **made.arrays}
-        if not arrays:
+        made = collapsed(node, detail, target)
+        if not made.arrays:
             break
-        if not isinstance(smaller, Branch) and size(smaller) <= target:
-            yield dump(smaller), _collapsed_note(arrays)
+        data = lazy.written(made.value)
+        if len(data) <= target:
+            yield data.decode(), _collapsed_note(made.arrays)
             continue
-        outlined = outline(smaller, collapsed=True)
-        told = {path: arrays[path] for path in collapsed_paths(outlined.shown) if path in arrays}
-        line = _outlined_note(outlined)
-        yield dump(outlined.value()), f"{_collapsed_note(told)} The rest by key path." if told else line
+        outlined = outline(node, detail)
+        told = _collapsed_note(outlined.arrays) if outlined.arrays else ""
+        yield _text(outlined), f"{told} The rest by key path." if told else _outlined_note(outlined)
     for chunks, shown in _OUTLINES:
-        made_outline = outline(value, max_chunks=chunks, shown_bytes=shown)
-        yield dump(made_outline.value()), _outlined_note(made_outline)
+        outlined = outline(node, max_chunks=chunks, shown_bytes=shown)
+        yield _text(outlined), _outlined_note(outlined)
+
+
+def _text(made: Outline) -> str:
+    return lazy.written(made.value()).decode()
 
 
 def _outlined_note(made: Outline) -> str:

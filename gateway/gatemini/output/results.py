@@ -1,9 +1,8 @@
 """What a session's answers left out: results by handle, in memory, then on disk, for an hour of idling.
 
 One store per session. A result is kept as the bytes of its text, exactly; rows are read out of it on
-demand. Reads and writes are synchronous and safe from several threads, since large outputs are reduced in
-one. Above: `pipeline.py`, the chain's `results.*`, `gatemini://result/…`. Below: `jsontext.py`,
-`rows.py`, `pages.py`, `arrays.py`, `spill.py`.
+demand. Reads and writes are synchronous and safe from several threads, since calls of `results.*` run on worker
+threads.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from typing import Any, Literal, TypeVar
 
 import orjson
 
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output import arrays
 from gatemini.output.asked import natural
@@ -39,7 +39,6 @@ from gatemini.output.pages import (
 from gatemini.output.room import Room, weight
 from gatemini.output.rows import RowIndex, index_rows
 from gatemini.output.spill import SpillDamaged, SpillFile, SpillFolder
-from gatemini.types.wording import shorten
 
 MEMORY_BYTES = 256 << 20
 DISK_BYTES = 2 << 30
@@ -200,9 +199,8 @@ class ResultStore:
             made["total_rows"] = index.total
             if index.keys:
                 made["rows_at"] = index.path
-            if index.summary is not None:
-                made["schema"] = index.summary.schema()
-                made["digest"] = index.summary.digest()
+            if index.schema is not None:
+                made["schema"], made["digest"] = index.schema, index.digest
             return {**made, "note": READ_ON.format(handle=handle)}
 
     def rows(
@@ -365,6 +363,11 @@ class ResultStore:
             self._folder.close()
 
     @property
+    def has_blobs(self) -> bool:
+        """Whether images, sounds or other binary data are kept."""
+        return any(entry.kind == "blob" for entry in self._entries.values())
+
+    @property
     def memory_used(self) -> int:
         return sum(entry.size for entry in self._entries.values() if entry.data is not None)
 
@@ -413,7 +416,7 @@ class ResultStore:
         return entry.index
 
     def _sweep(self) -> None:
-        """Drops what nobody used for the idle time; the order of use makes this stop early."""
+        """Drop what was not used for the idle time; the order of use makes this stop early."""
         limit = self._clock() - self._idle
         while self._entries:
             oldest = next(iter(self._entries.values()))

@@ -1,7 +1,6 @@
 """How much text a reader takes: characters, bytes, or both.
 
-Clients count either, and of text that is not ASCII a character is two to four bytes. Above: `pipeline.py`,
-`truncate.py`, `results.py`, the chain's answers and error texts, `server/budgets.py`. Below: `jsontext.py`.
+Clients count either, and of text that is not ASCII a character is two to four bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gatemini.output.jsontext import decode, encode
-from gatemini.piecewise.steps import byte_count
 
 BOUNDLESS = 1 << 60
 """A limit for what is not counted; still a number, so that it can be taken from and shared."""
@@ -77,7 +75,8 @@ class Room:
 
 def weight(text: str, start: int = 0, end: int | None = None) -> int:
     """Bytes of `text`, or of `text[start:end]`, in UTF-8."""
-    return byte_count(text, start, end)
+    part = text if start == 0 and end is None else text[start:end]
+    return len(part) if part.isascii() else len(encode(part))
 
 
 def _continues(byte: int) -> bool:

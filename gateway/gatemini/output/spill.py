@@ -1,9 +1,8 @@
 """The private folder of one session's results that no longer fit its memory, and what killed gateways left.
 
-A folder's name tells which process made it, and when that process started: whoever starts next removes the
-folders of gateways that are gone (`kill -9` runs no clean-up). A file that somebody else shortened, emptied or
-changed is noticed whenever it is read. Above: `results.py`, `app.py` (sweeps at the start). Below: `liveness.py`,
-the file system.
+A folder's name tells which process made it, and when that process started: the next gateway removes the folders
+of processes that are gone (`kill -9` runs no clean-up). A file that was shortened, emptied or changed from outside is
+noticed whenever it is read.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 How types are recovered: a bare cell is a number, `true`, `false`, `null` or a plain string; strings that
 would read as one of these, or that hold a comma, quote or line break, are quoted as in CSV; a bare empty
 cell is a missing key, `""` an empty string; a column headed `name:json` holds JSON, quoted. What stands around
-the array is the first line, JSON with `"$table"` in the array's place. Above: `pipeline.py`. Below: `jsontext.py`.
+the array is the first line, JSON with `"$table"` in the array's place.
 """
 
 from __future__ import annotations

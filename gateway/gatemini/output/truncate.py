@@ -1,7 +1,6 @@
 """Smart truncation: head and tail of a text too long to show, cut where a reader expects it.
 
-Works on characters (code points) and knows nothing of JSON but its escapes. Above: `pipeline.py`, `results.py`.
-Below: `room.py`.
+Works on characters (code points) and knows nothing of JSON but its escapes.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ import re
 from dataclasses import dataclass
 
 from gatemini.output.room import Room, weight
-from gatemini.piecewise.steps import counted
 
 MARK = "…"
-"""What a cut without room for more ends in: nobody takes it for the end, and a piece of a secret is found beside it."""
+"""Ends a cut text that has no room for more; redaction looks beside it for a piece of a secret."""
 HEAD_FIFTHS = 3
 """Fifths of the room: how a thing starts says more than how it ends, but the end holds totals and errors."""
 _LINE_SHARE = 0.5
@@ -76,7 +74,7 @@ def _marker(text: str, head: str, tail: str, gap: Gap, *, lines: bool) -> str:
     start = len(head)
     end = max(start, len(text) - len(tail))
     open_end = start < end and text[end - 1] != "\n"
-    count = gap.breaks + counted(text, "\n", start, end) + open_end
+    count = gap.breaks + text.count("\n", start, end) + open_end
     size = (gap.bytes + weight(text, start, end)) / 1024
     if lines:
         shown = f"first {_lines(head)} + last {_lines(tail)} lines"

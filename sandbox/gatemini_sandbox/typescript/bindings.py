@@ -1,10 +1,11 @@
-"""Names in parsed code: what a declaration binds, and which names stand for values."""
+"""Names in parsed code: what a declaration binds, and which names are used as values."""
 
 from __future__ import annotations
 
 from tree_sitter import Node, Query, QueryCursor
 
-from gatemini_sandbox.typescript.parse import FUNCTION_DECLARATIONS, LANGUAGE, descendants, text
+from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, descendants, text
+from gatemini_sandbox.typescript.parse import LANGUAGE
 
 CLASSES = ("class_declaration", "abstract_class_declaration")
 FUNCTIONS = frozenset(
@@ -87,12 +88,12 @@ _NOT_VALUES = (
 
 
 def identifiers(root: Node) -> list[Node]:
-    """All names that stand for a variable, declared or used."""
+    """All names of variables, declared or used."""
     return QueryCursor(_IDENTIFIERS).captures(root).get("name", [])
 
 
 def value_names(root: Node) -> set[str]:
-    """Names that occur where a value stands: not in types, not where an import or an alias declares them."""
+    """Names that are used as values: not in types, not where an import or an alias declares them."""
     found = set()
     for node in identifiers(root):
         parent = node.parent

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from gatemini_sandbox.patience import check
-from gatemini_sandbox.typescript.parse import Parsed, text
+from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.parse import Parsed
 from gatemini_sandbox.typescript.positions import SourceText
 
 _ROOTS = ("__backends", "globalThis")

@@ -1,8 +1,8 @@
-"""Code that must not be given to the parser at all: it would hold the interpreter, and take memory, past every limit.
+"""Refuse code on which the parser would compute, and take memory, past every limit.
 
 After `<` the grammar follows two readings, a comparison and type arguments. Where thousands of them stay open side by
-side, its way out of the second reading takes time and memory that grow with their square, in one step that nobody can
-interrupt: 250 KB took minutes and more than 20 GB. Above: parse.py. Below: errors.py.
+side, its way out of the second reading takes time and memory that grow with their square, in one step that cannot
+be interrupted: 250 KB took minutes and more than 20 GB.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PARTNERS = {b")": b"(", b"]": b"[", b"}": b"{"}
 def check_openings(data: bytes) -> None:
     """Raises ReadingTooLong for code with more than MOST_OPEN open `<`.
 
-    What stands in strings and comments counts as well: telling them apart needs the parser.
+    Signs in strings and comments count as well: only the parser can tell them apart.
     """
     if data.count(b"<") <= MOST_OPEN:
         return

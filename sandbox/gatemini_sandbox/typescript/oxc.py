@@ -17,7 +17,8 @@ from quickjs_rs import transform_source
 from tree_sitter import Node
 from wasmtime import Trap, WasmtimeError
 
-from gatemini_sandbox.typescript.parse import BeyondRepair, descendants, parse_tree
+from gatemini_sandbox.typescript.nodes import descendants
+from gatemini_sandbox.typescript.parse import BeyondRepair, parse_tree
 
 # What the comparison of two texts costs is quadratic at worst, so no more than this many tokens meet at once.
 WINDOW = 256

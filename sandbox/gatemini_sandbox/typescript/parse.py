@@ -1,13 +1,12 @@
-"""One parse of the submitted text with tree-sitter, and the nodes the later steps care about.
+"""Parse the submitted text once with tree-sitter, and collect the nodes the later steps need.
 
-Above: wrap.py. Below: the tree-sitter grammar for TypeScript. The grammar is more forgiving than TypeScript about line
-breaks; the few places where that changes the meaning are found here and parsed again with a semicolon in the gap.
+The grammar is more forgiving than TypeScript about line breaks; where that changes the meaning the text is parsed again
+with a semicolon in the gap.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import tree_sitter_typescript
@@ -15,21 +14,11 @@ from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 from gatemini_sandbox.errors import ReadingTooLong
 from gatemini_sandbox.patience import check, over, parse_until
+from gatemini_sandbox.typescript.line_breaks import TRIVIA, glued_tail, missing_breaks
 from gatemini_sandbox.typescript.nesting import check_openings
+from gatemini_sandbox.typescript.nodes import ANY_FUNCTION, TEXTUAL
 
 LANGUAGE = Language(tree_sitter_typescript.language_typescript())
-
-FUNCTION_DECLARATIONS = ("function_declaration", "generator_function_declaration")
-ANY_FUNCTION = frozenset(
-    [
-        *FUNCTION_DECLARATIONS,
-        "function_expression",
-        "arrow_function",
-        "method_definition",
-        "generator_function",
-        "class_static_block",
-    ]
-)
 
 # Kinds of nodes handed to the erasing steps; everything else in the tree is plain JavaScript to them.
 _KINDS = [
@@ -84,51 +73,16 @@ _QUERY = Query(
     + f"[{' '.join(f'({kind})' for kind in sorted(ANY_FUNCTION))}] @function",
 )
 
-# White space and comments, taken whole: possessive, since comments upon comments would else be tried in every split.
-_TRIVIA = rb"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+"
-_BETWEEN = re.compile(_TRIVIA)
-_SIGN_BEHIND = re.compile(_TRIVIA + rb"(?:[+\-<>\[]|!(?!=))")
-# What could continue the statement above it, had the type between them not ended that statement.
-_CONTINUING = frozenset(b"([`+-*/,.<>=&|^?%")
-
-# A line whose first token could begin a value and could as well go on with the line above. A sign with a space behind
-# it is meant as an operator.
-_GLUING_LINE = re.compile(rb"\n[ \t]*((?:[(\[`]|[+-](?![\s+=-])|/(?![\s/*=])))")
-_GLUED = ("call_expression", "subscript_expression", "binary_expression")
-# What may stand between such a token and its statement: expressions that end where the statement ends.
-_SPINE = frozenset(
-    [
-        *_GLUED,
-        "member_expression",
-        "variable_declarator",
-        "lexical_declaration",
-        "variable_declaration",
-        "assignment_expression",
-        "augmented_assignment_expression",
-        "await_expression",
-        "unary_expression",
-        "ternary_expression",
-        "arrow_function",
-        "as_expression",
-        "satisfies_expression",
-        "non_null_expression",
-        "expression_statement",
-        "return_statement",
-        "export_statement",
-    ]
-)
+_SIGN_BEHIND = re.compile(TRIVIA + rb"(?:[+\-<>\[]|!(?!=))")
 
 # Tokens found by their text: a pattern with an inner token would keep one state per level of nesting in the cursor,
 # which is quadratic for `1+1+1+…`. (text, token, kind of its parent, what it is called here)
 _TOKENS = (
-    (re.compile(rb"!(?=" + _TRIVIA + rb":)"), "!", "variable_declarator", "definite"),
-    (re.compile(rb"\?(?=" + _TRIVIA + rb"[(<])"), "?", "method_definition", "definite"),
+    (re.compile(rb"!(?=" + TRIVIA + rb":)"), "!", "variable_declarator", "definite"),
+    (re.compile(rb"\?(?=" + TRIVIA + rb"[(<])"), "?", "method_definition", "definite"),
     (re.compile(rb"(?<!=)>(?=\s*+[`(]|[ \t]*+(?:\n|//|/\*))"), ">", "binary_expression", "greater"),
     (re.compile(rb"\busing(?=\s++[\w$])"), "using", "assignment_expression", "using"),
 )
-
-# Children of one node with an error; of real code that many never stand in the same list.
-MOST_LOOSE = 3000
 
 # Depth of the tree up to which queries take linear time: the parser counts it in 16 bits.
 MOST_DEEP = 60_000
@@ -154,7 +108,6 @@ _KEYWORD_ALONE = re.compile(
 _ABSTRACT = re.compile(rb"\babstract(?=\s*[(<])")
 _NEXT_LINE_BRACE = re.compile(rb"\b(?:namespace|module)[ \t]++[\w$.\x80-\xff]++[^\S\n]*+\n\s*+\{")
 _INVISIBLE = re.compile(b"\xe2\x80\x8b|\xe2\x81\xa0")
-TEXTUAL = frozenset(["string_fragment", "string", "template_string", "regex_pattern", "escape_sequence"])
 
 
 class BeyondRepair(ReadingTooLong):
@@ -221,7 +174,7 @@ def parse(data: bytes) -> Parsed:
     breaks: list[int] = []
     nodes = collect(seen, tree.root_node)
     for _ in range(MAX_REPAIRS):
-        gaps = _missing_breaks(seen, nodes) or _glued_tail(seen, tree.root_node)
+        gaps = missing_breaks(seen, nodes) or glued_tail(seen, tree.root_node)
         if not gaps:
             break
         edited = bytearray(seen)
@@ -235,14 +188,6 @@ def parse(data: bytes) -> Parsed:
         breaks.extend(start for start, _end in gaps)
         nodes = collect(seen, tree.root_node)
     return Parsed(data, tree, nodes, breaks)
-
-
-def continues(data: bytes, end: int) -> bool:
-    """Whether the next token stands on another line and could go on with what ends here."""
-    between = _BETWEEN.match(data, end)
-    if between is None or b"\n" not in between[0]:
-        return False
-    return between.end() < len(data) and data[between.end()] in _CONTINUING
 
 
 def parse_tree(data: bytes) -> Tree:
@@ -266,12 +211,7 @@ def parse_tree(data: bytes) -> Tree:
 
 
 def collect(data: bytes, root: Node) -> list[tuple[str, Node]]:
-    """Nodes of the interesting kinds with the kind, outermost first, in the order of the text.
-
-    None of a text that is mostly rubble: it is an error whatever it holds, and a query takes quadratic time for it.
-    """
-    if _is_rubble(root):
-        return []
+    """Nodes of the interesting kinds with the kind, outermost first, in the order of the text."""
     _check_depth(root)
     found = [entry for start in range(0, len(data) or 1, STRETCH) for entry in _captured(root, start)]
     for pattern, token, parent_kind, kind in _TOKENS:
@@ -307,20 +247,6 @@ def _captured(root: Node, start: int) -> list[tuple[int, int, str, Node]]:
     )
 
 
-def _is_rubble(root: Node) -> bool:
-    """Whether thousands of tokens lie side by side in a place where the grammar fails."""
-    stack = [root]
-    while stack:
-        check()
-        node = stack.pop()
-        if not node.has_error:
-            continue
-        if node.child_count > MOST_LOOSE:
-            return True
-        stack.extend(node.children)
-    return False
-
-
 def _check_depth(root: Node) -> None:
     if root.descendant_count <= MOST_DEEP:
         return
@@ -336,22 +262,6 @@ def _check_depth(root: Node) -> None:
             if not cursor.goto_parent():
                 return
             depth -= 1
-
-
-def text(node: Node) -> str:
-    raw = node.text
-    return raw.decode("utf-8", "replace") if raw else ""
-
-
-def code_end(node: Node) -> int:
-    """Where the node's last token ends; the grammar may count a comment behind it to the node."""
-    while True:
-        inner = next(
-            (c for c in reversed(node.children) if c.type != "comment" and c.end_byte > c.start_byte), None
-        )
-        if inner is None:
-            return node.end_byte
-        node = inner
 
 
 def _repair_characters(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
@@ -375,118 +285,3 @@ def _readable(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
         return data, tree
     again = parse_tree(renamed)
     return (data, tree) if again.root_node.has_error else (renamed, again)
-
-
-def _missing_breaks(data: bytes, nodes: list[tuple[str, Node]]) -> set[tuple[int, int]]:
-    """The gaps (start, end) in which TypeScript ends a statement and the grammar does not."""
-    gaps = set()
-    for kind, node in nodes:
-        check()
-        if kind in ("lookup_type", "array_type"):
-            # `T` newline `[`: TypeScript never continues a type over a line break.
-            first = node.child(0)
-            bracket = node.child(1)
-            if first is not None and bracket is not None and bracket.type == "[":
-                gap = first.end_byte, bracket.start_byte
-                if b"\n" in data[gap[0] : gap[1]]:
-                    gaps.add(gap)
-        elif kind == "type_query":
-            # `typeof x` newline `(`: the grammar takes calls for part of the query.
-            inside = _gap_in_query(data, node)
-            if inside is not None:
-                gaps.add(inside)
-        elif kind in ("as_expression", "satisfies_expression"):
-            # `a as T` newline `(`: not callable without parentheses, so a new statement begins.
-            parent = node.parent if continues(data, code_end(node)) else None
-            if parent is not None and parent.type in ("call_expression", "subscript_expression"):
-                following = parent.child(1)
-                if following is not None and following.start_byte >= node.end_byte:
-                    gap = node.end_byte, following.start_byte
-                    if b"\n" in data[gap[0] : gap[1]]:
-                        gaps.add(gap)
-    return gaps
-
-
-def _gap_in_query(data: bytes, query: Node) -> tuple[int, int] | None:
-    end = query.start_byte
-    for node in descendants(query) if b"\n" in data[query.start_byte : query.end_byte] else ():
-        if node.child_count or node.type == "comment":
-            continue
-        if node.type in ("(", "[", "`") and b"\n" in data[end : node.start_byte]:
-            return end, node.start_byte
-        end = node.end_byte
-    return None
-
-
-def _glued_tail(data: bytes, root: Node) -> set[tuple[int, int]]:
-    """The line that begins a value of its own but would be read as the next part of the statement above it.
-
-    JavaScript glues `(`, `[`, a template, a regex or a sign to what stands before; whoever writes the value on a line
-    of its own, not indented, means a statement. Only the last statement gives a value, so only that is looked at.
-    """
-    last = last_statement(root)
-    if last is None:
-        return set()
-    indent = _column(data, last.start_byte)
-    for line in _GLUING_LINE.finditer(data, last.start_byte, last.end_byte):
-        start = line.start(1)
-        head = _glued_to(last, start) if _column(data, start) <= indent else None
-        if head is not None:
-            return {(head.end_byte, start)}
-    return set()
-
-
-def _glued_to(last: Node, start: int) -> Node | None:
-    """What the token at `start` goes on with, if that is the last statement's own expression and not in brackets."""
-    # From the statement down: a node finds its parent from the root on, which makes every way up a long one.
-    spine = [last]
-    cursor = last.walk()
-    while spine[-1].start_byte < start:
-        if cursor.goto_first_child_for_byte(start) is None or cursor.node is None:
-            return None
-        spine.append(cursor.node)
-    part = spine.pop()
-    if part.start_byte != start or not spine:
-        return None
-    whole = spine[-1]
-    if whole.type not in _GLUED or whole.child_count < 2:
-        return None
-    if part.type == "optional_chain" or whole.children[1].type == "optional_chain":
-        return None
-    if any(up.type not in _SPINE for up in spine[1:]):
-        return None
-    return whole.children[0]
-
-
-def _column(data: bytes, offset: int) -> int:
-    return offset - (data.rfind(b"\n", 0, offset) + 1)
-
-
-def last_statement(root: Node) -> Node | None:
-    """The last top-level node that is neither a comment nor an empty statement nor a declared function."""
-    for node in reversed(root.named_children):
-        if node.type not in ("comment", "html_comment", "empty_statement", *FUNCTION_DECLARATIONS):
-            return node
-    return None
-
-
-def with_functions(nodes: list[tuple[str, Node]]) -> Iterator[tuple[str, Node, Node | None]]:
-    """The collected nodes, each with the innermost function around it; one sweep, however deep the code."""
-    open_functions: list[Node] = []
-    for kind, node in nodes:
-        check()
-        while open_functions and open_functions[-1].end_byte <= node.start_byte:
-            open_functions.pop()
-        yield kind, node, open_functions[-1] if open_functions else None
-        if kind == "function":
-            open_functions.append(node)
-
-
-def descendants(node: Node) -> Iterator[Node]:
-    """The node and everything below it, in the order of the text, without recursion."""
-    stack = [node]
-    while stack:
-        check()
-        current = stack.pop()
-        yield current
-        stack.extend(reversed(current.children))

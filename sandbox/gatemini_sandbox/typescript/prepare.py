@@ -16,13 +16,19 @@ from types import MappingProxyType
 
 from gatemini_sandbox.errors import SecondParserCold
 from gatemini_sandbox.typescript import oxc
-from gatemini_sandbox.typescript.diagnose import check_awaits, check_characters, check_comment, syntax_error
-from gatemini_sandbox.typescript.erase import Eraser
+from gatemini_sandbox.typescript.diagnosis.diagnose import (
+    check_awaits,
+    check_characters,
+    check_comment,
+    syntax_error,
+)
+from gatemini_sandbox.typescript.diagnosis.returned import Given, returned
 from gatemini_sandbox.typescript.facts import Facts, gather
-from gatemini_sandbox.typescript.parse import TEXTUAL, BeyondRepair, Parsed, parse
+from gatemini_sandbox.typescript.javascript.erase import Eraser
+from gatemini_sandbox.typescript.javascript.shape import Kind, Shape, Shaper
+from gatemini_sandbox.typescript.nodes import TEXTUAL
+from gatemini_sandbox.typescript.parse import BeyondRepair, Parsed, parse
 from gatemini_sandbox.typescript.positions import Patch, Patched, SourceText
-from gatemini_sandbox.typescript.returned import Given, returned
-from gatemini_sandbox.typescript.shape import Kind, Shape, Shaper
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 _HEAD = "(async function(){'use strict';"

@@ -1,7 +1,6 @@
-"""The one error of the steps before anything runs: code that cannot be read, or that asks for what the sandbox lacks.
+"""The error of code that cannot be read, or that needs what the sandbox lacks; raised before anything runs.
 
-Raised by wrap.prepare and the files below it (typescript.py, emit.py, shape.py, parse.py); the gateway turns it into
-the answer the agent reads. Positions are those of the text as submitted.
+Positions are those of the text as submitted. Imports no parser: the gateway uses it too.
 """
 
 from __future__ import annotations
@@ -10,9 +9,6 @@ from typing import Literal
 
 Kind = Literal["syntax", "unsupported", "module"]
 """syntax: no parser takes it; unsupported: TypeScript that this sandbox does not run; module: import of other files."""
-
-# A shown source line is cut to this many characters around the caret: minified code has lines of 100 KB.
-SHOWN_WIDTH = 120
 
 
 class SandboxSyntaxError(Exception):
@@ -37,24 +33,3 @@ class SandboxSyntaxError(Exception):
         self.source_line = source_line
         self.hint = hint
         self.kind: Kind = kind
-
-    def text(self) -> str:
-        """The error as an agent reads it: what and where, the line with a caret, then the hint."""
-        parts = [
-            f"{self.name}: {self.message} (line {self.line}, column {self.column})",
-            *excerpt(self.source_line, self.column),
-        ]
-        if self.hint:
-            parts.append(f"HINT: {self.hint}")
-        return "\n".join(parts)
-
-
-def excerpt(source_line: str, column: int) -> tuple[str, str]:
-    """The source line and, below it, a caret under the 1-based column; tabs are kept so that the two line up."""
-    start = max(0, column - 1 - SHOWN_WIDTH // 2) if len(source_line) > SHOWN_WIDTH else 0
-    shown = source_line[start : start + SHOWN_WIDTH]
-    before = source_line[start : column - 1]
-    padding = "".join("\t" if character == "\t" else " " for character in before)
-    left = "…" if start else ""
-    right = "…" if start + SHOWN_WIDTH < len(source_line) else ""
-    return f"  {left}{shown}{right}", f"  {' ' * len(left)}{padding}^"

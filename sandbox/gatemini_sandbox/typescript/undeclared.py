@@ -1,4 +1,4 @@
-"""Calls that code makes of names it does not declare: the backends it needs, found without running it."""
+"""Find the calls that code makes of names it does not declare: the backends it needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import declarations, identifiers
-from gatemini_sandbox.typescript.parse import parse, text
+from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.parse import parse
 from gatemini_sandbox.typescript.positions import SourceText
 
 
@@ -21,7 +22,7 @@ class OutsideCall:
 
 
 def outside_calls(source: str) -> list[OutsideCall]:
-    """In the order they stand in; a name that the code declares anywhere counts as its own."""
+    """The calls in the order of the text; a name that the code declares anywhere counts as its own."""
     submitted = SourceText(source)
     root = parse(submitted.data).root
     own = declarations(root)

@@ -19,7 +19,7 @@ from gatemini.backends.callers import AskFn, Caller, ProgressFn
 from gatemini.backends.conversation.backend_requests import BackendRequests, Waiter
 from gatemini.backends.conversation.call_clock import CallClock
 from gatemini.backends.conversation.rpc_errors import error_code, error_text
-from gatemini.backends.transports.link import Link
+from gatemini.backends.transports.interface import Link
 from gatemini.backends.wire import Broken, Piece, request_id
 from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, ResultTooLarge
 from gatemini.model import Json

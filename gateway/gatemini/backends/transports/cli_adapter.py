@@ -16,8 +16,8 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from gatemini.backends.transports.link import Link, Receiver
-from gatemini.backends.wire import LARGE_BYTES, Frame
+from gatemini.backends.transports.interface import Link, Receiver
+from gatemini.backends.wire import Frame
 from gatemini.config.cli_template import (
     TemplateError,
     command_line,
@@ -31,6 +31,7 @@ from gatemini.model import Json
 from gatemini.processes.child_environment import child_environment, find_program, working_directory
 from gatemini.processes.children import Children
 from gatemini.processes.command import Finished, OutputTooLarge, describe_exit, run_to_end
+from gatemini.processes.compute import LARGE_BYTES
 
 SHOWN_STDERR = 20
 """Lines of stderr in the answer to a command that failed."""

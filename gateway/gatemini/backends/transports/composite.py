@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gatemini.config.schema import CompositeTool
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.model import Tool
-from gatemini.types.identifiers import COMPOSITE_BACKEND
 
 NO_DESCRIPTION = "A composite tool of this gateway's configuration."
 

@@ -31,7 +31,7 @@ from gatemini.backends.transports.http_errors import (
     transport_error,
 )
 from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, read_messages
-from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame, Piece, decode, encode, request_id
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gatemini.backends.wire import HEAD_BYTES, LARGE_BYTES, Broken, Piece, decode, id_of
-from gatemini.piecewise.steps import joined_bytes
+from gatemini.backends.wire import HEAD_BYTES, Broken, Piece, decode, id_of
+from gatemini.processes.compute import LARGE_BYTES
 
 JUNK_SHOWN = 20
 """Lines without a message that are logged, of those that come together."""
@@ -55,7 +55,7 @@ class LineReader:
         end = chunk.rfind(b"\n") + 1
         lines = [line for line in chunk[:end].split(b"\n") if line.strip()]
         for line in lines[:JUNK_SHOWN]:
-            self._junk(line)
+            self.skip(line)
         self.skipped += max(0, len(lines) - JUNK_SHOWN)
         return end
 
@@ -91,7 +91,7 @@ class LineReader:
             if head.lstrip()[:1] in (b"{", b"["):
                 pieces.append(self._oversized(id_of(b"", tail)))
             else:
-                self._junk(head)
+                self.skip(head)
             return
         if not self._parts:
             return
@@ -105,16 +105,17 @@ class LineReader:
         pieces.extend(self.read(parts))
 
     def read(self, parts: list[bytes]) -> list[Piece]:
-        """The messages of one line; may be called on a worker thread."""
-        line = joined_bytes(parts) if len(parts) > 1 else parts[0]
+        """The messages of one line."""
+        line = b"".join(parts)
         if not line or line.isspace():
             return []
         decoded = decode(line)
         if not decoded:
-            self._junk(line)
+            self.skip(line)
         return decoded
 
-    def _junk(self, line: bytes) -> None:
+    def skip(self, line: bytes) -> None:
+        """Count a line without a message."""
         self.skipped += 1
         if self._on_junk is not None:
             self._on_junk(line)

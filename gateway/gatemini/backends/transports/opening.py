@@ -11,7 +11,7 @@ import anyio
 from gatemini.backends.transports.cli_adapter import open_cli
 from gatemini.backends.transports.http import open_streamable
 from gatemini.backends.transports.http_link import Permitted
-from gatemini.backends.transports.link import Link, OpenLink, Receiver
+from gatemini.backends.transports.interface import Link, OpenLink, Receiver
 from gatemini.backends.transports.python import open_python
 from gatemini.backends.transports.sse import open_sse
 from gatemini.backends.transports.stdio import open_stdio

@@ -20,7 +20,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from gatemini.backends.result_repair import exact_integers
-from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped

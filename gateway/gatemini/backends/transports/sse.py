@@ -18,7 +18,7 @@ from gatemini.backends.transports.http_errors import (
     transport_error,
 )
 from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, origin, read_messages
-from gatemini.backends.transports.link import Link, Receiver
+from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import decode, encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol

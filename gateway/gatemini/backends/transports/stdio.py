@@ -14,20 +14,20 @@ from contextlib import asynccontextmanager
 
 import anyio
 import anyio.abc
-import anyio.to_thread
 
 from gatemini.backends.calls.failures import SHOWN_STDERR_LINES, stderr_text
+from gatemini.backends.calls.large_messages import read_large
+from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.transports.line_reader import LineReader
-from gatemini.backends.transports.link import Link, Receiver
 from gatemini.backends.wire import Frame, encode
 from gatemini.config.schema import BackendConfig
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json
 from gatemini.processes.child_environment import child_environment, find_program, working_directory
 from gatemini.processes.children import KILL_SHIELD_SECONDS, Children
 from gatemini.processes.command import describe_exit
 from gatemini.processes.pipes import STDOUT, ChildPipes
-from gatemini.types.wording import shorten
 
 STDERR_LINES = 200
 STDERR_LINE_CHARS = 2000
@@ -122,7 +122,7 @@ class StdioLink(Link):
         return answered
 
     def _take_large(self, parts: list[bytes]) -> None:
-        """Decode a large line on a thread; what the child writes meanwhile waits in its pipe."""
+        """Read a large line in the compute process; what the child writes meanwhile waits in its pipe."""
         if self._tasks is None:  # nothing was asked of it yet
             for piece in self._reader.read(parts):
                 self._receiver.receive(piece)
@@ -136,7 +136,10 @@ class StdioLink(Link):
             await before.wait()
         begun, answered = time.perf_counter(), False
         try:
-            for piece in await anyio.to_thread.run_sync(self._reader.read, parts, abandon_on_cancel=True):
+            pieces = await read_large(parts)
+            if not pieces:
+                self._reader.skip(parts[0])
+            for piece in pieces:
                 answered = answered or self._answers(piece)
                 self._receiver.receive(piece)
             if not answered:

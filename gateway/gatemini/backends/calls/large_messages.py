@@ -1,0 +1,152 @@
+"""Messages too large to be read on the event loop: read in the compute process, with their large parts as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio.lowlevel
+import orjson
+
+from gatemini.backends.wire import Broken, Frame, Piece, id_of
+from gatemini.model import Json
+from gatemini.processes.compute import compute, decoded, encoded, joined
+from gatemini.processes.pool import WorkerFailed, WorkerLost
+
+ENDS = 4096
+"""Bytes at each end of a message in which its id is searched, when it could not be read."""
+
+
+BEGINNING = 100
+"""Characters of a `JsonText` that are a string."""
+
+
+class JsonText(str):
+    """The beginning of a text that is the JSON of an object or array; `written` is that JSON as JavaScript writes it.
+
+    Only the beginning is a string: decoding tens of megabytes twice would hold the event loop.
+    """
+
+    __slots__ = ("_data", "kept", "written")
+
+    _data: memoryview
+    written: str
+    kept: int
+    """Integers beyond 2^53 that became strings."""
+
+    @classmethod
+    def of(cls, data: memoryview, written: str, kept: int) -> JsonText:
+        made = cls(written[:BEGINNING])
+        made._data, made.written, made.kept = data, written, kept
+        return made
+
+    def whole(self) -> str:
+        """The text as it was sent."""
+        return str(self._data, "utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A large object or array of which only the text is held, as JavaScript writes it.
+
+    `sample` is its beginning as a value; `cut` are the containers and strings in it that go on.
+    """
+
+    text: str
+    sample: Any
+    cut: Sequence[Any] = ()
+
+    def value(self) -> Any:
+        """All of it, as a value."""
+        return orjson.loads(self.text)
+
+    def only(self, key: str) -> Written | str | None:
+        """What is under this key where there is no other; else None."""
+        if not isinstance(self.sample, dict) or self.sample.keys() != {key} or self.goes_on(self.sample):
+            return None
+        inner = self.text[len(orjson.dumps(key)) + 2 : -1]
+        if inner[:1] == '"':
+            return str(orjson.loads(inner))
+        return Written(inner, self.sample[key], self.cut) if inner[:1] in "{[" else None
+
+    def goes_on(self, part: Any) -> bool:
+        """Whether there is more of this part of `sample` than it shows."""
+        return any(part is one for one in self.cut)
+
+
+async def read_large(parts: Sequence[bytes]) -> list[Piece]:
+    """The messages in a large line or body, as `wire.decode` gives them.
+
+    Structured content is a `Written` where it is large, and a lone text a `JsonText` where it is JSON.
+    """
+    try:
+        pieces, body = await compute({"op": "message"}, parts)
+    except (WorkerLost, WorkerFailed) as error:
+        ident = id_of(parts[0][:ENDS], b"".join(parts[-2:])[-ENDS:])
+        return [] if ident is None else [Broken(f"the answer could not be read: {error}", ident)]
+    found: list[Piece] = []
+    for piece in pieces:
+        if "broken" in piece:
+            found.append(Broken(piece["broken"], piece["id"]))
+            continue
+        message = orjson.loads(body[slice(*piece["message"])])
+        for large in piece["large"]:
+            await _put(message, large, body)
+        found.append(Frame(message, tuple(piece["notes"]), piece["size"]))
+    return found
+
+
+async def json_text(text: str) -> str:
+    """The text, as a `JsonText` if it is JSON; for results that came over no wire."""
+    data = await encoded(text)
+    try:
+        header, body = await compute({"op": "text"}, data)
+    except (WorkerLost, WorkerFailed):
+        return text
+    if header["json"] is None:
+        return text
+    return JsonText.of(
+        memoryview(await joined(data)), await decoded(body[slice(*header["json"])]), header["kept"]
+    )
+
+
+def in_full(result: Json) -> Json:
+    """The result with every `JsonText` and `Written` in it as what it stands for."""
+    structured, content = result.get("structuredContent"), result.get("content")
+    if isinstance(structured, Written):
+        result = {**result, "structuredContent": structured.value()}
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        text = content[0].get("text")
+        if isinstance(text, JsonText):
+            result = {**result, "content": [{**content[0], "text": text.whole()}]}
+    return result
+
+
+async def _put(message: Any, large: dict[str, Any], body: memoryview) -> None:
+    """Put a large part in its place in the message."""
+    *path, last = large["at"]
+    for key in path:
+        message = message[key]
+    if large["kind"] == "items":
+        message[last] = made = []
+        for chunk in large["chunks"]:
+            made += orjson.loads(body[slice(*chunk)])
+            await anyio.lowlevel.checkpoint()
+        return
+    data = body[slice(*large["text"])]
+    if large["kind"] == "text" and large["json"] is not None:
+        message[last] = JsonText.of(data, await decoded(body[slice(*large["json"])]), large["kept"])
+        return
+    text = await decoded(data)
+    if large["kind"] == "text":
+        message[last] = text
+        return
+    sample = large["sample"]
+    cut = []
+    for way in large["cut"]:
+        part = sample
+        for key in way:
+            part = part[key]
+        cut.append(part)
+    message[last] = Written(text, sample, cut)

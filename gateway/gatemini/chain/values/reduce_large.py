@@ -1,0 +1,46 @@
+"""Reduce a large answer in the compute process, and keep the whole with the index of its rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from gatemini.config.secrets import Redactor
+from gatemini.output.pipeline import OutputOptions, Plan, Reduced, kept, reduce_output
+from gatemini.output.results import ResultStore
+from gatemini.output.rows import Batch, RowIndex
+from gatemini.processes.compute import compute, encoded, joined
+from gatemini.processes.pool import WorkerFailed, WorkerLost
+
+logger = logging.getLogger(__name__)
+
+
+async def reduce_large(
+    text: str, options: OutputOptions, store: ResultStore, forms: Mapping[str, str]
+) -> Reduced:
+    """As `reduce_output`; `forms` are the spellings of secrets, each with the name shown instead."""
+    body = await encoded(text)
+    header = {"op": "reduce", "options": asdict(options), "forms": dict(forms)}
+    try:
+        answer, data = await compute(header, body)
+    except (WorkerLost, WorkerFailed) as error:
+        logger.warning("an answer is cut as text: %s", error)
+        shown = Redactor.of_forms(forms).redact(text)
+        cut = replace(options, auto_chunk_json=False, table=False, intent_filter=False, budget_tokens=None)
+        whole = None if shown == text else text
+        return reduce_output(shown, options=cut, store=store, kept_text=whole)
+    place, count, made = answer["text"], answer["bytes"], answer["plan"]
+    shown = text if place is None else str(data[slice(*place)], "utf-8", "surrogatepass")
+    if made is None:
+        return Reduced(shown, bytes_in=count, bytes_out=count)
+    plan = Plan(shown, made["notes"], made["footer"], made["kind"], _index(answer["index"]))
+    return kept(plan, await joined(body), store, bytes_in=count)
+
+
+def _index(made: Any) -> RowIndex | None:
+    if made is None:
+        return None
+    batches = [Batch(**batch) for batch in made.pop("batches")]
+    return RowIndex(**{**made, "keys": tuple(made["keys"]), "doubled": set(), "batches": batches})

@@ -1,0 +1,1 @@
+"""Find tools: search and generated TypeScript types."""

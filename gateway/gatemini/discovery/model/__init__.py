@@ -1,0 +1,1 @@
+"""The search model, which runs in a process of its own."""

@@ -1,0 +1,83 @@
+"""Questions about one JSON Schema: which kinds of value it means, and how often it refers to its parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from gatemini.discovery.types.schema_reader import resolve_pointer
+
+COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
+_MAX_NODES = 20_000
+
+
+def implied(schema: Mapping[str, Any]) -> list[str]:
+    """Return the kind of value that the keywords of a schema without `type` are about."""
+    if isinstance(schema.get("properties"), Mapping) or "additionalProperties" in schema:
+        return ["object"]
+    if "patternProperties" in schema or strings(schema.get("required")):
+        return ["object"]
+    return ["array"] if "items" in schema or "prefixItems" in schema else []
+
+
+def has_members(schema: Mapping[str, Any]) -> bool:
+    return (
+        bool(schema.get("properties"))
+        or bool(schema.get("required"))
+        or bool(schema.get("additionalProperties") not in (None, False, True))
+    )
+
+
+def only_objects(root: Any, schema: Mapping[str, Any]) -> bool:
+    """Return whether every alternative of a combined root is an object, so that it can be the argument."""
+    seen = {id(root)}
+    todo: list[Any] = []
+
+    def look_into(here: Mapping[str, Any]) -> None:
+        if isinstance(here.get("$ref"), str):
+            todo.append(resolve_pointer(root, here["$ref"]))
+        for key in ("anyOf", "oneOf", "allOf"):
+            parts = here.get(key)
+            todo.extend(parts if isinstance(parts, list) else [])
+
+    look_into(schema)
+    while todo:
+        here = todo.pop()
+        if not isinstance(here, Mapping) or here is root or not _may_be_object(here):
+            return False
+        if id(here) not in seen:
+            seen.add(id(here))
+            look_into(here)
+    return True
+
+
+def _may_be_object(schema: Mapping[str, Any]) -> bool:
+    if {"enum", "const", "items", "prefixItems"} & set(schema) or schema.get("nullable") is True:
+        return False
+    kind = schema.get("type")
+    return kind == "object" or (
+        kind is None and (implied(schema) == ["object"] or bool(set(COMBINING) & set(schema)))
+    )
+
+
+def strings(value: Any) -> list[str]:
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+def count_references(root: Any) -> Counter[str]:
+    """Count the uses of each `$ref`, in a bounded walk."""
+    found: Counter[str] = Counter()
+    todo: list[Any] = [root]
+    for _ in range(_MAX_NODES):
+        if not todo:
+            break
+        here = todo.pop()
+        if isinstance(here, Mapping):
+            reference = here.get("$ref")
+            if isinstance(reference, str):
+                found[reference] += 1
+            todo += here.values()
+        elif isinstance(here, list):
+            todo += here
+    return found

@@ -1,1 +1,0 @@
-"""Large JSON read in pieces, so that nobody else waits for the interpreter meanwhile."""

@@ -1,0 +1,128 @@
+"""The discovery tools by name, over the registry and index of one gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from gatemini.discovery.search.index import SearchIndex
+from gatemini.discovery.search.ranked import Meaning
+from gatemini.errors import InvalidRequest
+from gatemini.model import Json, Tool
+from gatemini.protocol.answers.discovery import (
+    definition_bytes,
+    get_required_keys_for_tool,
+    list_tools_meta,
+    search_text,
+    search_tools,
+    tool_info,
+)
+from gatemini.protocol.answers.fitting import DEFAULT_ROOM, WHOLE
+from gatemini.protocol.definitions import tool_definitions
+from gatemini.registry import Registry
+from gatemini.tracker import Tracker
+
+DISCOVERY_TOOLS = ("search_tools", "list_tools_meta", "tool_info", "get_required_keys_for_tool")
+INSIDE_CHAINS = DISCOVERY_TOOLS[:3]
+"""The discovery tools that code in a chain reaches as `gatemini.NAME`."""
+
+Keys = Callable[[str], tuple[Iterable[str], Iterable[str]]]
+"""Backend → (names of the keys it needs, those without a value)."""
+
+
+class Semantics(Protocol):
+    """The part of `Embedding` that search by meaning needs."""
+
+    @property
+    def under_way(self) -> bool: ...
+    async def meaning(self, text: str) -> Meaning | None: ...
+
+
+class Catalog:
+    """Answers the four discovery tools."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        index: SearchIndex,
+        tracker: Tracker,
+        keys: Keys,
+        names: Callable[[], list[str]],
+        embedding: Semantics | None = None,
+    ) -> None:
+        self._registry = registry
+        self._index = index
+        self._tracker = tracker
+        self._keys = keys
+        self._names = names
+        self._embedding = embedding
+        self._sizes: dict[str, int] = {}
+        registry.listen(self._measure)
+
+    async def meaning(self, text: str) -> Meaning | None:
+        """Return the cosine of `text` with every tool; None where there is no model, or not yet."""
+        return await self._embedding.meaning(text) if self._embedding is not None else None
+
+    async def answer(self, name: str, arguments: Any, room: int = DEFAULT_ROOM) -> Json:
+        """Answer a discovery tool, with the meaning of the query where a model is ready. Raises GateminiError."""
+        meaning = await self.meaning(search_text(arguments)) if name == "search_tools" else None
+        return self.call(name, arguments, room, meaning)
+
+    def call(
+        self, name: str, arguments: Any, room: int = DEFAULT_ROOM, meaning: Meaning | None = None
+    ) -> Json:
+        """Answer a discovery tool in at most `room` bytes. Raises GateminiError."""
+        match name:
+            case "search_tools":
+                return search_tools(
+                    self._registry,
+                    self._index,
+                    arguments,
+                    usage=self._tracker.usage,
+                    meaning=meaning,
+                    under_way=self._embedding is not None and self._embedding.under_way,
+                    room=room,
+                )
+            case "list_tools_meta":
+                return list_tools_meta(self._registry, arguments, room=room)
+            case "tool_info":
+                return tool_info(self._registry, arguments, room=room)
+            case "get_required_keys_for_tool":
+                return get_required_keys_for_tool(self._registry, arguments, keys=self._keys)
+        raise InvalidRequest(
+            f"there is no discovery tool {name!r}", hint=f"there are: {', '.join(DISCOVERY_TOOLS)}"
+        )
+
+    async def call_inside(self, name: str, arguments: Json) -> Json:
+        """Answer a discovery tool for code in a chain, uncut; registration and chains are not reachable from there."""
+        if name not in INSIDE_CHAINS:
+            raise InvalidRequest(
+                f"gatemini.{name} does not exist inside a chain",
+                hint=f"gatemini has: {', '.join(INSIDE_CHAINS)}",
+            )
+        return await self.answer(name, arguments, WHOLE)
+
+    def definitions(self) -> list[Json]:
+        """Return the seven meta-tools with the present inventory."""
+        return tool_definitions(self.inventory())
+
+    def inventory(self) -> list[tuple[str, int]]:
+        """Return every backend with its number of tools: from the cache until it is live, else 0."""
+        return [(name, len(self._registry.backend_tools(name))) for name in self._names()]
+
+    def catalog_bytes(self) -> int:
+        """Return the bytes of every tool's full definition, which a client without a gateway would load."""
+        return sum(self._sizes.values())
+
+    def backend_sizes(self) -> list[Json]:
+        """Return `catalog_bytes` per backend: `{"name", "tools", "catalog_bytes"}`, as in `gatemini stats`."""
+        return [
+            {"name": name, "tools": count, "catalog_bytes": self._sizes.get(name, 0)}
+            for name, count in self.inventory()
+        ]
+
+    def _measure(self, backend: str, tools: Sequence[Tool] | None) -> None:
+        if tools is None:
+            self._sizes.pop(backend, None)
+        else:
+            self._sizes[backend] = sum(definition_bytes(tool) for tool in tools)

@@ -1,0 +1,31 @@
+"""The state of one client's session.
+
+A session may outlive one connection; in direct mode there is exactly one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+from gatemini.chain.replay.journal import JournalBook, SessionJournals
+from gatemini.output.results import ResultStore
+
+DEFAULT_LOG_LEVEL = "info"
+"""Log level until the client sets one."""
+
+
+@dataclass(slots=True)
+class Session:
+    """Identity, announced client name, and the session's own results and journals of chains."""
+
+    results: ResultStore
+    journals: SessionJournals = field(default_factory=lambda: JournalBook().session())
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    client: str | None = None
+    log_level: str = DEFAULT_LOG_LEVEL
+    """Least level of backends' log messages that a client of the handshake era receives."""
+
+    def close(self) -> None:
+        self.journals.close()
+        self.results.close()

@@ -1,0 +1,1 @@
+"""Requests of backends to the client: elicitation, sampling, roots."""

@@ -1,0 +1,1 @@
+"""Backends that a client registers while the gateway runs."""

@@ -1,0 +1,121 @@
+"""`register_manual` and `deregister_manual`: backends that are added and removed while the gateway runs.
+
+`admission.py` decides what registration may start. Configured backends are never changed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio.to_thread
+
+from gatemini.backends.callers import NOBODY, Caller
+from gatemini.backends.manager import Manager
+from gatemini.config.dynamic import dynamic_backend
+from gatemini.discovery.types.identifiers import short_name
+from gatemini.errors import BackendNotFound, RegistrationRefused
+from gatemini.model import Json
+from gatemini.protocol.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
+from gatemini.protocol.registration.admission import Admission
+from gatemini.protocol.tool_arguments import read_arguments
+
+NAMES_SHOWN = 20
+
+
+@dataclass(slots=True)
+class Registration:
+    """The dynamic backends of one gateway."""
+
+    backends: Manager
+    admission: Admission
+    limit: int
+    configured: frozenset[str] = frozenset()
+    """Names in the configuration, disabled backends included."""
+    _dynamic: set[str] = field(default_factory=set)
+    _changing: dict[str, str] = field(default_factory=dict)
+    """Names that a call is registering or deregistering now, and which of the two."""
+
+    def set_configured(self, names: Iterable[str]) -> None:
+        """Set the names of a changed configuration: its backends are no longer dynamic."""
+        self.configured = frozenset(names)
+        self._dynamic -= self.configured
+
+    async def register(self, arguments: Any, caller: Caller = NOBODY) -> Json:
+        """Return `{"backend","tools":N,"names":[…]}`; nothing stays registered on failure. `caller` may be sent a
+        request.
+        """
+        asked, _ = read_arguments(REGISTER_MANUAL, arguments)
+        template = asked["manual_call_template"]
+        if "adapter_file" in template:
+            await self.admission.may_read(template["adapter_file"], caller)
+        config = await anyio.to_thread.run_sync(dynamic_backend, template)
+        name = config.name
+        if config.disabled:
+            raise RegistrationRefused(
+                f"{name!r} has disabled: true", hint="leave it out: what is registered runs"
+            )
+        self._check_room(name)
+        await self.admission.admit(config, caller)
+        self._check_room(name)  # the user may have taken minutes to consent
+        self._changing[name] = "registered"
+        try:
+            if name in self._dynamic:
+                self._dynamic.discard(name)
+                await self.backends.remove(name)
+            tools = await self.backends.add_and_wait(config, dynamic=True)
+        finally:
+            del self._changing[name]
+        self._dynamic.add(name)
+        return {
+            "backend": name,
+            "tools": len(tools),
+            "names": [short_name(t.name) for t in tools[:NAMES_SHOWN]],
+        }
+
+    async def deregister(self, arguments: Any) -> Json:
+        """Return `{"backend","removed":N}`, for dynamic backends only."""
+        asked, _ = read_arguments(DEREGISTER_MANUAL, arguments)
+        name: str = asked["manual_name"]
+        self._check_free(name)
+        if name not in self._dynamic:
+            if self._is_configured(name):
+                raise RegistrationRefused(
+                    f"{name!r} is a configured backend: only dynamic backends are removed here",
+                    hint=f"remove it from {self.admission.config_source}",
+                )
+            live = ", ".join(sorted(self._dynamic)) or "none"
+            raise BackendNotFound(f"there is no dynamic backend {name!r}", hint=f"dynamic backends: {live}")
+        self._changing[name] = "deregistered"
+        self._dynamic.discard(name)
+        try:
+            return {"backend": name, "removed": await self.backends.remove(name)}
+        finally:
+            del self._changing[name]
+
+    def _check_room(self, name: str) -> None:
+        """Raise RegistrationRefused unless a backend of that name can be added now."""
+        self._check_free(name)
+        if self._is_configured(name):
+            raise RegistrationRefused(
+                f"{name!r} is a configured backend and cannot be replaced from here",
+                hint=f"choose another name, or change it in {self.admission.config_source}",
+            )
+        coming = {other for other, what in self._changing.items() if what == "registered"}
+        others = (self._dynamic | coming) - {name}
+        if len(others) >= self.limit:
+            raise RegistrationRefused(
+                f"{len(others)} dynamic backends are live, the limit (max_dynamic_backends) is {self.limit}",
+                hint=f"deregister_manual one of: {', '.join(sorted(others))}",
+            )
+
+    def _is_configured(self, name: str) -> bool:
+        return name in self.configured or (name not in self._dynamic and name in self.backends.names())
+
+    def _check_free(self, name: str) -> None:
+        if name in self._changing:
+            raise RegistrationRefused(
+                f"{name!r} is being {self._changing[name]} right now by another call",
+                hint="wait for that call's answer",
+            )

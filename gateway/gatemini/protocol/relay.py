@@ -1,0 +1,124 @@
+"""Notifications to a client while its call is open: growing progress, and log messages of backends.
+
+One `Relay` serves one call. A notification that would have to wait is dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcp_types import LOG_LEVEL_META_KEY
+
+from gatemini.backends.callers import LEVELS, LOGGED, AskFn, Caller
+from gatemini.chain.client import CallRecord, ChainClient
+from gatemini.config.secrets import Redactor
+from gatemini.model import Json
+from gatemini.protocol.client_session import Session
+
+PROGRESS = "notifications/progress"
+
+Send = Callable[[str, Json], None]
+"""Sends a notification (method, params) if that can be done at once."""
+
+
+class Steps:
+    """The progress of one chain: whole numbers for finished calls, fractions for what open ones report."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._shown = 0.0
+
+    def finished(self) -> float:
+        self._done += 1
+        self._shown = float(self._done)
+        return self._shown
+
+    def within(self, progress: float, total: float | None) -> float | None:
+        """Return the progress of an open call, above what was shown and below the next whole number."""
+        wanted = self._shown
+        if total is not None and total > 0 and math.isfinite(progress / total):
+            wanted = self._done + min(progress / total, 0.99)
+        if wanted <= self._shown:
+            wanted = self._shown + (self._done + 1 - self._shown) / 8
+        if not self._shown < wanted < self._done + 1:
+            return None  # a float cannot express a smaller step
+        self._shown = wanted
+        return wanted
+
+
+class Relay:
+    """Sends one client the notifications it wants during one of its calls.
+
+    `token` is its progress token, `log_level` the least level of log messages that it receives; None for neither.
+    `modern` clients (2026-07-28) receive no other notifications.
+    """
+
+    def __init__(
+        self, send: Send, redactor: Redactor, *, token: str | int | None, log_level: str | None, modern: bool
+    ) -> None:
+        self._send = send
+        self._redactor = redactor
+        self._token = token
+        self._modern = modern
+        self._steps = Steps()
+        self.log_level = log_level
+
+    def client(self, can: Json | None = None, ask: AskFn | None = None) -> ChainClient:
+        """Return the client for the chain; `can` is its capabilities, and `ask` sends it requests."""
+        caller = Caller(can=can or {}, ask=ask, tell=self.tell, log_level=self.log_level)
+        if self._token is None:
+            return ChainClient(caller)
+        return ChainClient(caller, self.call_done, self.call_progress)
+
+    @property
+    def shows_progress(self) -> bool:
+        return self._token is not None
+
+    def call_done(self, record: CallRecord) -> None:
+        self._progress(self._steps.finished(), record.progress_line())
+
+    def call_progress(
+        self, record: CallRecord, progress: float, total: float | None, message: str | None
+    ) -> None:
+        step = self._steps.within(progress, total)
+        if step is not None:
+            of = "" if total is None else f"/{total:g}"
+            self._progress(step, f"{record.tool}: {message or f'{progress:g}{of}'}")
+
+    def tell(self, backend: str, method: str, params: Json) -> None:
+        """Pass on a backend's notification."""
+        if method == LOGGED:
+            level = params["level"]
+            if self.log_level is None or LEVELS.index(level) < LEVELS.index(self.log_level):
+                return
+            name = f"{backend}/{params['logger']}" if isinstance(params.get("logger"), str) else backend
+            params = {"level": level, "logger": name, "data": params.get("data")}
+        elif self._modern:
+            return  # that revision has no other notification
+        self._send(method, self._redactor.value(params))
+
+    def _progress(self, step: float, message: str) -> None:
+        if self._token is not None:
+            params = {
+                "progressToken": self._token,
+                "progress": step,
+                "message": self._redactor.redact(message),
+            }
+            self._send(PROGRESS, params)
+
+
+def progress_token(meta: Mapping[str, Any] | None) -> str | int | None:
+    """Return the progress token of a request; 0 is a valid one."""
+    meta = meta or {}
+    token = meta.get("progress_token", meta.get("progressToken"))
+    return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+
+def wanted_level(session: Session, meta: Mapping[str, Any] | None, *, modern: bool) -> str | None:
+    """Return the least level of log messages during a request: on 2026-07-28 each request names it."""
+    if not modern:
+        return session.log_level
+    level = (meta or {}).get(LOG_LEVEL_META_KEY)
+    return level if level in LEVELS else None

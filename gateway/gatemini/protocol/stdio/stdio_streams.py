@@ -1,0 +1,270 @@
+"""The client's side of stdio: lines on the claimed stdin and stdout, as streams for the SDK.
+
+The SDK's own transport is not used: it reads with one thread per line and writes blocking. Here reading is linear in
+the message size, writing never blocks the event loop, and the shortcut sees each line first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import anyio.to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
+
+from gatemini.protocol.stdio.descriptors import Wire
+from gatemini.protocol.stdio.shortcut import Shortcut
+
+logger = logging.getLogger(__name__)
+
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""Bounds one message from the client; a longer line is dropped with a warning on stderr."""
+
+READ_CHUNK = 256 * 1024
+"""Bytes of one read: a pipe holds 64 KiB, a socket may hold more."""
+
+BOM = "\ufeff"
+"""Some writers begin their stream, or each line, with a byte order mark."""
+NOTIFICATION = "notifications/"
+"""Prefix of the method of every notification."""
+
+PIPE_BUF = 4096
+"""Bytes that POSIX promises a writable pipe takes without blocking."""
+
+ReadStream = MemoryObjectReceiveStream[SessionMessage | Exception]
+
+
+class LineWriter:
+    """Writes whole lines to the client in order; a thread writes what a slow client cannot take at once."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._turn = anyio.Lock(fast_acquire=True)
+        # Held by the thread that writes: when its caller is cancelled, it finishes the line.
+        self._writing = threading.Lock()
+        self.gone = False
+        """Whether the client has stopped reading."""
+        self.lost = anyio.Event()
+        """Set when the client has stopped reading."""
+
+    def send_now(self, line: bytes) -> bool:
+        """Write a line if that cannot block; return whether it was written."""
+        if self._writing.locked() or self._turn.locked():
+            return False
+        return self._write_now(line)
+
+    async def send(self, line: bytes) -> None:
+        async with self._turn:
+            if not self.gone and not self._write_now(line):
+                await anyio.to_thread.run_sync(self._write_all, line, abandon_on_cancel=True)
+        if self.gone:
+            self.lost.set()
+
+    def _write_now(self, line: bytes) -> bool:
+        if len(line) > PIPE_BUF or self._writing.locked() or not _writable_now(self._fd):
+            return False
+        try:
+            os.write(self._fd, line)
+        except OSError as exc:
+            self._lost(exc)
+            self.lost.set()
+        return True
+
+    def _write_all(self, line: bytes) -> None:
+        view = memoryview(line)
+        with self._writing:
+            try:
+                while view:
+                    try:
+                        view = view[os.write(self._fd, view) :]
+                    except BlockingIOError:
+                        select.select([], [self._fd], [])
+            except OSError as exc:
+                self._lost(exc)
+
+    def _lost(self, exc: OSError) -> None:
+        if not self.gone:
+            logger.warning("the client is gone: %s", exc)
+        self.gone = True
+
+
+class SdkLines:
+    """A `LineWriter` as the stream that the SDK writes its messages to."""
+
+    def __init__(self, lines: LineWriter) -> None:
+        self._lines = lines
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._lines.gone:
+            raise anyio.BrokenResourceError
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        await self._lines.send(line)
+
+    async def aclose(self) -> None:
+        """Keep the descriptor open: it belongs to the process."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        return None
+
+
+@asynccontextmanager
+async def serve_wire(wire: Wire, shortcut: Shortcut) -> AsyncIterator[tuple[ReadStream, SdkLines]]:
+    """Yield the streams of messages that the `shortcut` does not serve; reading ends when the client closes stdin or
+    stdout.
+    """
+    incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    lines = LineWriter(wire.stdout)
+    async with anyio.create_task_group() as group:
+        shortcut.attach(group, lines)
+        reading = anyio.CancelScope()
+        group.start_soon(_read_lines, wire.stdin, shortcut, incoming, lines, reading)
+        group.start_soon(_watch, lines, reading)
+        try:
+            yield read_stream, SdkLines(lines)
+        finally:
+            group.cancel_scope.cancel()
+            read_stream.close()
+
+
+async def _watch(lines: LineWriter, reading: anyio.CancelScope) -> None:
+    """End reading when the client stops reading, even where another process keeps stdin open."""
+    await lines.lost.wait()
+    reading.cancel()
+
+
+async def _read_lines(
+    fd: int,
+    shortcut: Shortcut,
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    answers: LineWriter,
+    reading: anyio.CancelScope,
+) -> None:
+    parts: list[bytes] = []  # of the line being read, joined once: linear in its size
+    size = 0
+    with reading, incoming:
+        while True:
+            chunk = await _read_some(fd)
+            if not chunk:
+                if parts:
+                    await _deliver(b"".join(parts), incoming, answers)
+                return
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
+                whole = b"".join([*parts, line]) if parts else line
+                parts, oversized, size = [], size + len(line) > MAX_LINE_BYTES, 0
+                if oversized:
+                    logger.warning("dropped a client message of more than %d bytes", MAX_LINE_BYTES)
+                elif not shortcut.takes(whole):
+                    await _deliver(whole, incoming, answers)
+            if rest:
+                size += len(rest)
+                if size <= MAX_LINE_BYTES:
+                    parts.append(rest)
+                else:
+                    parts = []  # count the rest of the line, keep nothing
+
+
+async def _deliver(
+    line: bytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
+) -> None:
+    """Pass a message on; refuse an invalid one where it has an id, so that the client does not wait for an answer."""
+    text = line.decode("utf-8", "replace").lstrip(f"{BOM} \t\r")
+    if not text:
+        return
+    try:
+        message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError:  # pydantic's ValidationError is one
+        await _deliver_unusual(text, incoming, answers)
+        return
+    if isinstance(message, JSONRPCNotification) and not message.method.startswith(NOTIFICATION):
+        # A request whose id is null or fractional, which the SDK takes for a notification.
+        logger.warning("a request without a valid id: %.200r", text)
+        await answers.send(_refusal(None, "the id of a request is a string or an integer"))
+        return
+    await incoming.send(SessionMessage(message))
+
+
+async def _deliver_unusual(
+    text: str, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
+) -> None:
+    """Pass on arrays of messages (revision 2025-03-26) and text with lone surrogates; refuse anything else."""
+    try:
+        parsed = json.loads(text)
+        if isinstance(parsed, list):
+            for message in parsed:
+                await _deliver(json.dumps(message).encode(), incoming, answers)
+            return
+        written = json.dumps(parsed, ensure_ascii=False)
+        # Some clients cut a text inside a character: half of a surrogate pair is left.
+        whole = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    except (ValueError, RecursionError):
+        logger.warning("not JSON: %.200r", text)
+        return
+    try:
+        await incoming.send(SessionMessage(jsonrpc_message_adapter.validate_json(whole, by_name=False)))
+    except ValueError:
+        await _refuse(parsed, incoming, answers)
+
+
+async def _refuse(
+    parsed: Any, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
+) -> None:
+    logger.warning("not a JSON-RPC message: %.200r", parsed)
+    ident = parsed.get("id") if isinstance(parsed, dict) else None
+    if not isinstance(ident, str | int) or isinstance(ident, bool):
+        return
+    if "method" in parsed:
+        await answers.send(_refusal(ident, "not a valid JSON-RPC 2.0 request"))
+    elif "result" in parsed or "error" in parsed:
+        # The sender of the request learns at once that no answer will come.
+        text = "the client's answer is no valid JSON-RPC 2.0 response"
+        error = ErrorData(code=INVALID_REQUEST, message=text)
+        await incoming.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=ident, error=error)))
+
+
+def _refusal(ident: str | int | None, message: str) -> bytes:
+    error = {"code": INVALID_REQUEST, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": ident, "error": error}).encode() + b"\n"
+
+
+async def _read_some(fd: int) -> bytes:
+    """Return up to READ_CHUNK bytes as soon as there are any; empty at the end."""
+    try:
+        await anyio.wait_readable(fd)
+    except (OSError, NotImplementedError, ValueError):
+        # A regular file or a Windows handle cannot be waited for: a thread blocks on it.
+        return await anyio.to_thread.run_sync(os.read, fd, READ_CHUNK, abandon_on_cancel=True)
+    try:
+        return os.read(fd, READ_CHUNK)
+    except BlockingIOError:
+        return await _read_some(fd)
+    except OSError as exc:
+        logger.warning("reading from the client failed: %s", exc)
+        return b""
+
+
+def _writable_now(fd: int) -> bool:
+    if sys.platform == "win32":
+        return False
+    poll = select.poll()  # select() refuses descriptors above 1023
+    poll.register(fd, select.POLLOUT)
+    return any(events & select.POLLOUT for _, events in poll.poll(0))

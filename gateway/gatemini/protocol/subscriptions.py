@@ -1,0 +1,201 @@
+"""Notify one client of resources that changed, in either era of the protocol.
+
+In the handshake era a client subscribes to addresses with `resources/subscribe` and is notified of the list anyway; in
+the stateless one it opens a stream with `subscriptions/listen` and names both there. `scope_of` decides which changes
+an address depends on. Bursts become one message.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+)
+
+from gatemini.errors import InvalidRequest, ResourceNotFound
+from gatemini.protocol.resources.documents import split_address
+from gatemini.protocol.surface import Surface
+from gatemini.upkeep.changes import Kind
+
+logger = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 0.2
+"""How long changes are gathered before a notification: a backend that lists twice causes one."""
+NOTIFY_SECONDS = 10.0
+"""Bounds a notification to a client that does not read; a later one makes up for it."""
+MAX_SUBSCRIPTIONS = 1000
+"""Most addresses of one connection."""
+MAX_STREAMS = 16
+"""Most listen streams that one connection may have open."""
+
+KINDS: Mapping[str, frozenset[Kind]] = {
+    "overview": frozenset({"tools", "state"}),
+    "backends": frozenset({"tools", "state", "calls"}),
+    "tools": frozenset({"tools"}),
+    "recent": frozenset({"calls"}),
+    "stats": frozenset({"tools", "calls"}),
+    "health": frozenset({"tools", "state"}),
+    "llms": frozenset({"tools"}),
+    "llms-full": frozenset({"tools"}),
+    "tool": frozenset({"tools"}),
+    "backend": frozenset({"tools", "state", "calls"}),
+    "types": frozenset({"tools"}),
+}
+"""First part of an address → what changes its answer; guides and stored results never change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The changes an address depends on; `backend` is None where it is all of them."""
+
+    kinds: frozenset[Kind]
+    backend: str | None = None
+
+    def touched(self, kind: Kind, backend: str | None) -> bool:
+        return kind in self.kinds and (self.backend is None or backend is None or backend == self.backend)
+
+
+def scope_of(surface: Surface, uri: str) -> Scope:
+    """Return what `uri` depends on. Raises ResourceNotFound, which says what exists."""
+    kind, rest = split_address(uri)
+    kinds = KINDS.get(kind, frozenset[Kind]())
+    if kind == "backend" and rest.endswith("/tools"):
+        kinds = KINDS["tools"]
+    return Scope(kinds, surface.backend_of(kind, rest))
+
+
+class Feed:
+    """One connection's subscriptions, and the task (`run`) that serves them."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+        self._client: ServerSession | None = None
+        self._scopes: dict[str, Scope] = {}
+        self._holders: Counter[str] = Counter()
+        """Number of holders per address: `resources/subscribe` counts once, and each open stream."""
+        self._subscribed: set[str] = set()
+        self._bus = InMemorySubscriptionBus()
+        self._streams = ListenHandler(self._bus, max_subscriptions=MAX_STREAMS)
+        self._touched: dict[str, None] = {}
+        self._listed = False
+        self._dirty = anyio.Event()
+
+    # ---- requests of the client -------------------------------------------------------------------------
+
+    def greet(self, client: ServerSession) -> None:
+        """Notify this client of the handshake era from now on."""
+        self._client = client
+
+    def subscribe(self, uri: str) -> None:
+        """Subscribe to an address. Raises ResourceNotFound or InvalidRequest."""
+        if uri not in self._subscribed:
+            self._hold(uri)
+            self._subscribed.add(uri)
+
+    def unsubscribe(self, uri: str) -> None:
+        if uri in self._subscribed:
+            self._subscribed.remove(uri)
+            self._release(uri)
+
+    async def listen(
+        self, context: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve a stream of the stateless era until the client ends it.
+
+        The acknowledgement names only what can happen: tools and prompts of this gateway never change.
+        """
+        asked = params.notifications
+        uris = [uri for uri in dict.fromkeys(asked.resource_subscriptions or ()) if self._is_address(uri)]
+        honored = types.SubscriptionFilter(
+            resources_list_changed=asked.resources_list_changed, resource_subscriptions=uris or None
+        )
+        held: list[str] = []
+        try:
+            for uri in uris:
+                self._hold(uri)
+                held.append(uri)
+            return await self._streams(context, params.model_copy(update={"notifications": honored}))
+        finally:
+            for uri in held:
+                self._release(uri)
+
+    def _is_address(self, uri: str) -> bool:
+        try:
+            scope_of(self._surface, uri)
+        except ResourceNotFound:
+            return False
+        return True
+
+    def _hold(self, uri: str) -> None:
+        if uri not in self._scopes:
+            if len(self._scopes) >= MAX_SUBSCRIPTIONS:
+                raise InvalidRequest(
+                    f"this connection has {MAX_SUBSCRIPTIONS} subscriptions, the most it may have",
+                    hint="unsubscribe from some, or subscribe to gatemini://tools instead",
+                )
+            self._scopes[uri] = scope_of(self._surface, uri)
+        self._holders[uri] += 1
+
+    def _release(self, uri: str) -> None:
+        self._holders[uri] -= 1
+        if self._holders[uri] <= 0:
+            del self._holders[uri]
+            self._scopes.pop(uri, None)
+
+    # ---- what is sent ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Send notifications until cancelled."""
+        stop = self._surface.changes.listen(self._note)
+        try:
+            while True:
+                await self._dirty.wait()
+                await anyio.sleep(SETTLE_SECONDS)
+                self._dirty = anyio.Event()
+                listed, self._listed = self._listed, False
+                touched, self._touched = self._touched, {}
+                with anyio.move_on_after(NOTIFY_SECONDS):
+                    await self._notify(listed, list(touched))
+        finally:
+            stop()
+
+    def _note(self, kind: Kind, backend: str | None) -> None:
+        if kind == "calls" and not self._scopes:
+            return  # this runs for every call: return early for clients without subscriptions
+        self._listed = self._listed or kind == "tools"
+        self._touched.update(
+            (uri, None) for uri, scope in self._scopes.items() if scope.touched(kind, backend)
+        )
+        if self._listed or self._touched:
+            self._dirty.set()
+
+    async def _notify(self, listed: bool, touched: list[str]) -> None:
+        if listed:
+            await self._bus.publish(ResourcesListChanged())
+            await self._send(types.ResourceListChangedNotification())
+        for uri in touched:
+            await self._bus.publish(ResourceUpdated(uri=uri))
+            if uri in self._subscribed:
+                params = types.ResourceUpdatedNotificationParams(uri=uri)
+                await self._send(types.ResourceUpdatedNotification(params=params))
+
+    async def _send(self, notification: types.ServerNotification) -> None:
+        if self._client is None:
+            return
+        try:
+            await self._client.send_notification(notification)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            logger.debug("not notified: the client is gone")
+            self._client = None

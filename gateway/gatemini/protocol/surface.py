@@ -1,0 +1,154 @@
+"""Everything a client can request of the gateway, without any protocol: tools, resources, prompts.
+
+There is one `Surface` per connection, since instructions and the inventory in `search_tools` are fixed for it.
+`mcp_server.py` speaks MCP over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio.to_thread
+
+from gatemini.backends.callers import AskFn
+from gatemini.backends.manager import Manager
+from gatemini.chain.client import NO_CLIENT, ChainClient
+from gatemini.discovery.search.index import SearchIndex
+from gatemini.model import Json
+from gatemini.output.room import weight
+from gatemini.protocol.client_session import Session
+from gatemini.protocol.questions.clients import ConnectedClients
+from gatemini.protocol.questions.parking import Parking
+from gatemini.protocol.resources.documents import (
+    HEALTH,
+    RESULT,
+    TOOL_KINDS,
+    backend_of,
+    complete,
+    list_resources,
+    list_templates,
+    read_resource,
+    split_address,
+)
+from gatemini.protocol.resources.instructions import instructions
+from gatemini.protocol.resources.listing import SCHEME
+from gatemini.protocol.resources.prompts import PROMPTS, get_prompt
+from gatemini.protocol.resources.view import View
+from gatemini.protocol.tools import MetaTools
+from gatemini.unlisted import FIRST_LISTING_SECONDS
+from gatemini.upkeep.changes import Changes
+
+
+class Surface:
+    """The gateway as one session sees it."""
+
+    def __init__(
+        self,
+        tools: MetaTools,
+        view: Callable[[Session], View],
+        index: SearchIndex,
+        session: Session,
+        parking: Parking,
+        changes: Changes,
+        clients: ConnectedClients,
+        manager: Manager,
+    ) -> None:
+        self._tools = tools
+        self._view = view
+        self._index = index
+        self.redactor = tools.redactor
+        self.session = session
+        self.parking = parking
+        self.changes = changes
+        self._clients = clients
+        self._manager = manager
+        self._definitions: list[Json] | None = None
+
+    def tool_definitions(self) -> list[Json]:
+        """Return the seven meta-tools; fixed for the connection, since a change would break prompt caches."""
+        if self._definitions is None:
+            self._definitions = self.redactor.value(self._tools.catalog.definitions())
+        return self._definitions
+
+    def instructions(self) -> str:
+        return self.redactor.redact(instructions(self._tools.catalog.inventory()))
+
+    async def call_tool(self, name: str, arguments: Any, client: ChainClient = NO_CLIENT) -> Json:
+        """Return the MCP result of a meta-tool; failures have `isError`. `client` receives requests and notifications."""
+        return await self._tools.call(name, arguments, self.session, client)
+
+    def learn_client(self, can: Json, ask: AskFn | None) -> None:
+        """Record the client's capabilities; `ask` sends it requests outside of its calls (None: it has no way)."""
+        self._clients.learn(self.session.id, can, ask)
+
+    def set_log_level(self, level: str) -> None:
+        """Set the least level of backends' log messages that the client receives."""
+        self.session.log_level = level
+        self._manager.set_log_level(level)
+
+    def roots_changed(self) -> None:
+        self._manager.roots_changed()
+
+    def redacted(self, ask: AskFn) -> AskFn:
+        """Return `ask` with the secrets of the configuration removed from its parameters."""
+
+        async def asks(method: str, params: Json) -> Json:
+            return await ask(method, self.redactor.value(params))
+
+        return asks
+
+    def list_resources(self) -> list[Json]:
+        found: list[Json] = self.redactor.value(list_resources(self._view(self.session)))
+        return found
+
+    def list_resource_templates(self) -> list[Json]:
+        found: list[Json] = self.redactor.value(list_templates(self._view(self.session)))
+        return found
+
+    def count_answer(self, method: str, returned: int) -> None:
+        """Count an answer that is made elsewhere: a list, the instructions, a refusal."""
+        self._tools.count_answer(method, returned, self.session)
+
+    async def read_resource(self, uri: str) -> tuple[str, str]:
+        """Return (MIME type, text) and count it as an answer. Raises ResourceNotFound or ResultGone."""
+        kind, _ = split_address(uri)
+        if kind in TOOL_KINDS:
+            await self.listed()
+        if kind == HEALTH:
+            await self._manager.measure_new()
+        view = self._view(self.session)
+        if kind == RESULT:  # the first read of a large result parses all of it
+            mime, text = await anyio.to_thread.run_sync(read_resource, view, uri)
+        else:
+            mime, text = read_resource(view, uri)
+        text = self.redactor.redact(text)
+        self._tools.count_answer(f"{SCHEME}{kind}", weight(text), self.session)
+        return mime, text
+
+    async def listed(self) -> None:
+        """Wait briefly for backends that have not listed their tools: an answer without them would mislead."""
+        await self._tools.chain.unlisted(FIRST_LISTING_SECONDS)
+
+    def list_prompts(self) -> list[Json]:
+        return PROMPTS
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> Json:
+        """Return the prompt's messages and count them as an answer. Raises ResourceNotFound or InvalidRequest."""
+        meaning = (
+            await self._tools.catalog.meaning(arguments.get("task", "")) if name == "find_tool" else None
+        )
+        made = get_prompt(self._view(self.session), self._index, name, arguments, meaning)
+        prompt: Json = self.redactor.value(made)
+        said = sum(weight(message["content"]["text"]) for message in prompt["messages"])
+        self._tools.count_answer(f"prompt {name}", said, self.session)
+        return prompt
+
+    def complete(self, argument: str, value: str) -> tuple[list[str], int]:
+        """Return (values for an argument of a template or prompt, how many there are in all)."""
+        values, total = complete(self._view(self.session), argument, value)
+        return [self.redactor.redact(found) for found in values], total
+
+    def backend_of(self, kind: str, rest: str) -> str | None:
+        """Return the backend that alone decides what an address returns; None where that is not one."""
+        return backend_of(self._view(self.session).registry, kind, rest)

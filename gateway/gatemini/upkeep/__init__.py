@@ -1,0 +1,1 @@
+"""Background work of a running gateway: reload, cache, accounts, readiness of backends."""

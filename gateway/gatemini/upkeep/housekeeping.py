@@ -1,0 +1,92 @@
+"""Write what a running gateway keeps on disk when it is due: the cache, the search history, the account."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from gatemini.cache import Cache
+from gatemini.discovery.history import SearchHistory
+from gatemini.model import Json
+from gatemini.tracker import RECENT_CALLS, Tracker
+from gatemini.upkeep.accounts import AccountBook
+
+HOUSEKEEPING_SECONDS = 5.0
+"""How often is checked whether something is due."""
+
+
+class Housekeeping:
+    """The files of one gateway. `client` names the client to account for, `sizes` the catalog's bytes by backend."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        history: SearchHistory,
+        tracker: Tracker,
+        redact: Callable[[Any], Any],
+        source: Path | None,
+        client: Callable[[], str | None],
+        sizes: Callable[[], Sequence[Json]],
+    ) -> None:
+        self._cache = cache
+        self._history = history
+        self._tracker = tracker
+        self._redact = redact
+        self._source = source
+        self._client = client
+        self._sizes = sizes
+        self._accounts = AccountBook(account_folder(cache.path))
+        self._accounted = 0
+
+    async def run(self) -> None:
+        """Write what is due, until cancelled."""
+        while True:
+            await anyio.sleep(HOUSEKEEPING_SECONDS)
+            self._cache.put_usage(self._tracker.dump_usage())
+            if self._cache.due:
+                await anyio.to_thread.run_sync(self._cache.save)
+            if self._history.due:
+                await anyio.to_thread.run_sync(self._history.write)
+            await self.write_account(ended=False)
+
+    async def close(self) -> None:
+        """Write everything at the end; a gateway without a configuration file keeps no cache."""
+        if self._history.due:
+            await anyio.to_thread.run_sync(self._history.write)
+        if self._source is not None:
+            self._cache.put_usage(self._tracker.dump_usage())
+            await anyio.to_thread.run_sync(self._cache.save)
+
+    async def write_account(self, *, ended: bool) -> None:
+        """Write the statistics for the terminal; a gateway that was not used leaves none."""
+        recorded = self._tracker.recorded
+        if not recorded or (recorded == self._accounted and not ended):
+            return
+        self._accounted = recorded
+        hide = self._redact  # a backend may have named a tool after its key
+        write = partial(
+            self._accounts.write,
+            config=account_name(self._source),
+            client=self._client(),
+            stats=hide(self._tracker.stats()),
+            recent=hide(self._tracker.recent(RECENT_CALLS)),
+            backends=self._sizes(),
+            usage=hide(self._tracker.dump_usage()),
+            ended=ended,
+        )
+        await anyio.to_thread.run_sync(write)
+
+
+def account_folder(cache_path: Path) -> Path:
+    """The folder of the accounts of gateways with this cache."""
+    return cache_path.parent / "accounts"
+
+
+def account_name(source: Path | None) -> str | None:
+    """The name of a configuration in accounts: its real path."""
+    return os.path.realpath(source) if source else None

@@ -1,0 +1,46 @@
+"""Arguments of the meta-tools that differ slightly from the schema are accepted with a note."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.running import answer, running_app
+from gatemini.errors import InvalidRequest
+from gatemini.protocol.tool_arguments import read_arguments
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("written", ["full", "Full", "FULL", " full "])
+def test_an_option_is_accepted_in_any_case(written: str) -> None:
+    asked, _ = read_arguments("tool_info", {"tool_name": "demo.echo", "detail": written})
+    assert asked["detail"] == "full"
+
+
+def test_an_unknown_option_is_answered_with_the_closest() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_arguments("tool_info", {"tool_name": "demo.echo", "detail": "ful"})
+    assert refused.value.message.endswith("must be 'brief' or 'full', got 'ful'; did you mean 'full'?")
+
+
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        ({"timeout": 0}, "timeout 0 is below 1; 1 was used"),
+        ({"timeout": 9_000_000}, "timeout 9000000 is above 600000; 600000 was used"),
+        ({"max_output_size": -5}, "max_output_size -5 is below 100; 100 was used"),
+    ],
+)
+async def test_a_number_out_of_its_bounds_is_moved_and_the_answer_says_so(
+    tmp_path: Path, given: dict[str, Any], note: str
+) -> None:
+    async with running_app(tmp_path) as app:
+        for code in ("return 1 + 1;", "throw new Error('no');", json.dumps({"tool": "demo.stats"})):
+            text, _, _ = await answer(app, code, **given)
+            assert note in text, code
+        text, _, _ = await answer(app, "return 1 + 1;", timeout=600_000)
+        assert text == "2", "nothing is said of what is within"

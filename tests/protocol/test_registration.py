@@ -1,0 +1,332 @@
+"""register_manual and deregister_manual over real processes and sockets: what they may start, and what stays."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from fixtures.backend_bench import ODD
+from fixtures.running import DEMO, answer, running_app
+from gatemini.app import App
+from gatemini.config.schema import RegistrationConfig
+
+pytestmark = pytest.mark.anyio
+
+STDIO = {"name": "extra", "command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}
+
+
+async def call(app: App, name: str, arguments: Any) -> tuple[bool, Any]:
+    result = await app.call_meta_tool(name, arguments)
+    text = result["content"][0]["text"]
+    return result["isError"], text if result["isError"] else json.loads(text)
+
+
+async def register(app: App, template: Any) -> tuple[bool, Any]:
+    return await call(app, "register_manual", {"manual_call_template": template})
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[App]:
+    async with running_app(tmp_path, registration={"stdio": "allow"}, max_dynamic_backends=2) as running:
+        yield running
+
+
+async def test_a_registered_process_is_found_called_and_gone_after_deregistration(app: App) -> None:
+    failed, told = await register(app, STDIO)
+    assert not failed
+    assert told["backend"] == "extra"
+    assert told["tools"] > len(told["names"]) == 20  # the first ones
+    assert (await answer(app, "return (await extra.echo({ a: 5 })).a;"))[0] == "5"
+    assert await call(app, "deregister_manual", {"manual_name": "extra"}) == (
+        False,
+        {"backend": "extra", "removed": told["tools"]},
+    )
+    text, failed, _ = await answer(app, "return await extra.echo({});")
+    assert failed, text
+    failed, text = await call(app, "deregister_manual", {"manual_name": "extra"})
+    assert failed
+    assert "no dynamic backend 'extra'" in text
+
+
+@pytest.mark.parametrize(
+    ("template", "says", "hint"),
+    [
+        (
+            {"command": "sh", "args": ["-c", "echo no licence >&2; exit 3"]},
+            "bad exited with code 3; its last stderr lines:\n  no licence",
+            "nothing of it was kept",
+        ),
+        (
+            {"command": "sleep", "args": ["60"], "connect_timeout": 0.5},
+            "bad did not list its tools in 0.5 s (connect_timeout)",
+            "nothing of it was kept",
+        ),
+        ({"command": "no-such-command"}, "command not found: 'no-such-command'", "install it"),
+    ],
+)
+async def test_a_backend_that_does_not_start_says_why_and_that_nothing_of_it_stays(
+    app: App, template: dict[str, Any], says: str, hint: str
+) -> None:
+    failed, text = await register(app, {"name": "bad", **template})
+    assert failed
+    assert says in text
+    assert hint in text.partition("HINT: ")[2]
+    assert "again in a few seconds" not in text
+    assert "which starts the backend" not in text
+    assert app.manager.names() == ["demo"]
+
+
+async def test_a_disabled_backend_is_not_registered(app: App) -> None:
+    failed, text = await register(app, {**STDIO, "disabled": True})
+    assert failed
+    assert "leave it out" in text
+
+
+async def test_the_same_name_again_replaces_it_and_does_not_count_twice(app: App) -> None:
+    for _ in range(3):
+        failed, told = await register(app, STDIO)
+        assert not failed, told
+    assert not (await register(app, {**STDIO, "name": "second"}))[0]
+    failed, text = await register(app, {**STDIO, "name": "third"})
+    assert failed
+    assert "max_dynamic_backends" in text
+    assert "extra" in text
+
+
+async def test_a_configured_name_is_neither_replaced_nor_removed(app: App) -> None:
+    failed, text = await register(app, {**STDIO, "name": "demo"})
+    assert failed
+    assert "configured" in text
+    failed, text = await call(app, "deregister_manual", {"manual_name": "demo"})
+    assert failed
+    assert "config.yaml" in text
+
+
+async def test_a_failed_replacement_keeps_nothing_half_registered(app: App) -> None:
+    assert not (await register(app, STDIO))[0]
+    failed, _ = await register(app, {"name": "extra", "command": "/no/such/program"})
+    assert failed
+    failed, text = await call(app, "deregister_manual", {"manual_name": "extra"})
+    assert failed is ("extra" not in app.manager.names()), text
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ({"name": "bad name", "command": "x"}, "name"),
+        ({"name": "x" * 65, "command": "x"}, "name"),
+        ({"name": "ok"}, "command"),
+        ({"name": "ok", "command": "x", "comand": "y"}, "comand"),
+        ({"name": "ok", "command": "x", "url": "http://127.0.0.1:1/"}, "url"),
+        ({"name": "ok", "command": "x", "timeout": 0}, "above 0 and at most 168h"),
+        ({"name": "ok", "url": "http://h/", "headers": {"A": "x\r\nB: y"}}, "newline"),
+        ("not json", "object"),
+        ([1], "object"),
+    ],
+)
+async def test_a_bad_template_names_what_is_wrong(app: App, template: Any, said: str) -> None:
+    failed, text = await register(app, template)
+    assert failed
+    assert said in text
+
+
+async def test_starting_a_program_is_refused_unless_the_owner_allows_it(tmp_path: Path) -> None:
+    async with running_app(tmp_path) as app:
+        failed, text = await register(app, STDIO)
+        assert failed
+        assert "registration.stdio: allow" in text
+
+
+async def test_allowed_commands_and_hosts_narrow_what_may_be_registered(tmp_path: Path) -> None:
+    policy = {"stdio": "allow", "allow_commands": ["uvx"], "allow_hosts": ["*.example.com"]}
+    async with running_app(tmp_path, DEMO, registration=policy) as app:
+        failed, text = await register(app, STDIO)
+        assert failed
+        assert "allow_commands" in text
+        failed, text = await register(app, {"name": "web", "url": "http://127.0.0.1:9/mcp"})
+        assert failed
+        assert "allow_hosts" in text
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254",
+        "[fe80::1]",
+        "[::ffff:169.254.169.254]",
+        "100.100.100.200",
+        "metadata.google.internal",
+        "metadata.google.internal.",
+        "2852039166",
+        "0xa9fea9fe",
+        "169.254.43518",
+        "[2002:a9fe:a9fe::1]",
+        "[64:ff9b::169.254.169.254]",
+        "[64:ff9b:1::169.254.169.254]",
+        "[::169.254.169.254]",
+        "[::ffff:0:169.254.169.254]",
+    ],
+)
+async def test_metadata_addresses_are_never_registered(app: App, host: str) -> None:
+    failed, text = await register(app, {"name": "web", "url": f"http://{host}/mcp"})
+    assert failed
+    assert "metadata" in text
+
+
+@pytest.mark.parametrize(
+    "host", ["10.0.0.1", "192.168.1.1", "3232235777", "172.31.0.9", "[fd12::1]", "[64:ff9b::10.0.0.1]"]
+)
+async def test_private_networks_are_only_open_where_the_owner_lists_them(app: App, host: str) -> None:
+    failed, text = await register(app, {"name": "web", "url": f"http://{host}:9/mcp"})
+    assert failed
+    assert "private network" in text
+    assert "registration.allow_hosts" in text
+    app.registration.admission.policy = RegistrationConfig(allow_hosts=(host.strip("[]"),))
+    failed, text = await register(
+        app, {"name": "web", "url": f"http://{host}:9/mcp", "connect_timeout": "200ms"}
+    )
+    assert failed
+    assert "private network" not in text
+    assert "allow_hosts" not in text
+
+
+async def test_names_of_a_registered_backend_are_shown_escaped_and_short(app: App) -> None:
+    names = ["a\u200bb", "n" * 10_000, "plain"]
+    tools = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
+    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(tools)]}
+    failed, told = await register(app, server)
+    assert not failed, told
+    assert told["names"][0] == "a\\u200bb"
+    assert len(told["names"][1]) == 256
+    for name in (told["names"][1], "odd." + told["names"][1]):
+        failed, info = await call(app, "tool_info", {"tool_name": name})
+        assert not failed, info
+        assert len(info["name"]) == 256
+
+
+async def test_what_hides_in_a_name_is_escaped_in_failures_notes_and_resources(app: App) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
+    tools = {"tools": [{"name": "ev\u200bil", "description": "x\u202ey", "inputSchema": schema}]}
+    server = {"name": "odd", "command": sys.executable, "args": ["-I", "-S", str(ODD), json.dumps(tools)]}
+    assert not (await register(app, server))[0]
+    for code in ('odd["ev\\u200bil"]({ b: 1 })', "odd.evi()", 'odd["ev\\u200bil"]({ a: 1 })'):
+        for way in ("", "// @dry-run\n"):
+            text, _, _ = await answer(app, f"{way}return await {code};")
+            assert "\u200b" not in text
+            assert "\u202e" not in text
+    surface = app.surface(app.new_session())
+    for path in ("recent/5", "tools", "backend/odd", "types/odd", "llms-full", "tool/odd.ev%E2%80%8Bil"):
+        _, text = await surface.read_resource(f"gatemini://{path}")
+        assert "\u200b" not in text
+        assert "\u202e" not in text
+    (offered,), _ = surface.complete("tool_name", "odd.ev")
+    assert app.registry.resolve(offered).name == "ev\u200bil"
+
+
+async def test_calls_that_remove_the_same_backend_at_once_tell_what_goes_on(app: App) -> None:
+    assert not (await register(app, STDIO))[0]
+    answers: list[tuple[bool, Any]] = []
+
+    async def remove() -> None:
+        answers.append(await call(app, "deregister_manual", {"manual_name": "extra"}))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(remove)
+    assert sorted(failed for failed, _ in answers) == [False, True, True]
+    for failed, text in answers:
+        if failed:
+            assert "configured" not in text
+            assert "being deregistered right now" in text
+    assert not (await register(app, STDIO))[0]
+
+
+async def test_a_backend_that_is_being_registered_is_not_called_configured(app: App) -> None:
+    told: list[tuple[bool, Any]] = []
+
+    async def both() -> None:
+        told.append(await register(app, STDIO))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(both)
+        with anyio.fail_after(60):
+            while "extra" not in app.manager.names():
+                await anyio.lowlevel.checkpoint()
+        failed, text = await call(app, "deregister_manual", {"manual_name": "extra"})
+        assert failed
+        assert "being registered right now" in text
+    assert told[0][0] is False
+
+
+async def test_the_name_of_a_disabled_backend_is_configured_too(tmp_path: Path) -> None:
+    backends = {**DEMO, "off": {"command": "x", "disabled": True}}
+    async with running_app(tmp_path, backends, registration={"stdio": "allow"}) as app:
+        failed, text = await register(app, {**STDIO, "name": "off"})
+        assert failed
+        assert "configured" in text
+
+
+ADAPTER = """\
+tools:
+  say: {description: From the file., command: [echo, file, "{{word}}"]}
+  both: {command: [echo, file]}
+health_check: "true"
+"""
+
+
+async def test_command_lines_are_registered_with_an_adapter_file_and_what_is_inline_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "adapter.yaml").write_text(ADAPTER)
+    template = {
+        "name": "lines",
+        "adapter_file": "~/adapter.yaml",
+        "tools": {"both": {"command": ["echo", "inline"]}},
+    }
+    async with running_app(tmp_path, registration={"cli": "allow"}) as app:
+        failed, text = await register(app, {**template, "adapter_file": "adapter.yaml"})
+        assert failed
+        assert "begins with / or ~/" in text
+        failed, told = await register(app, template)
+        assert not failed, told
+        assert told["names"] == ["say", "both"]
+        assert app.manager.config("lines").health_check == "true"
+        text, _, _ = await answer(app, 'return [await lines.say({ word: "hi" }), await lines.both({})];')
+        assert json.loads(text) == ["file hi", "inline"]
+
+
+async def test_allowed_commands_hold_for_every_program_of_a_command_line_backend(tmp_path: Path) -> None:
+    policy = {"cli": "allow", "stdio": "allow", "allow_commands": ["echo", sys.executable]}
+    good = {"name": "lines", "tools": {"say": {"command": "echo hi"}}}
+    async with running_app(tmp_path, DEMO, registration=policy) as app:
+        assert not (await register(app, good))[0]
+        for more, program in (
+            ({"tools": {"say": {"command": "echo hi"}, "bad": {"command": ["cat", "x"]}}}, "cat"),
+            ({"tools": {"say": {"command": "echo hi", "shell": True}}}, "/bin/sh"),
+            ({"health_check": "id -u"}, "id"),
+        ):
+            failed, text = await register(app, {**good, **more})
+            assert failed
+            assert f"the command '{program}' is not among registration.allow_commands" in text
+        failed, text = await register(app, {**STDIO, "prerequisite": {"command": "nc"}})
+        assert failed
+        assert "'nc'" in text
+
+
+async def test_an_adapter_file_is_not_read_where_command_lines_may_not_be_registered(app: App) -> None:
+    failed, text = await register(app, {"name": "lines", "adapter_file": "/etc/no-such-file"})
+    assert failed
+    assert "registration.cli" in text
+    assert "no-such-file" not in text
+
+
+async def test_a_host_whose_lookup_times_out_is_refused(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gatemini.protocol.registration.admission.LOOKUP_SECONDS", 0)
+    failed, text = await register(app, {"name": "slow", "url": "http://mcp.example.test/"})
+    assert failed
+    assert "was not found within" in text

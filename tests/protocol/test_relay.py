@@ -1,0 +1,76 @@
+"""Notifications during a call: growing progress, log messages from the client's level up, no secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatemini.backends.callers import LEVELS
+from gatemini.chain.client import CallRecord
+from gatemini.config.secrets import Redactor
+from gatemini.protocol.relay import Relay, Steps, progress_token
+
+RECORD = CallRecord(1, "b", "b.t", 0.0, "error: key s3cretvalue refused", 5.0)
+
+reports = st.tuples(st.floats(), st.none() | st.floats())
+
+
+@given(st.lists(reports | st.none(), max_size=400))
+def test_progress_grows_with_each_report_and_whole_numbers_are_finished_calls(
+    told: list[tuple[float, float | None] | None],
+) -> None:
+    steps, shown, done = Steps(), [0.0], 0
+    for report in told:
+        if report is None:
+            done += 1
+            shown.append(steps.finished())
+            assert shown[-1] == done
+        elif (step := steps.within(*report)) is not None:
+            shown.append(step)
+            assert done < step < done + 1
+    assert shown == sorted(set(shown))
+
+
+def relayed(**keys: Any) -> tuple[Relay, list[tuple[str, Any]]]:
+    sent: list[tuple[str, Any]] = []
+    redactor = Redactor()
+    redactor.add([("KEY", "s3cretvalue")])
+    settings = {"token": 0, "log_level": "info", "modern": False, **keys}
+    return Relay(lambda method, params: sent.append((method, params)), redactor, **settings), sent
+
+
+def test_no_secret_leaves_in_progress_or_logs() -> None:
+    relay, sent = relayed()
+    relay.call_done(RECORD)
+    relay.call_progress(RECORD, 1, 2, "s3cretvalue")
+    relay.tell("b", "notifications/message", {"level": "error", "data": {"deep": ["s3cretvalue"]}})
+    assert len(sent) == 3
+    assert "s3cretvalue" not in repr(sent)
+
+
+@pytest.mark.parametrize("level", [*LEVELS, None])
+def test_logs_below_the_wanted_level_are_kept_back(level: str | None) -> None:
+    relay, sent = relayed(log_level=level)
+    for said in LEVELS:
+        relay.tell("b", "notifications/message", {"level": said, "data": said, "logger": "db"})
+    wanted = () if level is None else LEVELS[LEVELS.index(level) :]
+    assert tuple(params["level"] for _, params in sent) == wanted
+    assert {params["logger"] for _, params in sent} <= {"b/db"}
+
+
+def test_the_stateless_revision_gets_no_notification_it_does_not_know() -> None:
+    relay, sent = relayed(modern=True)
+    relay.tell("b", "notifications/elicitation/complete", {"elicitationId": "e"})
+    assert sent == []
+
+
+def test_zero_is_a_progress_token_and_true_is_not() -> None:
+    assert [progress_token(m) for m in (None, {}, {"progressToken": 0}, {"progressToken": True})] == [
+        None,
+        None,
+        0,
+        None,
+    ]

@@ -1,0 +1,152 @@
+"""Early errors that only the engine finds are placed at what breaks the rule, not where the engine had read on to."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from fixtures.guest import Runner
+from gatemini_sandbox import steps
+from gatemini_sandbox.errors import ReadingTooLong
+from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.messages import Failed
+from gatemini_sandbox.patience import patience
+from gatemini_sandbox.typescript.diagnosis import early_errors as early
+from gatemini_sandbox.typescript.diagnosis import places as blame
+from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
+from gatemini_sandbox.typescript.diagnosis.places import refine
+
+# « stands in front of what has to be pointed at.
+BROKEN = [
+    "const «b;",
+    "const a1 = 1, «b: number;",
+    "const «{ p, q };",
+    "let «let = 1;",
+    "const «interface = 3;",
+    "const y = 1, «class = 3;",
+    "let «new: number = 3;",
+    "const { package: «package } = o;",
+    "«o?.p = 1;",
+    "«o!.p?.q += 1;",
+    "«5++;",
+    "while (o) { break } «break;",
+    "for (;;) { [1].map(() => { «continue; }); }",
+    "{ let o = 1; } const «o = 2;",
+    "let g = 1; function «g() {}",
+    "class «o {}",
+    "function g(p) { { let p; } let «p = 1; }",
+    "try { } catch (e) { var e; let «e = 1; }",
+    "switch (o) { case 1: let q = 1; break; case 2: let «q = 2 }",
+    "const g = () => «{ x: 1, y: 2 };",
+    "[1].map((x: number) => «{ id: x, n: 2 });",
+    "o.a «?? o.b || o.c;",
+    "(o.a ?? o.b) || o.c; o.a && o.b «?? o.c;",
+]
+AROUND = {
+    "on a line of its own": "async function run(o: any) {{\n  const list: number[] = [1,\n    2];\n  {broken}\n  return o;\n}}\nconst r =\n  await run({{}});\nreturn r;",
+    "on the first line": "type T = {{ a: 1 }}; let o: any = {{ p: 1 }}; {broken}\nreturn o;",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("broken", BROKEN)
+async def test_a_broken_rule_is_placed_where_it_is_broken(sandbox: Sandbox, broken: str, around: str):
+    marked = AROUND[around].format(broken=broken)
+    before = marked[: marked.index("«")]
+    end = await Runner(sandbox)(marked.replace("«", ""))
+    assert isinstance(end, Failed)
+    place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
+    assert (end.error.name, end.error.line, end.error.column) == ("SyntaxError", *place), end.error.message
+
+
+@pytest.mark.anyio
+async def test_of_a_rule_without_a_node_the_statement_is_shown(sandbox: Sandbox):
+    end = await Runner(sandbox)("const a: number = 1;\n  const q = {\n get x(a) { return 1 } };")
+    assert isinstance(end, Failed)
+    assert (end.error.line, end.error.column) == (2, 3)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "code", ["const a = 1;\nreturn eval('const x;')", "const a = 1;\nreturn new Function('const x;')()"]
+)
+async def test_code_that_the_code_makes_is_placed_where_it_is_made(sandbox: Sandbox, code: str):
+    end = await Runner(sandbox)(code)
+    assert isinstance(end, Failed)
+    assert (end.error.name, end.error.line, end.error.column) == ("SyntaxError", 2, 8)
+
+
+def _steps(js: str, message: str) -> int:
+    """The lines of early.py that run to find what breaks the rule, in the last line of `js`."""
+    counted = 0
+
+    def line(_frame: Any, event: str, _arg: Any) -> Any:
+        nonlocal counted
+        counted += event == "line"
+        return line
+
+    def call(frame: Any, _event: str, _arg: Any) -> Any:
+        return line if frame.f_code.co_filename == early.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        row, _column = find_early(js, message, js.count("\n") + 1, 9)
+    finally:
+        sys.settrace(before)
+    assert row == js.count("\n") + 1
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("message", "last"),
+    [
+        ("break must be inside loop or switch", "break;"),
+        ("invalid redefinition of lexical identifier", "let q = 1, q = 2;"),
+        ("a rule that is not known", "let q = 1;"),
+    ],
+)
+@pytest.mark.parametrize("above", ["a + ", "a;\n"], ids=["deep", "long"])
+def test_the_way_to_a_broken_rule_grows_with_the_code_and_not_with_its_square(
+    message: str, last: str, above: str
+):
+    short, long = (_steps(above * size + f"a;\n{last}", message) for size in (200, 1600))
+    assert long < 12 * short
+
+
+@pytest.mark.parametrize("message", ["break must be inside", "invalid redefinition", "a rule not known"])
+def test_the_way_to_a_broken_rule_ends_with_the_patience(message: str):
+    with patience(0.0), pytest.raises(ReadingTooLong):
+        find_early("a + " * 800 + "a;\nlet q;", message, 2, 5)
+
+
+@pytest.mark.parametrize("message", ["not a function", "cannot read property 'w' of null"])
+def test_the_way_to_what_failed_asks_for_patience_at_every_step(
+    message: str, monkeypatch: pytest.MonkeyPatch
+):
+    asked = list[None]()
+    monkeypatch.setattr(blame, "check", lambda: asked.append(None))
+    js = f"function f() {{\nconst x = q.y() + {' + '.join(['a'] * 300)};\nnull.w }}"
+    refine(js, "TypeError", message, [("f", 2, 12)])
+    assert len(asked) > 600
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("code", "message", "line"),
+    [
+        ("const a = 1;\nbreak\n;", "break must be inside", 3),
+        ("const a = 1;\nnull.x;", "cannot read", 1),
+    ],
+)
+async def test_an_error_whose_place_takes_too_long_to_find_keeps_the_one_of_the_engine(
+    sandbox: Sandbox, code: str, message: str, line: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(steps, "PLACING_SECONDS", 0.0)
+    end = await Runner(sandbox)(code)
+    assert isinstance(end, Failed)
+    assert end.error.message.startswith(message)
+    assert end.error.line == line
