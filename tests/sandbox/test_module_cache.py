@@ -88,9 +88,9 @@ def give_away(path: Path) -> None:
 def another_version(path: Path) -> None:
     """A file our own key has signed, under the name of another engine."""
     other = path.with_name(f"guest-{'0' * 32}.bin")
-    with ModuleCache(path.parent) as cache:
-        cache.path = other
-        cache.write(b"code of another engine")
+    cache = ModuleCache(path.parent)
+    cache.path = other
+    cache.write(b"code of another engine")
     other.replace(path)
 
 
@@ -173,8 +173,7 @@ def test_a_directory_that_others_can_reach_is_not_used_and_the_reason_is_reporte
 def test_code_of_another_configuration_of_the_engine_is_compiled_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ModuleCache(folder) as cache:
-        cache.write(b"signed, but not code at all")
+    ModuleCache(folder).write(b"signed, but not code at all")
     assert compilations(monkeypatch, folder) == (1, "")
 
 
@@ -250,7 +249,7 @@ def test_a_process_that_never_ends_its_turn_keeps_no_other_from_starting(
 ) -> None:
     monkeypatch.setattr(module_cache_module, "COMPILING_SECONDS", 0.05)
     compiled(folder).unlink()
-    with ModuleCache(folder) as stuck, stuck.turn():
+    with ModuleCache(folder).turn():
         assert compilations(monkeypatch, folder) == (1, "")
     assert compilations(monkeypatch, folder) == (0, "")
 
