@@ -39,11 +39,6 @@
     return member;
   }
 
-  function has(names, name) {
-    for (let i = 0; i < names.length; i++) if (names[i] === name) return true;
-    return false;
-  }
-
   function guarded(backend, key, member) {
     // A member every object has. Called as a tool is called, with an object, it says how a tool of that name is reached.
     const reach = "__backends[" + quote(backend) + "].call(" + quote(key) + ", {…})";
@@ -86,7 +81,7 @@
       get,
       has(_target, key) {
         const names = namesOf();
-        return names !== undefined && typeof key === "string" && has(names, key);
+        return names !== undefined && own.includes(names, key);
       },
       ownKeys() {
         const names = namesOf(), copy = [];
@@ -97,7 +92,7 @@
       },
       getOwnPropertyDescriptor(target, key) {
         const names = namesOf();
-        if (typeof key !== "string" || names === undefined || !has(names, key)) return undefined;
+        if (names === undefined || !own.includes(names, key)) return undefined;
         return { __proto__: null, value: get(target, key), writable: true, enumerable: true, configurable: true };
       },
       set: refuse("changed"),

@@ -58,6 +58,7 @@
     IteratorPrototype: Iterator.prototype,
     AsyncIteratorPrototype: Reflect.getPrototypeOf(Reflect.getPrototypeOf((async function* () {}).prototype)),
     join: uncurry(Array.prototype.join),
+    includes: uncurry(Array.prototype.includes),
     slice: uncurry(String.prototype.slice),
     indexOf: uncurry(String.prototype.indexOf),
     charCode: uncurry(String.prototype.charCodeAt),
