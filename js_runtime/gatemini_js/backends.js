@@ -1,4 +1,4 @@
-// What code calls: one Proxy per backend, `results`, `gatemini`, the interfaces. Nothing is made per tool.
+// Objects that code calls: one Proxy per backend, `results`, `gatemini`, the interfaces. Nothing is made per tool.
 //
 // A backend object is never thenable and calls nothing when it is printed, copied or looked at.
 (function (values, protocol, sender) {
@@ -40,7 +40,7 @@
   }
 
   function guarded(backend, key, member) {
-    // A member every object has. Called as a tool is called, with an object, it says how a tool of that name is reached.
+    // A member that every object has. Called with an object, as a tool is, it throws and names the way to such a tool.
     const reach = "__backends[" + quote(backend) + "].call(" + quote(key) + ", {…})";
     return function (...args) {
       const only = args[0];
@@ -186,7 +186,7 @@
     const after = async (before) => {
       try {
         await before;
-      } catch { /* whoever asked for that page was told */ }
+      } catch { /* the request for that page got the error */ }
       return step();
     };
     const next = () => turn = turn === undefined ? step() : after(turn);
