@@ -1,0 +1,41 @@
+"""Whether a result keeps the output schema its tool declares: a mismatch is a note, never a lost result."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jsonschema.exceptions import ValidationError
+
+from gatemini.backends.calls.large_messages import Written
+from gatemini.chain.arguments.schema_faults import sentence
+from gatemini.chain.arguments.schemas import faults
+from gatemini.discovery.types.identifiers import short_name
+from gatemini.model import Json, Tool
+
+OUTPUT_STEPS: Final = 1_000
+"""Keyword evaluations spent on one result (about 5 ms): what lies beyond in a large one is not looked at."""
+
+SAFE_DIGITS: Final = 16
+"""Integers of at least so many digits may have come as strings, which is no fault of the tool."""
+
+
+def mismatch(tool: Tool, result: Json) -> str | None:
+    """What of a successful result is not as declared, in a sentence; the same for the same fault."""
+    structured = result.get("structuredContent")
+    if tool.output_schema is None or not structured or result.get("isError"):
+        return None
+    if isinstance(structured, Written):  # never held as a value, so it is not checked
+        return None
+    found = [f for f in faults(tool.output_schema, structured, steps=OUTPUT_STEPS) if not _long_integer(f)]
+    if not found:
+        return None
+    _, said = sentence(found[0], "the result")
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{short_name(tool.qualified)} does not keep its output schema: {said}{more}"
+
+
+def _long_integer(fault: ValidationError) -> bool:
+    value: Any = fault.instance
+    if fault.validator != "type" or not isinstance(value, str):
+        return False
+    return len(value) >= SAFE_DIGITS and value.lstrip("-").isdecimal()
