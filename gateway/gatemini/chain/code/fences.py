@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from gatemini.discovery.types.wording import closest
 from gatemini.errors import CodeError
-from gatemini.explain.source_lines import LINE_END, blank, place
+from gatemini.explain.source_lines import blank, place
 
 PRAGMAS: Final = {"resume": "// @resume <chain id>", "dry-run": "// @dry-run"}
 """The pragmas there are, as they are written."""
@@ -52,7 +51,6 @@ class Cleaned:
 
     code: str
     pragmas: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -217,31 +215,22 @@ def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
     for line in _lines(prose):
         if found := _PRAGMA.fullmatch(prose, line.start, line.end):
             _add_pragma(pragmas, found)
-    cut: list[tuple[int, int]] = []
-    at_top = True
-    may_stand_below = any(f"@{name}" in code for name in PRAGMAS)
+    kept: list[str] = []
+    rest = 0
     for line in _lines(code):
-        if not at_top and not may_stand_below:
+        if not _COMMENT_OR_BLANK.fullmatch(code, line.start, line.end):
             break
         found = _PRAGMA.fullmatch(code, line.start, line.end)
-        if at_top and found:
-            if _add_pragma(pragmas, found):
-                cut.append((line.start, line.end))
-        elif at_top and not _COMMENT_OR_BLANK.fullmatch(code, line.start, line.end):
-            at_top = False
-        if not at_top and found and found["name"] in PRAGMAS and not _inside(_protected(code), line.start):
-            raise CodeError(
-                f"the pragma @{found['name']} {_at(code, line.start)} is below the first line of code",
-                hint="pragmas are comment lines at the top of the code",
-            )
-    for start, end in reversed(cut):
-        code = code[:start] + code[end:]
+        taken = found is not None and _add_pragma(pragmas, found)
+        kept.append(code[line.end if taken else line.start : line.following])
+        rest = line.following
+    code = "".join([*kept, code[rest:]])
     _refuse_unheard(code)
     return pragmas, code
 
 
 def _refuse_unheard(code: str) -> None:
-    """A run that was meant to hold its calls must not make them: a pragma that steers nothing is an error."""
+    """Refuse a pragma that is not a line of its own at the top: a dry run must not make its calls."""
     if not any(f"@{name}" in code for name in PRAGMAS):
         return
     for comment in _PROTECTED.finditer(code):
@@ -260,14 +249,9 @@ def _add_pragma(pragmas: dict[str, str], found: re.Match[str]) -> bool:
     if name in _TYPESCRIPT_PRAGMAS:
         return False
     if name not in PRAGMAS:
-        close = closest(name.lower().replace("_", "-"), [*PRAGMAS, "dryrun"], most=1)
-        meant = PRAGMAS.get("dry-run" if close == ["dryrun"] else close[0]) if close else None
-        known = " and ".join(PRAGMAS.values())
         raise CodeError(
             f"unknown pragma @{name}",
-            hint=f"did you mean `{meant}`?"
-            if meant
-            else f"there are {known}; write other comments without @",
+            hint=f"there are {' and '.join(PRAGMAS.values())}; write other comments without @",
         )
     if name == "resume" and _CHAIN_ID.fullmatch(rest) is None:
         raise CodeError(
@@ -282,6 +266,3 @@ def _add_pragma(pragmas: dict[str, str], found: re.Match[str]) -> bool:
         raise CodeError(f"two different @{name} pragmas", hint="keep one")
     pragmas[name] = rest
     return True
-
-
-__all__ = ["LINE_END", "PRAGMAS", "Cleaned", "clean", "unfence"]
