@@ -116,9 +116,9 @@ def test_two_halves_of_a_character_are_joined():
 
 
 def test_pragmas_at_the_top_are_taken_and_leave_their_lines():
-    cleaned = clean("// @resume chain_1a2b\n// a comment\n\n//@dry-run\nreturn 1;")
-    assert cleaned.pragmas == {"resume": "chain_1a2b", "dry-run": ""}
-    assert line_at(cleaned.code, 5) == "return 1;"
+    cleaned = clean("// a comment\n\n//@resume chain_1a2b\nreturn 1;")
+    assert cleaned.pragmas == {"resume": "chain_1a2b"}
+    assert line_at(cleaned.code, 4) == "return 1;"
     assert "@" not in cleaned.code
 
 
@@ -180,6 +180,7 @@ def test_pragmas_steer_json_calls_too():
         ("// @resume a b\nreturn 1", "'a b'"),
         ("// @dry-run please\nreturn 1", "please"),
         ("// @resume a\n// @resume b\nreturn 1", "two different"),
+        ("// @resume a\n// @dry-run\nreturn 1", "a dry run cannot resume a chain"),
         ("return 1;\n// @dry-run", "line 2"),
     ],
 )

@@ -271,21 +271,3 @@ def test_what_time_cut_off_is_issued_anew_and_the_clock_goes_on_from_there() -> 
     assert list(trace.entries) == [1, 2]
     assert trace.steps == [(1,), ()]
     assert list(trace.readings) == [10, 20, 30]
-
-
-def test_a_copy_leaves_the_original_alone() -> None:
-    trace = Trace()
-    inner_done(trace)
-    copy = trace.copy()
-    copy.rewind()
-    issued(copy, 1, Tool("__composite", "t"), sent=False)
-    copy.go_on()
-    inner = copy.entries[1].inner
-    assert inner is not None
-    issued(inner, 1, WRITE)
-    inner.next_step()
-    issued(inner, 2, WRITE)
-    original = trace.entries[1].inner
-    assert original is not None
-    assert list(original.entries) == [1]
-    assert trace.meter.bytes < copy.meter.bytes

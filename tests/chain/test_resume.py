@@ -441,22 +441,6 @@ async def test_a_running_chain_cannot_be_resumed_beside_itself(run: Run) -> None
         tasks.cancel_scope.cancel()
 
 
-# -- with a dry run ----------------------------------------------------------------------------------------
-
-
-async def test_resuming_as_a_dry_run_lists_the_remaining_calls_and_makes_none(run: Run) -> None:
-    ident = await run.cancelled(TWO_WRITES, "go")
-    STATE.open("go")
-    text = await run(f"// @resume {ident}\n// @dry-run\n{TWO_WRITES}")
-    assert (
-        'dry run: 1 call was held, in this order:\n1. would call gate.write with {"key":"b","value":"go"}'
-        in text
-    )
-    assert STATE.written == [("a", 1)]
-    assert await run.value(f"// @resume {ident}\n{TWO_WRITES}") == [1, 2]
-    assert STATE.written == [("a", 1), ("b", "go")]
-
-
 # -- and a changed configuration ------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import anyio
@@ -270,12 +270,12 @@ class Conversation:
             return outcome
         text = outcome.json()
         if len(text) <= most // 4 or (text.isascii() and len(text) <= most):
-            return outcome.with_text(text)
+            return replace(outcome, text=text)
         name = f"{call.backend}.{call.tool or 'readResource'}"
         string = outcome.value if isinstance(outcome.value, str) else None
         kept = await anyio.to_thread.run_sync(self._kept, name, text, string, most)
         if kept is None:
-            return outcome.with_text(text)
+            return replace(outcome, text=text)
         return Outcome(False, _too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
 
     def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, str] | None:

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.callers import LOGGED, Caller
+from gatemini.backends.callers import LOGGED, Caller, ProgressFn
 from gatemini.backends.calls.large_messages import JsonText, in_full, json_text
 from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
@@ -25,7 +25,7 @@ from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry, Trace
-from gatemini.chain.services import ChainServices, Progress
+from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.tool_values import Value, to_value, tool_error
 from gatemini.config.schema import SandboxConfig
@@ -165,7 +165,8 @@ class Invoker:
             outcome = await make(record)
             if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
                 # Nothing came over a wire: the size is that of the text which the code gets.
-                outcome = outcome.with_text(outcome.json(), written=outcome.written or outcome.text is None)
+                written = outcome.written or outcome.text is None
+                outcome = replace(outcome, text=outcome.json(), written=written)
                 record.bytes = weight(outcome.json())
         except ResumeRefused:
             self._finish(record, "refused")
@@ -311,7 +312,7 @@ class Invoker:
         if self.client.caller.tell is not None:
             self.client.caller.tell(backend, method, params)
 
-    def _progress_of(self, record: CallRecord) -> Progress | None:
+    def _progress_of(self, record: CallRecord) -> ProgressFn | None:
         """Return the listener for progress of one call, where the client wants it."""
         on_progress = self.client.on_call_progress
         if on_progress is None:

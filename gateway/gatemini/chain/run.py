@@ -30,7 +30,7 @@ from gatemini.chain.failure import (
     program_facts,
 )
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
+from gatemini.chain.parse import Describe, JsonBatch, JsonCall, Script, SingleCall, parse
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.journal import Journal, SessionJournals
 from gatemini.chain.script import run_script
@@ -143,9 +143,7 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
     dry = "dry-run" in cleaned.pragmas
     earlier, journals = cleaned.pragmas.get("resume"), request.journals
     journal = (
-        journals.resume(earlier, cleaned.identity, dry=dry)
-        if earlier
-        else journals.begin(cleaned.identity, dry=dry)
+        journals.resume(earlier, cleaned.identity) if earlier else journals.begin(cleaned.identity, dry=dry)
     )
     invoker = Invoker(
         services,
@@ -163,6 +161,8 @@ async def _execute(
     cleaned: Cleaned, request: ChainRequest, services: ChainServices, chain: _Chain
 ) -> ChainValue:
     plan = parse(cleaned.code, services.is_backend)
+    if isinstance(plan, SingleCall) and chain.invoker.config.max_argument_bytes < len(cleaned.code):
+        plan = Script(cleaned.code)  # may be over the limit of arguments, which the guest checks
     chain.tier = plan.tier
     if isinstance(plan, Describe):
         return await describe(plan, chain.invoker, services)

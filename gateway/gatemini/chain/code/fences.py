@@ -226,6 +226,10 @@ def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
         rest = line.following
     code = "".join([*kept, code[rest:]])
     _refuse_unheard(code)
+    if len(pragmas) > 1:
+        raise CodeError(
+            "a dry run cannot resume a chain", hint=f"keep one of {' and '.join(PRAGMAS.values())}"
+        )
     return pragmas, code
 
 

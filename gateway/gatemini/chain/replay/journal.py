@@ -155,11 +155,8 @@ class SessionJournals:
         self._book.owners[journal.id] = self
         return journal
 
-    def resume(self, ident: str, code: str, *, dry: bool = False) -> Journal:
-        """Return the journal of that chain, rewound and running again. Raises ResumeRefused with the reason.
-
-        A dry run gets a copy: calls that it does not make must not look made.
-        """
+    def resume(self, ident: str, code: str) -> Journal:
+        """Return the journal of that chain, rewound and running again. Raises ResumeRefused with the reason."""
         self._book.sweep()
         owner = self._book.owners.get(ident)
         if owner is None:
@@ -175,13 +172,10 @@ class SessionJournals:
                 "this is not the code it ran",
                 hint=f"send exactly the same code under `// @resume {ident}`, or without it to start anew",
             )
-        if dry:
-            trace = journal.trace.copy()
-            self._rewind(trace, ident)
-            copy = self.begin(code, dry=True)
-            copy.trace = trace
-            return copy
-        self._rewind(journal.trace, ident)
+        try:
+            journal.trace.rewind()
+        except ResumeRefused as exc:
+            raise _refused(ident, exc.message, hint=exc.hint) from exc
         self._book.take(ident)
         self._running[ident] = journal
         journal.state = State.RUNNING
@@ -219,12 +213,6 @@ class SessionJournals:
         self._closed = True
         for ident in list(self.kept):
             self._book.drop(ident, "its session has ended")
-
-    def _rewind(self, trace: Trace, ident: str) -> None:
-        try:
-            trace.rewind()
-        except ResumeRefused as exc:
-            raise _refused(ident, exc.message, hint=exc.hint) from exc
 
 
 def _hash(code: str) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -239,26 +239,6 @@ class Trace:
         self.finished = False
         self._given, self._again = len(self.steps), 0
         self._before = set(self.entries)
-
-    def copy(self) -> Trace:
-        """The same record for a run that must not add to this one."""
-        meter = replace(self.meter)
-        return self._copied(meter)
-
-    def _copied(self, meter: Meter) -> Trace:
-        entries = {
-            i: replace(e, inner=None if e.inner is None else e.inner._copied(meter))
-            for i, e in self.entries.items()
-        }
-        return replace(
-            self,
-            meter=meter,
-            entries=entries,
-            steps=list(self.steps),
-            marks=list(self.marks),
-            _tentative=set(self._tentative),
-            _before=set(self._before),
-        )
 
     def _reach(self) -> tuple[int, bool]:
         """How many steps count, and whether the last of them brought an answer only because time was over."""

@@ -40,9 +40,6 @@ TAKES: Mapping[str, tuple[str, ...]] = {
 
 NOT_FINITE = "NaN or Infinity of a typed array became null"
 
-READS_ALL = ("load", "chunk", "base64", "rows", "info", "save", "compact")
-"""Methods that may read and write megabytes (the first look at a result finds its rows): in a worker thread."""
-
 
 async def answer_results_call(method: str, arguments: Any, store: ResultStore, most: int) -> Outcome:
     """The value of one `results.<method>(…)`, of rows no more than `most` bytes.
@@ -55,9 +52,8 @@ async def answer_results_call(method: str, arguments: Any, store: ResultStore, m
     if method not in TAKES:
         raise InvalidRequest(f"results.{method} does not exist", hint=f"results has: {', '.join(METHODS)}")
     options = _options(method, given)
-    if method in READS_ALL:
-        return await anyio.to_thread.run_sync(_answer, method, given, options, store, most)
-    return _answer(method, given, options, store, most)
+    # Most methods may read and write megabytes: the first look at a result finds its rows.
+    return await anyio.to_thread.run_sync(_answer, method, given, options, store, most)
 
 
 def _answer(method: str, given: list[Any], options: dict[str, Any], store: ResultStore, most: int) -> Outcome:

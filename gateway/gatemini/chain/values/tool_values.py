@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from gatemini.backends.calls.large_messages import JsonText, Written
-from gatemini.chain.values.binary import canonical_base64, data_url_type, picture_kind
+from gatemini.chain.values.binary import canonical_base64, picture_kind
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact
@@ -25,9 +25,6 @@ ERROR_TEXT: Final = 8_000
 """Characters of a tool's error text that go into the error's message."""
 
 UNKNOWN_TYPE: Final = "application/octet-stream"
-
-LONGEST_WORD: Final = 100
-"""Characters without a space beyond which `data` is no words."""
 
 KNOWN_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_link"))
 
@@ -203,37 +200,18 @@ class _Reader:
         return head
 
     def _unknown(self, block: Json) -> Json:
-        """A block in no form known today: its fields as they are, but for base64 data, which goes behind a handle."""
+        """A block of an unknown form: its fields as they are, but `data` of a MIME type is kept under a handle."""
         kind = str(block.get("type"))
         what = f"a content block of the unknown type {kind!r}"
         if kind in KNOWN_TYPES:
             what = f"{'an' if kind[0] in 'ai' else 'a'} {kind} block of an unknown form"
         self.note(f"{short_name(self.tool.qualified)} sent {what}")
-        head: Json = {k: v for k, v in block.items() if k not in ("_meta", "annotations")} | {"type": kind}
-        own = _binary_in(head)
-        inner = {
-            name: found
-            for name, part in head.items()
-            if isinstance(part, dict) and (found := _binary_in(part))
-        }
-        if not own and len(inner) == 1:
-            [(name, found)] = inner.items()
-            if len(found) == 1:  # all there is of it: the block is the descriptor
-                del head[name]
-                return self._media(head, *found[0][1:])
-        self._described(head, own)
-        for name, found in inner.items():
-            head[name] = self._described({"type": name} | head[name], found)
-        return head
-
-    def _described(self, holder: Json, found: list[tuple[str, str, Any]]) -> Json:
-        """The holder as the descriptor of the first binary member found in it; others have one in their place."""
-        for key, data, mime in found[1:]:
-            holder[key] = self._media({"type": key}, data, mime)
-        for key, data, mime in found[:1]:
-            del holder[key]
-            self._media(holder, data, mime)
-        return holder
+        source = block["source"] if isinstance(block.get("source"), dict) else block
+        data, mime = source.get("data"), source.get("mimeType") or source.get("media_type")
+        binary = isinstance(data, str) and isinstance(mime, str)
+        left_out = {"_meta", "annotations", *(("data", "source") if binary else ())}
+        head: Json = {k: v for k, v in block.items() if k not in left_out} | {"type": kind}
+        return self._media(head, str(data), mime) if binary else head
 
     def _safe_integers(self, value: Any) -> Any:
         """A copy in which integers beyond 2^53 are strings. Iterative: values nest as deep as they like."""
@@ -283,24 +261,6 @@ def _is_wrapper(structured: Any, tool: Tool, result: Json) -> bool:
         and only.get("title") == "Result"
         and schema.get("title") == f"{tool.name}Output"
     )
-
-
-def _binary_in(holder: Json) -> list[tuple[str, str, Any]]:
-    """The binary members of an object, as (key, data, MIME type told)."""
-    mime = holder.get("mimeType") or holder.get("media_type")
-    return [
-        (key, data, data_url_type(data) or mime)
-        for key, data in holder.items()
-        if key != "type" and _is_binary(key, data, mime) and canonical_base64(data)[0] is not None
-    ]
-
-
-def _is_binary(key: str, value: Any, mime: Any) -> bool:
-    """Whether a member of a block is meant as base64; words may be base64 by chance."""
-    if not isinstance(value, str):
-        return False
-    named = key in ("data", "blob") and (bool(mime) or (len(value) > LONGEST_WORD and " " not in value))
-    return named or data_url_type(value) is not None
 
 
 def tool_error(result: Json, tool: Tool) -> Json:
