@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatemini.backends.calls.large_messages import JsonText, Written, in_full, json_text, read_large
+from gatemini.backends.calls.large_messages import JsonText, Written, in_full, read_large
 from gatemini.backends.wire import Frame, Piece, decode, encode
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.tool_values import Value, to_value
@@ -67,7 +67,7 @@ async def test_a_large_text_that_is_json_becomes_the_text_javascript_writes() ->
     spaced = (
         "[" + " , ".join('{ "b" : 1.0, "2" : 12345678901234567890, "1": 1e-7 }' for _ in range(9_000)) + "]"
     )
-    made = value_of({"content": [{"type": "text", "text": await json_text(spaced)}]})
+    made = value_of(await received({"content": [{"type": "text", "text": spaced}]}))
     each = '{"1":1e-7,"2":"12345678901234567890","b":1}'
     assert made.written
     assert made.text == f"[{','.join([each] * 9_000)}]"
@@ -75,15 +75,15 @@ async def test_a_large_text_that_is_json_becomes_the_text_javascript_writes() ->
 
 
 async def test_an_integer_deep_in_a_large_text_is_counted_once() -> None:
-    inner = ",".join('{"a":{"n":12345678901234567890}}' for _ in range(9_000))
-    made = value_of({"content": [{"type": "text", "text": await json_text(f'{{"rows":[{inner}]}}')}]})
+    inner = ",".join('{"a":{"n":12345678901234567890}}' for _ in range(18_000))
+    made = value_of(await received({"content": [{"type": "text", "text": f'{{"rows":[{inner}]}}'}]}))
     assert made.written
-    assert made.notes == ["9000 integers beyond 2^53 came as strings, so that no digit is lost"]
+    assert made.notes == ["18000 integers beyond 2^53 came as strings, so that no digit is lost"]
 
 
 async def test_a_large_text_that_is_nearly_json_stays_a_text() -> None:
     text = dumps(ROWS)[:-1] + ",]"
-    made = value_of({"content": [{"type": "text", "text": await json_text(text)}]})
+    made = value_of(await received({"content": [{"type": "text", "text": text}]}))
     assert (made.value, made.written) == (text, False)
 
 

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from gatemini.backends.callers import LOGGED, Caller, ProgressFn
-from gatemini.backends.calls.large_messages import JsonText, in_full, json_text
+from gatemini.backends.calls.large_messages import in_full
 from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
@@ -46,7 +46,6 @@ from gatemini.errors import (
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.room import weight
-from gatemini.processes.compute import LARGE_BYTES
 
 URL_NEEDED = -32042
 """Error code of a backend that wants the user to visit an address first."""
@@ -230,7 +229,7 @@ class Invoker:
             )
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
         notes = (*notes, *outcome.notes)
-        return self._value(tool, await _readable(outcome.result), notes, raw)
+        return self._value(tool, outcome.result, notes, raw)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
         """Return the value for the code of a backend's answer."""
@@ -343,17 +342,6 @@ class Invoker:
         )
         if self.client.on_call_done is not None:
             self.client.on_call_done(record)
-
-
-async def _readable(result: Json) -> Json:
-    """The result with a large lone text read as JSON, which the wire has done for what came over one."""
-    content = result.get("content")
-    if result.get("structuredContent") is not None or not isinstance(content, list) or len(content) != 1:
-        return result
-    text = content[0].get("text") if isinstance(content[0], dict) else None
-    if not isinstance(text, str) or isinstance(text, JsonText) or len(text) <= LARGE_BYTES:
-        return result
-    return {**result, "content": [{**content[0], "text": await json_text(text)}]}
 
 
 def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 from gatemini.chain.code.literals import GAP, SAME_LINE, STRING, WORD, Reader, Uncertain, unquoted
+from gatemini.discovery.types.identifiers import JS_WORDS, UNREACHABLE_MEMBERS
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import place
 from gatemini.output.jsvalue import NotJson, loads_exact
@@ -73,23 +74,22 @@ MAX_SINGLE_CALL: Final = 64 * 1024
 """Characters up to which code is read as a single call, on the event loop (some 0.1 s at the worst)."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-NOT_TOOLS: Final = _words(
-    "then catch finally call apply bind constructor prototype __proto__ toString toLocaleString valueOf toJSON "
-    "hasOwnProperty isPrototypeOf propertyIsEnumerable inspect raw readResource name length arguments caller "
-    "__defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__"
-)
+NOT_TOOLS: Final = UNREACHABLE_MEMBERS | {
+    "apply",
+    "arguments",
+    "bind",
+    "caller",
+    "catch",
+    "finally",
+    "length",
+    "name",
+    "prototype",
+    "raw",
+    "readResource",
+}
 """Property names a backend object may answer itself: only the sandbox knows what they mean there."""
 
-NOT_VARIABLES: Final = _words(
-    "arguments as async await break case catch class const continue debugger default delete do else enum eval "
-    "export extends false finally for from function get if implements import in Infinity instanceof interface "
-    "let NaN new null of package private protected public return set static super switch this throw true try "
-    "type typeof undefined var void while with yield"
-)
+NOT_VARIABLES: Final = JS_WORDS | {"Infinity", "NaN", "as", "from", "get", "of", "set", "type"}
 """Names no variable or function of a tier-2 program may have (reserved, contextual, or better left alone)."""
 
 _LIKE_CALL = re.compile(r"""\{\s*(?:(?P<quoted>"tool"|'tool')|tool)\s*:""")

@@ -11,7 +11,7 @@ import orjson
 
 from gatemini.backends.wire import Broken, Frame, Piece, id_of
 from gatemini.model import Json
-from gatemini.processes.compute import compute, decoded, encoded, joined
+from gatemini.processes.compute import compute, decoded
 from gatemini.processes.pool import WorkerFailed, WorkerLost
 
 ENDS = 4096
@@ -95,20 +95,6 @@ async def read_large(parts: Sequence[bytes]) -> list[Piece]:
             await _put(message, large, body)
         found.append(Frame(message, tuple(piece["notes"]), piece["size"]))
     return found
-
-
-async def json_text(text: str) -> str:
-    """The text, as a `JsonText` if it is JSON; for results that came over no wire."""
-    data = await encoded(text)
-    try:
-        header, body = await compute({"op": "text"}, data)
-    except (WorkerLost, WorkerFailed):
-        return text
-    if header["json"] is None:
-        return text
-    return JsonText.of(
-        memoryview(await joined(data)), await decoded(body[slice(*header["json"])]), header["kept"]
-    )
 
 
 def in_full(result: Json) -> Json:

@@ -102,18 +102,10 @@ def _parsed_object(text: str) -> Json | None:
 
 def _positional(tool: Tool, given: Sequence[Any], signature: Callable[[Tool], str]) -> ArgumentsInvalid:
     """Return the error for arguments that are not one object, with the call as it should be written."""
-    kinds = ", ".join(kind(item) for item in given[:6])
     names = _parameter_order(tool)
-    written = (
-        f"takes one object with named arguments, not {len(given)} positional"
-        if len(given) > 1
-        else (f"takes one object with named arguments, not {kind(given[0])}")
-    )
-    message = (
-        f"{spoken(tool.qualified)} {written} ({kinds})"
-        if len(given) > 1
-        else f"{spoken(tool.qualified)} {written}"
-    )
+    kinds = ", ".join(kind(item) for item in given[:6])
+    said = f"{len(given)} positional ({kinds})" if len(given) > 1 else kinds
+    message = f"{spoken(tool.qualified)} takes one object with named arguments, not {said}"
     pairs = zip(names, given, strict=False)
     required = tool.input_schema.get("required") if isinstance(tool.input_schema, dict) else None
     lacking = [name for name in names[len(given) :] if isinstance(required, list) and name in required]

@@ -12,7 +12,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from gatemini.chain.replay.trace import MOST_BYTES, Trace
 from gatemini.errors import ResumeRefused
@@ -35,11 +34,7 @@ REMEMBERED_IDS = 10_000
 JOURNAL_BYTES = 1_000
 """Size of a journal before its first call."""
 
-
-class State(StrEnum):
-    RUNNING = "running"
-    INTERRUPTED = "interrupted"
-    ENDED = "ended"
+TOO_LARGE = f"the results of its calls were more than a journal holds ({MOST_BYTES >> 20} MiB)"
 
 
 @dataclass(slots=True)
@@ -50,7 +45,6 @@ class Journal:
     code: bytes
     dry: bool = False
     trace: Trace = field(default_factory=Trace)
-    state: State = State.RUNNING
     why: str = ""
     """What interrupted the chain."""
     used: float = 0.0
@@ -62,7 +56,7 @@ class Journal:
     def how_to_resume(self) -> str:
         """Return the sentence for an interrupted chain's answer: how to resume it by its id, or why that is impossible."""
         if self.trace.meter.full:
-            return f"chain {self.id} cannot be resumed: {_too_large()}"
+            return f"chain {self.id} cannot be resumed: {TOO_LARGE}"
         if (lost := self.trace.lost()) is not None:
             return (
                 f"chain {self.id} cannot be resumed: {lost.call()} was sent and never answered; "
@@ -80,7 +74,7 @@ class JournalBook:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.owners: dict[str, SessionJournals] = {}
-        self._gone: OrderedDict[str, str] = OrderedDict()
+        self.gone: OrderedDict[str, str] = OrderedDict()
         self._kept: OrderedDict[str, SessionJournals] = OrderedDict()  # the longest unused first
         self._bytes = 0
 
@@ -96,7 +90,7 @@ class JournalBook:
         self._kept[journal.id] = owner
         self._bytes += journal.bytes
         if journal.trace.meter.full:
-            self.drop(journal.id, _too_large())
+            self.drop(journal.id, TOO_LARGE)
         while owner.bytes > SESSION_BYTES or len(owner.kept) > MOST_JOURNALS:
             self.drop(next(iter(owner.kept)), "its journal had to make room for those of later chains")
         while self._bytes > TOTAL_BYTES:
@@ -117,9 +111,9 @@ class JournalBook:
     def forget(self, ident: str, why: str) -> None:
         """Forget a journal and remember why its chain cannot be resumed."""
         self.owners.pop(ident, None)
-        self._gone[ident] = why
-        while len(self._gone) > REMEMBERED_IDS:
-            self._gone.popitem(last=False)
+        self.gone[ident] = why
+        while len(self.gone) > REMEMBERED_IDS:
+            self.gone.popitem(last=False)
 
     def sweep(self) -> None:
         """Drop journals that have expired."""
@@ -129,12 +123,6 @@ class JournalBook:
             if owner.kept[ident].used > limit:
                 return
             self.drop(ident, f"its journal was kept for {KEPT_SECONDS / 60:.0f} minutes and is gone")
-
-    def why_gone(self, ident: str) -> str:
-        return self._gone.get(
-            ident,
-            "this gateway knows no such chain: the id is misspelled, or the gateway was restarted since",
-        )
 
 
 class SessionJournals:
@@ -160,7 +148,10 @@ class SessionJournals:
         self._book.sweep()
         owner = self._book.owners.get(ident)
         if owner is None:
-            raise _refused(ident, self._book.why_gone(ident))
+            unknown = (
+                "this gateway knows no such chain: the id is misspelled, or the gateway was restarted since"
+            )
+            raise _refused(ident, self._book.gone.get(ident, unknown))
         if owner is not self:
             raise _refused(ident, "it belongs to another session")
         if ident in self._running:
@@ -178,14 +169,12 @@ class SessionJournals:
             raise _refused(ident, exc.message, hint=exc.hint) from exc
         self._book.take(ident)
         self._running[ident] = journal
-        journal.state = State.RUNNING
         return journal
 
     def end(self, journal: Journal, *, interrupted: str = "", told: bool = True) -> None:
         """End a run. `interrupted` names the cause, `told` whether an answer with its id is sent."""
         if self._running.pop(journal.id, None) is None:
             return
-        journal.state = State.INTERRUPTED if interrupted else State.ENDED
         journal.why = interrupted
         if interrupted and not told and not journal.dry:
             self._untold.append(journal)
@@ -217,10 +206,6 @@ class SessionJournals:
 
 def _hash(code: str) -> bytes:
     return hashlib.blake2b(code.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def _too_large() -> str:
-    return f"the results of its calls were more than a journal holds ({MOST_BYTES >> 20} MiB)"
 
 
 def _refused(ident: str, why: str, *, hint: str | None = None) -> ResumeRefused:

@@ -129,10 +129,10 @@ class Trace:
             self._before.discard(ident)
             known = self.entries[ident]
             if known.digest != digest:
-                raise _differs(known, name, text)
+                raise _refusal(f"call {ident} was {known.call()} and is now {name}({_shown(text)})")
             return known
         if self.replaying:
-            raise _unexpected(name, text)
+            raise _refusal(f"{name}({_shown(text)}) was not called at this point")
         entry = Entry(ident, name, digest, _shown(text), len(self.steps))
         self.entries[ident] = entry
         self.meter.bytes += ENTRY_BYTES
@@ -199,13 +199,13 @@ class Trace:
         self._again += 1
         for ident in idents:
             if ident in self._before:
-                raise _missing(self.entries[ident])
+                raise _refusal(f"{self.entries[ident].call()} was called and now is not")
         return [self.entries[ident] for ident in idents]
 
     def go_on(self) -> None:
         """The record is used up: from here on calls are made. Raises ResumeRefused if one was not issued again."""
         if self._before:
-            raise _missing(self.entries[min(self._before)])
+            raise _refusal(f"{self.entries[min(self._before)].call()} was called and now is not")
         self._tentative.clear()
 
     def lost(self) -> Entry | None:
@@ -296,26 +296,11 @@ def _shown(text: bytes) -> str:
     return shown if len(text) <= SHOWN_ARGUMENTS else shown[: SHOWN_ARGUMENTS - 1] + "…"
 
 
-def _refusal(message: str) -> ResumeRefused:
+def _refusal(differs: str) -> ResumeRefused:
     return ResumeRefused(
-        message, hint="send the code without `@resume`, once you know what is still to be done"
+        f"the code does not do the same again: {differs}",
+        hint="send the code without `@resume`, once you know what is still to be done",
     )
-
-
-def _differs(known: Entry, name: str, text: bytes) -> ResumeRefused:
-    return _refusal(
-        f"the code does not do the same again: call {known.id} was {known.call()} and is now {name}({_shown(text)})"
-    )
-
-
-def _unexpected(name: str, text: bytes) -> ResumeRefused:
-    return _refusal(
-        f"the code does not do the same again: {name}({_shown(text)}) was not called at this point"
-    )
-
-
-def _missing(entry: Entry) -> ResumeRefused:
-    return _refusal(f"the code does not do the same again: {entry.call()} was called and now is not")
 
 
 def _unanswered(entry: Entry) -> ResumeRefused:

@@ -292,14 +292,6 @@ def _told(read: Any, message: _Message, notes: list[str], size: int, parts: _Par
     return {"message": parts.add(wire.encode(read)), "large": message.large, "notes": notes, "size": size}
 
 
-def _read_text(header: dict[str, Any], data: bytes) -> bytes:
-    del header
-    parts = _Parts()
-    found = _written(data)
-    place = None if found is None else parts.add(encode(found[0]))
-    return parts.after({"json": place, "kept": found[1] if found else 0})
-
-
 # -- large answers --------------------------------------------------------------------------------------
 
 
@@ -329,4 +321,4 @@ def _index(header: dict[str, Any], data: bytes) -> bytes:
     return _Parts().after({**made, "doubled": []})
 
 
-OPERATIONS = {"message": _read_message, "text": _read_text, "reduce": _reduce, "index": _index}
+OPERATIONS = {"message": _read_message, "reduce": _reduce, "index": _index}

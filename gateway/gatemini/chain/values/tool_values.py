@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import orjson
-
 from gatemini.backends.calls.large_messages import JsonText, Written
 from gatemini.chain.values.binary import canonical_base64, picture_kind
+from gatemini.chain.values.integers import with_wide_integers
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
-from gatemini.output.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact
+from gatemini.output.jsvalue import NotJson, dumps, loads, loads_exact
 
 SaveBlob = Callable[[str, str], str]
 """Keeps base64 data with its MIME type and gives back the handle."""
@@ -31,15 +30,12 @@ KNOWN_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_
 
 @dataclass(slots=True)
 class Value:
-    """A value for the code. `media` are the descriptors inside it that have a `ref`.
-
-    `text`, where there is one, is JSON text of the same value: writing it again can be saved. `written` says that
+    """A value for the code. `text`, where there is one, is JSON text of the same value: writing it again can be saved. `written` says that
     there is no value, but only the text, as JavaScript writes it.
     """
 
     value: Any
     notes: list[str] = field(default_factory=list)
-    media: list[Json] = field(default_factory=list)
     text: str | None = None
     written: bool = False
 
@@ -128,11 +124,7 @@ class _Reader:
 
     def _checked(self, value: Any) -> Any:
         """The value, with integers that JavaScript would round as strings."""
-        try:
-            orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
-        except (orjson.JSONEncodeError, RecursionError):
-            return self._safe_integers(value)
-        return value
+        return with_wide_integers(value, self._as_text)
 
     def _block(self, block: Any, *, alone: bool) -> Any:
         if not isinstance(block, dict):
@@ -189,7 +181,6 @@ class _Reader:
         if told not in ("", kind):
             self.note(f"what {short_name(self.tool.qualified)} calls {told[:60]!r} is {kind}")
         head["ref"] = self.save_blob(encoded, kind)
-        self.out.media.append(head)
         return head
 
     def _resource(self, resource: Json) -> Json:
@@ -213,23 +204,9 @@ class _Reader:
         head: Json = {k: v for k, v in block.items() if k not in left_out} | {"type": kind}
         return self._media(head, str(data), mime) if binary else head
 
-    def _safe_integers(self, value: Any) -> Any:
-        """A copy in which integers beyond 2^53 are strings. Iterative: values nest as deep as they like."""
-        holder = [value]
-        work: list[tuple[Any, Any]] = [(holder, 0)]
-        while work:
-            container, key = work.pop()
-            item = container[key]
-            if isinstance(item, dict):
-                container[key] = copy = dict(item)
-                work.extend((copy, k) for k, v in copy.items() if isinstance(v, (dict, list, int)))
-            elif isinstance(item, list):
-                container[key] = entries = list(item)
-                work.extend((entries, i) for i, v in enumerate(entries) if isinstance(v, (dict, list, int)))
-            elif isinstance(item, int) and abs(item) > MAX_SAFE_INTEGER:
-                container[key] = str(item)
-                self.big_integers += 1
-        return holder[0]
+    def _as_text(self, integer: int) -> str:
+        self.big_integers += 1
+        return str(integer)
 
     def _note_big_integers(self) -> None:
         if self.big_integers:
