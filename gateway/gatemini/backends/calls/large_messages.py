@@ -50,29 +50,22 @@ class JsonText(str):
 class Written:
     """A large object or array of which only the text is held, as JavaScript writes it.
 
-    `sample` is its beginning as a value; `cut` are the containers and strings in it that go on.
+    `key` is the one member of an object that has no other.
     """
 
     text: str
-    sample: Any
-    cut: Sequence[Any] = ()
+    key: str | None = None
 
     def value(self) -> Any:
         """All of it, as a value."""
         return orjson.loads(self.text)
 
-    def only(self, key: str) -> Written | str | None:
-        """What is under this key where there is no other; else None."""
-        if not isinstance(self.sample, dict) or self.sample.keys() != {key} or self.goes_on(self.sample):
-            return None
-        inner = self.text[len(orjson.dumps(key)) + 2 : -1]
+    def member(self) -> Written | str | None:
+        """The value of the one member, where it is text, an object or an array."""
+        inner = self.text[len(orjson.dumps(self.key)) + 2 : -1]
         if inner[:1] == '"':
             return str(orjson.loads(inner))
-        return Written(inner, self.sample[key], self.cut) if inner[:1] in "{[" else None
-
-    def goes_on(self, part: Any) -> bool:
-        """Whether there is more of this part of `sample` than it shows."""
-        return any(part is one for one in self.cut)
+        return Written(inner) if inner[:1] in "{[" else None
 
 
 async def read_large(parts: Sequence[bytes]) -> list[Piece]:
@@ -128,11 +121,4 @@ async def _put(message: Any, large: dict[str, Any], body: memoryview) -> None:
     if large["kind"] == "text":
         message[last] = text
         return
-    sample = large["sample"]
-    cut = []
-    for way in large["cut"]:
-        part = sample
-        for key in way:
-            part = part[key]
-        cut.append(part)
-    message[last] = Written(text, sample, cut)
+    message[last] = Written(text, large["key"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -26,10 +25,6 @@ BATCH_BYTES = 96 * 1024
 """Members that are parsed and written together: as values they stay in the processor's cache."""
 LARGE_PART = 64 * 1024
 """Strings and containers from this size on stand outside the message they are part of."""
-SAMPLE_MEMBERS = 100
-SAMPLE_BYTES = 4096
-"""Of a large value the first members up to this size each are looked at for its output schema."""
-SAMPLE_LEVELS = 3
 MEDIA = ("data", "blob", "text")
 """Members of a content block, or of the resource in it, that may be long strings."""
 CHUNK_BYTES = 64 * 1024
@@ -127,31 +122,6 @@ def _strictly(data: bytes) -> Raw | None:
         return None
 
 
-def _sample(raw: Raw, level: int, way: tuple[str | int, ...], cut: list[tuple[str | int, ...]]) -> Any:
-    """The beginning of a value; the ways to what goes on are added to `cut`."""
-    if len(raw) <= SAMPLE_BYTES:
-        return loads(bytes(raw))[0]
-    cut.append(way)
-    if lazy.is_string(raw):
-        return lazy.string(raw)[:SAMPLE_BYTES]
-    members: dict[str, Any] = {}
-    items: list[Any] = []
-    if level == SAMPLE_LEVELS:
-        return items if lazy.is_array(raw) else members
-    if lazy.is_array(raw):
-        rows = lazy.items(raw)
-        items += (_sample(row, level + 1, (*way, n), cut) for n, row in enumerate(rows[:SAMPLE_MEMBERS]))
-        if len(rows) == len(items):
-            cut.remove(way)
-        return items
-    fields = lazy.fields(raw)
-    for key, item in islice(fields.items(), SAMPLE_MEMBERS):
-        members[key] = _sample(item, level + 1, (*way, key), cut)
-    if len(members) == len(fields):
-        cut.remove(way)
-    return members
-
-
 # -- large messages ------------------------------------------------------------------------------------
 
 
@@ -214,12 +184,10 @@ class _Message:
 
     def _structured(self, raw: Raw) -> None:
         text = "".join(javascript(raw, self._digits))
-        cut: list[tuple[str | int, ...]] = []
-        sample = _sample(Raw(encode(text)), 0, (), cut)
-        self.large.append(
-            {"at": ["result", "structuredContent"], "kind": "json", "text": self._parts.add(encode(text)),
-             "sample": sample, "cut": cut}
-        )  # fmt: skip
+        members = lazy.fields(raw) if lazy.is_object(raw) else {}
+        key = next(iter(members)) if len(members) == 1 else None
+        place = self._parts.add(encode(text))
+        self.large.append({"at": ["result", "structuredContent"], "kind": "json", "text": place, "key": key})
 
     def _block(self, raw: Raw, number: int, *, alone: bool) -> Any:
         if len(raw) < LARGE_PART or not lazy.is_object(raw):

@@ -22,24 +22,20 @@ SAFE_DIGITS: Final = 16
 def mismatch(tool: Tool, result: Json) -> str | None:
     """What of a successful result is not as declared, in a sentence; the same for the same fault."""
     structured = result.get("structuredContent")
-    if tool.output_schema is None or not structured or result.get("isError"):
+    # What is too large to be held as a value is not looked at.
+    if (
+        tool.output_schema is None
+        or not structured
+        or isinstance(structured, Written)
+        or result.get("isError")
+    ):
         return None
-    whole = structured.sample if isinstance(structured, Written) else structured
-    found = [f for f in faults(tool.output_schema, whole, steps=OUTPUT_STEPS) if not _long_integer(f)]
-    if isinstance(structured, Written):
-        found = [fault for fault in found if not _of_what_is_cut(fault, structured)]
+    found = [f for f in faults(tool.output_schema, structured, steps=OUTPUT_STEPS) if not _long_integer(f)]
     if not found:
         return None
     _, said = sentence(found[0], "the result")
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return f"{short_name(tool.qualified)} does not keep its output schema: {said}{more}"
-
-
-def _of_what_is_cut(fault: ValidationError, structured: Written) -> bool:
-    """Whether a fault may be none: of a large result only the beginning is looked at, which tells its type."""
-    if fault.validator != "type" and structured.goes_on(fault.instance):
-        return True
-    return any(_of_what_is_cut(inner, structured) for inner in fault.context or ())
 
 
 def _long_integer(fault: ValidationError) -> bool:

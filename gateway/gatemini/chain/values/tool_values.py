@@ -96,8 +96,9 @@ class _Reader:
         if isinstance(structured, Written):
             self._take_written(structured, result)
         else:
-            value = structured["result"] if _is_wrapper(structured, self.tool, result) else structured
-            self.out.value = self._checked(value)
+            only = isinstance(structured, dict) and structured.keys() == {"result"}
+            wrapped = only and _is_wrapped(self.tool, result)
+            self.out.value = self._checked(structured["result"] if wrapped else structured)
         others = [str(b.get("type")) for b in blocks if isinstance(b, dict) and b.get("type") != "text"]
         if others:
             self.note(
@@ -107,7 +108,8 @@ class _Reader:
 
     def _take_written(self, structured: Written, result: Json) -> None:
         """What was too large to be held; its integers were read digit by digit."""
-        inner = structured.only("result") if _is_wrapper(structured.sample, self.tool, result) else None
+        wrapped = structured.key == "result" and _is_wrapped(self.tool, result)
+        inner = structured.member() if wrapped else None
         if isinstance(inner, str):
             self.out.value = inner
         else:
@@ -214,14 +216,12 @@ class _Reader:
             self.note(f"{what} beyond 2^53 came as strings, so that no digit is lost")
 
 
-def _is_wrapper(structured: Any, tool: Tool, result: Json) -> bool:
-    """Whether `{"result": X}` is what an SDK put around a return that was no object.
+def _is_wrapped(tool: Tool, result: Json) -> bool:
+    """Whether an SDK put `{"result": X}` around a return that was no object.
 
     FastMCP marks it in the output schema or the result's `_meta`; the official SDK names its schema
     `<tool>Output` and its one property "Result".
     """
-    if not isinstance(structured, dict) or structured.keys() != {"result"}:
-        return False
     meta = result.get("_meta")
     marks = meta.get("fastmcp") if isinstance(meta, dict) else None
     if isinstance(marks, dict) and marks.get("wrap_result") is True:
