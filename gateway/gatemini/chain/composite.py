@@ -92,8 +92,7 @@ def _outcome(run: ScriptRun, tool: Tool, name: str, code: str, trace: Trace) -> 
     notes = tuple(f"{name}: {note}" for note in (*run.notes, *end.notes))
     if end.console.lines:
         said = "\n".join(end.console.lines)
-        shown = said if len(said) <= SHOWN_CONSOLE else said[: SHOWN_CONSOLE - 1] + "…"
-        notes = (*notes, f"{name} [console]: {shown}")
+        notes = (*notes, f"{name} [console]: {shorten(said, SHOWN_CONSOLE)}")
     if isinstance(end, Done):
         if end.kind == "string":
             return Outcome(True, end.text, notes)

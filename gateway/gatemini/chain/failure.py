@@ -56,8 +56,8 @@ def of_call(outcome: Outcome, backend: str, line: int | None = None, column: int
     facts = ErrorFacts(
         str(fields.get("name") or "ToolError"),
         str(fields.get("message") or ""),
-        line=line,
-        column=column,
+        line,
+        column,
         tool=fields.get("tool"),
         backend=fields.get("backend") or backend,
         code=fields.get("code"),

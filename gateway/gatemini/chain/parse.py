@@ -111,13 +111,11 @@ _TAIL = re.compile(
     re.ASCII,
 )
 """All after the call: the declared variable returned, and the end of the main function."""
-_TOOL_SYNONYMS: Final = ("name", "tool_name", "toolname", "function", "method")
-_SYNONYMS: Final = {
-    "args": "arguments",
-    "params": "arguments",
-    "parameters": "arguments",
-    "input": "arguments",
+_MEANT: Final = {
+    **dict.fromkeys(("args", "params", "parameters", "input"), "arguments"),
+    **dict.fromkeys(("name", "tool_name", "toolname", "function", "method"), "tool"),
 }
+"""What other clients call the two members of a JSON call."""
 
 
 def parse(code: str, is_backend: Callable[[str], bool]) -> Plan:
@@ -154,27 +152,19 @@ def _json_plan(code: str, start: int) -> Plan | None:
 
 
 def _json_call(entry: Any, where: str) -> JsonCall:
-    example = 'a call is {"tool": "backend.tool", "arguments": {…}}'
+    hint = 'a call is {"tool": "backend.tool", "arguments": {…}}'
     if not isinstance(entry, dict) or not entry:
-        raise CodeError(f"{where} calls nothing", hint=example)
+        raise CodeError(f"{where} calls nothing", hint=hint)
+    other = next((key for key in entry if key.lower() in _MEANT), None)
+    if other is not None:
+        hint = f'write "{_MEANT[other.lower()]}" instead of "{other}"'
     if not isinstance(entry.get("tool"), str) or not entry["tool"]:
         has = ", ".join(str(key)[:40] for key in list(entry)[:8])
-        raise CodeError(
-            f'{where} is not a call: it has no string "tool" (its keys: {has})',
-            hint=_meant_by(entry, example),
-        )
-    for key in entry:
-        if key not in ("tool", "arguments"):
-            right = _SYNONYMS.get(key.lower())
-            hint = f'write "{right}" instead of "{key[:40]}"' if right else example
-            raise CodeError(f'{where} has the unknown key "{key[:40]}"', hint=hint)
+        raise CodeError(f'{where} is not a call: it has no string "tool" (its keys: {has})', hint=hint)
+    unknown = next((key for key in entry if key not in ("tool", "arguments")), None)
+    if unknown is not None:
+        raise CodeError(f'{where} has the unknown key "{unknown[:40]}"', hint=hint)
     return JsonCall(entry["tool"], entry.get("arguments"))
-
-
-def _meant_by(entry: dict[str, Any], example: str) -> str:
-    """How to write the call that an object without a tool means."""
-    meant = next((key for key in entry if key.lower() in _TOOL_SYNONYMS), None)
-    return f'write "tool" instead of "{meant}": {example}' if meant else example
 
 
 def _written_as_literal(code: str, start: int, broken: NotJson, quoted: bool) -> Plan | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 from cachetools import LRUCache
@@ -74,10 +74,6 @@ _budget = _Budget()
 Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
 
-class Validator(Protocol):
-    def iter_errors(self, instance: Any) -> Iterator[ValidationError]: ...
-
-
 def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) -> list[ValidationError]:
     """Return what is wrong with the instance, at most `MAX_ERRORS` faults; none if the schema cannot be used."""
     _budget.left = steps
@@ -92,24 +88,23 @@ def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) 
     return found
 
 
-_validators: LRUCache[int, tuple[Mapping[str, Any], Validator]] = LRUCache(KEPT_VALIDATORS)
+_validators: LRUCache[int, tuple[Mapping[str, Any], Any]] = LRUCache(KEPT_VALIDATORS)
 """By identity of the schema object, which the entry keeps alive."""
 
 
-def _validator_of(schema: Mapping[str, Any]) -> Validator:
+def _validator_of(schema: Mapping[str, Any]) -> Any:
     kept = _validators.get(id(schema))
     if kept is None:
         kept = _validators[id(schema)] = (schema, _prepare(schema))
     return kept[1]
 
 
-def _prepare(schema: Mapping[str, Any]) -> Validator:
+def _prepare(schema: Mapping[str, Any]) -> Any:
     """Return a validator of the declared draft, 2020-12 by default; draft 4 for draft 3, which is out of use."""
     declared = isinstance(schema.get("$schema"), str)
     draft = validator_for(dict(schema), default=Draft202012Validator) if declared else Draft202012Validator
     draft = Draft4Validator if draft is Draft3Validator else draft
-    validator: Validator = _guarded(draft)(schema, registry=EMPTY_REGISTRY)
-    return validator
+    return _guarded(draft)(schema, registry=EMPTY_REGISTRY)
 
 
 @lru_cache(maxsize=16)
@@ -247,15 +242,11 @@ def _unique_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Iter
         seen.add(written)
 
 
-def _unevaluated(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Skip the keyword: jsonschema would search with patterns in Python's engine. The backend checks it."""
-    return iter(())
-
-
 _REPLACED: Final[dict[str, Keyword]] = {
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
-    "unevaluatedProperties": _unevaluated,
+    # jsonschema would search with patterns in Python's engine; the backend checks it.
+    "unevaluatedProperties": lambda *_: iter(()),
     "uniqueItems": _unique_items,
 }

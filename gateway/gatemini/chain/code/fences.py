@@ -79,7 +79,7 @@ def clean(code: str) -> Cleaned:
 
 def _joined_surrogates(text: str) -> str:
     """Surrogate pairs become characters; a lone one is an error that names its place."""
-    if text.isascii() or not (found := re.search(r"[\ud800-\udfff]", text)):
+    if text.isascii():
         return text
     joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     if found := re.search(r"[\ud800-\udfff]", joined):

@@ -130,7 +130,7 @@ class SessionJournals:
 
     def __init__(self, book: JournalBook) -> None:
         self._book = book
-        self._running: dict[str, Journal] = {}
+        self.running: dict[str, Journal] = {}
         self._untold: list[Journal] = []
         self._closed = False
         self.kept: OrderedDict[str, Journal] = OrderedDict()
@@ -139,7 +139,7 @@ class SessionJournals:
     def begin(self, code: str, *, dry: bool = False) -> Journal:
         """Return a journal for a new run of `code` (its identity)."""
         journal = Journal("chain_" + secrets.token_hex(4), _hash(code), dry)
-        self._running[journal.id] = journal
+        self.running[journal.id] = journal
         self._book.owners[journal.id] = self
         return journal
 
@@ -154,7 +154,7 @@ class SessionJournals:
             raise _refused(ident, self._book.gone.get(ident, unknown))
         if owner is not self:
             raise _refused(ident, "it belongs to another session")
-        if ident in self._running:
+        if ident in self.running:
             raise _refused(ident, "it is still running")
         journal = self.kept[ident]
         if journal.code != _hash(code):
@@ -168,12 +168,12 @@ class SessionJournals:
         except ResumeRefused as exc:
             raise _refused(ident, exc.message, hint=exc.hint) from exc
         self._book.take(ident)
-        self._running[ident] = journal
+        self.running[ident] = journal
         return journal
 
     def end(self, journal: Journal, *, interrupted: str = "", told: bool = True) -> None:
         """End a run. `interrupted` names the cause, `told` whether an answer with its id is sent."""
-        if self._running.pop(journal.id, None) is None:
+        if self.running.pop(journal.id, None) is None:
             return
         journal.why = interrupted
         if interrupted and not told and not journal.dry:
@@ -187,10 +187,6 @@ class SessionJournals:
             self._book.forget(journal.id, "its session has ended")
         else:
             self._book.keep(journal, self)
-
-    def running(self) -> list[Journal]:
-        """Return the journals of chains that are running now."""
-        return list(self._running.values())
 
     def untold(self) -> list[Journal]:
         """Return interrupted chains that no answer has named yet; they count as named from now on."""

@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
 from gatemini.output.jsvalue import dumps, loads_exact
@@ -292,8 +293,7 @@ def arguments_text(arguments: Any) -> bytes:
 
 
 def _shown(text: bytes) -> str:
-    shown = text[: SHOWN_ARGUMENTS + 1].decode("utf-8", "replace")
-    return shown if len(text) <= SHOWN_ARGUMENTS else shown[: SHOWN_ARGUMENTS - 1] + "…"
+    return shorten(text[: 4 * SHOWN_ARGUMENTS].decode("utf-8", "replace"), SHOWN_ARGUMENTS)
 
 
 def _refusal(differs: str) -> ResumeRefused:

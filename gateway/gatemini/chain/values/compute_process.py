@@ -277,16 +277,17 @@ def _reduce(header: dict[str, Any], data: bytes) -> bytes:
     told["plan"] = {"notes": plan.notes, "footer": plan.footer, "kind": plan.kind}
     if plan.footer is not None:
         index = plan.index if shown is text and plan.index else index_rows(data, as_text=plan.kind == "text")
-        told["index"] = asdict(index)
-        del told["index"]["_cuts"]
-        told["index"]["doubled"] = []
+        told["index"] = _sent(index)
     return parts.after(told)
 
 
 def _index(header: dict[str, Any], data: bytes) -> bytes:
-    made = asdict(index_rows(data, as_text=header["as_text"]))
-    del made["_cuts"]
-    return _Parts().after({**made, "doubled": []})
+    return _Parts().after(_sent(index_rows(data, as_text=header["as_text"])))
+
+
+def _sent(index: Any) -> dict[str, Any]:
+    """The index without what only its making needs."""
+    return {key: value for key, value in asdict(index).items() if key != "_cuts"} | {"doubled": []}
 
 
 OPERATIONS = {"message": _read_message, "reduce": _reduce, "index": _index}
