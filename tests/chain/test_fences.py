@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gatemini.chain.code.fences import clean, unfence
+from gatemini.chain.code.fences import clean
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import line_at, place
 
@@ -250,12 +250,6 @@ def test_cleaning_is_total_and_keeps_line_numbers(text):
             and not any("\ud800" <= c <= "\udfff" for c in text)
         ):
             assert line.strip() in (line_at(text, number) or "")
-
-
-@given(st.text(alphabet="ab`~\n\r '\"/*"))
-def test_text_without_three_marks_is_untouched(text):
-    if "```" not in text and "~~~" not in text:
-        assert unfence(text) == (text, "")
 
 
 @given(st.text(alphabet="aß😀\n\r\u2028\u2029"), st.integers(0, 50))
