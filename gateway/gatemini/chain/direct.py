@@ -14,7 +14,6 @@ from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.interfaces import all_interfaces, interface_of, several
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
-from gatemini.model import Tool
 from gatemini.output.jsvalue import dumps
 
 
@@ -98,18 +97,13 @@ async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: Chain
     head, dot, rest = plan.tool.partition(".")
     if dot and rest and head in services.backend_names():
         return head, rest
-    tool = await _resolved(plan.tool, invoker, services)
-    return tool.backend, tool.name
-
-
-async def _resolved(name: str, invoker: Invoker, services: ChainServices) -> Tool:
-    """Resolve a tool's name without its backend; wait for backends that have not listed their tools."""
     try:
-        return services.registry.resolve(name)
-    except ToolNotFound:
+        tool = services.registry.resolve(plan.tool)
+    except ToolNotFound:  # a backend may not have listed its tools yet
         missing = await services.listed(invoker.time, live=True)
-    try:
-        return services.registry.resolve(name)
-    except ToolNotFound as exc:
-        missing.explain(exc, name)
-        raise
+        try:
+            tool = services.registry.resolve(plan.tool)
+        except ToolNotFound as exc:
+            missing.explain(exc, plan.tool)
+            raise
+    return tool.backend, tool.name
