@@ -1,8 +1,4 @@
-"""`call_tool_chain` on one screen: parse, take the cheapest tier that does what the code says, reduce.
-
-Above: server/tools.py. Below: fences.py, parse.py, direct.py (tiers 1 and 2), script.py (tier 3), journal.py
-(re-runs), failure.py (error texts), answer.py.
-"""
+"""Run one `call_tool_chain`: parse the code, take the cheapest tier that does what it says, reduce the result."""
 
 from __future__ import annotations
 
@@ -88,7 +84,7 @@ class _Chain:
     tier: int = 0
 
     def meta(self) -> Json:
-        calls = [_told(record) for record in self.invoker.records]
+        calls = [_call_meta(record) for record in self.invoker.records]
         ms = round((time.monotonic() - self.started) * 1000, 2)
         told: Json = {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}
         if self.invoker.said:
@@ -96,7 +92,7 @@ class _Chain:
         return {"gatemini/chain": told}
 
 
-def _told(record: CallRecord) -> Json:
+def _call_meta(record: CallRecord) -> Json:
     told: Json = {"tool": record.tool, "ms": round(record.ms, 2), "outcome": record.outcome}
     if record.answered_by is not None:
         told["answered_by"] = record.answered_by

@@ -1,9 +1,8 @@
-"""What crossed the border of one run, in order, and the same given again: the heart of safe re-runs (2.6).
+"""Record the calls of one run and the answers it got, and replay them when an interrupted chain is resumed.
 
-A trace only grows. `rewind` makes it ready to be run through once more: the batches of answers the code got
-are given again in the same order, each call the code issues must be the one it issued before, and only what
-was never answered is really made. Above: journal.py, script.py, direct.py, invoke.py, composite.py.
-Below: outcome.py, the sandbox's start message.
+A trace only grows. `rewind` prepares it for another run: the batches of answers that the code got are given again in the
+same order, each call that the code issues must be the one it issued before, and only a call that was never answered is
+made.
 """
 
 from __future__ import annotations
