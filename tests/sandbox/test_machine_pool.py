@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from fixtures.wasm import functions
-from gatemini_sandbox import shelf
-from gatemini_sandbox.budget import Budget, Ledger
+from gatemini_sandbox import machine_pool
+from gatemini_sandbox.budget import Ledger
 from gatemini_sandbox.engine import Engine, Machine
-from gatemini_sandbox.guest import Guest, boot
+from gatemini_sandbox.guest import Guest
+from gatemini_sandbox.image import Image, boot
 from gatemini_sandbox.limits import MIB, Limits
+from gatemini_sandbox.machine_pool import CAN_DROP, MachinePool
 from gatemini_sandbox.messages import Start, encode_start
 from gatemini_sandbox.module import (
     CODE_SECTION,
@@ -24,8 +26,6 @@ from gatemini_sandbox.module import (
     read_leb,
     sections,
 )
-from gatemini_sandbox.pages import CAN_DROP
-from gatemini_sandbox.shelf import Image, Shelf
 from gatemini_sandbox.wasi import Clock
 
 needs_forgetting = pytest.mark.skipif(not CAN_DROP, reason="no way to put memory back on this system")
@@ -45,13 +45,13 @@ def image(engine: Engine) -> Image:
 
 @pytest.fixture
 def stocked(engine: Engine, image: Image):
-    made = Shelf(engine, image, LIMITS.memory_mb * MIB)
+    made = MachinePool(engine, image, LIMITS.memory_mb * MIB)
     made.restock()
     yield made
     made.close()
 
 
-def begun(stocked: Shelf, image: Image, code: str) -> tuple[Guest, Machine, str | None]:
+def begun(stocked: MachinePool, image: Image, code: str) -> tuple[Guest, Machine, str | None]:
     """A guest whose first step has run `code`, its machine and how it ended."""
     guest = Guest(stocked, image, LIMITS, Ledger(1 << 40), Clock.at(0.0))
     begin = encode_start(Start(backends=[("demo", "demo")], seed=bytes(32), now_ms=0.0), LIMITS)
@@ -83,7 +83,7 @@ ORDINARY = {
 @needs_forgetting
 @pytest.mark.parametrize("code", ORDINARY.values(), ids=ORDINARY)
 def test_a_machine_that_serves_again_has_the_memory_of_a_new_one(
-    engine: Engine, image: Image, stocked: Shelf, code: str
+    engine: Engine, image: Image, stocked: MachinePool, code: str
 ) -> None:
     new = content(stocked._make())
     guest, machine, end = begun(stocked, image, code)
@@ -102,27 +102,23 @@ FINISHED = {
     "its memory grew": "globalThis.much = new Uint8Array(4e6).fill(1); return much.length",
     "its memory ran out": "const all = []; for (;;) all.push(new Uint8Array(1e6).fill(1))",
     "its time was over": "for (;;);",
+    "its chain did not end": "await demo.echo({}); return 1",
 }
 
 
 @pytest.mark.parametrize("code", FINISHED.values(), ids=FINISHED)
-def test_a_machine_is_thrown_away_when(image: Image, stocked: Shelf, code: str) -> None:
+def test_a_machine_is_freed_when(image: Image, stocked: MachinePool, code: str) -> None:
     guest, machine, _ = begun(stocked, image, code)
-    guest.close()
-    assert machine not in stocked._ready
-    assert not machine._open.acquire(blocking=False)  # it is freed
-
-
-def test_a_machine_whose_chain_did_not_end_is_thrown_away(image: Image, stocked: Shelf) -> None:
-    guest, machine, end = begun(stocked, image, "await demo.echo({}); return 1")
-    assert end is None
     guest.stop()
     guest.close()
     assert machine not in stocked._ready
+    assert not machine._open.acquire(blocking=False)
 
 
 @needs_forgetting
-def test_closing_a_guest_on_many_threads_puts_its_machine_back_once(image: Image, stocked: Shelf) -> None:
+def test_closing_a_guest_on_many_threads_puts_its_machine_back_once(
+    image: Image, stocked: MachinePool
+) -> None:
     for _ in range(50):
         guest, machine, _ = begun(stocked, image, "return 1")
         together = threading.Barrier(4)
@@ -141,7 +137,7 @@ def test_closing_a_guest_on_many_threads_puts_its_machine_back_once(image: Image
 
 @needs_forgetting
 def test_a_guest_that_has_ended_has_no_hold_on_the_next_chain_of_its_machine(
-    image: Image, stocked: Shelf
+    image: Image, stocked: MachinePool
 ) -> None:
     first, machine, _ = begun(stocked, image, "return 1")
     first.close()
@@ -154,30 +150,28 @@ def test_a_guest_that_has_ended_has_no_hold_on_the_next_chain_of_its_machine(
 
 
 def test_where_memory_cannot_be_put_back_a_new_machine_is_made(
-    image: Image, stocked: Shelf, monkeypatch: pytest.MonkeyPatch
+    image: Image, stocked: MachinePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gatemini_sandbox.pages.CAN_DROP", False)
-    guest, machine, end = begun(stocked, image, "return 1")
-    assert end == "done"
+    monkeypatch.setattr("gatemini_sandbox.machine_pool.CAN_DROP", False)
+    guest, machine, _ = begun(stocked, image, "return 1")
     guest.close()
     stocked.restock()
     assert stocked.full
     assert machine not in stocked._ready
 
 
-def test_a_shelf_that_is_closed_takes_nothing_back(image: Image, stocked: Shelf) -> None:
-    guest, machine, _ = begun(stocked, image, "return 1")
+def test_no_more_machines_are_kept_than_the_pool_holds_and_none_once_it_is_closed(
+    image: Image, stocked: MachinePool
+) -> None:
+    guests = [begun(stocked, image, "return 1") for _ in range(machine_pool.MOST_READY + 3)]
+    for guest, _, _ in guests[1:]:
+        guest.close()
+    assert len(stocked._ready) <= machine_pool.MOST_READY
     stocked.close()
-    guest.close()
+    last, machine, _ = guests[0]
+    last.close()
     assert stocked._ready == []
     assert not machine._open.acquire(blocking=False)
-
-
-def test_no_more_machines_are_kept_than_the_shelf_holds(image: Image, stocked: Shelf) -> None:
-    guests = [begun(stocked, image, "return 1")[0] for _ in range(shelf.SHELF + 3)]
-    for guest in guests:
-        guest.close()
-    assert len(stocked._ready) <= shelf.SHELF
 
 
 INDIRECT, TABLE_SECTION = 0x11, 4
@@ -203,8 +197,7 @@ def test_the_guest_can_change_nothing_of_its_machine_but_memory_and_stack_pointe
     assert parts[GLOBAL_SECTION].endswith(bytes([0x7F, 0, 0x41, 0, 0x0B]))  # and the second cannot
 
 
-def test_a_budget_on_the_shelf_lets_nothing_run(stocked: Shelf) -> None:
+def test_a_machine_in_the_pool_may_not_run(stocked: MachinePool) -> None:
     machine = stocked.take()
-    assert isinstance(machine.budget, Budget)
     assert machine.budget.verdict() is not None
     machine.close()
