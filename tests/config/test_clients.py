@@ -239,9 +239,6 @@ def test_an_env_file_gives_its_variables_and_env_wins(load: Load, tmp_path: Path
     entry = {"command": "x", "envFile": "${workspaceFolder}/x.env", "env": {"B": "entry"}}
     loaded = servers(load, {"a": entry}, key="servers", name=".vscode/mcp.json")
     assert loaded.config.backends["a"].env == {"A": "file", "B": "entry"}
-    assert [p.found for p in loaded.problems] == [
-        f"${{workspaceFolder}} is read as {tmp_path}: no editor says which folder is open"
-    ]
     assert loaded.secrets == (("A", "file"),)  # redacted wherever text leaves; what `env` itself says is not
     loaded = servers(load, {"a": {"command": "x", "envFile": "gone.env"}})
     assert "envFile" in loaded.disabled["a"]

@@ -69,27 +69,6 @@ def test_a_server_that_was_taken_over_under_another_name_is_not_taken_over_again
     assert (by_name.name, by_name.status) == ("github-vscode", "same")
 
 
-def test_an_import_notes_the_folder_it_writes_for_variables_of_editors(tmp_path: Path) -> None:
-    source = client_file(
-        tmp_path / ".cursor" / "mcp.json",
-        {
-            "files": {"command": "x", "args": ["${workspaceFolder}", "${userHome}"]},
-            "deep": {"command": "x", "env": {"AT": "${NOT_SET:-${cwd}}/y"}},
-            "kept": {"command": "x", "envFile": "${workspaceRoot}/.env"},
-            "none": {"command": "x", "args": ["${userHome}/y"]},
-        },
-    )
-    (tmp_path / ".env").write_text("A=1\n")
-    plan = planned(tmp_path, source)
-    said = f"is read as {tmp_path}: no editor says which folder is open"
-    assert {item.name: item.notes for item in plan.items} == {
-        "files": [f"${{workspaceFolder}} {said}"],
-        "deep": [f"${{cwd}} {said}"],
-        "kept": [f"${{workspaceRoot}} {said}"],
-        "none": [],
-    }
-
-
 def test_an_import_lists_the_own_entry_broken_and_disabled_servers(tmp_path: Path) -> None:
     source = client_file(
         tmp_path / "c.json",

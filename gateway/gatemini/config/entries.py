@@ -15,19 +15,8 @@ from gatemini.config.problems import KeyPath, Problem
 
 _OWN_NAME = "gatemini"
 _VERSION = re.compile(r"(?:@|==|~=|>=).*\Z|\[.*\]\Z")
-EDITOR_WORDS = frozenset(
-    ("file", "fileBasename", "fileBasenameNoExtension", "fileDirname", "fileDirnameBasename", "fileExtname",
-     "fileWorkspaceFolder", "relativeFile", "relativeFileDirname", "lineNumber", "columnNumber", "selectedText",
-     "execPath", "defaultBuildTask")
-)  # fmt: skip
-"""Words for the file that an editor shows; no environment variable has these names by chance."""
 GUESSED_WORDS = frozenset(("workspaceFolder", "workspaceRoot", "cwd", "workspaceFolderBasename"))
 """Words for the folder that an editor has open; a gateway takes the folder of the configuration file."""
-
-
-def guessed_word(word: str, value: str) -> str:
-    """The note where such a word is read, or written out by an import."""
-    return f"${{{word}}} is read as {value}: no editor says which folder is open"
 
 
 @dataclass(slots=True)

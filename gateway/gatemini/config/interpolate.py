@@ -15,9 +15,12 @@ from urllib.parse import quote
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _INPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 _CLIENT_WORDS = frozenset(
-    ("userHome", "workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "pathSeparator", "/", "cwd")
-)
-"""Variables that editors define; only the files of clients use them."""
+    ("userHome", "workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "pathSeparator", "/", "cwd",
+     "file", "fileBasename", "fileBasenameNoExtension", "fileDirname", "fileDirnameBasename", "fileExtname",
+     "fileWorkspaceFolder", "relativeFile", "relativeFileDirname", "lineNumber", "columnNumber", "selectedText",
+     "execPath", "defaultBuildTask")
+)  # fmt: skip
+"""Variables that editors define; those of the file that is open have no value here."""
 _MAX_DEFAULT_DEPTH = 8
 _QUERY_SAFE = ""
 PATH_SAFE = "/:@!$&'()*+,;=~-._"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from gatemini.config.backend import BackendConfig
 from gatemini.config.clients import table
 from gatemini.config.document import Document
-from gatemini.config.entries import GUESSED_WORDS, Entry, guessed_word
+from gatemini.config.entries import Entry
 from gatemini.config.environment import read_env_file
 from gatemini.config.files import written_path
 from gatemini.config.problems import KeyPath, Problem, closest, dotted, shown
@@ -339,8 +339,6 @@ class _Translation:
             self.note("envFile", "envFile is not a path", error=True, remedy="Write one path")
             return
         words = self.entry.words
-        for word in sorted(word for word in GUESSED_WORDS if f"${{{word}}}" in written):
-            self.note("envFile", guessed_word(word, words[word]))
         path = re.sub(r"\$\{([^}]+)\}", lambda m: words.get(m[1], m[0]), written)
         file = written_path(path, self.context.home, Path(words["workspaceFolder"]))
         self.entry.env_file = file.absolute()
