@@ -299,13 +299,12 @@ def test_a_switch_that_cannot_be_read_leaves_the_server_off_and_says_so(load: Lo
 
 @pytest.mark.parametrize(
     ("written", "seconds"),
-    [(60, 60.0), (60_000, 60.0), ("60", 60.0), ("90000", 90.0), ("30s", 30.0), ("500ms", 0.5), ("2m", 120.0)],
+    [(60, 60.0), (60_000, 60.0)],
 )
-def test_timeouts_are_read_in_every_spelling(load: Load, written: object, seconds: float) -> None:
+def test_the_unit_that_a_timeout_is_read_in_is_named(load: Load, written: object, seconds: float) -> None:
     loaded = servers(load, {"a": {"command": "x", "timeout": written}})
     assert loaded.config.backends["a"].timeout == seconds
-    if isinstance(written, int):  # its unit is a guess
-        assert [p.found for p in loaded.problems] == [f"timeout {written} is read as {seconds:g} s"]
+    assert [p.found for p in loaded.problems] == [f"timeout {written} is read as {seconds:g} s"]
 
 
 @pytest.mark.parametrize("written", [0, -1, "soon", True, [], "0"])

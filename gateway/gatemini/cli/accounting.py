@@ -32,10 +32,9 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
     """What each answer put into the context, and what loading every schema would have cost."""
     accounts = _accounts(config)
-    seen = next((account for account in accounts if any(row.tools for row in account.backends)), None)
+    seen = next((account for account in accounts if any(row["tools"] for row in account.backends)), None)
     if seen is not None:  # a gateway may end before it has seen any: its answers, beside the tools of another
-        rows = [row.model_dump() for row in seen.backends]
-        answer = _catalog(rows, accounts[0].usage)
+        answer = _catalog(seen.backends, accounts[0].usage)
     else:
         answer = with_app(config, _from_gateway)
     answer["session"] = accounts[0].stats if accounts else None

@@ -31,7 +31,7 @@ class Sections:
         self.faulty: dict[str, str] = {}
         """Composite tool → what is wrong with its code."""
         self.writers: dict[KeyPath, Document] = {}
-        """The file of each alias and composite tool in force."""
+        """The file of each alias in force."""
 
     def report(self, problem: Problem, section: str) -> None:
         (self.fatal if section in PROTECTING else self.problems).append(problem)

@@ -276,17 +276,13 @@ class _Translation:
             value = self.value.get(theirs)
             if value is None:
                 continue
-            if isinstance(value, str) and re.fullmatch(r"\s*[0-9.]+\s*(?:ms|s|m|h)\s*", value):
-                self.take(ours, theirs, value)
-                continue
-            number = _number(value)
-            if number is None:
+            if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
                 default = BackendConfig.model_fields[ours].default
                 found = f"{theirs} {shown(value, (theirs,))} was ignored: {default:g} s is in force"
                 self.note(theirs, found, allowed="a number above 0", remedy="Write a time, or remove it")
                 continue
-            milliseconds = number >= _MILLISECONDS_FROM or self.is_gemini
-            seconds = number * (unit or (0.001 if milliseconds else 1.0))
+            milliseconds = value >= _MILLISECONDS_FROM or self.is_gemini
+            seconds = value * (unit or (0.001 if milliseconds else 1.0))
             self.take(ours, theirs, seconds)
             if unit is None:
                 self.note(theirs, f"{theirs} {value} is read as {seconds:g} s")
@@ -328,15 +324,6 @@ class _Translation:
         own = _mapping(self.raw.get("env"))
         self.raw["env"] = {**values, **own}
         self.entry.from_env_file = frozenset(values) - frozenset(own)
-
-
-def _number(value: Any) -> float | None:
-    """A number above 0, also one written as text."""
-    try:
-        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
-    except ValueError:
-        return None
-    return number if number > 0 else None
 
 
 def _mapping(value: Any) -> dict[str, Any]:
