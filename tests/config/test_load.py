@@ -53,10 +53,6 @@ def test_a_header_refuses_a_newline_naming_the_variable_and_never_the_value(load
     assert "%23c" not in everything
 
 
-def test_a_comment_needs_no_variable(load: Load) -> None:
-    assert not [p for p in load(VARIABLES, {"KEY": "k", "USER": "me"}).problems if "NOT_USED" in p.text()]
-
-
 def test_the_bound_of_a_duration_is_shown_with_its_unit(load: Load) -> None:
     with pytest.raises(ConfigError, match=r"found '20m' \(allowed: less than or equal to 600 s\)"):
         load("sandbox: {timeout: 20m}\n")
@@ -443,18 +439,6 @@ def test_a_command_line_that_can_never_run_is_found_before_the_start(
 def test_a_pool_that_keeps_more_ready_than_it_may_have_is_refused(load: Load) -> None:
     loaded = load("backends: {a: {command: x, pool: {min_idle: 5, max_instances: 2}}}")
     assert "backends.a.pool.min_idle" in loaded.disabled["a"]
-
-
-def test_an_included_file_that_is_not_there_is_not_blamed_on_the_command_line(load: Load) -> None:
-    (problem,) = load("include: [nope.json]\n").problems
-    assert problem.remedy == "Check the path in include"
-
-
-def test_a_backslash_that_json_does_not_know_is_explained(load: Load) -> None:
-    text = '{"mcpServers": {"a": {"command": "C:\\tools\\x.exe"}}}'
-    with pytest.raises(ConfigError, match="Invalid") as refused:
-        load(text, name="mcp.json")
-    assert refused.value.hint == r"Write \\ for a backslash."
 
 
 @pytest.mark.parametrize(

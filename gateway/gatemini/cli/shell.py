@@ -56,13 +56,6 @@ class _Parser(argparse.ArgumentParser):
         """Usage, then what is wrong."""
         raise UsageError(f"{self.format_usage()}{self.prog}: {message}")
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Unknown options are this parser's own error, so that its usage and its options are the ones shown."""
-        found, rest = super().parse_known_args(args, namespace)
-        if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return found, rest
-
 
 def between(low: int, high: int) -> Callable[[str], int]:
     """An argument type: a whole number within these bounds."""

@@ -238,9 +238,6 @@ class _Work:
             self.names[reference.name] = False
             self.incomplete.add(path)
             self.error(path, *_missing(reference), unresolved=True)
-        for reference in result.empty:
-            note = f"{reference.name} is set, but empty"
-            self.built.problems.append(self.entry.problem(path, note, severity="warning"))
 
     def add_inherited(self, expanded: dict[str, Any]) -> None:
         """Add variables of `inherit_env` that only a .env file sets: the child could not inherit those."""

@@ -50,7 +50,6 @@ class Expanded:
     text: str
     used: list[tuple[Reference, str]] = field(default_factory=list)
     missing: list[Reference] = field(default_factory=list)
-    empty: list[Reference] = field(default_factory=list)
     secret: list[tuple[Reference, str]] = field(default_factory=list)
     """Of a URL: the values in its user-info and its query."""
 
@@ -130,8 +129,6 @@ def _piece(segment: Segment, lookup: Lookup, result: Expanded) -> str:
     value = lookup(segment)
     if value or (value is not None and segment.default is None):
         result.used.append((segment, value))
-        if not value:
-            result.empty.append(segment)
         return value
     if segment.default is not None:
         return "".join(_piece(inner, lookup, result) for inner in segment.default)
