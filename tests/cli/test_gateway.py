@@ -358,12 +358,17 @@ def test_search_is_measured_on_ones_own_catalog(run: Run, tmp_path: Path) -> Non
     shown = run("eval", str(queries))
     assert shown.code == 0
     assert "shop.get_order" in shown.out
-    assert run("eval", str(tmp_path / "none.json")).code == 1
+    assert run("eval", str(tmp_path / "none.json")).code == 2
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"", "no JSON"), (b"\xff\xfe\x00", "no JSON"), (b"[" * 100_000, "no JSON"), (None, "cannot be read")],
+    [
+        (b"", "no JSON"),
+        (b"\xff\xfe\x00", "cannot be read"),
+        (b"[" * 100_000, "no JSON"),
+        (None, "cannot be read"),
+    ],
 )
 def test_an_invalid_query_file_is_named(run: Run, tmp_path: Path, content: bytes | None, said: str) -> None:
     path = tmp_path / "queries.json"

@@ -76,9 +76,7 @@ def own_queries(gateway: App) -> list[Query]:
 def read_queries(path: Path) -> list[Query]:
     """The queries of a file; raises InvalidRequest naming the file."""
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as exc:
-        raise InvalidRequest(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        data: Any = json.loads(shell.source_text(path))
     except (ValueError, RecursionError) as exc:
         raise InvalidRequest(
             f"{path} holds no JSON: {exc}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
@@ -69,31 +68,25 @@ class Entry:
 
 def program(words: Sequence[str]) -> str:
     """What a command line really runs: `uvx --from x gatemini` → `gatemini`, `python -m a.b` → `a`."""
-    rest, runner = deque(word for word in words if word), ""
-    while rest:
-        word = rest.popleft()
-        if not runner:
-            runner = _base(word)
-            if runner not in _RUNNERS and not _PYTHON.fullmatch(runner):
-                return runner
-        elif word in ("-c", "-lc", "-ic", "-Command", "/c") and runner in _SHELLS and rest:
+    first, *rest = [word for word in words if word] or [""]
+    runner = _base(first)
+    is_python = _PYTHON.fullmatch(runner) is not None
+    while rest and (is_python or runner in _RUNNERS):
+        word, *rest = rest
+        if word in ("-c", "-lc", "-ic", "-Command", "/c") and runner in _SHELLS and rest:
             try:
-                rest, runner = deque(shlex.split(rest[0]) if runner != "cmd" else rest), ""
+                return program(shlex.split(rest[0]) if runner != "cmd" else rest)
             except ValueError:
                 return runner
-        elif word == "-c" and _PYTHON.fullmatch(runner):
+        if runner in _SHELLS or (word == "-c" and is_python):
             return runner
-        elif word == "-m":
+        if word == "-m":
             return rest[0].partition(".")[0] if rest else ""
-        elif word in _OPTIONS_WITH_VALUE:
-            if rest:
-                rest.popleft()
-        elif runner in _SHELLS:
-            return runner
+        if word in _OPTIONS_WITH_VALUE:
+            rest = rest[1:]
         elif not word.startswith("-") and "=" not in word.partition("==")[0] and word not in _VERBS:
-            rest.appendleft(word.removesuffix(".py"))
-            runner = ""
-    return runner if _PYTHON.fullmatch(runner) or runner in _SHELLS else ""
+            return program([word.removesuffix(".py"), *rest])
+    return "" if runner in _RUNNERS and runner not in _SHELLS else runner
 
 
 def _base(word: str) -> str:
