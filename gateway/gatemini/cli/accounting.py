@@ -92,7 +92,7 @@ def _gateway_row(account: Account) -> dict[str, Any]:
         "client": account.client,
         "running": account.running,
         "started": totals["started"],
-        "answers": totals.get("total_answers", totals["total_calls"]),
+        "answers": totals["total_answers"],
         "bytes_returned": totals["total_bytes_returned"],
         "calls": sum(row["calls"] for row in totals["backends"].values()),
     }
@@ -125,7 +125,7 @@ def _show_session(account: Account, session: dict[str, Any], limit: int) -> None
     )
     returned, processed = session["total_bytes_returned"], session["total_bytes_processed"]
     shell.say(
-        f"{counted(session.get('total_answers', session['total_calls']), 'answer')} put {_kilobytes(returned)} KB into the context "
+        f"{counted(session['total_answers'], 'answer')} put {_kilobytes(returned)} KB into the context "
         f"(≈ {returned // BYTES_PER_TOKEN:,} tokens, bytes/4) of {_kilobytes(processed)} KB processed: "
         f"{session['reduction_pct']:.1f} % less"
     )

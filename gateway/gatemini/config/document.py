@@ -42,7 +42,6 @@ class Document:
     """A parsed file. `lines` maps key paths to 1-based lines; `texts` has non-string scalars as written."""
 
     path: Path
-    kind: str
     value: dict[str, Any]
     lines: dict[KeyPath, int] = field(default_factory=dict)
     texts: dict[KeyPath, str] = field(default_factory=dict)
@@ -100,7 +99,7 @@ def _json(path: Path, text: str) -> Document:
         for p, first, line in parsed.duplicates
     ]
     _must_be_mapping(path, parsed.value)
-    return Document(path, "json", parsed.value, parsed.lines, parsed.texts, faults)
+    return Document(path, parsed.value, parsed.lines, parsed.texts, faults)
 
 
 def _toml(path: Path, text: str) -> Document:
@@ -110,7 +109,7 @@ def _toml(path: Path, text: str) -> Document:
         raise ConfigError(
             f"{path}: is not valid TOML: {error}", hint="Correct the file at that place."
         ) from None
-    return Document(path, "toml", value)
+    return Document(path, value)
 
 
 def _must_be_mapping(path: Path, value: object) -> dict[str, Any]:
@@ -159,7 +158,7 @@ class _YamlReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.document = Document(path, "yaml", {})
+        self.document = Document(path, {})
         self.nodes = 0
         self.open: set[int] = set()
 
