@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from gatemini.backends.repair import renamed, shape
-from gatemini.backends.wire import MAX_SAFE_INTEGER, encode
+from gatemini.backends.wire import encode
 from gatemini.model import Json
 
 _OF_RESULTS = {"structured_content": "structuredContent", "is_error": "isError"}
 _OF_BLOCKS = {"mime_type": "mimeType"}
 """Other spellings, of models dumped under their Python names."""
-_BLOCKS = frozenset(("text", "image", "audio", "resource", "resource_link"))
 _NOT_VALUES = frozenset(("content", "structuredContent", "_meta", "isError", "resultType"))
 """Members of a result; in one without content any other member is the tool's value."""
 
@@ -26,9 +23,6 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
     notes: list[str] = []
     if not isinstance(result, dict):
         result = _from_bare(result, notes)
-    elif "toolResult" in result and "content" not in result:
-        notes.append("the answer had the shape of a 2024 draft (toolResult)")
-        result = _from_bare(result["toolResult"], [])
     result = renamed(result, _OF_RESULTS, notes)
     content = result.get("content")
     fixed = dict(result)
@@ -70,44 +64,15 @@ def repair_contents(result: Any) -> list[Json]:
     return [content for content in contents if content]
 
 
-def exact_integers(value: Any, notes: list[str]) -> Any:
-    """`value` with integers beyond 2^53 as text, so that JavaScript keeps their digits.
-
-    For answers of in-process servers; `wire.py` does the same while it decodes text.
-    """
-    try:
-        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
-    except (TypeError, ValueError, RecursionError):
-        fixed = _integersas_text(value, 0)
-        if fixed != value:
-            notes.append("integers beyond 2^53 were kept as text")
-        return fixed
-    return value
-
-
-def _integersas_text(value: Any, depth: int) -> Any:
-    if isinstance(value, bool) or depth > 500:
-        return value
-    if isinstance(value, int):
-        return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
-    if isinstance(value, dict):
-        return {k: _integersas_text(v, depth + 1) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_integersas_text(v, depth + 1) for v in value]
-    return value
-
-
 def _from_bare(value: Any, notes: list[str]) -> Json:
-    """A result from a bare value: as text, and as structured content if it is an object or a list."""
+    """A result from a bare value: as text, and as structured content if it is a list."""
     notes.append(f"the answer was {shape(value)} instead of a result object")
     if value is None:
         return {"content": []}
     if isinstance(value, list) and value and all(isinstance(v, dict) and "type" in v for v in value):
         return {"content": value}
-    if isinstance(value, dict) and isinstance(value.get("content"), list):
-        return value
     bare: Json = {"content": [{"type": "text", "text": as_text(value)}]}
-    if isinstance(value, dict | list):
+    if isinstance(value, list):
         bare["structuredContent"] = value
     return bare
 
@@ -117,8 +82,6 @@ def _well_formed(block: object) -> bool:
         return False
     kind = block.get("type")
     if not isinstance(kind, str) or not _OF_BLOCKS.keys().isdisjoint(block):
-        return False
-    if kind not in _BLOCKS and kind.lower() in _BLOCKS:
         return False
     return kind != "text" or isinstance(block.get("text"), str)
 
@@ -140,8 +103,6 @@ def _repair_block(value: Any) -> Json:
     if not isinstance(value, dict):
         return {"type": "text", "text": as_text(value)}
     block = renamed(value, _OF_BLOCKS, [])
-    if isinstance(block.get("type"), str) and block["type"].lower() in _BLOCKS:
-        block = {**block, "type": block["type"].lower()}
     if isinstance(block.get("resource"), dict):
         block = {**block, "resource": renamed(block["resource"], _OF_BLOCKS, [])}
     if _well_formed(block):
@@ -149,13 +110,6 @@ def _repair_block(value: Any) -> Json:
     kind = block.get("type")
     if kind == "text" or (not isinstance(kind, str) and "text" in block):
         return {**block, "type": "text", "text": as_text(block.get("text"))}
-    if isinstance(block.get("resource"), dict):
-        return {**block, "type": "resource"}
-    if isinstance(block.get("data"), str):
-        mime = block.get("mimeType")
-        return {**block, "type": "audio" if isinstance(mime, str) and mime.startswith("audio/") else "image"}
-    if isinstance(block.get("uri"), str):
-        return {**block, "type": "resource_link"}
     return {"type": "text", "text": as_text(block)}
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import anyio.lowlevel
 import orjson
 
-from gatemini.backends.wire import Broken, Frame, Piece, id_of
+from gatemini.backends.wire import Broken, Frame, Piece, decode, id_of
 from gatemini.model import Json
-from gatemini.processes.compute import compute, decoded, encoded, joined
+from gatemini.processes.compute import LARGE_BYTES, compute, decoded, encoded, joined
 from gatemini.processes.pool import WorkerFailed, WorkerLost
 
 ENDS = 4096
@@ -73,6 +73,11 @@ class Written:
     def goes_on(self, part: Any) -> bool:
         """Whether there is more of this part of `sample` than it shows."""
         return any(part is one for one in self.cut)
+
+
+async def read_messages(body: bytes) -> list[Piece]:
+    """The messages in a body or an event; a large one is read in the compute process."""
+    return decode(body) if len(body) <= LARGE_BYTES else await read_large([body])
 
 
 async def read_large(parts: Sequence[bytes]) -> list[Piece]:

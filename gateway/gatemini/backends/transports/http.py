@@ -21,6 +21,7 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 
+from gatemini.backends.calls.large_messages import read_messages
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.http_errors import (
     another_server,
@@ -30,7 +31,7 @@ from gatemini.backends.transports.http_errors import (
     status_error,
     transport_error,
 )
-from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, read_messages
+from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame, Piece, decode, encode, request_id
 from gatemini.config.schema import BackendConfig

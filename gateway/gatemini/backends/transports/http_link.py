@@ -18,13 +18,11 @@ import anyio
 import anyio.abc
 import httpx2
 
-from gatemini.backends.calls.large_messages import read_large
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.interface import Link, Receiver
-from gatemini.backends.wire import Broken, Piece, decode
+from gatemini.backends.wire import Broken
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
-from gatemini.processes.compute import LARGE_BYTES
 from gatemini.processes.throttle import READ_SECONDS, Throttle
 
 DRAIN_SECONDS = 2.0
@@ -237,13 +235,6 @@ def _same_endpoint(request: httpx2.Request, following: httpx2.Request) -> bool:
 
 def origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
-
-
-async def read_messages(body: bytes) -> list[Piece]:
-    """The messages in a body or an event; a large one is read in the compute process."""
-    if len(body) <= LARGE_BYTES:
-        return decode(body)
-    return await read_large([body])
 
 
 def goes_by_proxy(url: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import httpx2
 
+from gatemini.backends.calls.large_messages import read_messages
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.http_errors import (
     content_error,
@@ -17,7 +18,7 @@ from gatemini.backends.transports.http_errors import (
     status_error,
     transport_error,
 )
-from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, origin, read_messages
+from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, origin
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import decode, encode
 from gatemini.config.schema import BackendConfig
