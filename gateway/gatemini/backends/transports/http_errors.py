@@ -108,27 +108,24 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
     return BackendProtocol(text, hint=remedy, details=details, sent=True)
 
 
-def session_ended(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
-    """The error if the server does not know our session, so that it did not run the call; else None."""
+def session_ended(
+    name: str, response: httpx2.Response, body: bytes, *, stateless: bool = False
+) -> BackendCrashed | None:
+    """The error if the server wants a session that it knows; else None.
+
+    A `stateless` server that now wants one was replaced by another, which may have run the call.
+    """
     # 404 is what the protocol requires; some servers send 400, which may mean anything else too.
-    if response.status_code != 404 and not (response.status_code == 400 and b"session" in body.lower()):
+    speaks_of_it = response.status_code in (400, 404) and b"session" in body.lower()
+    if not speaks_of_it and (stateless or response.status_code != 404):
         return None
     return BackendCrashed(
         f"{name} has ended our session (HTTP {response.status_code}){said(response, body)}",
-        sent=False,
-        hint="it was not run: call again, which starts a new session",
+        sent=stateless,
+        hint="the next call starts a new session; look first whether this one took effect"
+        if stateless
+        else "it was not run: call again, which starts a new session",
         details={SESSION_ENDED: True},
-    )
-
-
-def another_server(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
-    """The error if a stateless server was replaced by one that wants a session; only its text tells."""
-    if response.status_code not in (400, 404) or b"session" not in body.lower():
-        return None
-    return BackendCrashed(
-        f"{name} wants a session, as it did not before (HTTP {response.status_code}){said(response, body)}",
-        sent=True,
-        hint="the next call starts with a new handshake; look first whether this one took effect",
     )
 
 
