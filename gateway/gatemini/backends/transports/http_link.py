@@ -29,9 +29,6 @@ DRAIN_SECONDS = 2.0
 DRAIN_BYTES = 64 << 10
 """How long and how much of a response is still read after the answer, so that its connection can be used again."""
 
-BODY_BYTES_PER_SECOND = 20e6
-"""The throughput of an awaited answer in the event loop, at least; one in tiny pieces takes more time."""
-
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 3.0
 """Idle connections are closed before servers close them (5 s is usual), so that no call uses a closed one."""
@@ -142,7 +139,6 @@ class HttpLink(Link):
             if body.tell() + len(part) > limit:
                 return None
             body.write(part)
-            await self._rest(READ_SECONDS - len(part) / BODY_BYTES_PER_SECOND)
         return body.getvalue()
 
     async def _rest(self, seconds: float) -> None:
@@ -183,7 +179,6 @@ class HttpLink(Link):
         with suppress(httpx2.HTTPError), anyio.move_on_after(DRAIN_SECONDS):  # some never end it
             async for part in response.aiter_bytes():
                 found += part
-                await self._rest(READ_SECONDS)
                 if len(found) > ERROR_BODY_BYTES:
                     break
         return found

@@ -90,7 +90,7 @@ class SseLink(HttpLink):
         """Take one event; whether a caller waited for it."""
         if self._endpoint is None and event.data is not None and _names_endpoint(event.name, event.data):
             base = httpx2.URL(self._url)
-            target = base.join(event.data.decode("utf-8", "replace").strip(' \t"'))
+            target = base.join(event.data.decode("utf-8", "replace").strip(' \t\r\n"'))
             if origin(base) != origin(target):
                 raise BackendProtocol(
                     f"{self._name} names an endpoint elsewhere: {shown_url(target)}",
