@@ -92,8 +92,6 @@ class Backend:
         self._restart_reason: str | None = None
         self._by_itself = False
         """Whether the present start is a restart that no call demanded."""
-        self._era_doubted = False
-        """Whether the last start failed, so that `era` may be wrong: the server may be another one now."""
         self._last_logged: str | None = None
 
     # -- the owner task ----------------------------------------------------------------------------
@@ -150,13 +148,13 @@ class Backend:
         self._demanded = anyio.Event()
         self.facts = None
         self._set(State.STARTING, None)
-        known: Era | None = None if self._era_doubted else self.era
+        # After a failed start the server may be another one than the one whose era is known.
+        known: Era | None = None if self.restarts.failures else self.era
         if self.config.transport in ("sse", "cli-adapter"):
             known = "legacy"  # the old transport has one era, and command lines have none
         error = await self._connected(known)
         if isinstance(error, BackendCrashed) and self.facts is None and known != "legacy":
             error = await self._connected("legacy")
-        self._era_doubted = self.facts is None
         if self.facts is None:
             self.restarts.start_failed(anyio.current_time())
         if error is not None:

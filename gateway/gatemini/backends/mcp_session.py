@@ -281,15 +281,12 @@ class McpSession:
 
 def _page(result: Any, notes: list[str]) -> tuple[list[Any], Any]:
     """The tools and the next cursor of one page, whatever its shape."""
-    if isinstance(result, list):
-        notes.append("the tool list came as a bare list")
-        return result, None
     page = as_object(result)
     items = page.get("tools")
     if not isinstance(items, list):
         notes.append("a page of the tool list held no list of tools")
         items = []
-    return items, page.get("nextCursor", page.get("next_cursor"))
+    return items, page.get("nextCursor")
 
 
 def _unknown_method(error: BackendError) -> bool:

@@ -133,16 +133,13 @@ class Peer:
     @staticmethod
     async def _send(link: Link, message: Json, ident: int, waiter: Waiter) -> None:
         """Write a request, within its timeout."""
-        if not link.post(message, ident=ident):
-            waiter.sent = not link.all_or_nothing
-            try:
-                with anyio.CancelScope() as waiter.sending:
-                    await link.send(message, ident=ident)
-                    waiter.sent = True
-            finally:
-                waiter.sending = None
-        else:
-            waiter.sent = True
+        waiter.sent = not link.all_or_nothing
+        try:
+            with anyio.CancelScope() as waiter.sending:
+                await link.send(message, ident=ident)
+                waiter.sent = True
+        finally:
+            waiter.sending = None
         if waiter.error is not None:  # the connection ended during the write
             waiter.error.sent = waiter.sent
 

@@ -60,11 +60,6 @@ class Link:
     def stderr_tail(self) -> list[str]:
         return []
 
-    def post(self, message: Json, *, ident: int) -> bool:
-        """Write a request without waiting; False where that is not possible and `send` must be used."""
-        del message, ident
-        return False
-
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Write one message. Raises `BackendError` with `sent=False` if it was certainly not delivered."""
         raise NotImplementedError

@@ -20,7 +20,7 @@ from gatemini.backends.transports.http_errors import (
 )
 from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, origin
 from gatemini.backends.transports.interface import Link, Receiver
-from gatemini.backends.wire import decode, encode
+from gatemini.backends.wire import encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
 from gatemini.model import Json
@@ -54,8 +54,6 @@ class SseLink(HttpLink):
                         raise lost
                     raise status_error(self._name, response, body)
                 self._accepted = True
-                for piece in decode(body):  # some servers answer here as well as on the stream
-                    self._receiver.receive(piece)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise transport_error(self._name, self._endpoint, error) from error
 

@@ -70,11 +70,6 @@ class StdioLink(Link):
     def stderr_tail(self) -> list[str]:
         return list(self._stderr)
 
-    def post(self, message: Json, *, ident: int) -> bool:
-        """Write a request at once, if the child has read all before it."""
-        del ident
-        return self.failure is None and self.child.ready and self.child.write_now(encode(message) + b"\n")
-
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Write one line; waits while the child does not read."""
         del ident
