@@ -23,21 +23,21 @@ OTHER = [
 ]
 LINES = st.sampled_from([*DATA, *OTHER, b"data: " + b"z" * 2 * MOST, b"", b""])
 
-Words = tuple[str, list[bytes] | None, str | None]
-"""An event as its name, the words of its data (None: too large) and its id; blanks do not matter."""
+Words = tuple[str, list[bytes] | None]
+"""An event as its name and the words of its data (None: too large); blanks do not matter."""
 
 
 def expected(lines: list[bytes]) -> list[Words]:
     """The events of whole lines by the standard; a bare message counts as data."""
     events: list[Words] = []
     data: list[bytes] = []
-    name, ident = "message", None
+    name = "message"
     for line in [*lines, b""]:
         value = line.partition(b":")[2].strip()
         if not line:
             whole = b" ".join(data).split()
             if whole:
-                events.append((name, None if len(b"".join(whole)) > MOST else whole, ident))
+                events.append((name, None if len(b"".join(whole)) > MOST else whole))
             data, name = [], "message"
         elif line[:1] in (b"{", b"["):
             data.append(line)
@@ -45,8 +45,6 @@ def expected(lines: list[bytes]) -> list[Words]:
             data.append(value)
         elif line.startswith(b"event:"):
             name = value.decode()
-        elif line.startswith(b"id:"):
-            ident = value.decode()
     return events
 
 
@@ -63,5 +61,6 @@ def test_events_are_the_same_however_the_stream_is_split(
     for start, stop in pairwise(places):
         for event in reader.feed(stream[start:stop]):
             words = None if event.data is None else event.data.split()
-            read.append((event.name, words, event.ident))
+            read.append((event.name, words))
+    assert reader.last_id == ("7" if b"id: 7" in lines else None)
     assert [event for event in read if event[1] != []] == expected(lines)

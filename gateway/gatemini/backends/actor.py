@@ -26,7 +26,7 @@ from gatemini.backends.calls.failures import (
     only_backend_error,
     worth_starting_again,
 )
-from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
+from gatemini.backends.health import Breaker, MemoryWatch, Restarts
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.status import SILENT, Era, Events, ServerFacts, State
 from gatemini.backends.transports.interface import Link, OpenLink
@@ -290,11 +290,11 @@ class Backend:
         restartable = self.config.transport != "cli-adapter"
         may_restart = restartable and self.restarts.automatic(now) is not None
         verdict = self.breaker.failure(now, may_restart=may_restart)
-        if verdict is Verdict.WAIT:
+        if verdict == "wait":
             return
         error.hint = error.hint or "it is probed again automatically; see what keeps it busy, or restart it"
         self._set(State.UNHEALTHY, error)
-        if verdict is Verdict.RESTART:
+        if verdict == "restart":
             self.restart(f"{self.breaker.misses} health probes failed: {error.message}")
 
     # -- calls -------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ class Event:
 
     name: str
     data: bytes | None
-    ident: str | None = None
 
 
 class EventReader:
@@ -98,5 +97,5 @@ class EventReader:
         self._data, self._name, self._too_large = BytesIO(), "", False
         self.last_id = self._ident
         if too_large:
-            return Event(name, None, self.last_id)
-        return Event(name, data.getvalue(), self.last_id) if data.tell() else None
+            return Event(name, None)
+        return Event(name, data.getvalue()) if data.tell() else None

@@ -123,12 +123,10 @@ class StdioLink(Link):
                 self._receiver.receive(piece)
             return
         self.child.hold_output()
-        self._tasks.start_soon(self._decode, parts, self._decoding, done := anyio.Event())
-        self._decoding = done
+        self._tasks.start_soon(self._decode, parts)
+        self._decoding = anyio.Event()
 
-    async def _decode(self, parts: list[bytes], before: anyio.Event | None, done: anyio.Event) -> None:
-        if before is not None:
-            await before.wait()
+    async def _decode(self, parts: list[bytes]) -> None:
         begun, answered = time.perf_counter(), False
         try:
             pieces = await read_large(parts)
@@ -140,10 +138,10 @@ class StdioLink(Link):
             if not answered:
                 self.child.charge(STDOUT, time.perf_counter() - begun)
         finally:
-            done.set()
-            if self._decoding is done:
-                self._decoding = None
-                self.child.release_output()
+            if self._decoding is not None:
+                self._decoding.set()
+            self._decoding = None
+            self.child.release_output()
 
     async def _decoded(self) -> None:
         """Until what has come is decoded: the end of the connection must not overtake an answer."""
