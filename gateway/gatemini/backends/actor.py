@@ -92,7 +92,6 @@ class Backend:
         self._restart_reason: str | None = None
         self._by_itself = False
         """Whether the present start is a restart that no call demanded."""
-        self._last_logged: str | None = None
 
     # -- the owner task ----------------------------------------------------------------------------
 
@@ -159,9 +158,7 @@ class Backend:
             self.restarts.start_failed(anyio.current_time())
         if error is not None:
             said = error.message.removeprefix(f"{self.config.name} ")
-            level = logging.DEBUG if error.message == self._last_logged else logging.WARNING
-            logger.log(level, "backend %s: %s", self.config.name, said)
-            self._last_logged = error.message
+            logger.warning("backend %s: %s", self.config.name, said)
         if self._restart_reason is None and self._state is not State.STOPPED:
             self._set(State.STOPPED, error)
 

@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 
 from gatemini import __version__
 from gatemini.backends.actor import Backend
-from gatemini.backends.callers import NOBODY, Caller, Clients, NoClients, ProgressFn
+from gatemini.backends.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.instances import Instances
@@ -63,7 +63,7 @@ class Manager:
         self._on_tools = on_tools
         self._events = Events(on_tools, on_state or SILENT.state, on_era or SILENT.era)
         self._client_info = client_info or {"name": "gatemini", "version": __version__}
-        self._clients = clients or NoClients()
+        self._clients = clients or Clients()
         self._log_level: str | None = None
         self._health = health or HealthConfig()
         self.permitted: Permitted | None = None

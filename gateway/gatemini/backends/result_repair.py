@@ -35,11 +35,10 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
         fixed["content"] = _repair_content(content, notes, structured="structuredContent" in fixed)
     if "structuredContent" in fixed and fixed["structuredContent"] is None:
         del fixed["structuredContent"]
-    if "isError" in fixed and not isinstance(fixed["isError"], bool):
-        flag = fixed["isError"]
+    flag = fixed.get("isError", False)
+    if not isinstance(flag, bool):
         fixed["isError"] = flag not in (None, 0, "", "false", "False")
-        if flag is not None:
-            notes.append(f"isError was {shape(flag)}")
+        notes.append(f"isError was {shape(flag)}")
     if "_meta" in fixed and not isinstance(fixed["_meta"], dict):
         del fixed["_meta"]
     return fixed, notes
@@ -47,18 +46,11 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
 
 def repair_contents(result: Any) -> list[Json]:
     """The contents of a resource as a list of objects with `text` or `blob`, from any shape."""
-    if isinstance(result, dict):
-        found = result.get("contents", result.get("content"))
-        if found is None:
-            found = {key: value for key, value in result.items() if key not in _NOT_VALUES | {"contents"}}
-    else:
-        found = result
+    found = result.get("contents") if isinstance(result, dict) else result
     contents: list[Json] = []
     for item in found if isinstance(found, list) else [found]:
         if isinstance(item, dict):
-            block = renamed(item, _OF_BLOCKS, [])
-            inner = block.get("resource")
-            contents.append(inner if isinstance(inner, dict) else block)
+            contents.append(renamed(item, _OF_BLOCKS, []))
         elif item is not None:
             contents.append({"text": as_text(item)})
     return [content for content in contents if content]

@@ -102,7 +102,7 @@ class StreamableLink(HttpLink):
 
     async def end_session(self) -> None:
         if self._session is not None and self.failure is None:
-            with anyio.move_on_after(GOODBYE_SECONDS, shield=True), suppress(httpx2.HTTPError):
+            with suppress(httpx2.HTTPError):
                 async with self._open("DELETE", self._url, self._headers({})):
                     pass
 
