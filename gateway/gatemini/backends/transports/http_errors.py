@@ -70,10 +70,6 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
     where = shown_url(response.request.url)
     text = f"{name}: HTTP {status} {_phrase(status)} from {where}{said(response, body)}"
     details = {"http_status": status}
-    if status in (401, 403):
-        return BackendProtocol(
-            text, hint=f"set or correct headers.Authorization of backend {name}", details=details, sent=True
-        )
     if status == 429 or (status == 503 and "retry-after" in response.headers):
         wait = retry_after(response.headers.get("retry-after"))
         return BackendBusy(
@@ -82,30 +78,23 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
             sent=status != 429,  # only 429 means that the request was not processed
             details={**details, "retry_after": wait, "remote": True},
         )
-    if status in (404, 405, 406, 410):
-        return BackendProtocol(
-            text,
-            hint="check the path in `url`; an old HTTP+SSE server needs `transport: sse`",
-            details=details,
-            sent=True,
-        )
-    if 300 <= status < 400:
+    kind: type[BackendError] = BackendUnreachable if status in (502, 503, 504) else BackendProtocol
+    if status in (401, 403):
+        hint = f"set or correct headers.Authorization of backend {name}"
+    elif status in (404, 405, 406, 410):
+        hint = "check the path in `url`; an old HTTP+SSE server needs `transport: sse`"
+    elif 300 <= status < 400:
         target = response.headers.get("location", "")
         shown = shown_url(response.request.url.join(target)) if target else "nowhere"
-        return BackendProtocol(
-            f"{text}: redirected to {shown}, which was not followed",
-            hint="if that is the right server, use it as `url`",
-            details=details,
-            sent=True,
-        )
-    if status in (502, 503, 504):
-        return BackendUnreachable(
-            text, sent=True, hint="the server behind it is down or slow", details=details
-        )
-    remedy = (
-        "the server itself failed: its log says why" if status >= 500 else "the server refuses this request"
-    )
-    return BackendProtocol(text, hint=remedy, details=details, sent=True)
+        text += f": redirected to {shown}, which was not followed"
+        hint = "if that is the right server, use it as `url`"
+    elif kind is BackendUnreachable:
+        hint = "the server behind it is down or slow"
+    elif status >= 500:
+        hint = "the server itself failed: its log says why"
+    else:
+        hint = "the server refuses this request"
+    return kind(text, hint=hint, details=details, sent=True)
 
 
 def session_ended(
