@@ -121,7 +121,8 @@ async def fall_back(
             await instance.ready(ready_by)
             if call.tool not in instance.tools:
                 continue
-            outcome = await call_tool(instance, call, ready_by)
+            rest = replace(call, timeout=call.deadline - anyio.current_time())
+            outcome = await call_tool(instance, rest, ready_by)
         except BackendError as another:
             logger.info("fallback %s of %s failed too: %s", name, first.config.name, another.message)
             if another.sent and not backend.repeatable(call.tool):
