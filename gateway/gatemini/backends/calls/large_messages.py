@@ -9,9 +9,9 @@ from typing import Any
 import anyio.lowlevel
 import orjson
 
-from gatemini.backends.wire import Broken, Frame, Piece, id_of
+from gatemini.backends.wire import Broken, Frame, Piece, decode, id_of
 from gatemini.model import Json
-from gatemini.processes.compute import compute, decoded
+from gatemini.processes.compute import LARGE_BYTES, compute, decoded
 from gatemini.processes.pool import WorkerFailed, WorkerLost
 
 ENDS = 4096
@@ -66,6 +66,11 @@ class Written:
         if inner[:1] == '"':
             return str(orjson.loads(inner))
         return Written(inner) if inner[:1] in "{[" else None
+
+
+async def read_messages(body: bytes) -> list[Piece]:
+    """The messages in a body or an event; a large one is read in the compute process."""
+    return decode(body) if len(body) <= LARGE_BYTES else await read_large([body])
 
 
 async def read_large(parts: Sequence[bytes]) -> list[Piece]:
