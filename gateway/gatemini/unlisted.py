@@ -5,9 +5,8 @@ Without that, a reader would conclude that a tool does not exist although its ba
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from gatemini.discovery.types.wording import shorten, visible
 from gatemini.errors import ToolNotFound
@@ -54,13 +53,11 @@ class Unlisted:
             error.hint = f"{error.hint} {note[0].upper()}{note[1:]}." if error.hint else note
 
 
-class Look(Protocol):
-    """Waits some seconds for backends whose tools are unknown, and returns those that are still missing.
+Look = Callable[..., Awaitable[Unlisted]]
+"""Waits some seconds for backends whose tools are unknown, and returns those that are still missing.
 
-    `live`: also for backends whose tools are only known from the cache, where a name must be unambiguous.
-    """
-
-    async def __call__(self, seconds: float, *, live: bool = False) -> Unlisted: ...
+`live=True`: also for backends whose tools are only known from the cache, where a name must be unambiguous.
+"""
 
 
 async def none_unlisted(seconds: float, *, live: bool = False) -> Unlisted:

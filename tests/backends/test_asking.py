@@ -39,32 +39,35 @@ async def call(
     return json.loads(outcome.result["content"][0]["text"])
 
 
-async def test_a_question_of_the_handshake_era_reaches_the_client_and_its_answer_the_backend(
-    bench: Bench,
+async def accept(_method: str, _params: Json) -> Json:
+    return {"action": "accept"}
+
+
+async def misplaced(_method: str, _params: Json) -> Json:
+    raise AssertionError("the question may be about the call of another client")
+
+
+@pytest.mark.parametrize(
+    ("tool", "discover", "message"), [("ask", "error", {}), ("confirm", "modern", {"message": "sure?"})]
+)
+async def test_a_question_reaches_the_client_and_its_answer_the_backend(
+    bench: Bench, tool: str, discover: str, message: Json
 ) -> None:
-    await bench.odd()
+    """In the handshake era as a request, in the stateless one by a result after which the call is repeated."""
+    await bench.odd(options={"on_discover": discover})
     asked: list[tuple[str, Json]] = []
 
     async def answer(method: str, params: Json) -> Json:
         asked.append((method, params))
         return {"action": "accept"}
 
-    reply = await call(bench, "ask", {"method": "elicitation/create"}, ask=answer)
-    assert reply["result"] == {"action": "accept"}
-    assert asked == [("elicitation/create", {})]
-
-
-async def test_a_question_of_the_stateless_era_is_answered_by_calling_again(bench: Bench) -> None:
-    await bench.odd(options={"on_discover": "modern"})
-    asked: list[tuple[str, Json]] = []
-
-    async def answer(method: str, params: Json) -> Json:
-        asked.append((method, params))
-        return {"action": "accept"}
-
-    reply = await call(bench, "confirm", {"k": 1}, ask=answer)
-    assert reply == [{"q": {"action": "accept"}}, "s1", {"k": 1}]
-    assert asked == [("elicitation/create", {"message": "sure?"})]
+    arguments = {"method": "elicitation/create"}
+    reply = await call(bench, tool, arguments, ask=answer)
+    if tool == "ask":
+        assert reply["result"] == {"action": "accept"}
+    else:
+        assert reply == [{"q": {"action": "accept"}}, "s1", arguments]
+    assert asked == [("elicitation/create", message)]
 
 
 @pytest.mark.parametrize(("tool", "discover"), [("ask", "error"), ("confirm", "modern")])
@@ -142,37 +145,38 @@ async def test_a_question_without_a_client_fails_at_once(bench: Bench) -> None:
         await call(bench, "confirm", {})
 
 
-async def test_with_several_clients_a_question_is_refused(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "answered"),
+    [
+        ({"ask": misplaced}, {"ask": misplaced}, False),
+        ({"session": "able", "ask": misplaced}, {"session": "unable"}, False),
+        ({"session": "s", "ask": accept}, {"session": "s", "ask": accept}, True),
+    ],
+    ids=["two clients", "one of two can be asked", "two chains of one client"],
+)
+async def test_a_question_is_refused_while_calls_of_several_clients_are_open(
+    bench: Bench, first: Json, second: Json, answered: bool
+) -> None:
     await bench.odd()
-
-    async def mine(_method: str, _params: Json) -> Json:
-        raise AssertionError("nobody knows whose question it is")
-
-    async def yours(_method: str, _params: Json) -> Json:
-        raise AssertionError("nobody knows whose question it is")
-
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: call(bench, "hang", {}, ask=yours))
+        tasks.start_soon(lambda: call(bench, "hang", {}, **first))
         await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
-        reply = await call(bench, "ask", {"method": "elicitation/create"}, ask=mine)
-        assert "several clients" in reply["error"]["message"]
+        reply = await call(bench, "ask", {"method": "elicitation/create"}, **second)
+        if answered:
+            assert reply["result"] == {"action": "accept"}
+        else:
+            assert "several clients" in reply["error"]["message"]
         tasks.cancel_scope.cancel()
 
 
 async def test_a_late_question_of_a_cancelled_call_does_not_reach_another_client(bench: Bench) -> None:
     await bench.odd()
 
-    async def wrong(_method: str, _params: Json) -> Json:
-        raise AssertionError("nobody knows whose question it is")
-
-    async def own(_method: str, _params: Json) -> Json:
-        return {"action": "accept"}
-
     with pytest.raises(BackendTimeout):
-        await call(bench, "hang", {}, timeout=0.2, session="first", ask=wrong)
-    reply = await call(bench, "ask", {"method": "elicitation/create"}, session="second", ask=wrong)
+        await call(bench, "hang", {}, timeout=0.2, session="first", ask=misplaced)
+    reply = await call(bench, "ask", {"method": "elicitation/create"}, session="second", ask=misplaced)
     assert "several clients" in reply["error"]["message"]
-    reply = await call(bench, "ask", {"method": "elicitation/create"}, session="first", ask=own)
+    reply = await call(bench, "ask", {"method": "elicitation/create"}, session="first", ask=accept)
     assert reply["result"] == {"action": "accept"}
 
 
@@ -312,34 +316,3 @@ async def test_a_question_on_an_http_response_goes_to_the_caller_of_that_request
         async with anyio.create_task_group() as tasks:
             for name in "abc":
                 tasks.start_soon(answer_as, name)
-
-
-async def test_two_chains_of_one_client_are_no_two_clients(bench: Bench) -> None:
-    await bench.odd()
-
-    async def answer(_method: str, _params: Json) -> Json:
-        return {"action": "accept"}
-
-    async with anyio.create_task_group() as tasks:
-        waiting = Caller(session="s", ask=answer)
-        tasks.start_soon(lambda: bench.manager.call_tool("odd", "hang", {}, timeout=60, caller=waiting))
-        await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
-        reply = await call(bench, "ask", {"method": "elicitation/create"}, session="s", ask=answer)
-        assert reply["result"] == {"action": "accept"}
-        tasks.cancel_scope.cancel()
-
-
-async def test_a_client_that_cannot_be_asked_gets_no_questions(bench: Bench) -> None:
-    """The question may be about the call of either."""
-    await bench.odd()
-
-    async def answer(_method: str, _params: Json) -> Json:
-        raise AssertionError("nobody knows whose question it is")
-
-    async with anyio.create_task_group() as tasks:
-        able = Caller(session="able", ask=answer)
-        tasks.start_soon(lambda: bench.manager.call_tool("odd", "hang", {}, timeout=60, caller=able))
-        await bench.until_true(lambda: bench.manager.status("odd").calls_open == 1)
-        reply = await call(bench, "ask", {"method": "elicitation/create"}, session="unable")
-        assert "several clients" in reply["error"]["message"]
-        tasks.cancel_scope.cancel()

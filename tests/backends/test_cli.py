@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from fixtures.backend_bench import Bench, running_bench
 from gatemini.backends.status import State
-from gatemini.backends.transports import cli_adapter
 from gatemini.config.cli_template import TemplateError, command_line, stdin_text, words_of
 from gatemini.config.schema import BackendConfig, CliTool, HealthConfig
 from gatemini.errors import BackendStopped, BackendTimeout, ResultTooLarge
@@ -97,30 +95,29 @@ async def test_output_is_text_lines_or_json(bench: Bench) -> None:
             l={"command": ["printf", "a\nb\n"], "output": "lines"},
             j={"command": line, "output": "json"},
             bad={"command": ["echo", "no json"], "output": "json"},
+            bom={"command": ["printf", "\\357\\273\\277[1]"], "output": "json"},
             cat={"command": ["cat"], "stdin": "{{a}}"},
         )
     )
     assert (await bench.call("t", {"a": "ü"})).result["content"][0]["text"] == '["\\u00fc"]'
     assert (await bench.call("l")).result["structuredContent"] == ["a", "b"]
     assert (await bench.call("j", {"a": "x"})).result["structuredContent"] == ["x"]
+    assert (await bench.call("bom")).result["structuredContent"] == [1]
     assert "not JSON" in (await bench.call("bad")).result["content"][0]["text"]
     assert (await bench.call("cat", {"a": "q" * 200_000})).result["content"][0]["text"] == "q" * 200_000
 
 
 async def test_a_failing_command_is_an_error_result_with_code_stderr_and_stdout(bench: Bench) -> None:
-    bench.manager.add(cli(f={"command": "echo out; echo why >&2; exit 3", "shell": True}))
+    failing = {"command": "echo out; echo why >&2; exit 3", "shell": True}
+    bench.manager.add(cli(f=failing, e={"command": ["echo", "{{v}}"]}))
     result = (await bench.call("f")).result
     assert result["isError"] is True
     for part in ("exited with code 3", "why", "out"):
         assert part in result["content"][0]["text"]
     assert result["structuredContent"]["exit_code"] == 3
-
-
-async def test_arguments_that_do_not_fit_are_an_error_result(bench: Bench) -> None:
-    bench.manager.add(cli(f={"command": ["echo", "{{v}}"]}))
-    result = (await bench.call("f", {"v": "-rf"})).result
-    assert result["isError"] is True
-    assert "allow_leading_dash" in result["content"][0]["text"]
+    refused = (await bench.call("e", {"v": "-rf"})).result
+    assert refused["isError"] is True
+    assert "allow_leading_dash" in refused["content"][0]["text"]
 
 
 async def test_a_command_over_its_time_is_ended_with_all_it_started(bench: Bench) -> None:
@@ -187,29 +184,12 @@ async def test_the_health_check_is_the_probe(tmp_path: Path, quick_health: Healt
         await bench.until(lambda: bench.manager.state("odd") is State.HEALTHY)
 
 
-async def test_json_may_begin_with_a_byte_order_mark(bench: Bench) -> None:
-    bench.manager.add(cli(t={"command": ["printf", "\\357\\273\\277[1]"], "output": "json"}))
-    assert (await bench.call("t")).result["structuredContent"] == [1]
-
-
-async def test_a_large_output_is_read_beside_the_event_loop(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readers: list[str] = []
-    read = cli_adapter._result
-
-    def noted(*given: Any) -> Any:
-        readers.append(threading.current_thread().name)
-        return read(*given)
-
-    monkeypatch.setattr(cli_adapter, "_result", noted)
+async def test_a_large_output_arrives_whole(bench: Bench) -> None:
     code = "import sys; print('[' + '1,' * int(sys.argv[1]) + '1]')"
     command = [sys.executable, "-I", "-S", "-c", code, "{{n}}"]
     bench.manager.add(cli(t={"command": command, "output": "json"}))
-    for count in (10, LARGE_BYTES):
-        found = (await bench.call("t", {"n": count})).result["structuredContent"]
-        assert len(found) == count + 1
-    assert readers[0] == threading.main_thread().name != readers[1]
+    found = (await bench.call("t", {"n": LARGE_BYTES})).result["structuredContent"]
+    assert len(found) == LARGE_BYTES + 1
 
 
 async def test_a_command_sees_a_clean_environment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

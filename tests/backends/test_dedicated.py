@@ -10,18 +10,13 @@ from typing import Any
 import anyio
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
-from gatemini.backends import manager, sending
-from gatemini.backends.actor import Backend
 from gatemini.backends.callers import Caller
 from gatemini.backends.calls.retry import with_retries
-from gatemini.backends.instances import Leases
-from gatemini.backends.sending import FALLBACK_META, call_tool, candidates
+from gatemini.backends.sending import FALLBACK_META, candidates
 from gatemini.config.backend import RetryConfig
-from gatemini.config.schema import BackendConfig, PoolConfig
+from gatemini.config.schema import BackendConfig
 from gatemini.errors import (
     BackendBusy,
     BackendCrashed,
@@ -36,31 +31,23 @@ from gatemini.model import CallOutcome
 pytestmark = pytest.mark.anyio
 
 
-@given(
-    st.integers(0, 3),
-    st.integers(1, 5),
-    st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40),
-)
-def test_no_two_sessions_share_an_instance_and_the_limit_holds(
-    min_idle: int, most: int, steps: list[tuple[bool, int]]
-) -> None:
-    seats = Leases(PoolConfig(min_idle=min_idle, max_instances=most))
-    numbers = iter(range(1000))
-    served: dict[int, str] = {}
-    for arrives, who in steps:
-        session = f"s{who}"
-        if arrives:
-            number = seats.lease(session, lambda: next(numbers))
-            if number is None:
-                assert seats.total >= most
-            else:
-                assert served.setdefault(number, session) == session, "an instance never changes hands"
-        elif (left := seats.release(session)) is not None:
-            seats.retiring.discard(left)
-        for _ in range(seats.missing()):
-            seats.idle.append(next(numbers))
-        assert seats.total <= most
-        assert len(seats.idle) >= min(min_idle, most - len(seats.taken))
+async def test_no_two_sessions_share_an_instance_and_the_limit_holds(bench: Bench) -> None:
+    await bench.odd(instance_mode="dedicated", pool={"max_instances": 3, "replenish_delay": "10ms"})
+    seen: set[Any] = set()
+    for round_ in range(3):
+        pids: list[Any] = []
+
+        async def one(session: str, pids: list[Any] = pids) -> None:
+            pids.append(await pid_for(bench, session))
+            bench.manager.end_session(session)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(one, f"{round_}-{number}")
+            await anyio.wait_all_tasks_blocked()
+            assert (bench.manager.status("odd").instances or 0) <= 3
+        seen |= {*pids}
+    assert len(seen) == 15, "an instance never changes hands"
 
 
 async def pid_for(bench: Bench, session: str) -> Any:
@@ -186,24 +173,6 @@ async def test_waiting_for_a_backend_leaves_time_for_its_fallback(bench: Bench, 
         tasks.cancel_scope.cancel()
 
 
-async def test_a_fallback_gets_the_time_that_is_left_when_it_is_ready(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: dict[str, float] = {}
-
-    async def noted(backend: Backend, *args: Any, timeout: float, **keys: Any) -> CallOutcome:
-        given[backend.config.name] = timeout
-        return await call_tool(backend, *args, timeout=timeout, **keys)
-
-    for module in (sending, manager):
-        monkeypatch.setattr(module, "call_tool", noted)
-    bench.manager.add(odd_config("second", options={"asleep": 0.5}, lazy=True))
-    bench.manager.add(BackendConfig(**NO_SUCH_PROGRAM, fallback_chain=("second",)))
-    outcome = await bench.call("echo", name="first")
-    assert outcome.answered_by == "second"
-    assert given["second"] <= given["first"] - 0.5
-
-
 async def test_no_fallback_where_the_call_may_have_run(bench: Bench, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     await bench.odd("second", options={"journal": str(journal)})
@@ -222,18 +191,6 @@ async def test_a_repeatable_call_may_fall_back_after_a_crash(bench: Bench, tmp_p
     with pytest.raises((BackendCrashed, BackendStopped)):
         await bench.call("read_die", name="first")
     assert journal.read_text().split()[0] == "read_die"
-
-
-@pytest.mark.long
-async def test_a_repeatable_call_is_made_again_after_a_crash_also_beside_a_fallback(
-    bench: Bench, tmp_path: Path
-) -> None:
-    """The crash comes when the first try could no longer have begun: half of the time is the fallback's."""
-    bench.manager.add(odd_config("never", options={"asleep": 600}, lazy=True))
-    mark = {"mark_of_death": str(tmp_path / "died")}
-    await bench.odd("first", options=mark, fallback_chain=("never",))
-    arguments = {"after": 3.2, "once": True}
-    assert await bench.value("read_die", arguments, name="first", timeout=6) == arguments
 
 
 @pytest.mark.parametrize(
@@ -271,19 +228,19 @@ async def test_only_fallbacks_that_may_have_the_tool_get_a_share_of_the_time(ben
     assert candidates("echo", backends["first"], backends) == ["same", "unknown"]
 
 
+def sleeping(folder: Path, **keys: Any) -> tuple[dict[str, Any], Callable[[], int]]:
+    """A prerequisite that runs until it is ended, and how many of it run now."""
+    code = f"import time; time.sleep(600)  # {folder}"
+    wanted = {"command": sys.executable, "args": ("-I", "-c", code), "startup_delay": "10ms", **keys}
+    return wanted, lambda: sum(code in (p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"]))
+
+
 async def test_a_prerequisite_runs_before_the_backend_and_ends_with_it(bench: Bench, tmp_path: Path) -> None:
-    mark = tmp_path / "up"
-    code = f"import time, pathlib; pathlib.Path({str(mark)!r}).write_text('up'); time.sleep(600)"
-    wanted = {"command": sys.executable, "args": ("-I", "-c", code), "startup_delay": "300ms"}
+    wanted, running = sleeping(tmp_path)
     await bench.odd(prerequisite=wanted)
-    assert mark.exists()
-
-    def runs() -> bool:
-        return any(code in (p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"]))
-
-    assert runs()
+    assert running() == 1
     await bench.manager.remove("odd")
-    assert not runs()
+    assert running() == 0
 
 
 async def test_a_prerequisite_that_runs_already_is_left_alone(bench: Bench, tmp_path: Path) -> None:
@@ -311,13 +268,6 @@ async def test_backends_that_need_the_same_prerequisite_start_it_once(bench: Ben
     for name in ("one", "two", "three"):
         await bench.manager.wait_ready(name, 20)
         assert bench.manager.status(name).restarts == 0
-
-
-def sleeping(folder: Path, **keys: Any) -> tuple[dict[str, Any], Callable[[], int]]:
-    """A prerequisite that runs until it is ended, and how many of it run now."""
-    code = f"import time; time.sleep(600)  # {folder}"
-    wanted = {"command": sys.executable, "args": ("-I", "-c", code), "startup_delay": "10ms", **keys}
-    return wanted, lambda: sum(code in (p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"]))
 
 
 async def test_a_prerequisite_of_several_backends_ends_with_the_last_of_them(
@@ -359,19 +309,3 @@ async def test_a_prerequisite_that_fails_is_the_error_shown(bench: Bench) -> Non
     with pytest.raises(BackendStopped, match="prerequisite: command not found"):
         await bench.call("echo", name="other")
     await bench.odd("third", prerequisite={"command": "true"})
-
-
-async def test_a_prerequisite_that_is_not_managed_outlives_the_backend(bench: Bench, tmp_path: Path) -> None:
-    code = f"import time; time.sleep(600)  # {tmp_path}"
-    wanted = {
-        "command": sys.executable,
-        "args": ("-I", "-c", code),
-        "startup_delay": "10ms",
-        "managed": False,
-    }
-    await bench.odd(prerequisite=wanted)
-    await bench.manager.remove("odd")
-    running = [p for p in psutil.process_iter(["cmdline"]) if code in (p.info["cmdline"] or [])]
-    assert len(running) == 1
-    running[0].kill()
-    running[0].wait()

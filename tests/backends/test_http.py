@@ -67,7 +67,7 @@ def answering(status: int, body: bytes | dict[str, Any] = b"", **rest: str) -> H
 async def test_a_call_carries_session_version_and_the_configured_headers(
     bench: Bench, server: OddHttp
 ) -> None:
-    await connect(bench, server, headers={"Authorization": "Bearer x"})
+    await connect(bench, server, headers={"Authorization": "  Bearer x\t"})
     assert await bench.value("echo", {"n": 1}) == {"n": 1}
     headers = server.seen[-1].headers
     assert headers["mcp-session-id"] == "s1"
@@ -106,20 +106,10 @@ async def test_an_answer_may_come_as_events_with_progress_before_it(bench: Bench
         (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":"ID","result":{"content":["fine"]}}', "application/json"),
         (b'data: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}', "text/event-stream"),
         (b'data:{"jsonrpc":"2.0",\r\ndata:"id":ID,"result":{"content":"fine"}}\r\n\r\n', "text/event-stream"),
-        (
-            b'event: message\rdata: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}\r\r',
-            "text/event-stream",
-        ),
-        (
-            b': hello\n\ndata: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}\n\n',
-            "application/octet-stream",
-        ),
-        (b'id: 4\ndata: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}\n\n', "application/json"),
         (b'\xef\xbb\xbfdata: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}\n', "text/event-stream"),
         (b'data: {"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}', "Text/Event-Stream; charset=utf-8"),
         (b'{"jsonrpc":"2.0","id":ID,"result":{"content":"fine"}}', "text/event-stream"),
         (b'{\n "jsonrpc": "2.0",\n "id": ID,\n "result": {"content": "fine"}\n}', "application/json"),
-        (b'{"jsonrpc":"2.0","id":1,"result":{"content":"fine"}}', "application/json"),
         (b'{"jsonrpc":"2.0","id":null,"result":{"content":"fine"}}', "application/json"),
         (b'data: {"jsonrpc":"2.0","id":"x","result":{"content":"fine"}}\n\n', "text/event-stream"),
     ],
@@ -211,38 +201,21 @@ async def test_only_errors_about_the_session_renew_it_and_only_once(
     assert await bench.value("other", {"n": 1}) == {"n": 1}
 
 
-async def test_blanks_around_a_configured_header_are_removed(bench: Bench, server: OddHttp) -> None:
-    await connect(bench, server, headers={"X-Team": "  a b\t"})
-    assert await bench.value("echo", {}) == {}
-    assert server.seen[-1].headers["x-team"] == "a b"
-
-
-async def test_a_call_refused_with_429_is_sent_again_after_retry_after(bench: Bench, server: OddHttp) -> None:
-    async def handler(request: Request) -> None:
-        if server.calls("echo") == 1:
-            await request.answer(429, retry_after="0")
-        else:
-            await request.result(TEXT)
-
-    await connect(bench, server)
-    server.handlers["echo"] = handler
-    assert await bench.value("echo") == "fine"
-
-
-@pytest.mark.parametrize(("tool", "times"), [("change", 1), ("look", 2)])
-async def test_after_503_only_repeatable_calls_are_sent_again(
-    bench: Bench, server: OddHttp, tool: str, times: int
+@pytest.mark.parametrize(
+    ("tool", "status", "times"), [("change", 429, 2), ("change", 503, 1), ("look", 503, 2)]
+)
+async def test_a_refused_call_is_sent_again_after_retry_after_if_it_cannot_run_twice(
+    bench: Bench, server: OddHttp, tool: str, status: int, times: int
 ) -> None:
     """503 may come from a proxy whose server has the call; 429 means that it was not processed."""
 
     async def handler(request: Request) -> None:
         if server.calls(tool) == 1:
-            await request.answer(503, retry_after="0")
+            await request.answer(status, retry_after="0")
         else:
             await request.result(TEXT)
 
-    read_only = {"readOnlyHint": True}
-    tools = [{"name": "change"}, {"name": "look", "annotations": read_only}]
+    tools = [{"name": "change"}, {"name": "look", "annotations": {"readOnlyHint": True}}]
     server.handlers["tools/list"] = lambda request: request.result({"tools": tools})
     server.handlers[tool] = handler
     await connect(bench, server)

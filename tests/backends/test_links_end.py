@@ -150,9 +150,6 @@ class EndsWhileWriting:
         self.failure: BackendError | None = None
         self._peer = peer
 
-    def post(self, message: Json, *, ident: int) -> bool:
-        return False
-
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         del message, ident
         self._peer.fail(BackendCrashed("the stream of answers ended"))

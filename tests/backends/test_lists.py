@@ -56,19 +56,24 @@ async def test_a_change_stream_is_opened_in_the_stateless_revision(bench: Bench)
     await bench.until(lambda: names(bench) == ["fresh"])
 
 
-async def test_a_waiting_call_goes_to_the_backend_that_replaces_the_first(bench: Bench) -> None:
+@pytest.mark.parametrize("what", ["call", "read"])
+async def test_what_waits_goes_to_the_backend_that_replaces_the_first(bench: Bench, what: str) -> None:
     silent = odd_config(options={"on_discover": "silent", "on_initialize": "silent"})
     await bench.manager.apply({"odd": silent})
+    answers: list[Any] = []
+
+    async def ask() -> None:
+        if what == "call":
+            answers.append(await bench.value("echo", "resource text"))
+        else:
+            read = await bench.manager.read_resource("odd", "odd://x", timeout=20)
+            answers.append(read["contents"][0]["text"])
+
     async with anyio.create_task_group() as tasks:
-        answers: list[Any] = []
-
-        async def ask() -> None:
-            answers.append(await bench.value("echo", {"n": 1}, timeout=10))
-
         tasks.start_soon(ask)
         await bench.until_true(lambda: bench.manager.status("odd").pid is not None)
         await bench.manager.apply({"odd": odd_config()})
-    assert answers == [{"n": 1}]
+    assert answers == ["resource text"]
 
 
 async def test_a_read_during_a_configuration_change_gets_an_answer(
@@ -86,21 +91,6 @@ async def test_a_read_during_a_configuration_change_gets_an_answer(
         await bench.manager.apply({"odd": odd_config(options={"on_discover": "silent"})})
         tasks.start_soon(ask)  # finds the new one, which is not there yet
     assert [r["contents"][0]["text"] for r in read] == ["resource text"] * 2
-
-
-async def test_a_waiting_read_goes_to_the_backend_that_replaces_the_first(bench: Bench) -> None:
-    silent = odd_config(options={"on_discover": "silent", "on_initialize": "silent"})
-    await bench.manager.apply({"odd": silent})
-    read: list[Any] = []
-
-    async def ask() -> None:
-        read.append(await bench.manager.read_resource("odd", "odd://x", timeout=20))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ask)
-        await bench.until_true(lambda: bench.manager.status("odd").pid is not None)
-        await bench.manager.apply({"odd": odd_config()})
-    assert read[0]["contents"][0]["text"] == "resource text"
 
 
 async def test_a_read_is_repeated_after_a_crash(bench: Bench, tmp_path: Path) -> None:

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.backends.repair import repair_input_schema, repair_tools
-from gatemini.backends.result_repair import exact_integers, repair_contents, repair_result
+from gatemini.backends.repair import Listing, repair_input_schema
+from gatemini.backends.result_repair import repair_contents, repair_result
+from gatemini.model import Tool
+
+
+def listed(raw: list[Any], *tags: str) -> tuple[list[Tool], list[str]]:
+    """The repaired tools of a list, and the notes on them."""
+    listing = Listing("odd", tags=tags)
+    listing.read(raw)
+    return listing.tools(), listing.repairs
+
 
 RECURSIVE = {
     "type": "object",
@@ -121,37 +130,14 @@ def test_any_input_schema_becomes_an_object_schema(schema: Any) -> None:
     )
 )
 def test_every_named_tool_is_kept_once_with_its_exact_name(raw: list[Any]) -> None:
-    tools, _ = repair_tools(raw, backend="b")
+    tools, _ = listed(raw)
     names = [r["name"] for r in raw if isinstance(r, dict) and isinstance(r.get("name"), str) and r["name"]]
     assert [t.name for t in tools] == list(dict.fromkeys(names))
 
 
-def test_type_names_in_capitals_are_read_as_json_schema_types() -> None:
-    text, number = {"type": "STRING"}, {"type": "Number"}
-    listed = {
-        "type": "OBJECT",
-        "properties": {"type": text, "all": {"type": "ARRAY", "items": number}, "ref": {"$ref": "#/$defs/T"}},
-        "required": ["type"],
-        "$defs": {"T": {"anyOf": [text, {"enum": ["STRING"], "default": {"type": "STRING"}}]}},
-    }
-    (tool,), repairs = repair_tools([{"name": "t", "inputSchema": listed}], backend="b")
-    plain = {"type": "string"}
-    assert tool.input_schema == {
-        "type": "object",
-        "properties": {
-            "type": plain,
-            "all": {"type": "array", "items": {"type": "number"}},
-            "ref": {"$ref": "#/$defs/T"},
-        },
-        "required": ["type"],
-        "$defs": {"T": {"anyOf": [plain, {"enum": ["STRING"], "default": {"type": "STRING"}}]}},
-    }
-    assert repairs == ["t: type names in capitals were read as the types of JSON Schema"]
-
-
 @pytest.mark.parametrize("said", [{"title": "Reads"}, {"annotations": {"title": "Reads"}, "description": ""}])
 def test_a_tool_that_has_only_a_title_is_described_by_it(said: dict[str, Any]) -> None:
-    (tool,), repairs = repair_tools([{"name": "t", "inputSchema": {"type": "object"}, **said}], backend="b")
+    (tool,), repairs = listed([{"name": "t", "inputSchema": {"type": "object"}, **said}])
     assert (tool.title, tool.description, repairs) == ("Reads", "Reads", [])
 
 
@@ -164,7 +150,7 @@ def test_odd_fields_of_a_tool_are_dropped_with_a_note_and_the_tool_stays() -> No
         "annotations": [],
         "title": None,
     }
-    (tool,), repairs = repair_tools([raw, {"description": "nameless"}, None, raw], backend="b", tags=("x",))
+    (tool,), repairs = listed([raw, {"description": "nameless"}, None, raw], "x")
     assert (tool.description, tool.output_schema, tool.annotations, tool.tags) == ("", None, {}, ("x",))
     assert len(tool.repairs) == 3
     assert len(repairs) == 6
@@ -187,22 +173,13 @@ TEXT = {"type": "text", "text": "hi"}
         ({"content": [{"text": "hi"}]}, [TEXT]),
         ({"content": [{"type": "text"}]}, [{"type": "text", "text": ""}]),
         ({"content": [{"type": "text", "text": {"a": 1}}]}, [{"type": "text", "text": '{"a":1}'}]),
-        (
-            {"content": [{"data": "AA==", "mimeType": "audio/wav"}]},
-            [{"type": "audio", "data": "AA==", "mimeType": "audio/wav"}],
-        ),
-        ({"content": [{"data": "AA=="}]}, [{"type": "image", "data": "AA=="}]),
-        ({"content": [{"uri": "a:b"}]}, [{"type": "resource_link", "uri": "a:b"}]),
         ({"content": [{"type": "video", "x": 1}]}, [{"type": "video", "x": 1}]),
         ({"content": [{"x": 1}]}, [{"type": "text", "text": '{"x":1}'}]),
         (None, []),
         ("hi", [TEXT]),
         (5, [{"type": "text", "text": "5"}]),
         ([TEXT], [TEXT]),
-        ({"toolResult": "hi"}, [TEXT]),
-        ({"content": [{"type": "TEXT", "text": "hi"}]}, [TEXT]),
         ({"rows": [1]}, []),
-        ({"toolResult": {"content": [TEXT]}}, [TEXT]),
     ],
 )
 def test_every_shape_of_result_gets_a_list_of_typed_blocks(result: Any, content: list[Any]) -> None:
@@ -252,18 +229,6 @@ def test_any_result_gets_content_blocks_with_a_type(result: Any) -> None:
     assert all(isinstance(block["text"], str) for block in repaired["content"] if block["type"] == "text")
 
 
-@given(anything)
-def test_integers_of_an_in_process_answer_are_safe_for_javascript(value: Any) -> None:
-    def safe(item: Any) -> bool:
-        if isinstance(item, dict):
-            return all(map(safe, item.values()))
-        if isinstance(item, list):
-            return all(map(safe, item))
-        return not isinstance(item, int) or abs(item) < 2**53
-
-    assert safe(exact_integers(value, []))
-
-
 def test_repaired_schemas_are_schemas_to_jsonschema() -> None:
     for _, schema in ODD:
         jsonschema.Draft202012Validator.check_schema(schema)
@@ -272,18 +237,16 @@ def test_repaired_schemas_are_schemas_to_jsonschema() -> None:
 def test_other_spellings_of_the_keys_are_read() -> None:
     """As of models that were written out under their Python names."""
     schema = {"type": "object", "required": ["q"], "properties": {"q": {"type": "string"}}}
-    listed = [
+    raw = [
         {"name": "a", "input_schema": schema, "output_schema": {"type": "object"}},
-        {"name": "b", "parameters": schema},
         {"name": "c", "inputSchema": schema, "input_schema": {"type": "object"}},
     ]
-    tools, repairs = repair_tools(listed, backend="odd")
-    assert [tool.input_schema for tool in tools] == [schema] * 3
+    tools, repairs = listed(raw)
+    assert [tool.input_schema for tool in tools] == [schema] * 2
     assert tools[0].output_schema == {"type": "object"}
     assert repairs == [
         "a: input_schema was read as inputSchema",
         "a: output_schema was read as outputSchema",
-        "b: parameters was read as inputSchema",
     ]
     image = {"type": "image", "data": "AA==", "mime_type": "image/png"}
     fixed, notes = repair_result({"content": [image], "structured_content": {"a": 1}, "is_error": True})
@@ -309,13 +272,7 @@ def test_a_root_reference_is_followed_in_every_spelling(reference: str) -> None:
         ({"contents": {"uri": "a:", "text": "x"}}, [{"uri": "a:", "text": "x"}]),
         ({"contents": "x"}, [{"text": "x"}]),
         ({"contents": ["x", None, 5]}, [{"text": "x"}, {"text": "5"}]),
-        (
-            {"content": [{"type": "resource", "resource": {"uri": "a:", "blob": "AA=="}}]},
-            [{"uri": "a:", "blob": "AA=="}],
-        ),
-        ({"content": [{"type": "text", "text": "x"}]}, [{"type": "text", "text": "x"}]),
         ({"contents": [{"uri": "a:", "mime_type": "b"}]}, [{"uri": "a:", "mimeType": "b"}]),
-        ({"text": "x", "_meta": {}}, [{"text": "x"}]),
         ([{"uri": "a:", "text": "x"}], [{"uri": "a:", "text": "x"}]),
         ("x", [{"text": "x"}]),
         (None, []),

@@ -56,12 +56,6 @@ async def test_a_program_that_writes_without_end_is_named_and_ended(bench: Bench
     assert bench.manager.status("yes").skipped_lines > 1000
 
 
-async def test_a_program_that_echoes_its_input_is_named_as_no_server(bench: Bench) -> None:
-    bench.manager.add(BackendConfig.model_validate({"name": "cat", "command": "cat"}))
-    with pytest.raises(BackendStopped, match="sends back what it is sent: it is no MCP server"):
-        await bench.call("echo", name="cat", timeout=20)
-
-
 @pytest.mark.parametrize(
     ("text", "arrived"),
     [

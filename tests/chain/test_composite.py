@@ -103,13 +103,11 @@ async def test_a_string_and_nothing_come_as_what_they_are(app: App) -> None:
     assert "composite.nothing [console]: did it" in text
 
 
-async def test_raw_gives_an_mcp_result(app: App) -> None:
-    text, _, _ = await answer(
-        app, "const r = await composite.sum_three.raw({ a: 1, b: 2, c: 3 }); return [r];"
-    )
-    (result,) = json.loads(text)
-    assert result["structuredContent"] == {"total": 6}
-    assert result["isError"] is False
+async def test_raw_gives_an_mcp_result_also_of_a_failure_of_the_code(app: App) -> None:
+    code = "return [await composite.sum_three.raw({ a: 1, b: 2, c: 3 }), await composite.broken.raw({})];"
+    good, bad = json.loads((await answer(app, code))[0])
+    assert (good["structuredContent"], good["isError"], bad["isError"]) == ({"total": 6}, False, True)
+    assert bad["content"][0]["text"].startswith("composite.broken failed: TypeError")
 
 
 async def test_an_error_in_its_code_names_the_tool_and_the_place_in_it(app: App) -> None:
@@ -133,22 +131,20 @@ async def test_code_that_cannot_be_read_fails_that_call_only(app: App) -> None:
     assert "composite.unreadable failed: SyntaxError" in text
 
 
-async def test_a_circle_is_an_error_that_names_it(app: App) -> None:
-    text, failed, _ = await answer(app, "return await composite.a({});")
-    assert failed
-    assert "composite.a → composite.b → composite.a" in text
-
-
-async def test_four_deep_works_and_five_does_not(app: App) -> None:
-    text, failed, _ = await answer(app, "return await composite.d1({});")
-    assert not failed, text
-    assert json.loads(text) == {"sum": 2}
-    text, failed, _ = await answer(app, "return await composite.d0({});")
-    assert failed
-    assert (
-        "nested deeper than 4: composite.d0 → composite.d1 → composite.d2 → composite.d3 → composite.d4"
-        in text
-    )
+@pytest.mark.parametrize(
+    ("tool", "failed", "said"),
+    [
+        ("a", True, "composite.a → composite.b → composite.a"),
+        ("d1", False, '{"sum":2}'),
+        ("d0", True, "nested deeper than 4: composite.d0 → composite.d1 → composite.d2 → composite.d3 → composite.d4"),
+    ],
+)  # fmt: skip
+async def test_a_circle_and_more_than_four_levels_are_errors_that_name_the_path(
+    app: App, tool: str, failed: bool, said: str
+) -> None:
+    text, is_error, _ = await answer(app, f"return await composite.{tool}({{}});")
+    assert is_error is failed
+    assert said in text
 
 
 async def test_many_at_once_do_not_wait_for_each_other_forever(app: App) -> None:
@@ -207,14 +203,6 @@ async def test_a_wrong_call_inside_is_not_told_as_the_callers(app: App) -> None:
     assert failed
     assert 'composite.wrong failed: ToolError: demo.add was not called: required "b" is missing' in text
     assert "HINT: this is in the code of composite.wrong" in text
-
-
-async def test_raw_gives_a_failure_of_the_code_as_a_result(app: App) -> None:
-    text, failed, _ = await answer(app, "const r = await composite.broken.raw({}); return r;")
-    assert not failed, text
-    result = json.loads(text)
-    assert result["isError"]
-    assert result["content"][0]["text"].startswith("composite.broken failed: TypeError")
 
 
 @pytest.mark.parametrize(

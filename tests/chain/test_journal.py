@@ -1,7 +1,5 @@
 """Journals: which session may resume a chain, for how long, and within how much memory."""
 
-from collections.abc import Callable
-
 import pytest
 
 from gatemini.chain.replay import journal as journals_module
@@ -130,7 +128,7 @@ def test_ending_twice_counts_once(session: SessionJournals) -> None:
     journal = session.begin("code")
     session.end(journal)
     session.end(journal, interrupted="was cancelled")
-    assert journal.state == "ended"
+    assert journal.why == ""
     assert session.bytes == journal.bytes
 
 
@@ -152,96 +150,47 @@ def test_only_interrupted_chains_that_sent_something_are_named_later(session: Se
 
 # -- what may be repeated ------------------------------------------------------------------------------------
 
-Make = Callable[[Trace], None]
+Calls = list[tuple[Tool, bool, Fate | None]]
+"""Tool, whether it was sent, and how far it came; None while it is open."""
 
 
-def open_write(trace: Trace) -> None:
-    issued(trace, 1, WRITE)
+def recorded(calls: Calls, *, finished: bool = False) -> Trace:
+    """Record calls; the code of a finished trace was not told of those that time cut off."""
+    trace = Trace(finished=finished)
+    for ident, (tool, sent, fate) in enumerate(calls, 1):
+        entry = issued(trace, ident, tool, sent=sent)
+        if fate is not None:
+            trace.answer(entry, Outcome(fate is Fate.ANSWERED, {}, fate=fate))
+            if not (finished and fate is Fate.CUT):
+                trace.deliver([ident])
+    return trace
 
 
-def open_read(trace: Trace) -> None:
-    issued(trace, 1, READ)
-
-
-def open_put(trace: Trace) -> None:
-    issued(trace, 1, PUT)
-
-
-def waiting_write(trace: Trace) -> None:
-    issued(trace, 1, WRITE, sent=False)
-
-
-def failed_write(trace: Trace) -> None:
-    trace.answer(issued(trace, 1, WRITE), Outcome(False, {}, fate=Fate.FAILED))
-    trace.deliver([1])
-
-
-def cut_write(trace: Trace) -> None:
-    trace.answer(issued(trace, 1, WRITE), Outcome(False, {}, fate=Fate.CUT))
-    trace.deliver([1])
-
-
-def left_behind_write(trace: Trace) -> None:
-    """Cut a write that finished code did not wait for."""
-    trace.answer(issued(trace, 1, WRITE), Outcome(False, {}, fate=Fate.CUT))
-    trace.finished = True
-
-
-def left_behind_read(trace: Trace) -> None:
-    trace.answer(issued(trace, 1, READ), Outcome(False, {}, fate=Fate.CUT))
-    trace.finished = True
-
-
-def finished_with_a_failure(trace: Trace) -> None:
-    failed_write(trace)
-    trace.finished = True
-
-
-def caught_failure(trace: Trace) -> None:
-    failed_write(trace)
-    answered(trace, 2, READ)
-
-
-def cut_after_failure(trace: Trace) -> None:
-    failed_write(trace)
-    issued(trace, 2, WRITE, sent=False)
-    trace.answer(trace.entries[2], Outcome(False, {}, fate=Fate.CUT))
-    trace.deliver([2])
-
-
-def inner_write(trace: Trace) -> None:
-    entry = issued(trace, 1, Tool("__composite", "t"), sent=False)
-    entry.inner = Trace(trace.meter)
-    issued(entry.inner, 1, WRITE)
-
-
-def inner_done(trace: Trace) -> None:
-    entry = issued(trace, 1, Tool("__composite", "t"), sent=False)
-    entry.inner = Trace(trace.meter)
-    answered(entry.inner, 1, WRITE)
+def composite(inner: Calls) -> Trace:
+    trace = recorded([(Tool("__composite", "t"), False, None)])
+    trace.entries[1].inner = recorded(inner)
+    return trace
 
 
 @pytest.mark.parametrize(
-    ("make", "resumable"),
+    ("trace", "resumable"),
     [
-        (open_write, False),
-        (open_read, True),
-        (open_put, True),
-        (waiting_write, True),
-        (failed_write, False),
-        (cut_write, False),
-        (left_behind_write, False),
-        (left_behind_read, True),
-        (finished_with_a_failure, True),
-        (caught_failure, True),
-        (cut_after_failure, True),
-        (inner_write, False),
-        (inner_done, True),
+        (recorded([(WRITE, True, None)]), False),
+        (recorded([(READ, True, None)]), True),
+        (recorded([(PUT, True, None)]), True),
+        (recorded([(WRITE, False, None)]), True),
+        (recorded([(WRITE, True, Fate.FAILED)]), False),
+        (recorded([(WRITE, True, Fate.CUT)]), False),
+        (recorded([(WRITE, True, Fate.CUT)], finished=True), False),
+        (recorded([(READ, True, Fate.CUT)], finished=True), True),
+        (recorded([(WRITE, True, Fate.FAILED)], finished=True), True),
+        (recorded([(WRITE, True, Fate.FAILED), (READ, True, Fate.ANSWERED)]), True),
+        (recorded([(WRITE, True, Fate.FAILED), (WRITE, False, Fate.CUT)]), True),
+        (composite([(WRITE, True, None)]), False),
+        (composite([(WRITE, True, Fate.ANSWERED)]), True),
     ],
 )
-def test_a_chain_is_resumed_only_where_nothing_can_happen_twice(make: Make, resumable: bool) -> None:
-    trace = Trace()
-    make(trace)
+def test_a_chain_is_resumed_only_where_nothing_can_happen_twice(trace: Trace, resumable: bool) -> None:
     assert (trace.lost() is None) is resumable
     if resumable:
         trace.rewind()
@@ -251,8 +200,7 @@ def test_a_chain_is_resumed_only_where_nothing_can_happen_twice(make: Make, resu
 
 
 def test_a_failure_the_code_has_dealt_with_is_given_again() -> None:
-    trace = Trace()
-    caught_failure(trace)
+    trace = recorded([(WRITE, True, Fate.FAILED), (READ, True, Fate.ANSWERED)])
     trace.rewind()
     assert trace.steps == [(1,), (2,)]
     issued(trace, 1, WRITE, sent=False)
@@ -271,21 +219,3 @@ def test_what_time_cut_off_is_issued_anew_and_the_clock_goes_on_from_there() -> 
     assert list(trace.entries) == [1, 2]
     assert trace.steps == [(1,), ()]
     assert list(trace.readings) == [10, 20, 30]
-
-
-def test_a_copy_leaves_the_original_alone() -> None:
-    trace = Trace()
-    inner_done(trace)
-    copy = trace.copy()
-    copy.rewind()
-    issued(copy, 1, Tool("__composite", "t"), sent=False)
-    copy.go_on()
-    inner = copy.entries[1].inner
-    assert inner is not None
-    issued(inner, 1, WRITE)
-    inner.next_step()
-    issued(inner, 2, WRITE)
-    original = trace.entries[1].inner
-    assert original is not None
-    assert list(original.entries) == [1]
-    assert trace.meter.bytes < copy.meter.bytes

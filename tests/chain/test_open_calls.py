@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -43,10 +42,7 @@ async def test_the_value_of_code_that_ended_in_time_outlives_the_time_of_its_ope
     app: App, code: str, note: str
 ) -> None:
     text, is_error, _ = await answer(app, code, timeout=TIMEOUT_MS)
-    shown = re.sub(
-        r", and the answer waited [\d.]+ s for it", "", text
-    )  # on a loaded machine it may be too short to tell
-    assert (shown.splitlines(), is_error) == (["value", note], False)
+    assert (text.splitlines(), is_error) == (["value", note], False)
 
 
 async def test_calls_made_after_the_code_returned_are_reported_with_their_outcome(app: App) -> None:
@@ -76,15 +72,3 @@ return 1;"""
         "3 calls were not awaited: demo.fail (line 2): it failed: lost; demo.fail (line 3): it failed: lost; "
         "demo.add (line 2): ok"
     )
-
-
-async def test_the_answer_says_how_long_it_waited_for_a_call(app: App) -> None:
-    code = "return await Promise.race([demo.sleep({ ms: 1800, tag: 't' }), sleep(1).then(() => 'value')]);"
-    text, _, _ = await answer(app, code)
-    told = re.fullmatch(
-        r"value\n1 call was still open when the code ended, and the answer waited (\d\.\d) s for it: "
-        r"demo\.sleep \(line 1\): ok",
-        text,
-    )
-    assert told, text
-    assert 1.0 <= float(told[1]) <= 9

@@ -19,17 +19,15 @@ FORMS = [
 WRONG = ["demo.readResource()", "demo.readResource(5)", 'demo.readResource({ url: "demo://greeting" })']
 
 
-async def test_a_resource_is_read_however_its_address_is_given(tmp_path: Path) -> None:
+async def test_a_resource_is_read_however_its_address_is_given_and_other_values_are_refused(
+    tmp_path: Path,
+) -> None:
     async with running_app(tmp_path) as app:
         expected = await answer(app, f"return await {FORMS[0]};")
         assert not expected[1]
         for form in FORMS:
             for code in (f"return await {form};", f"const r = await {form}; return r;"):
                 assert (await answer(app, code))[:2] == expected[:2], code
-
-
-async def test_a_value_that_is_no_address_is_refused_with_the_right_form(tmp_path: Path) -> None:
-    async with running_app(tmp_path) as app:
         for form in WRONG:
             text, failed, _ = await answer(app, f"return await {form};")
             assert failed

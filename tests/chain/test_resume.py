@@ -286,7 +286,7 @@ async def test_of_a_batch_only_what_has_no_answer_is_made(run: Run) -> None:
         tasks.start_soon(run, code)
         await STATE.arrived("go")
         with anyio.fail_after(60):
-            while not run.session.journals.running()[0].trace.entries[1].answered:
+            while not next(iter(run.session.journals.running.values())).trace.entries[1].answered:
                 await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     ident = next(iter(run.session.journals.kept))
@@ -437,24 +437,8 @@ async def test_a_running_chain_cannot_be_resumed_beside_itself(run: Run) -> None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run, TWO_WRITES)
         await STATE.arrived("go")
-        await refused(run, run.session.journals.running()[0].id, TWO_WRITES, "it is still running")
+        await refused(run, next(iter(run.session.journals.running)), TWO_WRITES, "it is still running")
         tasks.cancel_scope.cancel()
-
-
-# -- with a dry run ----------------------------------------------------------------------------------------
-
-
-async def test_resuming_as_a_dry_run_lists_the_remaining_calls_and_makes_none(run: Run) -> None:
-    ident = await run.cancelled(TWO_WRITES, "go")
-    STATE.open("go")
-    text = await run(f"// @resume {ident}\n// @dry-run\n{TWO_WRITES}")
-    assert (
-        'dry run: 1 call was held, in this order:\n1. would call gate.write with {"key":"b","value":"go"}'
-        in text
-    )
-    assert STATE.written == [("a", 1)]
-    assert await run.value(f"// @resume {ident}\n{TWO_WRITES}") == [1, 2]
-    assert STATE.written == [("a", 1), ("b", "go")]
 
 
 # -- and a changed configuration ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatemini.backends.calls.large_messages import JsonText, Written, in_full, json_text, read_large
+from gatemini.backends.calls.large_messages import JsonText, Written, in_full, read_large
 from gatemini.backends.wire import Frame, Piece, decode, encode
 from gatemini.chain.values.tool_values import Value, to_value
 from gatemini.model import Json, Tool
@@ -74,23 +74,23 @@ async def test_a_large_text_that_is_json_keeps_its_spelling_but_for_spaces_and_l
     each: str,
 ) -> None:
     spaced = each.replace('"12345678901234567890"', " 12345678901234567890").replace(":", " : ")
-    text = "[" + " , ".join([spaced] * 9_000) + "]"
-    made = value_of({"content": [{"type": "text", "text": await json_text(text)}]})
+    text = "[" + " , ".join([spaced] * 40_000) + "]"
+    made = value_of(await received({"content": [{"type": "text", "text": text}]}))
     assert made.written
-    assert made.text == f"[{','.join([each] * 9_000)}]"
-    assert made.notes == ["9000 integers beyond 2^53 came as strings, so that no digit is lost"]
+    assert made.text == f"[{','.join([each] * 40_000)}]"
+    assert made.notes == ["40000 integers beyond 2^53 came as strings, so that no digit is lost"]
 
 
 async def test_an_integer_deep_in_a_large_text_is_counted_once() -> None:
-    inner = ",".join('{"a":{"n":12345678901234567890}}' for _ in range(9_000))
-    made = value_of({"content": [{"type": "text", "text": await json_text(f'{{"rows":[{inner}]}}')}]})
+    inner = ",".join('{"a":{"n":12345678901234567890}}' for _ in range(18_000))
+    made = value_of(await received({"content": [{"type": "text", "text": f'{{"rows":[{inner}]}}'}]}))
     assert made.written
-    assert made.notes == ["9000 integers beyond 2^53 came as strings, so that no digit is lost"]
+    assert made.notes == ["18000 integers beyond 2^53 came as strings, so that no digit is lost"]
 
 
 async def test_a_large_text_that_is_nearly_json_stays_a_text() -> None:
     text = dumps(ROWS)[:-1] + ",]"
-    made = value_of({"content": [{"type": "text", "text": await json_text(text)}]})
+    made = value_of(await received({"content": [{"type": "text", "text": text}]}))
     assert (made.value, made.written) == (text, False)
 
 

@@ -96,7 +96,7 @@ def test_the_plain_command_says_that_the_daemon_comes_later_and_names_direct(run
     [
         (["serch"], "did you mean search?"),
         (["--nope"], "no option --nope"),
-        (["tools", "--jsn"], "no option --jsn, did you mean --json?"),
+        (["tools", "--jsn"], "unrecognized arguments: --jsn"),
         (["config", "chek"], "invalid choice: 'chek'"),
         (["search", "--limit", "0", "x"], "0: a whole number from 1 to 50"),
         (["-c"], "needs the path"),

@@ -69,27 +69,6 @@ def test_a_server_that_was_taken_over_under_another_name_is_not_taken_over_again
     assert (by_name.name, by_name.status) == ("github-vscode", "same")
 
 
-def test_an_import_notes_the_folder_it_writes_for_variables_of_editors(tmp_path: Path) -> None:
-    source = client_file(
-        tmp_path / ".cursor" / "mcp.json",
-        {
-            "files": {"command": "x", "args": ["${workspaceFolder}", "${userHome}"]},
-            "deep": {"command": "x", "env": {"AT": "${NOT_SET:-${cwd}}/y"}},
-            "kept": {"command": "x", "envFile": "${workspaceRoot}/.env"},
-            "none": {"command": "x", "args": ["${userHome}/y"]},
-        },
-    )
-    (tmp_path / ".env").write_text("A=1\n")
-    plan = planned(tmp_path, source)
-    said = f"is read as {tmp_path}: no editor says which folder is open"
-    assert {item.name: item.notes for item in plan.items} == {
-        "files": [f"${{workspaceFolder}} {said}"],
-        "deep": [f"${{cwd}} {said}"],
-        "kept": [f"${{workspaceRoot}} {said}"],
-        "none": [],
-    }
-
-
 def test_an_import_lists_the_own_entry_broken_and_disabled_servers(tmp_path: Path) -> None:
     source = client_file(
         tmp_path / "c.json",
@@ -143,44 +122,11 @@ def test_secrets_written_in_clear_are_named_and_move_to_private_files(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("server", "found", "written"),
-    [
-        ({"command": "x", "args": ["--api-key", TOKEN, "y"]}, "args.api-key", ["--api-key", "${input:a.api-key}", "y"]),
-        ({"command": "x", "args": [f"--api-key={TOKEN}"]}, "args.api-key", ["--api-key=${input:a.api-key}"]),
-        ({"command": "docker", "args": ["-e", "MY_TOKEN=s$3"]}, "args.MY_TOKEN", ["-e", "MY_TOKEN=${input:a.MY_TOKEN}"]),
-        (
-            {"command": "x", "args": ["--header", "Authorization: Bearer abc"]},
-            "args.Authorization",
-            ["--header", "Authorization: Bearer ${input:a.Authorization}"],
-        ),
-        ({"command": "x", "args": [TOKEN]}, "args.arg0", ["${input:a.arg0}"]),
-        ({"url": "https://h/mcp?v=1&api_key=a%26b"}, "url.api_key", "https://h/mcp?v=1&api_key=${input:a.api_key}"),
-        ({"url": "https://u:pa%40ss@h/"}, "url.password", "https://u:${input:a.password}@h/"),
-        ({"command": "x", "args": ["--mode", "fast", "https://h/?q=1", "--token", "${T}", "--token"]}, None, None),
-        ({"url": "https://h/?key=${T}"}, None, None),
-    ],
-)  # fmt: skip
-def test_secrets_in_arguments_and_addresses_are_found_and_move_and_mean_the_same(
-    tmp_path: Path, server: dict[str, Any], found: str | None, written: Any
-) -> None:
-    plan = planned(tmp_path, client_file(tmp_path / "c.json", {"a": server}))
-    (item,) = plan.items
-    assert item.to_json()["inline_secrets"] == ([] if found is None else [found])
-    if found is None:
-        return
-    place = found.partition(".")[0]
-    move_secrets(plan, SecretStore(tmp_path / STORE), write=True)
-    assert item.raw[place] == written
-    target = tmp_path / "config.yaml"
-    plan_text(plan, target).write()
-    loaded = load_config(target, environ={}, home=tmp_path, config_dir=tmp_path)
-    meant = getattr(loaded.config.backends["a"], place)
-    assert (list(meant) if place == "args" else meant) == server[place]
-
-
-@pytest.mark.parametrize(
     ("server", "written"),
     [
+        ({"command": "x", "args": ["--api-key", TOKEN, "y"]}, ["--api-key", "${input:a.api-key}", "y"]),
+        ({"command": "docker", "args": ["-e", "MY_TOKEN=s$3"]}, ["-e", "MY_TOKEN=${input:a.MY_TOKEN}"]),
+        ({"command": "x", "args": [TOKEN]}, ["${input:a.arg0}"]),
         ({"url": "https://u:api@api.example.com/api"}, "https://u:${input:a.password}@api.example.com/api"),
         (
             {"url": "https://h/mcp?key=abc&token=abcdef"},
@@ -240,6 +186,7 @@ def test_a_secret_is_put_out_of_where_it_was_found_and_nowhere_else(
         ["--token-limit", "100"],
         ["--password-file", "/run/x", "--tokenPath=/run/y"],
         ["--key-column", "id"],
+        ["--mode", "fast", "https://h/?key=${T}", "--token", "${T}", "--token"],
         ["--auth", "none", "--auth=oauth2"],
         ["-e", "TOKEN_URL=https://h/token"],
         [
@@ -361,27 +308,6 @@ def test_an_unreadable_file_is_listed_and_the_others_are_read(tmp_path: Path) ->
     plan = planned(tmp_path, Source("x", tmp_path / "bad.json"), good)
     assert states(plan) == {"a": "new"}
     assert "bad.json:1" in plan.unreadable[0]
-
-
-@pytest.mark.parametrize(
-    ("client", "place"),
-    [
-        ("opencode", "home/.config/opencode/opencode.json"),
-        ("opencode", "home/.config/opencode/opencode.jsonc"),
-        ("opencode", "work/opencode.json"),
-        ("opencode", "work/opencode.jsonc"),
-        ("crush", "home/.config/crush/crush.json"),
-        ("crush", "work/crush.json"),
-        ("crush", "work/.crush.json"),
-    ],
-)
-def test_the_files_of_opencode_and_crush_are_found_and_read(tmp_path: Path, client: str, place: str) -> None:
-    path = tmp_path / place
-    path.parent.mkdir(parents=True)
-    path.write_text('{"mcp": {"a": {"command": "x"}, /* as in the other file */ "b": {"enabled": false}}}')
-    sources = find_sources(tmp_path / "home", tmp_path / "work", {})
-    assert sources == [Source(client, path)]
-    assert states(planned(tmp_path, *sources)) == {"a": "new", "b": "unusable"}
 
 
 def test_the_usual_places_are_looked_at(tmp_path: Path) -> None:

@@ -69,11 +69,6 @@ def test_a_missing_variable_is_reported_and_never_an_empty_text() -> None:
     assert result.text == "a-${NONE}-b"
 
 
-def test_a_variable_set_to_nothing_is_noticed() -> None:
-    result = expand(parse_template("x${EMPTY}"), look)
-    assert (result.text, [r.name for r in result.empty], result.missing) == ("x", ["EMPTY"], [])
-
-
 def test_client_files_keep_their_double_dollars() -> None:
     assert expand(parse_template("pa$$word", dollars=False), look).text == "pa$$word"
 

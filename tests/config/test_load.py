@@ -53,10 +53,6 @@ def test_a_header_refuses_a_newline_naming_the_variable_and_never_the_value(load
     assert "%23c" not in everything
 
 
-def test_a_comment_needs_no_variable(load: Load) -> None:
-    assert not [p for p in load(VARIABLES, {"KEY": "k", "USER": "me"}).problems if "NOT_USED" in p.text()]
-
-
 def test_the_bound_of_a_duration_is_shown_with_its_unit(load: Load) -> None:
     with pytest.raises(ConfigError, match=r"found '20m' \(allowed: less than or equal to 600 s\)"):
         load("sandbox: {timeout: 20m}\n")
@@ -375,11 +371,6 @@ def test_other_clients_words_in_our_format_are_errors_that_name_ours(load: Load)
     assert "the key is backends" in one(loaded, "mcpServers")
 
 
-def test_a_misspelt_key_of_a_disabled_backend_is_a_warning(load: Load) -> None:
-    loaded = load("backends: {a: {command: x, disabled: true, tmeout: 1}}\n")
-    assert [(p.key, p.severity) for p in loaded.problems] == [("backends.a.tmeout", "warning")]
-
-
 def test_findings_stand_in_the_order_of_the_file(load: Load) -> None:
     loaded = load(
         "backends:\n  a: {command: x, zz: 1}\n  b: {command: x, yy: 1}\nlog_levl: info\nsearch: {x: 1}\n"
@@ -445,41 +436,9 @@ def test_a_command_line_that_can_never_run_is_found_before_the_start(
     assert "backends.a.tools.t.command" in loaded.disabled["a"]
 
 
-def test_a_place_that_no_argument_fills_is_named(load: Load) -> None:
-    schema = "{type: object, properties: {path: {type: string}}}"
-    loaded = load(
-        f"backends: {{a: {{tools: {{t: {{command: 'cat {{{{pth}}}} {{{{path}}}}', input_schema: {schema}}}}}}}}}"
-    )
-    (problem,) = loaded.problems
-    assert "{{pth}} is not a property" in problem.found
-    assert problem.allowed == "path"
-    assert "a" in loaded.config.backends
-
-
 def test_a_pool_that_keeps_more_ready_than_it_may_have_is_refused(load: Load) -> None:
     loaded = load("backends: {a: {command: x, pool: {min_idle: 5, max_instances: 2}}}")
     assert "backends.a.pool.min_idle" in loaded.disabled["a"]
-
-
-def test_a_number_that_the_ranking_does_not_read_is_named(load: Load) -> None:
-    loaded = load("search: {k1: 0.5, name_weight: 3}\n")
-    assert [(p.severity, p.key, p.found) for p in loaded.problems] == [
-        ("warning", "search.k1", "k1 has no effect with ranking: best"),
-        ("warning", "search.name_weight", "name_weight has no effect with ranking: best"),
-    ]
-    assert not load("search: {k1: 0.5, ranking: classic}\n").problems
-
-
-def test_an_included_file_that_is_not_there_is_not_blamed_on_the_command_line(load: Load) -> None:
-    (problem,) = load("include: [nope.json]\n").problems
-    assert problem.remedy == "Check the path in include"
-
-
-def test_a_backslash_that_json_does_not_know_is_explained(load: Load) -> None:
-    text = '{"mcpServers": {"a": {"command": "C:\\tools\\x.exe"}}}'
-    with pytest.raises(ConfigError, match="Invalid") as refused:
-        load(text, name="mcp.json")
-    assert refused.value.hint == r"Write \\ for a backslash."
 
 
 @pytest.mark.parametrize(
@@ -499,12 +458,3 @@ def test_what_could_only_fail_later_is_an_error_of_the_file(
     assert set(loaded.config.backends) == {"b"}
     assert [(p.key, p.severity) for p in loaded.problems] == [(f"backends.a.{key}", "error")]
     assert says in loaded.disabled["a"]
-
-
-def test_a_wrong_path_of_include_costs_no_other_file(load: Load, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / f"{name}.yaml").write_text(f"backends: {{{name}: {{command: x}}}}\n")
-    loaded = load("include: [one.yaml, 5, two.yaml, gone.yaml]\nbackends: {own: {command: x}}\n")
-    assert set(loaded.config.backends) == {"own", "one", "two"}
-    assert [(p.key, p.found) for p in loaded.problems if "gone" not in p.found] == [("include[1]", "found 5")]
-    assert any("gone.yaml: there is no such file" in p.found for p in loaded.problems)

@@ -37,22 +37,3 @@ def test_targets_of_aliases_must_be_of_a_backend_that_is_there(load: Load) -> No
         "4: aliases.c: there is no composite tool on, did you mean one?",
         "5: aliases.d: there is no backend xyzzy",
     ]
-
-
-def test_backends_that_composite_tools_call_must_be_there(load: Load) -> None:
-    text = """\
-        composite_tools:
-          wrong:
-            code: |
-              const { sum } = await demo.add({ a: args.a });
-              return [await demo.add({}), await clok.now({}), sum.toFixed(2)];
-          fine:
-            code: |
-              const rows = [await clock.now({}), await eu.get({}), await gone.x({}), await composite.wrong({})];
-              console.log(Object.keys(rows), JSON.stringify(rows));
-              return results.save(rows.map((row) => row.time));
-    """
-    assert found(load, text) == [
-        "4: composite_tools.wrong.code: line 1 calls demo.add, and there is no backend demo",
-        "4: composite_tools.wrong.code: line 2 calls clok.now, and there is no backend clok, did you mean clock?",
-    ]

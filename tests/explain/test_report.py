@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,19 +67,19 @@ def test_the_list_is_left_out_when_the_only_call_never_left():
     assert "Calls" not in render_error(ErrorReport("ToolError", "demo.add was not called: x", calls=calls))
 
 
-def test_the_least_error_is_one_line():
-    assert render_error(ErrorReport("Error", "")) == "Error: (no message)"
-
-
-def test_further_lines_of_a_message_follow_the_first():
-    text = render_error(ErrorReport("Error", "one\ntwo", line=1, column=1, source="x"))
-    assert text == "Error: one (line 1, column 1)\ntwo\n  x\n  ^"
-
-
-def test_a_place_outside_the_source_shows_no_line():
-    assert (
-        render_error(ErrorReport("Error", "m", line=9, column=1, source="x")) == "Error: m (line 9, column 1)"
-    )
+@pytest.mark.parametrize(
+    ("report", "text"),
+    [
+        (ErrorReport("Error", ""), "Error: (no message)"),
+        (
+            ErrorReport("Error", "one\ntwo", line=1, source="x"),
+            "Error: one (line 1, column 1)\ntwo\n  x\n  ^",
+        ),
+        (ErrorReport("Error", "m", line=9, source="x"), "Error: m (line 9, column 1)"),
+    ],
+)
+def test_a_short_error_has_its_message_and_its_place_if_there_is_one(report, text):
+    assert render_error(report) == text
 
 
 def test_of_many_calls_the_edges_and_the_failed_ones_are_listed():

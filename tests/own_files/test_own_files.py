@@ -16,7 +16,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.parametrize("how", [{}, {"lasting": True}, {"at_once": True}])
+@pytest.mark.parametrize("how", [{}, {"lasting": True}])
 def test_the_file_and_its_new_folder_are_private(tmp_path: Path, how: dict[str, bool]) -> None:
     path = tmp_path / "folder" / "file"
     replace_own(path, b"one", **how)
@@ -45,7 +45,7 @@ def test_on_a_full_disk_the_old_file_stays(
     path = tmp_path / "file"
     replace_own(path, b"one")
     with full_disk(), pytest.raises(OSError, match="too large"):
-        replace_own(path, b"two", at_once=True)
+        replace_own(path, b"two")
     assert path.read_bytes() == b"one"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -43,8 +43,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @asynccontextmanager
-async def pool_of(module: str, *, most: int = 1, idle_seconds: float = 60.0) -> AsyncIterator[WorkerPool]:
-    pool = WorkerPool(module, most=most, idle_seconds=idle_seconds)
+async def pool_of(module: str, *, idle_seconds: float = 60.0) -> AsyncIterator[WorkerPool]:
+    pool = WorkerPool(module, idle_seconds=idle_seconds)
     try:
         with anyio.fail_after(SECONDS):
             yield pool
@@ -73,20 +73,6 @@ async def test_one_process_serves_request_after_request(module: str) -> None:
         assert await pid(pool) == await pid(pool) != os.getpid()
 
 
-async def test_two_processes_work_side_by_side_and_no_more_are_started(module: str) -> None:
-    async with pool_of(module, most=2) as pool:
-        pids: set[int] = set()
-
-        async def ask() -> None:
-            await pool.ask(b"sleep 0.05")
-            pids.update(pool.pids)
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(5):
-                tasks.start_soon(ask)
-        assert len(pids) == 2
-
-
 async def test_an_exception_of_the_module_is_raised_with_its_type_and_text(module: str) -> None:
     async with pool_of(module) as pool:
         before = await pid(pool)
@@ -110,7 +96,7 @@ async def test_the_process_of_a_cancelled_request_is_kept_when_it_ends_soon(modu
         before = await pid(pool)
         with anyio.move_on_after(0.05):
             await pool.ask(b"sleep 0.1")
-        await until(lambda: bool(pool._idle))
+        await until(lambda: pool._idle is not None)
         assert await pid(pool) == before
 
 

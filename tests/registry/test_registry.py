@@ -1,4 +1,4 @@
-"""Which tool a name means (spec 3.1)."""
+"""Which tool a name means."""
 
 from __future__ import annotations
 
@@ -26,20 +26,11 @@ def registry() -> Registry:
     return made
 
 
-def test_a_qualified_name_is_exact(registry: Registry) -> None:
-    assert registry.resolve("exa.search").backend == "exa"
-
-
 def test_a_bare_name_works_while_one_live_backend_owns_it(registry: Registry) -> None:
+    assert registry.resolve("exa.search").backend == "exa"
     assert registry.resolve("get_issue").qualified == "github.get_issue"
-
-
-def test_a_bare_name_of_two_owners_is_an_error_that_lists_them(registry: Registry) -> None:
     with pytest.raises(AmbiguousTool, match=r"exa\.search, github\.search"):
         registry.resolve("search")
-
-
-def test_a_bare_name_comes_back_when_the_collision_ends(registry: Registry) -> None:
     registry.remove("github")
     assert registry.resolve("search").backend == "exa"
 

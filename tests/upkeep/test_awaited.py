@@ -267,15 +267,6 @@ async def test_a_file_changed_while_a_secret_is_asked_for_asks_anew_and_drops_th
         assert found == ["told-by-it"]
 
 
-async def test_a_corrected_command_does_not_wait_for_the_wrong_one(tmp_path: Path) -> None:
-    backends = {"waits": backend("secretref:command:silent")}
-    async with App.open(config(tmp_path, backends), environ={}) as app:
-        assert app.manager.error("waits") == "waits for secretref:command:silent"
-        change(tmp_path, backends, commands={"silent": ["no-such-command-here"]})
-        await until(lambda: "waits" in app.loaded.disabled)
-        assert "no-such-command-here was not found" in app.loaded.disabled["waits"]
-
-
 def no_keychain(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> str:
         raise KeyError("what nobody thought of")

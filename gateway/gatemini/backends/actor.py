@@ -26,7 +26,7 @@ from gatemini.backends.calls.failures import (
     only_backend_error,
     worth_starting_again,
 )
-from gatemini.backends.health import Breaker, MemoryWatch, Restarts, Verdict
+from gatemini.backends.health import Breaker, MemoryWatch, Restarts
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.status import SILENT, Era, Events, ServerFacts, State
 from gatemini.backends.transports.interface import Link, OpenLink
@@ -92,9 +92,6 @@ class Backend:
         self._restart_reason: str | None = None
         self._by_itself = False
         """Whether the present start is a restart that no call demanded."""
-        self._era_doubted = False
-        """Whether the last start failed, so that `era` may be wrong: the server may be another one now."""
-        self._last_logged: str | None = None
 
     # -- the owner task ----------------------------------------------------------------------------
 
@@ -150,20 +147,18 @@ class Backend:
         self._demanded = anyio.Event()
         self.facts = None
         self._set(State.STARTING, None)
-        known: Era | None = None if self._era_doubted else self.era
+        # After a failed start the server may be another one than the one whose era is known.
+        known: Era | None = None if self.restarts.failures else self.era
         if self.config.transport in ("sse", "cli-adapter"):
             known = "legacy"  # the old transport has one era, and command lines have none
         error = await self._connected(known)
         if isinstance(error, BackendCrashed) and self.facts is None and known != "legacy":
             error = await self._connected("legacy")
-        self._era_doubted = self.facts is None
         if self.facts is None:
             self.restarts.start_failed(anyio.current_time())
         if error is not None:
             said = error.message.removeprefix(f"{self.config.name} ")
-            level = logging.DEBUG if error.message == self._last_logged else logging.WARNING
-            logger.log(level, "backend %s: %s", self.config.name, said)
-            self._last_logged = error.message
+            logger.warning("backend %s: %s", self.config.name, said)
         if self._restart_reason is None and self._state is not State.STOPPED:
             self._set(State.STOPPED, error)
 
@@ -292,11 +287,11 @@ class Backend:
         restartable = self.config.transport != "cli-adapter"
         may_restart = restartable and self.restarts.automatic(now) is not None
         verdict = self.breaker.failure(now, may_restart=may_restart)
-        if verdict is Verdict.WAIT:
+        if verdict == "wait":
             return
         error.hint = error.hint or "it is probed again automatically; see what keeps it busy, or restart it"
         self._set(State.UNHEALTHY, error)
-        if verdict is Verdict.RESTART:
+        if verdict == "restart":
             self.restart(f"{self.breaker.misses} health probes failed: {error.message}")
 
     # -- calls -------------------------------------------------------------------------------------

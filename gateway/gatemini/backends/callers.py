@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from gatemini.model import Json
 
@@ -58,24 +57,14 @@ class Caller:
 NOBODY = Caller()
 
 
-class Clients(Protocol):
-    """The gateway's clients, for requests of backends outside of any call."""
+class Clients:
+    """The gateway's clients, for requests of backends outside of any call; without any, each request is refused."""
 
     async def can(self) -> Json:
         """The client capabilities to announce in a handshake; may wait a bounded time for a client to connect."""
-        ...
-
-    async def ask(self, method: str, params: Json) -> Json:
-        """Answer a backend's request; raises `RpcError` to refuse."""
-        ...
-
-
-class NoClients:
-    """The clients of a gateway that serves none: it refuses every request."""
-
-    async def can(self) -> Json:
         return {}
 
     async def ask(self, method: str, params: Json) -> Json:
+        """Answer a backend's request; raises `RpcError` to refuse."""
         del params
         raise RpcError(METHOD_NOT_FOUND, f"no client is connected that could answer {method}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Literal
 
 from gatemini.config.schema import HealthConfig
@@ -15,12 +14,8 @@ MEMORY_WARNING = 0.8
 Circuit = Literal["closed", "open", "half-open"]
 
 
-class Verdict(StrEnum):
-    """What follows from a failed probe."""
-
-    WAIT = "wait"
-    RESTART = "restart"
-    OPEN = "open"
+Verdict = Literal["wait", "restart", "open"]
+"""What follows from a failed probe."""
 
 
 @dataclass(slots=True)
@@ -84,8 +79,8 @@ class Breaker:
         if self.circuit == "half-open":
             return self._open(now)
         if self.misses < self.settings.failure_threshold:
-            return Verdict.WAIT
-        return Verdict.RESTART if may_restart else self._open(now)
+            return "wait"
+        return "restart" if may_restart else self._open(now)
 
     def next_probe(self, now: float) -> float:
         """Seconds until the next probe is due."""
@@ -101,7 +96,7 @@ class Breaker:
     def _open(self, now: float) -> Verdict:
         self.circuit = "open"
         self._open_until = now + self.settings.interval * self.settings.recovery_multiplier
-        return Verdict.OPEN
+        return "open"
 
 
 @dataclass(slots=True)

@@ -2,55 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import anyio
 import anyio.abc
 
 from gatemini.backends.actor import Backend
-from gatemini.config.schema import BackendConfig, PoolConfig
+from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendBusy
-
-
-@dataclass(slots=True)
-class Leases:
-    """Which session has leased which instance (pure); instances are numbers."""
-
-    limits: PoolConfig
-    idle: list[int] = field(default_factory=list)
-    taken: dict[str, int] = field(default_factory=dict)
-    retiring: set[int] = field(default_factory=set)
-
-    @property
-    def total(self) -> int:
-        return len(self.idle) + len(self.taken) + len(self.retiring)
-
-    def lease(self, session: str, start: Callable[[], int]) -> int | None:
-        """The session's instance: its own, an idle one, a new one from `start`; None when all are taken."""
-        if session in self.taken:
-            return self.taken[session]
-        if self.idle:
-            number = self.idle.pop(0)
-        elif self.total < self.limits.max_instances:
-            number = start()
-        else:
-            return None
-        self.taken[session] = number
-        return number
-
-    def missing(self) -> int:
-        """The number of idle instances to start now."""
-        room = self.limits.max_instances - self.total
-        return max(0, min(self.limits.min_idle - len(self.idle), room))
-
-    def release(self, session: str) -> int | None:
-        """End a session's lease; its instance is never leased again."""
-        number = self.taken.pop(session, None)
-        if number is not None:
-            self.retiring.add(number)
-        return number
 
 
 class Instances:
@@ -59,9 +18,10 @@ class Instances:
     def __init__(self, config: BackendConfig, make: Callable[[BackendConfig], Backend]) -> None:
         self._config = config
         self._make = make
-        self._numbers = itertools.count(1)
-        self._running: dict[int, Backend] = {}
-        self._leases = Leases(config.pool)
+        self._idle: list[Backend] = []
+        self._leased: dict[str, Backend] = {}
+        """Instances by session; none is ever leased to another one."""
+        self._ending: list[Backend] = []
         self._freed = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._scope = anyio.CancelScope()
@@ -69,11 +29,11 @@ class Instances:
 
     @property
     def instances(self) -> list[Backend]:
-        return list(self._running.values())
+        return [*self._idle, *self._leased.values(), *self._ending]
 
     @property
     def idle(self) -> int:
-        return len(self._leases.idle)
+        return len(self._idle)
 
     async def run(self) -> None:
         """Own all instances until stopped."""
@@ -81,7 +41,7 @@ class Instances:
             with self._scope:
                 async with anyio.create_task_group() as tasks:
                     self._tasks = tasks
-                    for backend in self._running.values():
+                    for backend in self.instances:
                         tasks.start_soon(backend.run)
                     if not self._config.lazy:
                         self._fill()
@@ -105,12 +65,12 @@ class Instances:
     async def lease(self, session: str, deadline: float) -> Backend:
         """The session's own instance, started if necessary; raises `BackendBusy` when none gets free in time."""
         give_up = min(deadline, anyio.current_time() + self._config.pool.acquire_timeout)
-        while True:
+        while session not in self._leased:
             freed = self._freed
-            number = self._leases.lease(session, self._start)
-            if number is not None:
+            if self._idle or self._room:
+                self._leased[session] = self._idle.pop(0) if self._idle else self._started()
                 self._fill()
-                return self._running[number]
+                break
             with anyio.move_on_at(give_up) as wait:
                 await freed.wait()
             if wait.cancelled_caught:
@@ -118,31 +78,36 @@ class Instances:
                     f"all {self._config.pool.max_instances} instances of {self._config.name} are taken",
                     hint="wait until another session ends, or raise pool.max_instances",
                 )
+        return self._leased[session]
 
     def release(self, session: str) -> None:
         """Stop the instance of a session that has ended; a new one replaces it after a while."""
-        number = self._leases.release(session)
-        if number is not None and self._tasks is not None:
-            self._tasks.start_soon(self._replace, number)
+        if session in self._leased and self._tasks is not None:
+            backend = self._leased.pop(session)
+            self._ending.append(backend)
+            self._tasks.start_soon(self._replace, backend)
 
-    async def _replace(self, number: int) -> None:
-        backend = self._running[number]
+    async def _replace(self, backend: Backend) -> None:
         backend.stop()
         await backend.finished.wait()
-        del self._running[number]
-        self._leases.retiring.discard(number)
+        self._ending.remove(backend)
         freed, self._freed = self._freed, anyio.Event()
         freed.set()
         await anyio.sleep(self._config.pool.replenish_delay)
         self._fill()
 
-    def _start(self) -> int:
-        number = next(self._numbers)
-        backend = self._running[number] = self._make(self._config)
+    @property
+    def _room(self) -> int:
+        """How many more instances may run."""
+        return self._config.pool.max_instances - len(self.instances)
+
+    def _started(self) -> Backend:
+        backend = self._make(self._config)
         if self._tasks is not None:
             self._tasks.start_soon(backend.run)
-        return number
+        return backend
 
     def _fill(self) -> None:
-        for _ in range(self._leases.missing()):
-            self._leases.idle.append(self._start())
+        """Start instances until `min_idle` are idle."""
+        for _ in range(min(self._config.pool.min_idle - len(self._idle), self._room)):
+            self._idle.append(self._started())

@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 
 from gatemini import __version__
 from gatemini.backends.actor import Backend
-from gatemini.backends.callers import NOBODY, Caller, Clients, NoClients, ProgressFn
+from gatemini.backends.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
 from gatemini.backends.instances import Instances
@@ -63,7 +63,7 @@ class Manager:
         self._on_tools = on_tools
         self._events = Events(on_tools, on_state or SILENT.state, on_era or SILENT.era)
         self._client_info = client_info or {"name": "gatemini", "version": __version__}
-        self._clients = clients or NoClients()
+        self._clients = clients or Clients()
         self._log_level: str | None = None
         self._health = health or HealthConfig()
         self.permitted: Permitted | None = None
@@ -241,27 +241,18 @@ class Manager:
         then the outcome names the one that answered. Getting ready may take each of them an equal part of the time.
         """
         deadline = anyio.current_time() + timeout
+        call = Call(tool, arguments, timeout, deadline, on_progress, caller)
         first = self._find(backend)
 
         async def call_own(own: Backend) -> CallOutcome:
             nonlocal first
             first, now = own, anyio.current_time()
-            share = 1 / (1 + len(candidates(tool, own, self._backends)))
-            instance = await self._instance(own, caller, now + (deadline - now) * share)
-            return await call_tool(
-                instance,
-                tool,
-                arguments,
-                timeout=deadline - now,
-                share=share,
-                on_progress=on_progress,
-                caller=caller,
-            )
+            begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))
+            return await call_tool(await self._instance(own, caller, begin_by), call, begin_by)
 
         try:
             return await self._on_current(backend, deadline, call_own)
         except BackendError as error:
-            call = Call(tool, arguments, deadline, on_progress, caller)
             outcome = await fall_back(call, first, error, self._backends, self._instance)
             if outcome is not None:
                 return outcome

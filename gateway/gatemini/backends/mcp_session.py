@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from gatemini.backends.callers import LEVELS, LOGGED, METHOD_NOT_FOUND, NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.conversation.handshake import Handshake, SavedFacts, as_object
@@ -33,8 +34,7 @@ UNDECLARED_LIST_SECONDS = 5.0
 MAX_PAGES = 1000
 MAX_TOOLS = 50_000
 REPAIRED_AT_ONCE = 500
-REPAIR_PAUSE_SECONDS = 0.001
-"""Listed tools that are repaired (in a few milliseconds) before other work gets a turn, and how long that is."""
+"""Listed tools that are repaired (in a few milliseconds) before other work gets a turn."""
 
 MAX_ASK_ROUNDS = 10
 """How often one call may ask for more input."""
@@ -172,8 +172,7 @@ class McpSession:
         raw, notes = await self._read_pages(timeout)
         listing = Listing(self._config.name, self._config.namespace, self._config.tags)
         for start in range(0, len(raw), REPAIRED_AT_ONCE):
-            if start:
-                await anyio.sleep(REPAIR_PAUSE_SECONDS)
+            await anyio.lowlevel.checkpoint()
             listing.read(raw[start : start + REPAIRED_AT_ONCE])
         return self._allowed(listing.tools()), notes + listing.repairs
 
@@ -281,15 +280,12 @@ class McpSession:
 
 def _page(result: Any, notes: list[str]) -> tuple[list[Any], Any]:
     """The tools and the next cursor of one page, whatever its shape."""
-    if isinstance(result, list):
-        notes.append("the tool list came as a bare list")
-        return result, None
     page = as_object(result)
     items = page.get("tools")
     if not isinstance(items, list):
         notes.append("a page of the tool list held no list of tools")
         items = []
-    return items, page.get("nextCursor", page.get("next_cursor"))
+    return items, page.get("nextCursor")
 
 
 def _unknown_method(error: BackendError) -> bool:

@@ -15,38 +15,11 @@ from gatemini.model import Json, Tool
 MAX_SCHEMA_DEPTH = 64
 """Deeper schemas are replaced by an open object, because all code that reads them is recursive."""
 
-MAX_REF_HOPS = 8
-"""Local `$ref`s that are followed from the root of a schema."""
-
 _COMBINATORS = ("anyOf", "oneOf", "allOf")
-_TYPES = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
-_PARTS = (
-    *_COMBINATORS,
-    "items",
-    "prefixItems",
-    "additionalProperties",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-)
-"""Keywords whose value is a schema or a list of schemas."""
-_NAMED_PARTS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords whose value is an object of schemas by name."""
+_DEFINITIONS = ("$defs", "definitions")
 
-
-_OF_TOOLS = {"input_schema": "inputSchema", "output_schema": "outputSchema", "parameters": "inputSchema"}
-"""Other spellings: of models dumped under their Python names, of other function formats."""
-
-
-def repair_tools(
-    raw: Iterable[Any], *, backend: str, namespace: str | None = None, tags: Sequence[str] = ()
-) -> tuple[list[Tool], list[str]]:
-    """The listed tools with unchanged names, and one sentence for each repair."""
-    listing = Listing(backend, namespace, tags)
-    listing.read(raw)
-    return listing.tools(), listing.repairs
+_OF_TOOLS = {"input_schema": "inputSchema", "output_schema": "outputSchema"}
+"""Other spellings, of models dumped under their Python names."""
 
 
 class Listing:
@@ -103,7 +76,7 @@ def repair_input_schema(schema: Any, notes: list[str]) -> Json:
     if _too_deep(schema):
         notes.append(f"inputSchema is nested deeper than {MAX_SCHEMA_DEPTH} levels, any object is accepted")
         return {"type": "object"}
-    schema = _without_root_ref(_with_plain_types(schema, notes), notes)
+    schema = _without_root_ref(schema, notes)
     kind = schema.get("type")
     if kind == "object":
         fixed = schema
@@ -119,91 +92,45 @@ def repair_input_schema(schema: Any, notes: list[str]) -> Json:
     return _repair_members(fixed, notes)
 
 
-def _with_plain_types(schema: Json, notes: list[str]) -> Json:
-    """Read `OBJECT` and `String` as `object` and `string`: some SDKs write the names of their own enums."""
-    fixed: Json = _plain_types(schema)
-    if fixed is not schema:
-        notes.append("type names in capitals were read as the types of JSON Schema")
-    return fixed
-
-
-def _plain_types(schema: Any) -> Any:
-    """The same object if there is nothing to change; names of properties and values are no schemas."""
-    if isinstance(schema, list):
-        parts = [_plain_types(part) for part in schema]
-        return parts if any(new is not old for new, old in zip(parts, schema, strict=True)) else schema
-    if not isinstance(schema, dict):
-        return schema
-    changes: Json = {}
-    kind = schema.get("type")
-    if isinstance(kind, str) and kind not in _TYPES and kind.lower() in _TYPES:
-        changes["type"] = kind.lower()
-    for key in _PARTS:
-        if key in schema and (part := _plain_types(schema[key])) is not schema[key]:
-            changes[key] = part
-    for key in _NAMED_PARTS:
-        named = schema.get(key)
-        if isinstance(named, dict):
-            made = {name: _plain_types(part) for name, part in named.items()}
-            if any(made[name] is not part for name, part in named.items()):
-                changes[key] = made
-    return {**schema, **changes} if changes else schema
-
-
 def _repair_members(schema: Json, notes: list[str]) -> Json:
-    """Repair `properties`, `required` and the combinators of the root, in a copy."""
+    """Drop members of the root that are no JSON Schema, in a copy."""
     changes: Json = {}
-    drop: set[str] = set()
-    if "properties" in schema:
-        properties = schema["properties"]
-        if not isinstance(properties, dict):
-            notes.append(f"properties was {shape(properties)} and was dropped")
-            drop.add("properties")
-        elif bad := [k for k, v in properties.items() if not isinstance(v, dict | bool)]:
-            notes.append(
-                f"the schema of {', '.join(map(repr, bad[:5]))} was no schema, any value is accepted"
-            )
-            changes["properties"] = {k: (v if k not in bad else True) for k, v in properties.items()}
-    if "required" in schema:
-        required = schema["required"]
-        if not isinstance(required, list):
-            notes.append(f"required was {shape(required)} and was dropped")
-            drop.add("required")
-        elif not all(isinstance(r, str) for r in required):
-            notes.append("required held something that is no name")
-            changes["required"] = [r for r in required if isinstance(r, str)]
-    for key in ("$defs", "definitions"):
-        if key in schema and not isinstance(schema[key], dict):
-            notes.append(f"{key} was {shape(schema[key])} and was dropped")
-            drop.add(key)
+    properties, required = schema.get("properties"), schema.get("required")
+    if isinstance(properties, dict) and not _are_schemas(properties.values()):
+        bad = [name for name, part in properties.items() if not isinstance(part, dict | bool)]
+        notes.append(f"the schema of {', '.join(map(repr, bad[:5]))} was no schema, any value is accepted")
+        changes["properties"] = {**properties, **dict.fromkeys(bad, True)}
+    if isinstance(required, list) and not all(isinstance(name, str) for name in required):
+        notes.append("required held something that is no name")
+        changes["required"] = [name for name in required if isinstance(name, str)]
+    objects = {"properties", *_DEFINITIONS}
+    wrong = [key for key in objects if key in schema and not isinstance(schema[key], dict)]
+    wrong += ["required"] if "required" in schema and not isinstance(required, list) else []
     for key in _COMBINATORS:
         branches = schema.get(key)
-        if key in schema and not (
-            isinstance(branches, list) and branches and all(isinstance(b, dict | bool) for b in branches)
-        ):
-            notes.append(f"{key} was not a list of schemas and was dropped")
-            drop.add(key)
-    if not changes and not drop:
+        if key in schema and not (isinstance(branches, list) and branches and _are_schemas(branches)):
+            wrong.append(key)
+    notes.extend(f"{key} was {shape(schema[key])} and was dropped" for key in wrong)
+    if not changes and not wrong:
         return schema
-    return {k: changes.get(k, v) for k, v in schema.items() if k not in drop}
+    return {key: changes.get(key, part) for key, part in schema.items() if key not in wrong}
+
+
+def _are_schemas(parts: Iterable[Any]) -> bool:
+    return all(isinstance(part, dict | bool) for part in parts)
 
 
 def _without_root_ref(schema: Json, notes: list[str]) -> Json:
     """Replace a local `$ref` at the root by its target; definitions are kept."""
     if "$ref" not in schema:
         return schema
-    current, seen = schema, 0
-    while isinstance(current, dict) and "$ref" in current and seen < MAX_REF_HOPS:
-        target = resolve_pointer(schema, str(current["$ref"]))
-        siblings = {k: v for k, v in current.items() if k not in ("$ref", "$defs", "definitions")}
-        current = {**target, **siblings} if isinstance(target, dict) else {}
-        seen += 1
-    definitions: Json = {k: schema[k] for k in ("$defs", "definitions") if k in schema}
-    if not current or "$ref" in current:
+    target = resolve_pointer(schema, str(schema["$ref"]))
+    definitions: Json = {key: schema[key] for key in _DEFINITIONS if key in schema}
+    if not isinstance(target, dict) or not target or "$ref" in target:
         notes.append("inputSchema's $ref leads nowhere, any object is accepted")
         return {"type": "object", **definitions}
     notes.append("inputSchema's root $ref was resolved")
-    return {**current, **definitions}
+    return {**target, **{key: part for key, part in schema.items() if key != "$ref"}}
 
 
 def _too_deep(value: object) -> bool:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from gatemini.backends.repair import renamed, shape
-from gatemini.backends.wire import MAX_SAFE_INTEGER, encode
+from gatemini.backends.wire import encode
 from gatemini.model import Json
 
 _OF_RESULTS = {"structured_content": "structuredContent", "is_error": "isError"}
 _OF_BLOCKS = {"mime_type": "mimeType"}
 """Other spellings, of models dumped under their Python names."""
-_BLOCKS = frozenset(("text", "image", "audio", "resource", "resource_link"))
 _NOT_VALUES = frozenset(("content", "structuredContent", "_meta", "isError", "resultType"))
 """Members of a result; in one without content any other member is the tool's value."""
 
@@ -26,9 +23,6 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
     notes: list[str] = []
     if not isinstance(result, dict):
         result = _from_bare(result, notes)
-    elif "toolResult" in result and "content" not in result:
-        notes.append("the answer had the shape of a 2024 draft (toolResult)")
-        result = _from_bare(result["toolResult"], [])
     result = renamed(result, _OF_RESULTS, notes)
     content = result.get("content")
     fixed = dict(result)
@@ -41,11 +35,10 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
         fixed["content"] = _repair_content(content, notes, structured="structuredContent" in fixed)
     if "structuredContent" in fixed and fixed["structuredContent"] is None:
         del fixed["structuredContent"]
-    if "isError" in fixed and not isinstance(fixed["isError"], bool):
-        flag = fixed["isError"]
+    flag = fixed.get("isError", False)
+    if not isinstance(flag, bool):
         fixed["isError"] = flag not in (None, 0, "", "false", "False")
-        if flag is not None:
-            notes.append(f"isError was {shape(flag)}")
+        notes.append(f"isError was {shape(flag)}")
     if "_meta" in fixed and not isinstance(fixed["_meta"], dict):
         del fixed["_meta"]
     return fixed, notes
@@ -53,61 +46,25 @@ def repair_result(result: Any) -> tuple[Json, list[str]]:
 
 def repair_contents(result: Any) -> list[Json]:
     """The contents of a resource as a list of objects with `text` or `blob`, from any shape."""
-    if isinstance(result, dict):
-        found = result.get("contents", result.get("content"))
-        if found is None:
-            found = {key: value for key, value in result.items() if key not in _NOT_VALUES | {"contents"}}
-    else:
-        found = result
+    found = result.get("contents") if isinstance(result, dict) else result
     contents: list[Json] = []
     for item in found if isinstance(found, list) else [found]:
         if isinstance(item, dict):
-            block = renamed(item, _OF_BLOCKS, [])
-            inner = block.get("resource")
-            contents.append(inner if isinstance(inner, dict) else block)
+            contents.append(renamed(item, _OF_BLOCKS, []))
         elif item is not None:
             contents.append({"text": as_text(item)})
     return [content for content in contents if content]
 
 
-def exact_integers(value: Any, notes: list[str]) -> Any:
-    """`value` with integers beyond 2^53 as text, so that JavaScript keeps their digits.
-
-    For answers of in-process servers; `wire.py` does the same while it decodes text.
-    """
-    try:
-        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
-    except (TypeError, ValueError, RecursionError):
-        fixed = _integersas_text(value, 0)
-        if fixed != value:
-            notes.append("integers beyond 2^53 were kept as text")
-        return fixed
-    return value
-
-
-def _integersas_text(value: Any, depth: int) -> Any:
-    if isinstance(value, bool) or depth > 500:
-        return value
-    if isinstance(value, int):
-        return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
-    if isinstance(value, dict):
-        return {k: _integersas_text(v, depth + 1) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_integersas_text(v, depth + 1) for v in value]
-    return value
-
-
 def _from_bare(value: Any, notes: list[str]) -> Json:
-    """A result from a bare value: as text, and as structured content if it is an object or a list."""
+    """A result from a bare value: as text, and as structured content if it is a list."""
     notes.append(f"the answer was {shape(value)} instead of a result object")
     if value is None:
         return {"content": []}
     if isinstance(value, list) and value and all(isinstance(v, dict) and "type" in v for v in value):
         return {"content": value}
-    if isinstance(value, dict) and isinstance(value.get("content"), list):
-        return value
     bare: Json = {"content": [{"type": "text", "text": as_text(value)}]}
-    if isinstance(value, dict | list):
+    if isinstance(value, list):
         bare["structuredContent"] = value
     return bare
 
@@ -117,8 +74,6 @@ def _well_formed(block: object) -> bool:
         return False
     kind = block.get("type")
     if not isinstance(kind, str) or not _OF_BLOCKS.keys().isdisjoint(block):
-        return False
-    if kind not in _BLOCKS and kind.lower() in _BLOCKS:
         return False
     return kind != "text" or isinstance(block.get("text"), str)
 
@@ -140,8 +95,6 @@ def _repair_block(value: Any) -> Json:
     if not isinstance(value, dict):
         return {"type": "text", "text": as_text(value)}
     block = renamed(value, _OF_BLOCKS, [])
-    if isinstance(block.get("type"), str) and block["type"].lower() in _BLOCKS:
-        block = {**block, "type": block["type"].lower()}
     if isinstance(block.get("resource"), dict):
         block = {**block, "resource": renamed(block["resource"], _OF_BLOCKS, [])}
     if _well_formed(block):
@@ -149,13 +102,6 @@ def _repair_block(value: Any) -> Json:
     kind = block.get("type")
     if kind == "text" or (not isinstance(kind, str) and "text" in block):
         return {**block, "type": "text", "text": as_text(block.get("text"))}
-    if isinstance(block.get("resource"), dict):
-        return {**block, "type": "resource"}
-    if isinstance(block.get("data"), str):
-        mime = block.get("mimeType")
-        return {**block, "type": "audio" if isinstance(mime, str) and mime.startswith("audio/") else "image"}
-    if isinstance(block.get("uri"), str):
-        return {**block, "type": "resource_link"}
     return {"type": "text", "text": as_text(block)}
 
 

@@ -23,57 +23,41 @@ _T = TypeVar("_T")
 FALLBACK_META = "gatemini/fallback"
 """Key in a result's `_meta`: the backend that answered instead, and the error that led to it."""
 
-SHORTEST_CALL_SECONDS = 0.001
-"""The timeout of a call whose time ran out while the backend got ready."""
-
 FindInstance = Callable[[Backend, Caller, float], Awaitable[Backend]]
 """Gives the instance of a backend that serves a caller, before a deadline."""
 
 logger = logging.getLogger(__name__)
 
 
-NEARLY = 0.9
-"""Share of the backend's own time limit that is left of it after an instance was chosen."""
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call that any backend with such a tool may answer, until `deadline`."""
+    """A tool call that any backend with such a tool may answer, within `timeout` seconds: until `deadline`."""
 
     tool: str
     arguments: Json
+    timeout: float
     deadline: float
     on_progress: ProgressFn | None
     caller: Caller
 
 
-async def call_tool(
-    backend: Backend,
-    name: str,
-    arguments: Json,
-    *,
-    timeout: float,
-    share: float = 1.0,
-    on_progress: ProgressFn | None = None,
-    caller: Caller = NOBODY,
-) -> CallOutcome:
-    """Call a tool within `timeout` seconds; starting and waiting may take a `share` of the remaining time.
+async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcome:
+    """Make the call at this backend, which must be ready and have a place for it at `begin_by`.
 
     The call is sent again only if it certainly was not sent, or if the tool is annotated as repeatable.
     """
-    deadline = anyio.current_time() + timeout
-    params: Json = {"name": name, "arguments": arguments}
+    params: Json = {"name": call.tool, "arguments": call.arguments}
 
-    async def call(session: McpSession, left: float) -> CallOutcome:
-        return await session.call_tool(params, timeout=left, on_progress=on_progress, caller=caller)
+    async def send(session: McpSession, left: float) -> CallOutcome:
+        return await session.call_tool(params, timeout=left, on_progress=call.on_progress, caller=call.caller)
 
     try:
-        return await _sent(backend, call, deadline, share, repeatable=backend.repeatable(name))
+        return await _sent(backend, send, call.deadline, begin_by, repeatable=backend.repeatable(call.tool))
     except BackendTimeout as slow:
-        if anyio.current_time() < deadline:
+        if anyio.current_time() < call.deadline:
             raise  # a limit of its own, which its message names
-        own = backend.config.timeout if timeout >= backend.config.timeout * NEARLY else None
-        raise not_answered(backend.config.name, name, own, slow, backend.stderr_tail()) from slow
+        own = backend.config.timeout if call.timeout >= backend.config.timeout else None
+        raise not_answered(backend.config.name, call.tool, own, slow, backend.stderr_tail()) from slow
 
 
 async def read_resource(backend: Backend, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
@@ -82,22 +66,21 @@ async def read_resource(backend: Backend, uri: str, *, timeout: float, caller: C
     async def read(session: McpSession, left: float) -> Json:
         return await session.read_resource(uri, timeout=left, caller=caller)
 
-    return await _sent(backend, read, anyio.current_time() + timeout, 1.0, repeatable=True)
+    deadline = anyio.current_time() + timeout
+    return await _sent(backend, read, deadline, deadline, repeatable=True)
 
 
 async def _sent(
     backend: Backend,
     send: Callable[[McpSession, float], Awaitable[_T]],
     deadline: float,
-    share: float,
+    begin_by: float,
     *,
     repeatable: bool,
 ) -> _T:
     """The answer to what `send` sends with the seconds that are left, retried by the rules of `retry`."""
 
     async def attempt() -> _T:
-        now = anyio.current_time()
-        begin_by = now + (deadline - now) * share
         session = await backend.ready(begin_by)
         async with backend.limits.place(begin_by):
             try:
@@ -132,22 +115,14 @@ async def fall_back(
             return None
         if backend is None:
             continue  # removed while others were tried
-        share = 1 / (len(names) - tried)
-        ready_by = now + (call.deadline - now) * share
+        ready_by = now + (call.deadline - now) / (len(names) - tried)
         try:
             instance = await find_instance(backend, call.caller, ready_by)
             await instance.ready(ready_by)
             if call.tool not in instance.tools:
                 continue
-            outcome = await call_tool(
-                instance,
-                call.tool,
-                call.arguments,
-                timeout=max(SHORTEST_CALL_SECONDS, call.deadline - anyio.current_time()),
-                share=share,
-                on_progress=call.on_progress,
-                caller=call.caller,
-            )
+            rest = replace(call, timeout=call.deadline - anyio.current_time())
+            outcome = await call_tool(instance, rest, ready_by)
         except BackendError as another:
             logger.info("fallback %s of %s failed too: %s", name, first.config.name, another.message)
             if another.sent and not backend.repeatable(call.tool):

@@ -77,26 +77,20 @@ def decode(raw: bytes) -> list[Piece]:
     if line[:1] not in (b"{", b"["):
         # A message may follow a prefix like `log: {...}`; anything else is no message.
         return _salvage(line) if b'"jsonrpc"' in line else []
-    long_integers = _has_long_integer(line)
-    if not long_integers:
+    if not _has_long_integer(line):
         try:
             return _messages(orjson.loads(line), (), len(line))
         except orjson.JSONDecodeError:
             pass
     line, notes = _repair_text(line)
-    if not long_integers:
-        try:
-            return _messages(orjson.loads(line), notes, len(line))
-        except orjson.JSONDecodeError:
-            pass
     try:
-        value, more = _loads_tolerant(line.decode())
+        value = _tolerant_decoder(notes).decode(line.decode())
     except RecursionError:
         ident = id_of(line[:HEAD_BYTES], line[-HEAD_BYTES:])
         return [Broken("the answer is nested too deeply to be read", ident)] if ident is not None else []
     except ValueError:
         return _salvage(line)
-    return _messages(value, notes + more, len(line))
+    return _messages(value, tuple(dict.fromkeys(notes)), len(line))
 
 
 def encode(value: Any) -> bytes:
@@ -170,7 +164,7 @@ def _has_long_integer(line: bytes) -> bool:
     return _LONG_INTEGER.search(line) is not None
 
 
-def _repair_text(line: bytes) -> tuple[bytes, tuple[str, ...]]:
+def _repair_text(line: bytes) -> tuple[bytes, list[str]]:
     """Replace invalid UTF-8 and half surrogate pairs by U+FFFD, the replacement character."""
     notes: list[str] = []
     try:
@@ -191,17 +185,12 @@ def _repair_text(line: bytes) -> tuple[bytes, tuple[str, ...]]:
         line = _ESCAPES.sub(whole, line)
         if replaced:
             notes.append("half surrogate pairs were replaced")
-    return line, tuple(notes)
-
-
-def _loads_tolerant(text: str) -> tuple[Any, tuple[str, ...]]:
-    """Parse with the standard library: NaN, control characters, integers of any length."""
-    notes: list[str] = []
-    value = _tolerant_decoder(notes).decode(text)
-    return value, tuple(dict.fromkeys(notes))
+    return line, notes
 
 
 def _tolerant_decoder(notes: list[str]) -> json.JSONDecoder:
+    """The standard library's decoder, for NaN, control characters and integers of any length."""
+
     def integer(digits: str) -> int | str:
         if len(digits) < 16 or (len(digits) < 20 and abs(int(digits)) <= MAX_SAFE_INTEGER):
             return int(digits)

@@ -96,14 +96,4 @@ def _text(text: str) -> Json:
 
 def well_formed(text: str) -> str:
     """The same text with lone surrogates replaced: no client could decode them."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8") if _has_surrogate(text) else text
-
-
-def _has_surrogate(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

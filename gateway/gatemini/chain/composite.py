@@ -1,8 +1,7 @@
-"""Composite tools: a call that runs code of the configuration in a guest of its own (spec 2.5).
+"""Run composite tools: a call of one runs code of the configuration in a guest of its own.
 
-The code gets the call's arguments as `args`. Its calls go through the same door and count towards the limits
-of the chain that called it; its run has a trace of its own inside the caller's, so that a resumed chain goes
-on in the middle of it. Above: run.py. Below: script.py, invoke.py, trace.py.
+The code gets the arguments of the call as `args`. Its calls count towards the limits of the chain that called it. Its run has a
+trace of its own inside that of the caller, so that a resumed chain continues in the middle of it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ GUESTS_AT_EACH_DEPTH = 4
 other way round."""
 
 SHOWN_LINE = 80
-"""Characters of the line an error stands on."""
+"""Characters shown of the source line of an error."""
 
 SHOWN_CONSOLE = 500
 """Characters of a composite tool's console that go into the notes."""
@@ -92,8 +91,7 @@ def _outcome(run: ScriptRun, tool: Tool, name: str, code: str, trace: Trace) -> 
     notes = tuple(f"{name}: {note}" for note in (*run.notes, *end.notes))
     if end.console.lines:
         said = "\n".join(end.console.lines)
-        shown = said if len(said) <= SHOWN_CONSOLE else said[: SHOWN_CONSOLE - 1] + "…"
-        notes = (*notes, f"{name} [console]: {shown}")
+        notes = (*notes, f"{name} [console]: {shorten(said, SHOWN_CONSOLE)}")
     if isinstance(end, Done):
         if end.kind == "string":
             return Outcome(True, end.text, notes)
@@ -106,7 +104,7 @@ def _outcome(run: ScriptRun, tool: Tool, name: str, code: str, trace: Trace) -> 
 def _failed(
     error: ErrorInfo, tool: Tool, name: str, code: str, notes: tuple[str, ...], fate: Fate
 ) -> Outcome:
-    """The error of the code, told so that its caller can see whose it is and where in the composite tool it arose."""
+    """The error of the code, with the name of the composite tool and the place in it."""
     inner = "" if error.tool is None else spoken(error.tool)
     said = f"{inner}: {error.message}" if inner not in error.message else error.message
     fields: Json = {

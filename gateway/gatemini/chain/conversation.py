@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import anyio
@@ -40,9 +40,6 @@ STARTED_AT_ONCE = 8
 
 COMPUTING_SHARE = 0.25
 """How much of the chain's time the last step took at least, for that to be what the time went on."""
-
-WAIT_TOLD_SECONDS = 1.0
-"""From here on a note tells how long the answer waited for calls that the code did not wait for."""
 
 UNAWAITED_SHOWN = 10
 """Different lines in a note on calls the code did not wait for."""
@@ -94,7 +91,6 @@ class Conversation:
         self._left = invoker.time.left()  # when the last step began
         self._open = 0  # calls that run in tasks of their own
         self._in_time: set[int] | None = None  # calls that had their answer when the code came to its end
-        self._settled = 0.0  # when that was
 
     @property
     def computed(self) -> bool:
@@ -124,16 +120,12 @@ class Conversation:
             late = [e for i, e in entries.items() if i not in self._in_time and i not in step.unawaited]
             self._run.left_open = len(late)
             what = "still open when the code ended"
-            waited = time.monotonic() - self._settled
-            if waited >= WAIT_TOLD_SECONDS:
-                what += f", and the answer waited {waited:.1f} s for {'it' if len(late) == 1 else 'them'}"
             self._run.notes += _became(what, late, self._run.outcomes, step.lines)
 
     def _watch(self, step: Step) -> None:
         """Notice the moment at which the code has come to its end while calls of it are still open."""
         if self._in_time is None and isinstance(step, Calls) and step.settled:
             self._in_time = {i for i, entry in self._trace.entries.items() if entry.answered}
-            self._settled = time.monotonic()
 
     def _one_by_one(self, step: Calls, calls: Sequence[tuple[Call, Entry]]) -> bool:
         """Whether nothing but the answer to one call can happen next: then it needs no task of its own.
@@ -270,12 +262,12 @@ class Conversation:
             return outcome
         text = outcome.json()
         if len(text) <= most // 4 or (text.isascii() and len(text) <= most):
-            return outcome.with_text(text)
+            return replace(outcome, text=text)
         name = f"{call.backend}.{call.tool or 'readResource'}"
         string = outcome.value if isinstance(outcome.value, str) else None
         kept = await anyio.to_thread.run_sync(self._kept, name, text, string, most)
         if kept is None:
-            return outcome.with_text(text)
+            return replace(outcome, text=text)
         return Outcome(False, _too_large(name, call.backend, kept[1], most, kept[0]), outcome.notes)
 
     def _kept(self, name: str, text: str, string: str | None, most: int) -> tuple[str, str] | None:

@@ -14,7 +14,6 @@ from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.interfaces import all_interfaces, interface_of, several
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
-from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import dumps
 
 
@@ -86,25 +85,9 @@ async def _made(
     backend, tool = await _target(plan, invoker, services)
     if entry.answered:
         return invoker.replayed(entry, backend), backend
-    most = invoker.config.max_argument_bytes
-    if most < invoker.config.max_code_bytes and len(dumps(plan.arguments).encode("utf-8", "replace")) > most:
-        outcome = Outcome(False, _too_much(f"{backend}.{tool}", backend, most))
-    else:
-        outcome = await invoker.call(entry, backend, tool, plan.arguments)
+    outcome = await invoker.call(entry, backend, tool, plan.arguments)
     invoker.trace.answer(entry, outcome)
     return outcome, backend
-
-
-def _too_much(tool: str, backend: str, most: int) -> Json:
-    """Return the guest's error for arguments over their limit."""
-    return {
-        "name": "LimitError",
-        "message": f"the arguments of {tool} are larger than {most} bytes (limit.arguments)",
-        "tool": tool,
-        "backend": backend,
-        "code": "limit.arguments",
-        "hint": "pass less data in one call, or pass the `ref` of a stored result instead",
-    }
 
 
 async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> tuple[str, str]:
@@ -114,18 +97,13 @@ async def _target(plan: JsonCall | SingleCall, invoker: Invoker, services: Chain
     head, dot, rest = plan.tool.partition(".")
     if dot and rest and head in services.backend_names():
         return head, rest
-    tool = await _resolved(plan.tool, invoker, services)
-    return tool.backend, tool.name
-
-
-async def _resolved(name: str, invoker: Invoker, services: ChainServices) -> Tool:
-    """Resolve a tool's name without its backend; wait for backends that have not listed their tools."""
     try:
-        return services.registry.resolve(name)
-    except ToolNotFound:
+        tool = services.registry.resolve(plan.tool)
+    except ToolNotFound:  # a backend may not have listed its tools yet
         missing = await services.listed(invoker.time, live=True)
-    try:
-        return services.registry.resolve(name)
-    except ToolNotFound as exc:
-        missing.explain(exc, name)
-        raise
+        try:
+            tool = services.registry.resolve(plan.tool)
+        except ToolNotFound as exc:
+            missing.explain(exc, plan.tool)
+            raise
+    return tool.backend, tool.name

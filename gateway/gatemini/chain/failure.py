@@ -43,11 +43,11 @@ class Failure(Exception):
         self.batch = batch
 
 
-def of_error(exc: GateminiError, *, console: Console | None = None, notes: Sequence[str] = ()) -> Failure:
+def of_error(exc: GateminiError) -> Failure:
     """An error of our own, raised before or outside the guest."""
     line, column = exc.details.get("line"), exc.details.get("column")
     facts = ErrorFacts(exc.kind, exc.message, line, column, code=exc.code, given=exc.hint)
-    return Failure(facts, console=console, notes=notes)
+    return Failure(facts)
 
 
 def of_call(outcome: Outcome, backend: str, line: int | None = None, column: int | None = None) -> Failure:
@@ -56,8 +56,8 @@ def of_call(outcome: Outcome, backend: str, line: int | None = None, column: int
     facts = ErrorFacts(
         str(fields.get("name") or "ToolError"),
         str(fields.get("message") or ""),
-        line=line,
-        column=column,
+        line,
+        column,
         tool=fields.get("tool"),
         backend=fields.get("backend") or backend,
         code=fields.get("code"),

@@ -17,15 +17,15 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.callers import LOGGED, Caller
-from gatemini.backends.calls.large_messages import JsonText, in_full, json_text
+from gatemini.backends.callers import LOGGED, Caller, ProgressFn
+from gatemini.backends.calls.large_messages import in_full
 from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry, Trace
-from gatemini.chain.services import ChainServices, Progress
+from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.tool_values import Value, to_value, tool_error
 from gatemini.config.schema import SandboxConfig
@@ -46,7 +46,6 @@ from gatemini.errors import (
 from gatemini.model import Json, Tool
 from gatemini.output.results import ResultStore
 from gatemini.output.room import weight
-from gatemini.processes.compute import LARGE_BYTES
 
 URL_NEEDED = -32042
 """Error code of a backend that wants the user to visit an address first."""
@@ -165,7 +164,8 @@ class Invoker:
             outcome = await make(record)
             if record.sent and not record.bytes and backend != COMPOSITE_BACKEND:
                 # Nothing came over a wire: the size is that of the text which the code gets.
-                outcome = outcome.with_text(outcome.json(), written=outcome.written or outcome.text is None)
+                written = outcome.written or outcome.text is None
+                outcome = replace(outcome, text=outcome.json(), written=written)
                 record.bytes = weight(outcome.json())
         except ResumeRefused:
             self._finish(record, "refused")
@@ -229,7 +229,7 @@ class Invoker:
             )
         record.bytes, record.answered_by = outcome.bytes, outcome.answered_by
         notes = (*notes, *outcome.notes)
-        return self._value(tool, await _readable(outcome.result), notes, raw)
+        return self._value(tool, outcome.result, notes, raw)
 
     def _value(self, tool: Tool, result: Json, notes: tuple[str, ...], raw: bool) -> Outcome:
         """Return the value for the code of a backend's answer."""
@@ -311,7 +311,7 @@ class Invoker:
         if self.client.caller.tell is not None:
             self.client.caller.tell(backend, method, params)
 
-    def _progress_of(self, record: CallRecord) -> Progress | None:
+    def _progress_of(self, record: CallRecord) -> ProgressFn | None:
         """Return the listener for progress of one call, where the client wants it."""
         on_progress = self.client.on_call_progress
         if on_progress is None:
@@ -342,17 +342,6 @@ class Invoker:
         )
         if self.client.on_call_done is not None:
             self.client.on_call_done(record)
-
-
-async def _readable(result: Json) -> Json:
-    """The result with a large lone text read as JSON, which the wire has done for what came over one."""
-    content = result.get("content")
-    if result.get("structuredContent") is not None or not isinstance(content, list) or len(content) != 1:
-        return result
-    text = content[0].get("text") if isinstance(content[0], dict) else None
-    if not isinstance(text, str) or isinstance(text, JsonText) or len(text) <= LARGE_BYTES:
-        return result
-    return {**result, "content": [{**content[0], "text": await json_text(text)}]}
 
 
 def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:

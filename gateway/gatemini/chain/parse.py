@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
-from gatemini.chain.code.literals import Reader, Uncertain
+from gatemini.chain.code.literals import GAP, SAME_LINE, STRING, WORD, Reader, Uncertain, unquoted
+from gatemini.discovery.types.identifiers import JS_WORDS, UNREACHABLE_MEMBERS
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import place
-from gatemini.output.jsvalue import NotJson, dumps, loads_exact
+from gatemini.output.jsvalue import NotJson, loads_exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +39,13 @@ class JsonBatch:
 class SingleCall:
     """One `backend.tool({…})`; `backend` is the identifier in the code, `tool` as spelled.
 
-    `returned` says whether the value is returned by name or is that of the last expression; `line` and
-    `column` are those of the tool's name, where the sandbox reports what goes wrong with a call.
+    `line` and `column` are those of the tool's name, where the sandbox reports what goes wrong with a call.
     """
 
     tier: ClassVar[int] = 2
     backend: str
     tool: str
     arguments: dict[str, Any]
-    returned: bool = True
     line: int = 1
     column: int = 1
 
@@ -75,33 +74,48 @@ MAX_SINGLE_CALL: Final = 64 * 1024
 """Characters up to which code is read as a single call, on the event loop (some 0.1 s at the worst)."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-NOT_TOOLS: Final = _words(
-    "then catch finally call apply bind constructor prototype __proto__ toString toLocaleString valueOf toJSON "
-    "hasOwnProperty isPrototypeOf propertyIsEnumerable inspect raw readResource name length arguments caller "
-    "__defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__"
-)
+NOT_TOOLS: Final = UNREACHABLE_MEMBERS | {
+    "apply",
+    "arguments",
+    "bind",
+    "caller",
+    "catch",
+    "finally",
+    "length",
+    "name",
+    "prototype",
+    "raw",
+    "readResource",
+}
 """Property names a backend object may answer itself: only the sandbox knows what they mean there."""
 
-NOT_VARIABLES: Final = _words(
-    "arguments as async await break case catch class const continue debugger default delete do else enum eval "
-    "export extends false finally for from function get if implements import in Infinity instanceof interface "
-    "let NaN new null of package private protected public return set static super switch this throw true try "
-    "type typeof undefined var void while with yield"
-)
+NOT_VARIABLES: Final = JS_WORDS | {"Infinity", "NaN", "as", "from", "get", "of", "set", "type"}
 """Names no variable or function of a tier-2 program may have (reserved, contextual, or better left alone)."""
 
 _LIKE_CALL = re.compile(r"""\{\s*(?:(?P<quoted>"tool"|'tool')|tool)\s*:""")
-_TOOL_SYNONYMS: Final = ("name", "tool_name", "toolname", "function", "method")
-_SYNONYMS: Final = {
-    "args": "arguments",
-    "params": "arguments",
-    "parameters": "arguments",
-    "input": "arguments",
+_EMPTY = rf"{GAP}(?:;{GAP})*+"
+_END = r"(?![\w$])"
+_HEAD = re.compile(
+    rf"{_EMPTY}(?P<main>export{_END}{GAP}default{_END}{GAP}(?:(?P<async>async){_END}{SAME_LINE})?function{_END}"
+    rf"{GAP}(?P<name>{WORD})?{GAP}\({GAP}\){GAP}\{{{_EMPTY})?"
+    rf"(?:(?P<returned>return){_END}{SAME_LINE}|(?:const|let|var){_END}{GAP}(?P<variable>{WORD}){GAP}={GAP})?"
+    rf"(?:(?P<await>await){_END}{GAP})?(?P<root>{WORD}){GAP}",
+    re.ASCII,
+)
+"""All before the call: an optional main function, `return` or a declaration, `await`, and the first word of the call."""
+_TOOL = re.compile(rf"(?:\.{GAP}(?P<name>{WORD})|\[{GAP}(?P<string>{STRING}){GAP}\]){GAP}\(", re.ASCII)
+_LOOKUP = re.compile(rf"\({GAP}(?P<string>{STRING}){GAP}\)", re.ASCII)
+_TAIL = re.compile(
+    rf"(?:(?P<gap>{GAP})(?P<ended>;)?{_EMPTY}return{_END}{SAME_LINE}(?:(?P<await>await){_END}{GAP})?(?P<variable>{WORD}))?"
+    rf"{_EMPTY}(?P<closed>\}}{_EMPTY})?",
+    re.ASCII,
+)
+"""All after the call: the declared variable returned, and the end of the main function."""
+_MEANT: Final = {
+    **dict.fromkeys(("args", "params", "parameters", "input"), "arguments"),
+    **dict.fromkeys(("name", "tool_name", "toolname", "function", "method"), "tool"),
 }
+"""What other clients call the two members of a JSON call."""
 
 
 def parse(code: str, is_backend: Callable[[str], bool]) -> Plan:
@@ -112,10 +126,9 @@ def parse(code: str, is_backend: Callable[[str], bool]) -> Plan:
     """
     reader = Reader(code)
     try:
-        reader.skip()
-        if reader.sees("{") or reader.sees("["):
+        if code.startswith(("{", "["), reader.pos):
             return _json_plan(code, reader.pos) or Script(code)
-        return _Program(reader, is_backend).plan() if len(code) <= MAX_SINGLE_CALL else Script(code)
+        return _program(code, is_backend) if len(code) <= MAX_SINGLE_CALL else Script(code)
     except Uncertain:
         return Script(code)
 
@@ -132,47 +145,26 @@ def _json_plan(code: str, start: int) -> Plan | None:
     if isinstance(value, dict):
         return _json_call(value, f"the JSON object on line {line}")
     calls = [entry for entry in value if isinstance(entry, dict) and "tool" in entry]
-    if not calls and not (value and all(map(_means_call, value))):
+    if not calls:
         return None
     named = [_json_call(entry, f"entry {index} of the JSON array") for index, entry in enumerate(value)]
     return JsonBatch(tuple(named))
 
 
 def _json_call(entry: Any, where: str) -> JsonCall:
-    example = 'a call is {"tool": "backend.tool", "arguments": {…}}'
+    hint = 'a call is {"tool": "backend.tool", "arguments": {…}}'
     if not isinstance(entry, dict) or not entry:
-        raise CodeError(f"{where} calls nothing", hint=example)
+        raise CodeError(f"{where} calls nothing", hint=hint)
+    other = next((key for key in entry if key.lower() in _MEANT), None)
+    if other is not None:
+        hint = f'write "{_MEANT[other.lower()]}" instead of "{other}"'
     if not isinstance(entry.get("tool"), str) or not entry["tool"]:
         has = ", ".join(str(key)[:40] for key in list(entry)[:8])
-        raise CodeError(
-            f'{where} is not a call: it has no string "tool" (its keys: {has})',
-            hint=_meant_by(entry, example),
-        )
-    for key in entry:
-        if key not in ("tool", "arguments"):
-            right = _SYNONYMS.get(key.lower())
-            hint = f'write "{right}" instead of "{key[:40]}"' if right else example
-            raise CodeError(f'{where} has the unknown key "{key[:40]}"', hint=hint)
+        raise CodeError(f'{where} is not a call: it has no string "tool" (its keys: {has})', hint=hint)
+    unknown = next((key for key in entry if key not in ("tool", "arguments")), None)
+    if unknown is not None:
+        raise CodeError(f'{where} has the unknown key "{unknown[:40]}"', hint=hint)
     return JsonCall(entry["tool"], entry.get("arguments"))
-
-
-def _means_call(entry: Any) -> bool:
-    """`{"name": "demo.echo", "args": {…}}`: nothing but a tool and its arguments under other names."""
-    if not isinstance(entry, dict) or len(entry) != 2:
-        return False
-    keys = {key.lower() for key in entry}
-    return bool(keys & {*_TOOL_SYNONYMS}) and bool(keys & {"arguments", *_SYNONYMS})
-
-
-def _meant_by(entry: dict[str, Any], example: str) -> str:
-    """How to write the call that an object without a tool means."""
-    params = entry.get("params")
-    if isinstance(params, dict) and isinstance(params.get("name"), str):  # a message of the protocol
-        return f'write {{"tool": {dumps(params["name"][:80])}, "arguments": {{…}}}}'
-    if isinstance(entry.get("code"), str) and len(entry) == 1:
-        return 'send the text of "code" by itself, not in an object'
-    meant = next((key for key in entry if key.lower() in _TOOL_SYNONYMS), None)
-    return f'write "tool" instead of "{meant}": {example}' if meant else example
 
 
 def _written_as_literal(code: str, start: int, broken: NotJson, quoted: bool) -> Plan | None:
@@ -183,8 +175,7 @@ def _written_as_literal(code: str, start: int, broken: NotJson, quoted: bool) ->
     reader = Reader(code, start)
     try:
         entry = reader.object()
-        reader.skip()
-        if reader.at_end and len(entry) > 1:
+        if reader.pos == len(code) and len(entry) > 1:
             return _json_call(entry, "the object")
     except Uncertain:
         pass
@@ -199,168 +190,45 @@ def _written_as_literal(code: str, start: int, broken: NotJson, quoted: bool) ->
     )
 
 
-class _Program:
-    """Reads a whole tier-2 program; every method raises Uncertain where the sandbox must decide."""
+def _program(code: str, is_backend: Callable[[str], bool]) -> Plan:
+    """Read a whole tier-2 program. Raises Uncertain where the sandbox must decide."""
+    head = _HEAD.match(code)
+    if head is None or (head["main"] and not (head["returned"] or head["variable"])):
+        raise Uncertain  # in a function, a call that is not returned has no value
+    declared = [name for name in (head["name"], head["variable"]) if name]
+    # A variable with one of these names may hide what the program calls.
+    if any(name in NOT_VARIABLES or name.startswith("__") or is_backend(name) for name in declared):
+        raise Uncertain
+    plan, end = _call(code, head, is_backend)
+    tail = _TAIL.fullmatch(code, end)
+    if tail is None or tail["variable"] != head["variable"] or bool(tail["closed"]) != bool(head["main"]):
+        raise Uncertain
+    if head["variable"] and not tail["ended"] and not re.search(r"[\r\n]", tail["gap"]):
+        raise Uncertain  # two statements on one line without `;` between them
+    if head["main"] and not head["async"] and (head["await"] or tail["await"]):
+        raise Uncertain
+    return plan
 
-    def __init__(self, reader: Reader, is_backend: Callable[[str], bool]) -> None:
-        self.reader = reader
-        self.is_backend = is_backend
 
-    def plan(self) -> Plan:
-        self._empty_statements()
-        if self.reader.take_word("export"):
-            plan = self._main()
-        else:
-            plan = self._statements(in_function=False, may_await=True)
-        self._empty_statements()
-        if not self.reader.at_end:
-            raise Uncertain
-        return plan
-
-    def _main(self) -> Plan:
-        """`export default [async] function [name]() { … }`."""
-        reader = self.reader
-        self._keyword("default")
-        is_async = self._optional("async")
-        if is_async and reader.skip():
-            raise Uncertain
-        self._keyword("function")
-        reader.skip()
-        name = reader.take_word()
-        if name is not None and (name in NOT_VARIABLES or self._is_global(name)):
-            raise Uncertain
-        for sign in "(){":
-            reader.skip()
-            reader.expect(sign)
-        self._empty_statements()
-        plan = self._statements(in_function=True, may_await=is_async)
-        self._empty_statements()
-        reader.expect("}")
-        return plan
-
-    def _statements(self, *, in_function: bool, may_await: bool) -> Plan:
-        word = self.reader.peek_word()
-        if word == "return":
-            self.reader.take_word()
-            if self.reader.skip():
-                raise Uncertain  # `return` alone on its line returns nothing
-            plan = self._value(may_await, returned=True)
-        elif word in ("const", "let", "var"):
-            return self._bound(may_await)
-        elif in_function:
-            raise Uncertain  # a call that is not returned has no value
-        else:
-            plan = self._value(may_await, returned=False)
-        self._end_of_statement(closes=in_function)
-        return plan
-
-    def _bound(self, may_await: bool) -> Plan:
-        """`const x = …; return x;`."""
-        reader = self.reader
-        reader.take_word("const", "let", "var")
-        reader.skip()
-        name = reader.take_word()
-        if name is None or name in NOT_VARIABLES or self._is_global(name):
-            raise Uncertain
-        reader.skip()
-        reader.expect("=")
-        reader.skip()
-        plan = self._value(may_await, returned=True)
-        self._end_of_statement(closes=False)
-        self._empty_statements()
-        self._keyword("return", skip=False)
-        if reader.skip():
-            raise Uncertain
-        if may_await and reader.take_word("await"):
-            reader.skip()
-        if reader.take_word(name) is None:
-            raise Uncertain
-        self._end_of_statement(closes=True)
-        return plan
-
-    def _value(self, may_await: bool, *, returned: bool) -> Plan:
-        """`[await] backend.tool(…)`, or one of the introspection forms."""
-        reader = self.reader
-        if may_await and reader.take_word("await"):
-            reader.skip()
-        word = reader.take_word()
-        if word == "__interfaces":
-            return Describe("interfaces")
-        reader.skip()
-        if word == "__getToolInterface":
-            return Describe("interface", self._one_string())
-        if word is None or not self.is_backend(word):
-            raise Uncertain
-        tool, at = self._tool()
-        line, column = place(reader.text, at)
-        return SingleCall(word, tool, self._arguments(), returned, line, column)
-
-    def _tool(self) -> tuple[str, int]:
-        """`.tool` or `["tool"]`, and the place of the name."""
-        reader = self.reader
-        if reader.take("["):
-            reader.skip()
-            at = reader.pos
-            tool = reader.string()
-            reader.skip()
-            reader.expect("]")
-        else:
-            reader.expect(".")
-            reader.skip()
-            at = reader.pos
-            tool = reader.take_word() or ""
-        if not tool or tool in NOT_TOOLS:
-            raise Uncertain
-        return tool, at
-
-    def _arguments(self) -> dict[str, Any]:
-        """`()` or one object literal in parentheses."""
-        reader = self.reader
-        reader.skip()
-        reader.expect("(")
-        reader.skip()
-        if reader.take(")"):
-            return {}
+def _call(code: str, head: re.Match[str], is_backend: Callable[[str], bool]) -> tuple[Plan, int]:
+    """Read `backend.tool(…)` or an introspection form; return it with the offset of its end."""
+    root, at = head["root"], head.end()
+    if root == "__interfaces":
+        return Describe("interfaces"), at
+    if root == "__getToolInterface" and (asked := _LOOKUP.match(code, at)):
+        return Describe("interface", unquoted(asked["string"])), asked.end()
+    found = _TOOL.match(code, at) if is_backend(root) else None
+    if found is None:
+        raise Uncertain
+    tool = found["name"] or unquoted(found["string"])
+    if not tool or tool in NOT_TOOLS:
+        raise Uncertain
+    reader = Reader(code, found.end())
+    arguments: dict[str, Any] = {}
+    if code.startswith("{", reader.pos):
         arguments = reader.object()
-        reader.skip()
-        if reader.take(","):
-            reader.skip()
-        reader.expect(")")
-        return arguments
-
-    def _one_string(self) -> str:
-        reader = self.reader
-        reader.expect("(")
-        reader.skip()
-        text = reader.string()
-        reader.skip()
-        reader.expect(")")
-        return text
-
-    def _is_global(self, name: str) -> bool:
-        """Whether a variable of this name would hide what the program calls (or might)."""
-        return name.startswith("__") or self.is_backend(name)
-
-    def _keyword(self, word: str, *, skip: bool = True) -> None:
-        if skip:
-            self.reader.skip()
-        if self.reader.take_word(word) is None:
-            raise Uncertain
-
-    def _optional(self, word: str) -> bool:
-        self.reader.skip()
-        return self.reader.take_word(word) is not None
-
-    def _empty_statements(self) -> None:
-        self.reader.skip()
-        while self.reader.take(";"):
-            self.reader.skip()
-
-    def _end_of_statement(self, *, closes: bool) -> None:
-        """A `;`, the end of the text or of the function, or a line end with no possible continuation."""
-        reader = self.reader
-        new_line = reader.skip()
-        if reader.take(";") or reader.at_end or (closes and reader.sees("}")):
-            return
-        if not new_line or reader.peek_word() != "return":
-            raise Uncertain
+        reader.take(",")
+    if not code.startswith(")", reader.pos):
+        raise Uncertain
+    line, column = place(code, found.start("name" if found["name"] else "string"))
+    return SingleCall(root, tool, arguments, line, column), reader.pos + 1

@@ -1,8 +1,4 @@
-"""`call_tool_chain` on one screen: parse, take the cheapest tier that does what the code says, reduce.
-
-Above: server/tools.py. Below: fences.py, parse.py, direct.py (tiers 1 and 2), script.py (tier 3), journal.py
-(re-runs), failure.py (error texts), answer.py.
-"""
+"""Run one `call_tool_chain`: parse the code, take the cheapest tier that does what it says, reduce the result."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from gatemini.chain.failure import (
     program_facts,
 )
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
+from gatemini.chain.parse import Describe, JsonBatch, JsonCall, Script, SingleCall, parse
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.journal import Journal, SessionJournals
 from gatemini.chain.script import run_script
@@ -88,7 +84,7 @@ class _Chain:
     tier: int = 0
 
     def meta(self) -> Json:
-        calls = [_told(record) for record in self.invoker.records]
+        calls = [_call_meta(record) for record in self.invoker.records]
         ms = round((time.monotonic() - self.started) * 1000, 2)
         told: Json = {"id": self.journal.id, "tier": self.tier, "ms": ms, "calls": calls}
         if self.invoker.said:
@@ -96,7 +92,7 @@ class _Chain:
         return {"gatemini/chain": told}
 
 
-def _told(record: CallRecord) -> Json:
+def _call_meta(record: CallRecord) -> Json:
     told: Json = {"tool": record.tool, "ms": round(record.ms, 2), "outcome": record.outcome}
     if record.answered_by is not None:
         told["answered_by"] = record.answered_by
@@ -143,9 +139,7 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
     dry = "dry-run" in cleaned.pragmas
     earlier, journals = cleaned.pragmas.get("resume"), request.journals
     journal = (
-        journals.resume(earlier, cleaned.identity, dry=dry)
-        if earlier
-        else journals.begin(cleaned.identity, dry=dry)
+        journals.resume(earlier, cleaned.identity) if earlier else journals.begin(cleaned.identity, dry=dry)
     )
     invoker = Invoker(
         services,
@@ -163,6 +157,8 @@ async def _execute(
     cleaned: Cleaned, request: ChainRequest, services: ChainServices, chain: _Chain
 ) -> ChainValue:
     plan = parse(cleaned.code, services.is_backend)
+    if isinstance(plan, SingleCall) and chain.invoker.config.max_argument_bytes < len(cleaned.code):
+        plan = Script(cleaned.code)  # may be over the limit of arguments, which the guest checks
     chain.tier = plan.tier
     if isinstance(plan, Describe):
         return await describe(plan, chain.invoker, services)

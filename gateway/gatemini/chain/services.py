@@ -1,74 +1,33 @@
-"""What a chain needs from the rest of the gateway, named once.
-
-`app.py` fills it in; run.py, script.py and invoke.py read from it. The backends are seen only through the
-protocol here, so that tests may hand in any object that keeps it.
-"""
+"""What a chain needs from the rest of the gateway; `app.py` fills it in."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import anyio
 
-from gatemini.backends.callers import NOBODY, Caller
+from gatemini.backends.manager import Manager
 from gatemini.chain.deadline import ChainTime
 from gatemini.config.schema import CompositeTool, SandboxConfig
 from gatemini.config.secrets import Redactor
 from gatemini.discovery.types.identifiers import backend_identifiers
-from gatemini.model import CallOutcome, Json
+from gatemini.model import Json
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
 from gatemini_sandbox.host import Sandbox
 
-Progress = Callable[[float, float | None, str | None], None]
-"""`(done, total, message)` of one backend call."""
-
 Discovery = Callable[[str, Json], Awaitable[object]]
 """A discovery meta-tool by name, for `gatemini.search_tools(…)` inside a chain; raises GateminiError."""
 
 
-class Backends(Protocol):
-    """What chains ask of `backends/manager.py`."""
-
-    def names(self) -> list[str]: ...
-
-    def state(self, name: str) -> str | None: ...
-
-    def timeout(self, name: str) -> float: ...
-
-    def fallbacks(self, name: str) -> Sequence[str]: ...
-
-    def stderr_tail(self, name: str) -> list[str]: ...
-
-    def error(self, name: str) -> str | None: ...
-
-    async def wait_ready(self, name: str, timeout: float) -> None: ...
-
-    async def call_tool(
-        self,
-        backend: str,
-        tool: str,
-        arguments: Json,
-        *,
-        timeout: float,
-        on_progress: Progress | None = None,
-        caller: Caller = NOBODY,
-    ) -> CallOutcome: ...
-
-    async def read_resource(
-        self, backend: str, uri: str, *, timeout: float, caller: Caller = NOBODY
-    ) -> Json: ...
-
-
 @dataclass(slots=True)
 class ChainServices:
-    """Everything the chain feature stands on."""
+    """The parts of the gateway that chains use."""
 
     registry: Registry
-    backends: Backends
+    backends: Manager
     tracker: Tracker
     sandbox: Sandbox
     config: SandboxConfig

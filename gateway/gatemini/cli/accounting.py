@@ -32,10 +32,9 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
     """What each answer put into the context, and what loading every schema would have cost."""
     accounts = _accounts(config)
-    seen = next((account for account in accounts if any(row.tools for row in account.backends)), None)
+    seen = next((account for account in accounts if any(row["tools"] for row in account.backends)), None)
     if seen is not None:  # a gateway may end before it has seen any: its answers, beside the tools of another
-        rows = [row.model_dump() for row in seen.backends]
-        answer = _catalog(rows, accounts[0].usage)
+        answer = _catalog(seen.backends, accounts[0].usage)
     else:
         answer = with_app(config, _from_gateway)
     answer["session"] = accounts[0].stats if accounts else None
@@ -93,7 +92,7 @@ def _gateway_row(account: Account) -> dict[str, Any]:
         "client": account.client,
         "running": account.running,
         "started": totals["started"],
-        "answers": totals.get("total_answers", totals["total_calls"]),
+        "answers": totals["total_answers"],
         "bytes_returned": totals["total_bytes_returned"],
         "calls": sum(row["calls"] for row in totals["backends"].values()),
     }
@@ -126,7 +125,7 @@ def _show_session(account: Account, session: dict[str, Any], limit: int) -> None
     )
     returned, processed = session["total_bytes_returned"], session["total_bytes_processed"]
     shell.say(
-        f"{counted(session.get('total_answers', session['total_calls']), 'answer')} put {_kilobytes(returned)} KB into the context "
+        f"{counted(session['total_answers'], 'answer')} put {_kilobytes(returned)} KB into the context "
         f"(≈ {returned // BYTES_PER_TOKEN:,} tokens, bytes/4) of {_kilobytes(processed)} KB processed: "
         f"{session['reduction_pct']:.1f} % less"
     )

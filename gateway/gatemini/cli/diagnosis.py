@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from gatemini.cli import shell
@@ -17,7 +18,7 @@ def doctor(*, config: Path | None, as_json: bool) -> int:
     findings = with_app(config, examine)
     failed = any(finding.verdict == "fail" for finding in findings)
     if as_json:
-        shell.emit({"ok": not failed, "findings": [finding.to_json() for finding in findings]})
+        shell.emit({"ok": not failed, "findings": [asdict(finding) for finding in findings]})
     else:
         table = shell.table("", "", "", show_header=False)
         for finding in findings:

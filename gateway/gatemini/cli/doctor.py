@@ -60,9 +60,6 @@ class Finding:
     seen: str
     mend: str = ""
 
-    def to_json(self) -> dict[str, str]:
-        return {"what": self.what, "verdict": self.verdict, "seen": self.seen, "mend": self.mend}
-
 
 async def examine(gateway: App) -> list[Finding]:
     """All findings of a running gateway, without secrets."""

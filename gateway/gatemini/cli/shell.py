@@ -53,21 +53,8 @@ class Command(NamedTuple):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Usage, then what is wrong, with the option that a misspelt one resembles."""
-        if message.startswith("unrecognized arguments: -"):
-            from difflib import get_close_matches
-
-            word = message.split()[2].partition("=")[0]
-            near = get_close_matches(word, self._option_string_actions, n=1)
-            message = f"there is no option {word}" + (f", did you mean {near[0]}?" if near else "")
+        """Usage, then what is wrong."""
         raise UsageError(f"{self.format_usage()}{self.prog}: {message}")
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Unknown options are this parser's own error, so that its usage and its options are the ones shown."""
-        found, rest = super().parse_known_args(args, namespace)
-        if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return found, rest
 
 
 def between(low: int, high: int) -> Callable[[str], int]:

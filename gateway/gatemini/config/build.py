@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from gatemini.config.adapter import with_adapter
 from gatemini.config.backend import BackendConfig, as_text
-from gatemini.config.entries import EDITOR_WORDS, GUESSED_WORDS, Entry, guessed_word
+from gatemini.config.entries import GUESSED_WORDS, Entry
 from gatemini.config.files import written_path
 from gatemini.config.interpolate import (
     Expanded,
@@ -109,7 +109,6 @@ class _Work:
             return built
         if self.is_disabled():
             built.reason = SWITCHED_OFF
-            self.warn_of_unknown_keys()
             return built
         raw = self.with_adapter_file(entry.raw)
         for extra in ("name", "cli_tools"):
@@ -155,18 +154,6 @@ class _Work:
             value = self.expand(value, ("disabled",))
             return str(value).lower() in ("true", "1", "yes", "on")
         return value is True
-
-    def warn_of_unknown_keys(self) -> None:
-        """A disabled entry needs no values, but a misspelt key is worth a warning."""
-        raw = {k: v for k, v in self.entry.raw.items() if k not in ("disabled", "adapter_file")}
-        try:
-            BackendConfig.model_validate({**raw, "name": self.entry.name})
-        except ValidationError as error:
-            for detail in error.errors(include_url=False):
-                if detail["type"] == "extra_forbidden":
-                    path, found, allowed, remedy = explain(detail, BackendConfig, raw)
-                    note = self.entry.problem(path, found, allowed=allowed, remedy=remedy, severity="warning")
-                    self.built.problems.append(note)
 
     def with_adapter_file(self, raw: dict[str, Any]) -> dict[str, Any]:
         """The entry with the tools and the `health_check` of its `adapter_file`; inline ones win."""
@@ -244,16 +231,13 @@ class _Work:
             self.origin.setdefault(path, []).append(reference.name)
         for word, value in dict.fromkeys((r.name, v) for r, v in result.used if r.kind == "word"):
             if word in GUESSED_WORDS:
-                note = guessed_word(word, value)
+                note = f"${{{word}}} is read as {value}: no editor says which folder is open"
                 remedy = "Write the path out if another one is meant"
                 self.built.problems.append(self.entry.problem(path, note, remedy=remedy, severity="warning"))
         for reference in result.missing:
             self.names[reference.name] = False
             self.incomplete.add(path)
-            self.error(path, *_missing(reference, self.entry), unresolved=True)
-        for reference in result.empty:
-            note = f"{reference.name} is set, but empty"
-            self.built.problems.append(self.entry.problem(path, note, severity="warning"))
+            self.error(path, *_missing(reference), unresolved=True)
 
     def add_inherited(self, expanded: dict[str, Any]) -> None:
         """Add variables of `inherit_env` that only a .env file sets: the child could not inherit those."""
@@ -352,10 +336,10 @@ class _Work:
         return config.model_copy(update=update)
 
 
-def _missing(reference: Reference, entry: Entry) -> tuple[str, str, str]:
+def _missing(reference: Reference) -> tuple[str, str, str]:
     if reference.kind == "input":
         return f"the input {reference.name} needs `gatemini secret set {reference.name}`", "", ""
-    if reference.kind == "word" or (not entry.dollars and reference.name in EDITOR_WORDS):
+    if reference.kind == "word":
         return f"${{{reference.name}}} has no meaning outside an editor", "", "Write the path out"
     return f"{reference.name} is not set", "", f"Set {reference.name} in the environment or a .env file"
 

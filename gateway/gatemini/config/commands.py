@@ -14,7 +14,7 @@ from functools import partial
 
 import anyio
 
-from gatemini.config.unavailable import SecretTimeout, SecretUnavailable
+from gatemini.config.unavailable import SecretUnavailable
 from gatemini.processes.children import Children
 from gatemini.processes.command import Finished, OutputTooLarge, run_to_end
 
@@ -38,7 +38,9 @@ class Commands:
         try:
             finished = anyio.run(self._run, words, environ, seconds)
         except TimeoutError:
-            raise SecretTimeout(f"{program} gave no answer within {seconds:g} s", f"Raise {key}") from None
+            raise SecretUnavailable(
+                f"{program} gave no answer within {seconds:g} s", f"Raise {key}"
+            ) from None
         except OutputTooLarge:
             raise SecretUnavailable(f"{program} printed more than {MAX_OUTPUT_BYTES >> 20} MiB") from None
         except FileNotFoundError:

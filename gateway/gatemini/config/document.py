@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -41,7 +42,6 @@ class Document:
     """A parsed file. `lines` maps key paths to 1-based lines; `texts` has non-string scalars as written."""
 
     path: Path
-    kind: str
     value: dict[str, Any]
     lines: dict[KeyPath, int] = field(default_factory=dict)
     texts: dict[KeyPath, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ def _json(path: Path, text: str) -> Document:
         for p, first, line in parsed.duplicates
     ]
     _must_be_mapping(path, parsed.value)
-    return Document(path, "json", parsed.value, parsed.lines, parsed.texts, faults)
+    return Document(path, parsed.value, parsed.lines, parsed.texts, faults)
 
 
 def _toml(path: Path, text: str) -> Document:
@@ -109,7 +109,7 @@ def _toml(path: Path, text: str) -> Document:
         raise ConfigError(
             f"{path}: is not valid TOML: {error}", hint="Correct the file at that place."
         ) from None
-    return Document(path, "toml", value)
+    return Document(path, value)
 
 
 def _must_be_mapping(path: Path, value: object) -> dict[str, Any]:
@@ -129,8 +129,20 @@ class _CoreLoader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own class protocol
 
 
+_CORE = "tag:yaml.org,2002:"
+_MAX_DIGITS = 40
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "null": lambda _: None,
+    "bool": lambda text: text.lower() == "true",
+    "int": lambda text: int(text) if len(text) < _MAX_DIGITS else text,
+    "float": float,
+}
+"""Tag → how its text is read."""
+
+
 def _resolver(tag: str, pattern: str, first: str) -> None:
-    _CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), list(first))
+    _CoreLoader.add_implicit_resolver(f"{_CORE}{tag}", re.compile(pattern), list(first))
 
 
 _resolver("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF")
@@ -146,7 +158,7 @@ class _YamlReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.document = Document(path, "yaml", {})
+        self.document = Document(path, {})
         self.nodes = 0
         self.open: set[int] = set()
 
@@ -205,7 +217,7 @@ class _YamlReader:
         self.document.lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node, path)
-        if node.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
+        if node.tag not in (f"{_CORE}map", f"{_CORE}seq"):
             self.fault(path, node, f"the YAML tag {node.tag} is not supported", "Write a plain value")
             return None
         self.open.add(id(node))
@@ -217,25 +229,13 @@ class _YamlReader:
             self.open.discard(id(node))
 
     def scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
-        kind = node.tag.removeprefix("tag:yaml.org,2002:")
-        text: str = node.value
-        if kind == "str":
-            return text
-        if kind == "null":
-            return None
-        value: bool | int | float
-        if kind == "bool":
-            value = text.lower() == "true"
-        elif kind == "int" and len(text) < 40:
-            value = int(text)
-        elif kind == "float":
-            value = float(text)
-        elif kind == "int":
-            return text
-        else:
+        read = _SCALARS.get(node.tag.removeprefix(_CORE))
+        if read is None:
             self.fault(path, node, f"the YAML tag {node.tag} is not supported", "Write a plain value")
             return None
-        self.document.texts[path] = text
+        value = read(node.value)
+        if isinstance(value, bool | int | float):
+            self.document.texts[path] = node.value
         return value
 
     def mapping(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
@@ -15,19 +14,8 @@ from gatemini.config.problems import KeyPath, Problem
 
 _OWN_NAME = "gatemini"
 _VERSION = re.compile(r"(?:@|==|~=|>=).*\Z|\[.*\]\Z")
-EDITOR_WORDS = frozenset(
-    ("file", "fileBasename", "fileBasenameNoExtension", "fileDirname", "fileDirnameBasename", "fileExtname",
-     "fileWorkspaceFolder", "relativeFile", "relativeFileDirname", "lineNumber", "columnNumber", "selectedText",
-     "execPath", "defaultBuildTask")
-)  # fmt: skip
-"""Words for the file that an editor shows; no environment variable has these names by chance."""
 GUESSED_WORDS = frozenset(("workspaceFolder", "workspaceRoot", "cwd", "workspaceFolderBasename"))
 """Words for the folder that an editor has open; a gateway takes the folder of the configuration file."""
-
-
-def guessed_word(word: str, value: str) -> str:
-    """The note where such a word is read, or written out by an import."""
-    return f"${{{word}}} is read as {value}: no editor says which folder is open"
 
 
 @dataclass(slots=True)
@@ -80,31 +68,25 @@ class Entry:
 
 def program(words: Sequence[str]) -> str:
     """What a command line really runs: `uvx --from x gatemini` → `gatemini`, `python -m a.b` → `a`."""
-    rest, runner = deque(word for word in words if word), ""
-    while rest:
-        word = rest.popleft()
-        if not runner:
-            runner = _base(word)
-            if runner not in _RUNNERS and not _PYTHON.fullmatch(runner):
-                return runner
-        elif word in ("-c", "-lc", "-ic", "-Command", "/c") and runner in _SHELLS and rest:
+    first, *rest = [word for word in words if word] or [""]
+    runner = _base(first)
+    is_python = _PYTHON.fullmatch(runner) is not None
+    while rest and (is_python or runner in _RUNNERS):
+        word, *rest = rest
+        if word in ("-c", "-lc", "-ic", "-Command", "/c") and runner in _SHELLS and rest:
             try:
-                rest, runner = deque(shlex.split(rest[0]) if runner != "cmd" else rest), ""
+                return program(shlex.split(rest[0]) if runner != "cmd" else rest)
             except ValueError:
                 return runner
-        elif word == "-c" and _PYTHON.fullmatch(runner):
+        if runner in _SHELLS or (word == "-c" and is_python):
             return runner
-        elif word == "-m":
+        if word == "-m":
             return rest[0].partition(".")[0] if rest else ""
-        elif word in _OPTIONS_WITH_VALUE:
-            if rest:
-                rest.popleft()
-        elif runner in _SHELLS:
-            return runner
+        if word in _OPTIONS_WITH_VALUE:
+            rest = rest[1:]
         elif not word.startswith("-") and "=" not in word.partition("==")[0] and word not in _VERBS:
-            rest.appendleft(word.removesuffix(".py"))
-            runner = ""
-    return runner if _PYTHON.fullmatch(runner) or runner in _SHELLS else ""
+            return program([word.removesuffix(".py"), *rest])
+    return "" if runner in _RUNNERS and runner not in _SHELLS else runner
 
 
 def _base(word: str) -> str:

@@ -17,12 +17,7 @@ MAX_BYTES = 32 << 20
 """Some clients keep their whole history in the file that names their servers."""
 MAX_CHECKED_BYTES = 1 << 20
 """Larger JSON is parsed once only, with the configuration."""
-_BOMS = (
-    (b"\xff\xfe\x00\x00", "utf-32"),
-    (b"\x00\x00\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def config_directory() -> Path:
@@ -88,7 +83,7 @@ def read_text(path: Path, *, absent: str = "Check the path.") -> str:
 
 
 def _decoded(path: Path, data: bytes) -> str:
-    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8-sig")
+    encoding = "utf-16" if data.startswith(_UTF_16) else "utf-8-sig"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:

@@ -17,9 +17,9 @@ from gatemini.config.backend import BackendConfig
 from gatemini.config.clients.read import ClientContext, client_entries, is_client_document
 from gatemini.config.clients.table import Source
 from gatemini.config.document import read_document
-from gatemini.config.entries import GUESSED_WORDS, Entry, guessed_word
+from gatemini.config.entries import Entry
 from gatemini.config.inline_secrets import InlineSecret, find_secrets, without_secrets
-from gatemini.config.interpolate import Reference, Segment, TemplateError, parse_template
+from gatemini.config.interpolate import Segment, TemplateError, parse_template
 from gatemini.config.problems import dotted, explain
 from gatemini.config.store import SecretStore
 from gatemini.config.yaml_edit import Edited, add_backends
@@ -118,7 +118,6 @@ def _item(entry: Entry, source: Source, known: dict[str, dict[str, Any]]) -> Imp
         )
         return item
     item.raw = {key: _native(value, entry) for key, value in entry.raw.items()}
-    item.notes += [guessed_word(word, entry.words[word]) for word in sorted(_guessed(entry.raw, entry))]
     errors = [p.reason() for p in entry.notes if p.severity == "error"] + _model_errors(entry)
     if errors:
         item.status, item.detail = "unusable", "; ".join(dict.fromkeys(errors))
@@ -182,34 +181,12 @@ def _native(value: Any, entry: Entry) -> Any:
     return "".join(_written(segment, entry) for segment in segments)
 
 
-def _guessed(value: Any, entry: Entry) -> set[str]:
-    """The words of an editor in a value that mean the folder it has open."""
-    if isinstance(value, dict | list):
-        inside = value.values() if isinstance(value, dict) else value
-        return {word for inner in inside for word in _guessed(inner, entry)}
-    if not isinstance(value, str) or "$" not in value:
-        return set()
-    try:
-        segments = parse_template(value, dollars=entry.dollars)
-    except TemplateError:
-        return set()
-    return {word for word in _words(segments) if word in GUESSED_WORDS and word in entry.words}
-
-
-def _words(segments: Iterable[Segment]) -> set[str]:
-    found: set[str] = set()
-    for segment in segments:
-        if isinstance(segment, Reference):
-            found |= {segment.name} if segment.kind == "word" else _words(segment.default or ())
-    return found
-
-
 def _written(segment: Segment, entry: Entry) -> str:
     if isinstance(segment, str):
         return segment.replace("$", "$$")
     default = segment.default
-    if segment.kind == "word":
-        return entry.words.get(segment.name, "").replace("$", "$$")
+    if segment.kind == "word" and segment.name in entry.words:
+        return entry.words[segment.name].replace("$", "$$")
     if segment.kind == "input" and default is None and segment.name in entry.inputs:
         default = (entry.inputs[segment.name],)
     tail = "" if default is None else ":-" + "".join(_written(inner, entry) for inner in default)

@@ -64,16 +64,14 @@ def find_secrets(raw: Mapping[str, Any]) -> list[InlineSecret]:
     for place in ("env", "headers"):
         values = raw.get(place)
         for key, value in values.items() if isinstance(values, dict) else ():
-            for name, start, end in _of_variable(place, key, value) if isinstance(value, str) else ():
-                found.append(_secret(place, key, name, start, value[start:end]))
-    args, url = raw.get("args"), raw.get("url")
-    found += _in_words(args) if isinstance(args, list) else []
-    found += _in_address(url) if isinstance(url, str) else []
-    return found
-
-
-def _secret(place: str, key: str | int, name: str, start: int, text: str) -> InlineSecret:
-    return InlineSecret(place, key, name, start, text, text.replace("$$", "$"))
+            found += _of_text(place, key, value, key, key)
+    args, option = raw.get("args"), ""
+    for at, word in enumerate(args if isinstance(args, list) else ()):
+        asks = _OPTION.match(word) if isinstance(word, str) else None
+        if asks is None:
+            found += _of_text("args", at, word, option, f"arg{at}")
+        option = asks[1] if asks is not None else ""
+    return found + list(_of_text("url", None, raw.get("url"), "", "url"))
 
 
 def stored_name(backend: str, name: str) -> str:
@@ -109,50 +107,29 @@ def without_secrets(
     return made, values
 
 
-def _of_variable(place: str, key: str, value: str) -> Iterator[_Span]:
-    """The whole value where its name or its shape says secret, else the secrets of URLs in it."""
-    masked = _masked(value)
-    if _REFERRED not in masked and (_is_secret(key, value) or _TOKEN_SHAPED.search(value)):
-        scheme = _SCHEME.match(value) if place == "headers" else None
-        yield key, scheme.start(1) if scheme else 0, len(value)
-    else:
-        yield from _of_urls(masked)
+def _of_text(place: str, key: str | int | None, text: Any, name: str, unnamed: str) -> Iterator[InlineSecret]:
+    """The secrets of one text; `name` is what its key or option calls it, `unnamed` for those found by shape."""
+    for called, start, end in _spans(text, name, unnamed) if isinstance(text, str) else ():
+        value = text[start:end].replace("$$", "$")
+        if place == "url":  # decoded, since a value that is put into a URL is encoded
+            value = unquote_plus(value) if "?" in text[:start] else unquote(value)
+        yield InlineSecret(place, key, called, start, text[start:end], value)
 
 
-def _in_address(url: str) -> Iterator[InlineSecret]:
-    """The secrets of a URL, decoded: `${input:…}` in a URL is encoded again."""
-    for name, start, end in _of_urls(_masked(url)):
-        plain = url[start:end].replace("$$", "$")
-        value = unquote_plus(plain) if "?" in url[:start] else unquote(plain)
-        yield InlineSecret("url", None, name, start, url[start:end], value)
-
-
-def _in_words(words: list[Any]) -> Iterator[InlineSecret]:
-    """The secrets of a command line, word by word."""
-    awaited = ""
-    for at, word in enumerate(words):
-        option, awaited = awaited, ""
-        if not isinstance(word, str):
-            continue
-        if (asks := _OPTION.match(word)) is not None:
-            awaited = asks[1]
-        for name, start, end in _of_word(option, word, f"arg{at}"):
-            yield _secret("args", at, name, start, word[start:end])
-
-
-def _of_word(option: str, word: str, unnamed: str) -> Iterator[_Span]:
-    """`--token x`, `--token=x`, `TOKEN=x`, `--header=Authorization: Bearer x`; else secrets in URLs and by shape."""
-    masked = _masked(word)
-    if _REFERRED not in masked and _OPTION.match(word) is None:
-        if _is_secret(option, word):
-            yield option, 0, len(word)
+def _spans(text: str, name: str, unnamed: str) -> Iterator[_Span]:
+    """`x` where its name says secret, `TOKEN=x`, `Authorization: Bearer x`; else secrets in URLs and by shape."""
+    masked = _masked(text)
+    if _REFERRED not in masked:
+        if _is_secret(name, text):
+            scheme = _SCHEME.match(text)
+            yield name, scheme.start(1) if scheme else 0, len(text)
             return
-        named = _NAMED.match(word)
+        named = _NAMED.match(text)
         while named is not None:
             if _is_secret(named[1], named[2]):
-                yield named[1], named.start(2), len(word)
+                yield named[1], named.start(2), len(text)
                 return
-            named = _NAMED.match(word, named.start(2))
+            named = _NAMED.match(text, named.start(2))
     urls = list(_of_urls(masked))
     yield from urls
     for shaped in _TOKEN_SHAPED.finditer(masked):

@@ -15,9 +15,12 @@ from urllib.parse import quote
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _INPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 _CLIENT_WORDS = frozenset(
-    ("userHome", "workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "pathSeparator", "/", "cwd")
-)
-"""Variables that editors define; only the files of clients use them."""
+    ("userHome", "workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "pathSeparator", "/", "cwd",
+     "file", "fileBasename", "fileBasenameNoExtension", "fileDirname", "fileDirnameBasename", "fileExtname",
+     "fileWorkspaceFolder", "relativeFile", "relativeFileDirname", "lineNumber", "columnNumber", "selectedText",
+     "execPath", "defaultBuildTask")
+)  # fmt: skip
+"""Variables that editors define; those of the file that is open have no value here."""
 _MAX_DEFAULT_DEPTH = 8
 _QUERY_SAFE = ""
 PATH_SAFE = "/:@!$&'()*+,;=~-._"
@@ -47,7 +50,6 @@ class Expanded:
     text: str
     used: list[tuple[Reference, str]] = field(default_factory=list)
     missing: list[Reference] = field(default_factory=list)
-    empty: list[Reference] = field(default_factory=list)
     secret: list[tuple[Reference, str]] = field(default_factory=list)
     """Of a URL: the values in its user-info and its query."""
 
@@ -127,8 +129,6 @@ def _piece(segment: Segment, lookup: Lookup, result: Expanded) -> str:
     value = lookup(segment)
     if value or (value is not None and segment.default is None):
         result.used.append((segment, value))
-        if not value:
-            result.empty.append(segment)
         return value
     if segment.default is not None:
         return "".join(_piece(inner, lookup, result) for inner in segment.default)

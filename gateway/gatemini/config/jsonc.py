@@ -1,26 +1,32 @@
 """JSON with comments and trailing commas, as clients write it; every value remembers its line.
 
-Our own, because no well-kept parser of JSON with comments gives the lines of keys. Strings are read by the standard
-library's scanner.
+The standard library parses the text once comments and trailing commas are blanked out. It gives no lines: a pass over
+the tokens of the valid text finds those.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from bisect import bisect_right
 from dataclasses import dataclass, field
-from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
-_SKIP = re.compile(r"(?:[ \t\r\n\ufeff\u00a0]+|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
-_WORD = re.compile(r"[A-Za-z_$][\w$-]*")
-_WORDS = {"true": True, "false": False, "null": None}
+KeyPath = tuple[str | int, ...]
 MAX_DEPTH = 100
 _MAX_DIGITS = 40
-_STRINGS = JSONDecoder(strict=False)
-
-KeyPath = tuple[str | int, ...]
+_COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMAS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|,(?=\s*[}\]])', re.DOTALL)
+_TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_REMEDIES = {
+    "Expecting ','": "A comma is missing before this place, or the bracket that closes what is open.",
+    "Expecting property name": 'Put keys in double quotes: "key": value.',
+    "Expecting ':'": "Write a colon after the key.",
+    "Expecting value": 'Write a value; text is in double quotes: "…".',
+    "Invalid control": r'Close the string with " on its line; write \n for a new line and \t for a tab.',
+    "Invalid \\": r"Write \\ for a backslash.",
+    "Extra data": "One file holds one value: remove the rest.",
+}
+"""First words of an error of the standard library → what to do."""
 
 
 class JsonSyntaxError(Exception):
@@ -33,7 +39,7 @@ class JsonSyntaxError(Exception):
 
 @dataclass(slots=True)
 class Parsed:
-    """The value; 1-based lines and non-string scalars as written by key path; duplicate keys."""
+    """The value; 1-based lines and non-string scalars as written by key path; duplicate keys, the first of which counts."""
 
     value: Any = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
@@ -43,146 +49,88 @@ class Parsed:
 
 def parse_jsonc(text: str, *, max_depth: int) -> Parsed:
     """Parse JSON with comments and trailing commas; raises `JsonSyntaxError`."""
-    return _Parser(text, max_depth).document()
+    plain = _LAST_COMMAS.sub(_blanked, _COMMENTS.sub(_blanked, text))
+    try:
+        value = json.loads(plain, object_pairs_hook=_first_of_each, parse_int=_integer, parse_constant=str)
+    except json.JSONDecodeError as error:
+        raise _syntax_error(plain, error) from None
+    except RecursionError:
+        raise _too_deep(1, max_depth) from None
+    parsed = Parsed(value)
+    _find_places(plain, parsed, max_depth)
+    return parsed
 
 
-class _Parser:
-    def __init__(self, text: str, max_depth: int) -> None:
-        self.text = text
-        self.max_depth = max_depth
-        self.at = 0
-        self.parsed = Parsed()
-        self.starts = [0] + [m.end() for m in re.finditer("\n", text)]
+def _blanked(found: re.Match[str]) -> str:
+    """A string as it is; a comment or comma as blanks, so that lines and columns stay."""
+    return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
 
-    def document(self) -> Parsed:
-        self.skip()
-        self.parsed.value = self.value(())
-        self.skip()
-        if self.at < len(self.text):
-            raise self.error(f"{self.seen()} after the end", "One file holds one value: remove the rest.")
-        return self.parsed
 
-    def line(self, at: int) -> int:
-        return bisect_right(self.starts, at)
+def _first_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        result.setdefault(key, value)
+    return result
 
-    def error(self, reason: str, remedy: str, at: int | None = None) -> JsonSyntaxError:
-        place = min(self.at if at is None else at, len(self.text))
-        line = self.line(place)
-        return JsonSyntaxError(line, place - self.starts[line - 1] + 1, reason, remedy)
 
-    def seen(self) -> str:
-        return f"found {self.text[self.at]!r}" if self.at < len(self.text) else "the file ends"
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < _MAX_DIGITS else float(digits)
 
-    def skip(self) -> None:
-        match = _SKIP.match(self.text, self.at)
-        if match:
-            self.at = match.end()
-        if self.text.startswith("/*", self.at):
-            raise self.error("a comment that is never closed", "Close it with */.")
 
-    def value(self, path: KeyPath) -> Any:
-        start = self.text[self.at : self.at + 1]
-        self.parsed.lines.setdefault(path, self.line(self.at))
-        if start == "{":
-            return self.mapping(path)
-        if start == "[":
-            return self.sequence(path)
-        if start == '"':
-            return self.string()
-        return self.scalar(path)
+def _too_deep(line: int, max_depth: int) -> JsonSyntaxError:
+    return JsonSyntaxError(line, 1, "nested too deeply", f"Keep within {max_depth} levels.")
 
-    def string(self) -> str:
-        begin = self.at
-        try:
-            text, self.at = _STRINGS.raw_decode(self.text, begin)
-        except JSONDecodeError as error:
-            escape = error.pos < len(self.text) and self.text[error.pos] == "\\"
-            remedy = r"Write \\ for a backslash." if escape else 'Close the string with " on its line.'
-            raise self.error(f"in a string: {error.msg}", remedy, error.pos if escape else begin) from None
-        if "\n" in text and "\n" in self.text[begin : self.at]:
-            raise self.error("a string that runs over its line", 'Close it with ", or write \\n.', begin)
-        return str(text)
 
-    def scalar(self, path: KeyPath) -> Any:
-        number = _NUMBER.match(self.text, self.at)
-        if number:
-            written = number[0]
-            self.at = number.end()
-            self.parsed.texts[path] = written
-            whole = number[1] is None and number[2] is None
-            return int(written) if whole and len(written) < _MAX_DIGITS else float(written)
-        word = _WORD.match(self.text, self.at)
-        if word and word[0] in _WORDS:
-            self.at = word.end()
-            self.parsed.texts[path] = word[0]
-            return _WORDS[word[0]]
-        if self.at >= len(self.text):
-            raise self.error("the file ends where a value is missing", "The file is incomplete.")
-        remedy = (
-            'Put text in double quotes: "…".' if word or self.text[self.at] == "'" else "Put a value here."
+def _syntax_error(text: str, error: json.JSONDecodeError) -> JsonSyntaxError:
+    reason = error.msg.removesuffix(" at")
+    remedy = next((do for start, do in _REMEDIES.items() if reason.startswith(start)), "Correct this place.")
+    if text.startswith("/*", error.pos):
+        reason, remedy = "a comment that is never closed", "Close it with */."
+    elif error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated"):
+        opened: list[int] = []
+        for token in _TOKENS.finditer(text, 0, error.pos):
+            if token[0] in ("{", "["):
+                opened.append(token.start())
+            elif token[0] in ("}", "]"):
+                opened.pop()
+        at = opened[-1] if opened else 0
+        reason = (
+            f"the file ends inside the {text[at : at + 1]} opened on line {text.count(chr(10), 0, at) + 1}"
         )
-        raise self.error(f"{self.seen()} instead of a value", remedy)
+        remedy = "The file is incomplete."
+    elif not reason.startswith("Invalid"):
+        reason += f", found {text[error.pos]!r}"
+    return JsonSyntaxError(error.lineno, error.colno, reason, remedy)
 
-    def mapping(self, path: KeyPath) -> dict[str, Any]:
-        opened = self.enter(path)
-        result: dict[str, Any] = {}
-        while not self.closes("}", opened):
-            if self.text[self.at] != '"':
-                raise self.error(
-                    f"{self.seen()} instead of a key", 'Put keys in double quotes: "key": value.'
-                )
-            at = self.at
-            key = self.string()
-            inner = (*path, key)
-            self.skip()
-            if not self.text.startswith(":", self.at):
-                raise self.error(f"{self.seen()} after the key {key!r}", "A colon is missing here.")
-            self.at += 1
-            self.skip()
-            if key in result:
-                self.parsed.duplicates.append((inner, self.parsed.lines[inner], self.line(at)))
-                self.value((*inner, "\0duplicate"))
-            else:
-                self.parsed.lines[inner] = self.line(at)
-                result[key] = self.value(inner)
-            self.separator("}", opened)
-        return result
 
-    def sequence(self, path: KeyPath) -> list[Any]:
-        opened = self.enter(path)
-        result: list[Any] = []
-        while not self.closes("]", opened):
-            result.append(self.value((*path, len(result))))
-            self.separator("]", opened)
-        return result
-
-    def enter(self, path: KeyPath) -> int:
-        if len(path) >= self.max_depth:
-            raise self.error("nested too deeply", f"Keep within {self.max_depth} levels.")
-        opened = self.at
-        self.at += 1
-        return opened
-
-    def closes(self, bracket: str, opened: int) -> bool:
-        self.skip()
-        if self.at >= len(self.text):
-            raise self.unclosed(opened)
-        if self.text[self.at] == bracket:
-            self.at += 1
-            return True
-        return False
-
-    def separator(self, bracket: str, opened: int) -> None:
-        self.skip()
-        if self.at >= len(self.text):
-            raise self.unclosed(opened)
-        if self.text[self.at] == ",":
-            self.at += 1
-        elif self.text[self.at] != bracket:
-            raise self.error(f"{self.seen()} instead of , or {bracket}", "A comma is missing before this.")
-
-    def unclosed(self, opened: int) -> JsonSyntaxError:
-        return self.error(
-            f"the file ends inside the {self.text[opened]} opened on line {self.line(opened)}",
-            "The file is incomplete.",
-        )
+def _find_places(text: str, parsed: Parsed, max_depth: int) -> None:
+    """Note the line of every key and value of valid JSON, scalars as written, and keys that are written twice."""
+    path: list[str | int | None] = []
+    """A key or index for each open bracket; None where a key comes next."""
+    line, counted = 1, 0
+    for token in _TOKENS.finditer(text):
+        word, at = token[0], token.start()
+        line += text.count("\n", counted, at)
+        counted = at
+        if word == ":":
+            continue
+        if word in ("}", "]"):
+            path.pop()
+        elif word == ",":
+            last = path[-1]
+            path[-1] = last + 1 if isinstance(last, int) else None
+        elif path and path[-1] is None:
+            path[-1] = json.loads(word)
+            place: KeyPath = tuple(path)  # type: ignore[arg-type] # the one None was just replaced
+            if place in parsed.lines:
+                parsed.duplicates.append((place, parsed.lines[place], line))
+            parsed.lines.setdefault(place, line)
+        else:
+            place = tuple(path)  # type: ignore[arg-type]
+            parsed.lines.setdefault(place, line)
+            if word in ("{", "["):
+                path.append(None if word == "{" else 0)
+            elif not word.startswith('"'):
+                parsed.texts.setdefault(place, word)
+        if len(path) > max_depth:
+            raise _too_deep(line, max_depth)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from gatemini.config.document import read_document
 from gatemini.config.schema import KeyringConfig
 from gatemini.config.store import write_private
-from gatemini.config.unavailable import SecretTimeout, SecretUnavailable
+from gatemini.config.unavailable import SecretUnavailable
 from gatemini.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _ask(question: Callable[[Any], Any]) -> Any:
         what = "there is no keychain here" if kind == "NoKeyringError" else f"the keychain failed ({kind})"
         raise SecretUnavailable(what, "`python -m keyring diagnose` shows which one is used")
     if not answers:
-        raise SecretTimeout(
+        raise SecretUnavailable(
             f"the keychain gave no answer within {KEYRING_SECONDS:g} s", "Unlock it, then try again"
         )
     return answers[0]

@@ -18,7 +18,7 @@ from gatemini.config.document import Document, read_document
 from gatemini.config.entries import Entry
 from gatemini.config.environment import read_environment
 from gatemini.config.files import config_directory, find_config, when_absent, written_path
-from gatemini.config.named import missing_backends, missing_targets
+from gatemini.config.named import missing_targets
 from gatemini.config.problems import Problem, closest
 from gatemini.config.references import SecretAnswers, SecretResolver
 from gatemini.config.schema import CompositeTool, Config, SecretsConfig
@@ -239,7 +239,7 @@ class _Loading:
         return built
 
     def check_names(self, built: Mapping[str, Built]) -> None:
-        """Warn of fallbacks, targets of aliases, and backends in code that do not exist."""
+        """Warn of fallbacks and targets of aliases that do not exist."""
         for name, one in built.items():
             for at, other in enumerate(one.config.fallback_chain if one.config else ()):
                 if other not in built or other == name:
@@ -249,12 +249,8 @@ class _Loading:
                     self.problems.append(entry.problem(("fallback_chain", at), found, severity="warning"))
         spaces = {*built, *(one.config.namespace or "" for one in built.values() if one.config)} - {""}
         composites: dict[str, CompositeTool] = self.sections.values.get("composite_tools", {})
-        for path, found in (
-            *missing_targets(
-                self.sections.values.get("aliases", {}), spaces, {*composites, *self.sections.faulty}
-            ),
-            *missing_backends(composites, spaces),
-        ):
+        aliases = self.sections.values.get("aliases", {})
+        for path, found in missing_targets(aliases, spaces, {*composites, *self.sections.faulty}):
             document = self.sections.writers[path[:2]]
             self.problems.append(document.problem(path, found, severity="warning"))
 

@@ -15,7 +15,6 @@ from gatemini.discovery.types.identifiers import (
     COMPOSITE_BACKEND,
     RESERVED,
     UNREACHABLE_MEMBERS,
-    backend_identifiers,
     spoken,
 )
 from gatemini_sandbox.check import check_codes
@@ -58,22 +57,6 @@ def calls_of_tools(tool: CompositeTool) -> list[OutsideCall]:
         for call in (OutsideCall(*found) for found in checked.calls)
         if call.name not in RESERVED and not call.name.startswith("__") and call.member not in _OF_BACKENDS
     ]
-
-
-def missing_backends(
-    composites: Mapping[str, CompositeTool], backends: Collection[str]
-) -> Iterator[tuple[KeyPath, str]]:
-    """Names in the code of composite tools that no backend has: (key, what was found), each name once."""
-    owners, shared = backend_identifiers([*backends, COMPOSITE_BACKEND])
-    known = {*owners, *shared}
-    for name, tool in composites.items():
-        told: set[str] = set()
-        for call in calls_of_tools(tool):
-            if call.name in known or call.name in told:
-                continue
-            told.add(call.name)
-            found = f"line {call.line} calls {call.name}.{call.member}, and there is no backend {call.name}"
-            yield ("composite_tools", name, "code"), found + _near(call.name, known)
 
 
 def _near(name: str, names: Collection[str]) -> str:

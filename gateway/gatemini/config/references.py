@@ -19,7 +19,7 @@ from gatemini.config.keychain import read_keychain
 from gatemini.config.presets import PRESETS, argv, run_preset
 from gatemini.config.problems import closest
 from gatemini.config.schema import SecretsConfig
-from gatemini.config.unavailable import SecretPending, SecretTimeout, SecretUnavailable
+from gatemini.config.unavailable import SecretPending, SecretUnavailable
 
 MAX_SECRET_BYTES = 1 << 20
 PROVIDERS = ("env", "file", "keyring", "command", *PRESETS)
@@ -52,8 +52,6 @@ class SecretResolver:
     """References that need a program or the keychain, in the order in which they were met."""
     commands: Commands = field(default_factory=Commands)
     _quick: dict[str, str | SecretUnavailable] = field(default_factory=dict)
-    _timed_out: dict[str, SecretTimeout] = field(default_factory=dict)
-    """By lane: one timeout is enough, the lane's other references are not tried."""
     _printed: dict[tuple[str, ...], str] = field(default_factory=dict)
     """By argv: one list of secrets serves many references."""
 
@@ -97,23 +95,13 @@ class SecretResolver:
     def ask(self, reference: str) -> str | SecretUnavailable:
         """Ask the provider, again if need be; blocks within its time limit. The answer is not kept."""
         provider, _, path = reference.partition(":")
-        lane = self.lane(reference)
         try:
-            if lane in self._timed_out:
-                raise self._timed_out[lane]
             return self._ask(provider, path)
         except SecretUnavailable as error:
-            if isinstance(error, SecretTimeout):
-                self._timed_out[lane] = error
             if self._is_slow(provider):  # a program's own words do not say for which reference it ran
                 name = f"secretref:{secret_name(provider, path)}"
                 return SecretUnavailable(f"{name}: {error.message}", error.remedy)
             return error
-
-    def lane(self, reference: str) -> str:
-        """References of one lane are asked for one after another: they share a lock or a list."""
-        provider, _, path = reference.partition(":")
-        return path.partition(":")[0] if provider == "command" else provider
 
     def _is_slow(self, provider: str) -> bool:
         return provider not in ("env", "file") and not (provider == "bws" and self._bws_is_missing())

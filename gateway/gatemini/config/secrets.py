@@ -104,26 +104,13 @@ class Redactor:
 
     def _without_pieces(self, text: str, form: str) -> str:
         """`tok_ABCDEF…` and `…uvwxyz` of `tok_ABCDEF…uvwxyz`."""
-        head, tail = form[:MIN_REDACTED], form[-MIN_REDACTED:]
-        parts: list[str] = []
-        done, at = 0, text.find(head)
-        while at >= 0:
-            end = at + _shared(form, text[at : at + len(form)])
-            if text[end : end + _NEAR].lstrip().startswith(CUT_MARKS):
-                parts += text[done:at], self._instead(form)
-                done = end
-            at = text.find(head, max(done, at + 1))
-        text = "".join([*parts, text[done:]]) if parts else text
-        parts, done, at = [], 0, text.find(tail)
-        while at >= 0:
-            end = at + len(tail)
-            before = text[max(done, end - len(form)) : end]
-            start = end - _shared(form[::-1], before[::-1])
-            if text[max(0, start - _NEAR) : start].rstrip().endswith(CUT_MARKS):
-                parts += text[done:start], self._instead(form)
-                done = end
-            at = text.find(tail, max(done, at + 1))
-        return "".join([*parts, text[done:]]) if parts else text
+        instead = self._instead(form)
+        text = _without_beginnings(text, form, instead)
+        if (
+            form[-MIN_REDACTED:] in text
+        ):  # an end is the beginning of the reversed text; the marks read the same
+            text = _without_beginnings(text[::-1], form[::-1], instead[::-1])[::-1]
+        return text
 
     def value(self, value: Any) -> Any:
         """The same for everything inside a JSON value or a dataclass, keys included; the value itself is left alone."""
@@ -144,9 +131,19 @@ class Redactor:
         return value
 
 
-def _shared(one: str, other: str) -> int:
-    """Characters with which both begin."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+def _without_beginnings(text: str, form: str, instead: str) -> str:
+    """The text with each beginning of `form` that stands before the mark of a cut replaced."""
+    head = form[:MIN_REDACTED]
+    parts: list[str] = []
+    done, at = 0, text.find(head)
+    while at >= 0:
+        pairs = zip(form, text[at : at + len(form)], strict=False)
+        end = at + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if text[end : end + _NEAR].lstrip().startswith(CUT_MARKS):
+            parts += text[done:at], instead
+            done = end
+        at = text.find(head, max(done, at + 1))
+    return "".join([*parts, text[done:]]) if parts else text
 
 
 class RedactingFormatter(logging.Formatter):

@@ -10,15 +10,13 @@ from pydantic import ValidationError
 from gatemini.config.document import Document
 from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
-from gatemini.config.schema import CompositeTool, Config, SearchConfig
+from gatemini.config.schema import CompositeTool, Config
 from gatemini_sandbox.check import check_codes
 
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
 SHOWN_LINE = 80
 """Characters shown of a wrong line of a composite tool's code."""
-_OF_CLASSIC = frozenset(("k1", "b", "name_weight"))
-"""Keys of `search` that the ranking `best` does not read."""
 
 
 class Sections:
@@ -33,7 +31,7 @@ class Sections:
         self.faulty: dict[str, str] = {}
         """Composite tool → what is wrong with its code."""
         self.writers: dict[KeyPath, Document] = {}
-        """The file of each alias and composite tool in force."""
+        """The file of each alias in force."""
 
     def report(self, problem: Problem, section: str) -> None:
         (self.fatal if section in PROTECTING else self.problems).append(problem)
@@ -48,16 +46,16 @@ class Sections:
     def add(self, document: Document, key: str, value: Any) -> None:
         """Any section but `backends`."""
         if key not in Config.model_fields:
-            self._unknown(document, key, value)
+            self._unknown(document, key)
         elif key in ("aliases", "composite_tools"):
             self._per_entry(document, key, value)
-        elif key == "include" and isinstance(value, list):
-            for at, item in enumerate(value):  # a wrong path does not cost the other files
-                self._section(document, key, [item], at)
         else:
-            self._section(document, key, {} if value is None and key != "cache_path" else value)
+            value = {} if value is None and key != "cache_path" else value
+            checked = self._checked(document, key, self._expand(document, value, (key,)))
+            if checked is not None:
+                self.values[key] = checked
 
-    def _unknown(self, document: Document, key: str, value: Any) -> None:
+    def _unknown(self, document: Document, key: str) -> None:
         known = [name for name in Config.model_fields if name not in NOT_BUILT]
         found, allowed, remedy = unknown_key(key, known)
         client = closest(key, ("mcpServers",))
@@ -66,23 +64,9 @@ class Sections:
             remedy = "Write secrets: {strict: true}"
         elif key != client is not None:
             found, allowed, remedy = f"unknown key {key}, did you mean {client}?", "", f"Write {client}"
-        elif isinstance(value, dict) and ("command" in value or "url" in value) and not closest(key, known):
-            remedy = f"Put {key} under backends:"
         near = "secrets" if key == "strict" else closest(key, [*known, *NOT_BUILT])
         section = key if key in PROTECTING else near or ""
         self.report(document.problem((key,), found, allowed, remedy), section)
-
-    def _section(self, document: Document, key: str, value: Any, at: int | None = None) -> None:
-        """`at`: the value is one entry of a list, to be added to the others."""
-        checked = self._checked(document, key, self._expand(document, value, (key,)), at)
-        if checked is None:
-            return
-        self.values[key] = checked if at is None else (*self.values.get(key, ()), *checked)
-        if isinstance(checked, SearchConfig) and checked.ranking != "classic":
-            for name in sorted(_OF_CLASSIC & checked.model_fields_set):
-                found = f"{name} has no effect with ranking: best"
-                remedy = f"Remove it, or write ranking: classic in {key}"
-                self.problems.append(document.problem((key, name), found, "", remedy, severity="warning"))
 
     def _per_entry(self, document: Document, key: str, value: Any) -> None:
         """Aliases and composite tools: a wrong one is left out, the others stay."""
@@ -102,14 +86,13 @@ class Sections:
             if kept.setdefault(name, entry) is entry:
                 self.writers[(key, name)] = document
 
-    def _checked(self, document: Document, key: str, value: Any, at: int | None = None) -> Any:
+    def _checked(self, document: Document, key: str, value: Any) -> Any:
         """The value by the model; None where it is wrong, which is reported."""
         try:
             return getattr(Config.model_validate({key: value}), key)
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 path, found, allowed, remedy = explain(detail, Config, document.value)
-                path = path if at is None else (path[0], at, *path[2:])
                 self.report(document.problem(path, found, allowed, remedy), key)
             return None
 

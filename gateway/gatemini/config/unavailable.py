@@ -11,9 +11,5 @@ class SecretUnavailable(Exception):
         self.message, self.remedy = message, remedy
 
 
-class SecretTimeout(SecretUnavailable):
-    """The provider gave no answer in time, so its other secrets are not asked for."""
-
-
 class SecretPending(SecretUnavailable):
     """The provider is slow and is asked in the background; the message names the reference."""

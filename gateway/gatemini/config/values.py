@@ -65,21 +65,9 @@ def value_faults(
 def _command_line(name: str, tool: CliTool) -> Iterator[ValueFault]:
     path: KeyPath = ("tools", name, "command")
     try:
-        found = places(tool)
+        places(tool)
     except TemplateError as error:
         yield ValueFault(path, str(error))
-        return
-    known = tool.input_schema.get("properties")
-    if not isinstance(known, dict) or not known:
-        return
-    for place in dict.fromkeys(found):
-        if place not in known:
-            yield ValueFault(
-                path,
-                f"{{{{{place}}}}} is not a property of the tool's input_schema",
-                ", ".join(map(str, known)),
-                severity="warning",
-            )
 
 
 def _health_check(check: str | tuple[str, ...] | None) -> Iterator[ValueFault]:

@@ -8,29 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gatemini.discovery.types.identifiers import JS_WORDS
 from gatemini.discovery.types.wording import closest
 
 LOOKED_AT: Final = 20_000
 """Characters from the start of the text in which another language is looked for."""
-
-_WORDS: Final = frozenset(
-    [
-        "const",
-        "return",
-        "await",
-        "async",
-        "function",
-        "class",
-        "throw",
-        "while",
-        "export",
-        "import",
-        "interface",
-        "type",
-        "enum",
-    ]
-)
-"""Words whose misspellings are recognised."""
 
 _LANGUAGES: Final = (
     (
@@ -119,7 +101,7 @@ def _slip(line: str, at: int) -> str | None:
     if "??" in line and re.match(r"\?\?|\|\||&&", line[at:]):
         return "put parentheses around one of them: `(a || b) ?? c`"
     before = re.search(r"([A-Za-z]{4,})\s+$", line[:at])
-    if before and before[1] not in _WORDS and (meant := closest(before[1], _WORDS, 0.7, 1)):
+    if before and before[1] not in JS_WORDS and (meant := closest(before[1], sorted(JS_WORDS), 0.7, 1)):
         return f"did you mean `{meant[0]}` in place of `{before[1]}`?"
     if re.search(r"'\w+'$", line[:at]) and re.match(r"\w", line[at:]):
         return 'an apostrophe ends the string: write "…" around text that holds one'

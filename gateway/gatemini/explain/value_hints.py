@@ -43,40 +43,7 @@ _TEXT_METHODS: Final = frozenset(
     ]
 )
 _KNOWN_METHODS: Final = (
-    _LIST_METHODS
-    | _TEXT_METHODS
-    | frozenset(
-        [
-            "pop",
-            "shift",
-            "unshift",
-            "splice",
-            "reverse",
-            "indexOf",
-            "entries",
-            "keys",
-            "values",
-            "at",
-            "flat",
-            "toString",
-            "toFixed",
-            "toISOString",
-            "getTime",
-            "has",
-            "get",
-            "set",
-            "add",
-            "delete",
-            "findLast",
-            "toSorted",
-            "toReversed",
-            "then",
-            "catch",
-            "finally",
-            "test",
-            "exec",
-        ]
-    )
+    _LIST_METHODS | _TEXT_METHODS | frozenset(("then", "catch", "finally", "get", "set", "has"))
 )
 _WRAPPERS: Final = frozenset(
     ["data", "items", "results", "result", "value", "rows", "response", "body", "json", "output"]

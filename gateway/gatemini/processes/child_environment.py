@@ -14,16 +14,8 @@ from pathlib import Path
 from gatemini.errors import BackendStopped
 
 _ALWAYS = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM", "TZ"]
-_NETWORK = [
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "https_proxy",
-    "http_proxy",
-    "all_proxy",
-    "no_proxy",
-]
+_PROXIES = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"]
+_NETWORK = [*_PROXIES, *map(str.lower, _PROXIES)]
 _CERTIFICATES = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",

@@ -187,7 +187,7 @@ class Children:
                 "started": start_time(os.getpid()),
                 "groups": {str(pid): asdict(group) for pid, group in self._groups.items()},
             }
-            replace_own(self._record, orjson.dumps(body), at_once=True)
+            replace_own(self._record, orjson.dumps(body))
         except OSError as error:
             logger.warning("child processes could not be recorded in %s: %s", self._record, error)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import anyio
 import anyio.abc
@@ -47,19 +48,20 @@ async def run_to_end(
 
     Raises `OSError` or `ValueError` if it cannot start, and `OutputTooLarge`.
     """
-    output, errors = Output(max_bytes), OutputTail(STDERR_BYTES)
+    running = anyio.CancelScope()
+    output, errors = Output(max_bytes, running.cancel), OutputTail(STDERR_BYTES)
     child = ChildPipes(name, output.take, errors.take)
     await child.start(line, cwd=cwd, env=environment, stdin=stdin is not None)
     children.started(child.pid, child.mark)
     try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_write, child, stdin)
-            tasks.start_soon(_end_early, output.overflow, tasks)
-            await child.exited.wait()
-            with anyio.move_on_after(OUTPUT_DRAIN_SECONDS):
-                await child.output_over.wait()
-                await child.errors_over.wait()
-            tasks.cancel_scope.cancel()
+        with running:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_write, child, stdin)
+                await child.exited.wait()
+                with anyio.move_on_after(OUTPUT_DRAIN_SECONDS):
+                    await child.output_over.wait()
+                    await child.errors_over.wait()
+                tasks.cancel_scope.cancel()
     finally:
         with anyio.move_on_after(grace + KILL_SHIELD_SECONDS, shield=True):
             if child.returncode is None or await children.strays(child.pid):
@@ -67,7 +69,7 @@ async def run_to_end(
             children.ended(child.pid)
             child.close()
             await child.exited.wait()
-    if output.overflow.is_set():
+    if output.overflown:
         raise OutputTooLarge
     code = child.returncode
     return Finished(-signal.SIGKILL if code is None else code, output.data(), errors.lines())
@@ -84,26 +86,25 @@ def describe_exit(code: int) -> str:
 
 
 class Output:
-    """All output of a pipe, up to a limit in bytes; more sets `overflow`."""
+    """All output of a pipe, up to a limit in bytes; more calls `on_overflow`."""
 
-    def __init__(self, limit: int) -> None:
-        self.overflow = anyio.Event()
+    def __init__(self, limit: int, on_overflow: Callable[[], None]) -> None:
+        self.overflown = False
         self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._on_overflow = on_overflow
+        self._data = BytesIO()
 
     def take(self, part: bytes) -> bool:
         """Add a part; False once there is too much."""
-        if self.overflow.is_set():
-            return False
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > self._limit:
-            self.overflow.set()
-        return True
+        if not self.overflown:
+            self._data.write(part)
+            self.overflown = self._data.tell() > self._limit
+            if self.overflown:
+                self._on_overflow()
+        return not self.overflown
 
     def data(self) -> bytes:
-        return b"".join(self._parts)
+        return self._data.getvalue()
 
 
 class OutputTail:
@@ -131,8 +132,3 @@ async def _write(child: ChildPipes, data: bytes | None) -> None:
     except anyio.BrokenResourceError:
         return  # a command need not read all its input
     child.end_input()
-
-
-async def _end_early(overflow: anyio.Event, tasks: anyio.abc.TaskGroup) -> None:
-    await overflow.wait()
-    tasks.cancel_scope.cancel()

@@ -27,14 +27,10 @@ def read_own(path: Path, limit: int) -> bytes:
         return file.read(limit)
 
 
-def replace_own(
-    path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = False, at_once: bool = False
-) -> None:
+def replace_own(path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = False) -> None:
     """Write a temporary file beside `path` and rename it; a missing folder is made for its owner alone.
 
-    `lasting`: flush to the disk before the rename. `at_once`: unlink the old file first, for callers on the event
-    loop, because ext4 takes 4 ms to write out a file that is renamed over another. Raises OSError and then leaves
-    nothing behind.
+    `lasting`: flush to the disk before the rename. Raises OSError and then leaves nothing behind.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes the file readable by this user only, from the beginning.
@@ -47,8 +43,6 @@ def replace_own(
                 os.fsync(file.fileno())
         if mode != 0o600:
             os.chmod(temporary, mode)
-        if at_once:
-            path.unlink(missing_ok=True)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

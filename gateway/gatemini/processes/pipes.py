@@ -110,25 +110,6 @@ class ChildPipes(asyncio.SubprocessProtocol):
             if stdin.is_closing():
                 raise anyio.BrokenResourceError
 
-    @property
-    def ready(self) -> bool:
-        """Whether a small message can be written without waiting."""
-        stdin = self._stdin
-        if stdin is None or stdin.is_closing() or self._full or self._writing.locked():
-            return False
-        return stdin.get_write_buffer_size() == 0
-
-    def write_now(self, data: bytes) -> bool:
-        """Write without waiting, when `ready`; False where the child does not read any more.
-
-        What the pipe does not take at once is buffered.
-        """
-        stdin = self._stdin
-        if stdin is None:
-            return False
-        stdin.write(data)
-        return not stdin.is_closing()
-
     def end_input(self) -> None:
         """Close stdin: the child sees the end once it has read the rest."""
         if self._stdin is not None:

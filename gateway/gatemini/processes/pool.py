@@ -49,18 +49,17 @@ class WorkerFailed(Exception):
 
 
 class WorkerPool:
-    """Up to `most` processes that run `module.answer(request) -> bytes`, started when they are needed.
+    """A process that runs `module.answer(request) -> bytes`, started when it is needed.
 
-    A process answers one request at a time. Where no process can be started, `answer` runs on a thread.
+    It answers one request at a time. Where no process can be started, `answer` runs on a thread.
     """
 
-    def __init__(self, module: str, *, most: int = 1, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(self, module: str, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self._module = module
-        self._most = most
         self._idle_seconds = idle_seconds
-        self._turns = anyio.Semaphore(most, fast_acquire=True)
+        self._turns = anyio.Lock(fast_acquire=True)
         self._workers: set[_Worker] = set()
-        self._idle: list[_Worker] = []
+        self._idle: _Worker | None = None
         self._ending: set[_Worker] = set()
         self._closed = False
 
@@ -100,8 +99,8 @@ class WorkerPool:
     async def _worker(self) -> _Worker | None:
         if self._closed:
             raise WorkerLost(f"the processes for {self._module} are closed")
-        if self._idle:
-            worker = self._idle.pop()
+        if self._idle is not None:
+            worker, self._idle = self._idle, None
             worker.keep()
             return worker
         if sys.platform == "win32":  # a socket cannot be a process's standard input there
@@ -117,10 +116,10 @@ class WorkerPool:
     def _put_back(self, worker: _Worker) -> None:
         if worker not in self._workers:
             return
-        if self._closed or len(self._idle) >= self._most:
+        if self._closed or self._idle is not None:
             self._end(worker)
             return
-        self._idle.append(worker)
+        self._idle = worker
         worker.let_go_after(self._idle_seconds, self._end)
 
     def _end_if_busy(self, worker: _Worker) -> None:
@@ -137,8 +136,8 @@ class WorkerPool:
     def _lost(self, worker: _Worker) -> None:
         self._workers.discard(worker)
         self._ending = {one for one in self._ending if one.process.returncode is None} | {worker}
-        if worker in self._idle:
-            self._idle.remove(worker)
+        if worker is self._idle:
+            self._idle = None
 
     def _on_thread(self, parts: Sequence[bytes]) -> bytes:
         try:

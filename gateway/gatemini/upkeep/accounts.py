@@ -16,10 +16,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.model import Json
-from gatemini.processes.own_files import read_own, replace_own, temporary_prefix
+from gatemini.processes.own_files import read_own, replace_own
 from gatemini.processes.process_facts import same_process, start_time
 
-VERSION = 1
 FILES_KEPT = 20
 """Accounts of gateways that have ended; the oldest go when another gateway writes its first."""
 MAX_BYTES = 1 << 20
@@ -32,20 +31,11 @@ NAME_CHARS = 200
 logger = logging.getLogger(__name__)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _BackendRow(_Strict):
-    name: str
-    tools: int
-    catalog_bytes: int
-
-
-class Account(_Strict):
+class Account(BaseModel):
     """One gateway's account. `config` is the file it serves, None for the demo; `client` its client's name."""
 
-    version: int = VERSION
+    model_config = ConfigDict(extra="forbid", strict=True)
+
     pid: int
     process_started: float
     ended: bool = False
@@ -53,7 +43,7 @@ class Account(_Strict):
     client: str | None = None
     stats: dict[str, Any]
     recent: list[dict[str, Any]] = Field(default_factory=list)
-    backends: list[_BackendRow] = Field(default_factory=list)
+    backends: list[dict[str, Any]] = Field(default_factory=list)
     usage: dict[str, int] = Field(default_factory=dict)
 
     @property
@@ -89,7 +79,6 @@ class AccountBook:
     ) -> bool:
         """Writes this gateway's account as a whole (mode 0600). False where it cannot."""
         body = {
-            "version": VERSION,
             "pid": os.getpid(),
             "process_started": self._started,
             "ended": ended,
@@ -117,8 +106,6 @@ class AccountBook:
             path = _path(self.folder, account.pid, account.process_started)
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-                for half_written in self.folder.glob(f"{temporary_prefix(path)}*"):
-                    half_written.unlink(missing_ok=True)
 
 
 def _path(folder: Path, pid: int, started: float) -> Path:
@@ -134,9 +121,7 @@ def read_accounts(folder: Path) -> list[Account]:
         return []
     for path in paths:
         try:
-            account = Account.model_validate(orjson.loads(read_own(path, MAX_BYTES)))
-        except (OSError, ValueError, ValidationError, RecursionError):
+            found.append(Account.model_validate_json(read_own(path, MAX_BYTES)))
+        except (OSError, ValidationError):
             continue  # removed meanwhile, or not ours
-        if account.version == VERSION:
-            found.append(account)
     return sorted(found, key=lambda account: account.last, reverse=True)

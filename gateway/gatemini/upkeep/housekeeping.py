@@ -47,20 +47,20 @@ class Housekeeping:
         """Write what is due, until cancelled."""
         while True:
             await anyio.sleep(HOUSEKEEPING_SECONDS)
-            self._cache.put_usage(self._tracker.dump_usage())
-            if self._cache.due:
-                await anyio.to_thread.run_sync(self._cache.save)
-            if self._history.due:
-                await anyio.to_thread.run_sync(self._history.write)
+            await self._save(cache=True, at_once=False)
             await self.write_account(ended=False)
 
     async def close(self) -> None:
         """Write everything at the end; a gateway without a configuration file keeps no cache."""
+        await self._save(cache=self._source is not None, at_once=True)
+
+    async def _save(self, *, cache: bool, at_once: bool) -> None:
         if self._history.due:
             await anyio.to_thread.run_sync(self._history.write)
-        if self._source is not None:
+        if cache:
             self._cache.put_usage(self._tracker.dump_usage())
-            await anyio.to_thread.run_sync(self._cache.save)
+            if at_once or self._cache.due:
+                await anyio.to_thread.run_sync(self._cache.save)
 
     async def write_account(self, *, ended: bool) -> None:
         """Write the statistics for the terminal; a gateway that was not used leaves none."""

@@ -7,7 +7,7 @@ files change, every provider is asked again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections import defaultdict
 
 import anyio
 import anyio.abc
@@ -26,15 +26,14 @@ ONE_BY_ONE = ("keyring", "bws")
 
 
 class Awaited:
-    """The questions of the configuration in force, while `run` runs. Used on the event loop."""
+    """Ask for the secrets of the configuration in force, while `run` runs. Used on the event loop."""
 
     def __init__(self) -> None:
         self.answers = SecretAnswers()
         self._news = anyio.Event()
-        self._again = False
-        self._open: dict[str, SecretResolver] = {}
-        """Reference → the resolver whose answer counts; one of an older configuration is dropped."""
-        self._resolvers: list[SecretResolver] = []
+        self._again = True
+        self._resolver: SecretResolver | None = None
+        """The one that is asked now; answers of an older configuration are dropped."""
         self._threads = anyio.CapacityLimiter(AT_ONCE)
         self._tasks: anyio.abc.TaskGroup | None = None
 
@@ -57,44 +56,43 @@ class Awaited:
                 await anyio.sleep_forever()
         finally:
             self._tasks = None
-            for resolver in self._resolvers:
-                resolver.commands.end()
+            self._end()
 
     def follow(self, loaded: Loaded) -> None:
-        """Ask for the references of this configuration that have no answer yet, and drop all others."""
-        resolver, again, self._again = loaded.resolver, self._again, False
-        if self._tasks is None:
+        """Ask for the references of this configuration, unless only answers were put into the one that is asked."""
+        if self._tasks is None or not self._again:
             return
+        self._again = False
+        self._end()
+        resolver = self._resolver = loaded.resolver
         if resolver is None or not resolver.later:
-            self._open.clear()
-            self._end_outdated()
             return
         needed = dict.fromkeys(resolver.slow)
         for gone in self.answers.values.keys() - needed:
             del self.answers.values[gone]
-        for gone in self._open.keys() - needed:
-            del self._open[gone]
-        wanted = [r for r in needed if again or (r not in self._open and r not in self.answers.values)]
-        self._open.update(dict.fromkeys(wanted, resolver))
-        self._end_outdated()
-        for group in _groups(resolver, wanted):
-            self._resolvers.append(resolver)
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for reference in needed:
+            provider = reference.removeprefix("command:").partition(":")[0]
+            groups[provider if provider in ONE_BY_ONE else reference].append(reference)
+        for group in groups.values():
             self._tasks.start_soon(self._ask, resolver, group)
 
-    def _end_outdated(self) -> None:
-        wanted = {id(resolver) for resolver in self._open.values()}
-        for resolver in self._resolvers:
-            if id(resolver) not in wanted:
-                resolver.commands.end()
+    def _end(self) -> None:
+        """Kill the commands of a configuration that is no longer in force."""
+        if self._resolver is not None:
+            self._resolver.commands.end()
 
     async def _ask(self, resolver: SecretResolver, references: list[str]) -> None:
+        """Ask for references one after another; groups are asked at the same time."""
         for reference in references:
-            if self._open.get(reference) is not resolver:
-                continue
+            if self._resolver is not resolver:
+                return
             answer = await self._answer(resolver, reference)
-            if self._open.get(reference) is resolver:
-                self._keep(reference, answer)
-        self._resolvers.remove(resolver)
+            if self._resolver is resolver:
+                before = self.answers.values.get(reference)
+                self.answers.values[reference] = answer
+                if not _same(before, answer):
+                    self._news.set()
 
     async def _answer(self, resolver: SecretResolver, reference: str) -> str | SecretUnavailable:
         try:
@@ -106,22 +104,6 @@ class Awaited:
             return SecretUnavailable(
                 f"secretref:{reference} could not be asked for", "The log of the gateway has the cause"
             )
-
-    def _keep(self, reference: str, answer: str | SecretUnavailable) -> None:
-        del self._open[reference]
-        before = self.answers.values.get(reference)
-        self.answers.values[reference] = answer
-        if not _same(before, answer):
-            self._news.set()
-
-
-def _groups(resolver: SecretResolver, references: Iterable[str]) -> list[list[str]]:
-    """References that are asked for one after another; the groups are asked at the same time."""
-    groups: dict[str, list[str]] = {}
-    for reference in references:
-        lane = resolver.lane(reference)
-        groups.setdefault(lane if lane in ONE_BY_ONE else reference, []).append(reference)
-    return list(groups.values())
 
 
 def _same(one: str | SecretUnavailable | None, other: str | SecretUnavailable | None) -> bool:

@@ -38,15 +38,12 @@ def worth_starting_again(error: BackendError | None, *, connected: bool) -> bool
 
 def only_backend_error(fault: Exception) -> BackendError | None:
     """The first backend error of an exception group with nothing else: task groups wrap what a transport raises."""
-    if not isinstance(fault, ExceptionGroup):
+    if not isinstance(fault, ExceptionGroup) or fault.split(BackendError)[1] is not None:
         return None
-    ours, others = fault.split(BackendError)
-    while others is None and isinstance(ours, ExceptionGroup):
-        first = ours.exceptions[0]
-        if isinstance(first, BackendError):
-            return first
-        ours = first if isinstance(first, ExceptionGroup) else None
-    return None
+    first: Exception = fault
+    while isinstance(first, ExceptionGroup):
+        first = first.exceptions[0]
+    return first if isinstance(first, BackendError) else None
 
 
 def remedy_of(error: BackendError | None) -> str | None:

@@ -9,9 +9,9 @@ from typing import Any
 import anyio.lowlevel
 import orjson
 
-from gatemini.backends.wire import Broken, Frame, Piece, id_of
+from gatemini.backends.wire import Broken, Frame, Piece, decode, id_of
 from gatemini.model import Json
-from gatemini.processes.compute import compute, decoded, encoded, joined
+from gatemini.processes.compute import LARGE_BYTES, compute, decoded
 from gatemini.processes.pool import WorkerFailed, WorkerLost
 
 ENDS = 4096
@@ -50,25 +50,27 @@ class JsonText(str):
 class Written:
     """A large object or array of which only the JSON text is held, without white space.
 
-    `single` says that it is an object with one key.
+    `key` is the one member of an object that has no other.
     """
 
     text: str
-    single: bool = False
+    key: str | None = None
 
     def value(self) -> Any:
         """All of it, as a value."""
         return orjson.loads(self.text)
 
-    def only(self, key: str) -> Written | str | None:
-        """What is under this key where there is no other; else None."""
-        before = f'{{"{key}":'
-        if not self.single or not self.text.startswith(before):
-            return None
-        inner = self.text[len(before) : -1]
+    def member(self) -> Written | str | None:
+        """The value of the one member, where it is text, an object or an array."""
+        inner = self.text[len(orjson.dumps(self.key)) + 2 : -1]
         if inner[:1] == '"':
             return str(orjson.loads(inner))
         return Written(inner) if inner[:1] in "{[" else None
+
+
+async def read_messages(body: bytes) -> list[Piece]:
+    """The messages in a body or an event; a large one is read in the compute process."""
+    return decode(body) if len(body) <= LARGE_BYTES else await read_large([body])
 
 
 async def read_large(parts: Sequence[bytes]) -> list[Piece]:
@@ -91,20 +93,6 @@ async def read_large(parts: Sequence[bytes]) -> list[Piece]:
             await _put(message, large, body)
         found.append(Frame(message, tuple(piece["notes"]), piece["size"]))
     return found
-
-
-async def json_text(text: str) -> str:
-    """The text, as a `JsonText` if it is JSON; for results that came over no wire."""
-    data = await encoded(text)
-    try:
-        header, body = await compute({"op": "text"}, data)
-    except (WorkerLost, WorkerFailed):
-        return text
-    if header["json"] is None:
-        return text
-    return JsonText.of(
-        memoryview(await joined(data)), await decoded(body[slice(*header["json"])]), header["kept"]
-    )
 
 
 def in_full(result: Json) -> Json:
@@ -138,4 +126,4 @@ async def _put(message: Any, large: dict[str, Any], body: memoryview) -> None:
     if large["kind"] == "text":
         message[last] = text
         return
-    message[last] = Written(text, large["single"])
+    message[last] = Written(text, large["key"])

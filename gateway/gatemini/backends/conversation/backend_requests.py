@@ -154,12 +154,8 @@ class BackendRequests:
                 self._asking -= 1
                 for waiter in waiters:
                     waiter.resume(scope)
-        if not scope.cancelled_caught:
-            return
-        with anyio.move_on_after(ASK_SECONDS) as scope:  # the call has ended; some answers need none
-            await self._answer(ident, method, params, self._on_ask_outside)
         if scope.cancelled_caught:
-            self._refuse(ident, INTERNAL_ERROR, f"nobody answered {method}")
+            self._refuse(ident, INTERNAL_ERROR, f"{method} was not answered in time, or its call has ended")
 
     async def _answer(self, ident: Any, method: str, params: Json, on_ask: AskFn) -> None:
         try:

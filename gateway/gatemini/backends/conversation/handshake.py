@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from gatemini.backends.callers import Clients
-from gatemini.backends.conversation.peer import Peer, Reply
+from gatemini.backends.conversation.peer import Peer
 from gatemini.backends.status import Era, ServerFacts
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
@@ -152,11 +152,13 @@ class Handshake:
         return facts
 
     async def _initialize(self, deadline: float) -> ServerFacts:
+        self.announced = await self._clients.can()
+        params: Json = {"capabilities": self.announced, "clientInfo": self._client_info}
         versions = list(HANDSHAKE_VERSIONS)
         while True:
-            version = versions.pop(0)
+            params["protocolVersion"] = version = versions.pop(0)
             try:
-                result = as_object((await self._send_initialize(version, _until(deadline))).result)
+                reply = await self._peer.request("initialize", params, timeout=_until(deadline))
                 break
             except BackendProtocol as error:
                 # A server should answer with a version of its own; for one that refuses, each is tried.
@@ -165,17 +167,9 @@ class Handshake:
                     versions = [v for v in versions if v in offered]
                 if not versions or (offered is None and error.rpc_code not in _VERSION_REFUSALS):
                     raise
+        result = as_object(reply.result)
         agreed = as_string(result.get("protocolVersion")) or version
         return _facts("legacy", agreed, result.get("serverInfo"), result)
-
-    async def _send_initialize(self, version: str, timeout: float) -> Reply:
-        self.announced = await self._clients.can()
-        params: Json = {
-            "protocolVersion": version,
-            "capabilities": self.announced,
-            "clientInfo": self._client_info,
-        }
-        return await self._peer.request("initialize", params, timeout=timeout)
 
 
 def _facts(era: Era, version: str, info: object, result: Json) -> ServerFacts:

@@ -36,14 +36,11 @@ MAX_QUEUED = 1000
 """Queued messages while a backend does not read; more are dropped."""
 
 HANDSHAKE = ("server/discover", "initialize")
-"""Requests that no server sends to its client."""
+"""Requests that the protocol forbids to cancel."""
 
 CANCELLED = "notifications/cancelled"
 LISTEN = "subscriptions/listen"
 """The request that stays open on purpose."""
-
-UNCANCELLABLE = frozenset({"initialize", "server/discover"})
-"""Requests the protocol forbids to cancel."""
 
 Notify = Callable[[str, Json, Caller | None], None]
 """Takes a notification: method, params, and its caller (None where that is not clear)."""
@@ -136,16 +133,13 @@ class Peer:
     @staticmethod
     async def _send(link: Link, message: Json, ident: int, waiter: Waiter) -> None:
         """Write a request, within its timeout."""
-        if not link.post(message, ident=ident):
-            waiter.sent = not link.all_or_nothing
-            try:
-                with anyio.CancelScope() as waiter.sending:
-                    await link.send(message, ident=ident)
-                    waiter.sent = True
-            finally:
-                waiter.sending = None
-        else:
-            waiter.sent = True
+        waiter.sent = not link.all_or_nothing
+        try:
+            with anyio.CancelScope() as waiter.sending:
+                await link.send(message, ident=ident)
+                waiter.sent = True
+        finally:
+            waiter.sending = None
         if waiter.error is not None:  # the connection ended during the write
             waiter.error.sent = waiter.sent
 
@@ -186,7 +180,7 @@ class Peer:
             else:
                 self._backend_request(message["id"], method, params, during)
             return
-        waiter = self._waiter(message.get("id"))
+        waiter = self._waiter(message.get("id"), during)
         if waiter is None:
             self.stray += 1
             ident = message.get("id")
@@ -228,7 +222,7 @@ class Peer:
 
     async def _cancel(self, link: Link, ident: int, waiter: Waiter, reason: str) -> None:
         """Send a cancel notification; bounded, and shielded from the cancellation itself."""
-        needless = link.abandon(ident) or waiter.method in UNCANCELLABLE
+        needless = link.abandon(ident) or waiter.method in HANDSHAKE
         if needless or not waiter.sent or waiter.done or self._gone is not None:
             return
         params = {"requestId": ident, "reason": reason}
@@ -240,13 +234,13 @@ class Peer:
         if writing.cancelled_caught:
             self._enqueue({"jsonrpc": "2.0", "method": CANCELLED, "params": params})
 
-    def _waiter(self, ident: object) -> Waiter | None:
-        """The request a reply belongs to."""
+    def _waiter(self, ident: object, during: int | None = None) -> Waiter | None:
+        """The request a reply belongs to: one without a usable id to that of its response, or to the only open one."""
         key = request_id(ident)
+        key = during if key is None else key
         if key is not None:
             waiter = self._open.get(key)
         else:
-            # A reply without an id can only be about the one open request.
             open_now = [w for w in self._open.values() if w.method != LISTEN] if ident is None else []
             waiter = open_now[0] if len(open_now) == 1 else None
         return None if waiter is None or waiter.done else waiter
@@ -281,15 +275,6 @@ class Peer:
     def _backend_request(self, ident: Any, method: str, params: Json, during: int | None) -> None:
         if method == "ping":
             self._reply(ident, result={})
-            return
-        waiter = self._waiter(ident) if method in HANDSHAKE else None
-        if waiter is not None and waiter.method == method:
-            waiter.error = BackendProtocol(
-                f"{self._name} sends back what it is sent: it is no MCP server",
-                hint="check `command` and `args`",
-                sent=True,
-            )
-            waiter.finish()
             return
         self._requests.receive(ident, method, params, during)
 

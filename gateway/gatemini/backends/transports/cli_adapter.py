@@ -21,7 +21,6 @@ from gatemini.backends.wire import Frame
 from gatemini.config.cli_template import (
     TemplateError,
     command_line,
-    places,
     stdin_text,
     words_of,
 )
@@ -176,15 +175,12 @@ async def open_cli(config: BackendConfig, receiver: Receiver, children: Children
 
 
 def _check_programs(config: BackendConfig) -> None:
-    """Raise `BackendStopped` for a template that cannot be used, or if none of the programs exists."""
+    """Raise `BackendStopped` if none of the programs exists; loading the configuration has checked the templates."""
     environment = child_environment(config.env, inherit=config.inherit_env)
     missing: list[BackendStopped] = []
-    for name, tool in config.cli_tools.items():
+    for tool in config.cli_tools.values():
         try:
-            places(tool)
             find_program(words_of(tool)[0], environment, tool.cwd or config.cwd)
-        except TemplateError as error:
-            raise BackendStopped(f"{config.name}.{name}: {error}") from error
         except BackendStopped as error:
             missing.append(error)
     if missing and len(missing) == len(config.cli_tools):

@@ -21,16 +21,16 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 
+from gatemini.backends.calls.large_messages import read_messages
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.http_errors import (
-    another_server,
     content_error,
     refuses_call,
     session_ended,
     status_error,
     transport_error,
 )
-from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, read_messages
+from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame, Piece, decode, encode, request_id
 from gatemini.config.schema import BackendConfig
@@ -102,7 +102,7 @@ class StreamableLink(HttpLink):
 
     async def end_session(self) -> None:
         if self._session is not None and self.failure is None:
-            with anyio.move_on_after(GOODBYE_SECONDS, shield=True), suppress(httpx2.HTTPError):
+            with suppress(httpx2.HTTPError):
                 async with self._open("DELETE", self._url, self._headers({})):
                     pass
 
@@ -155,10 +155,6 @@ class StreamableLink(HttpLink):
             self._receiver.receive(self._too_large(ident))
             return
         pieces = await read_messages(body)
-        if not pieces and body.lstrip().startswith((b"event:", b"data:", b"id:")):
-            reader = EventReader(self._max)
-            events = [*reader.feed(body), *reader.end()]
-            pieces = [piece for event in events for piece in decode(event.data or b"")]
         if not pieces and ident is not None:
             ran = message.get("method") == "tools/call"
             raise content_error(self._name, response, body, ran=ran)
@@ -208,10 +204,10 @@ class StreamableLink(HttpLink):
         ran = any("result" in p.message for p in about_us)
         refused = any(request_id(p.message["id"]) == ident and refuses_call(p.message) for p in about_us)
         lost: BackendCrashed | None = None
-        if had_session and not ran and (response.status_code == 404 or not refused):
-            lost = session_ended(self._name, response, body)
-        elif self._modern and message.get("method") == "tools/call" and not (ran or refused):
-            lost = another_server(self._name, response, body)
+        needs_session = had_session or (self._modern and message.get("method") == "tools/call")
+        gone = not refused or (had_session and response.status_code == 404)
+        if needs_session and gone and not ran:
+            lost = session_ended(self._name, response, body, stateless=not had_session)
         if lost is not None:
             if ident is not None:
                 self._receiver.fail_one(ident, lost)  # before the others, which may have run
@@ -226,29 +222,13 @@ class StreamableLink(HttpLink):
         """Pass on messages; whether a caller waited for one. `during` is the request of this response."""
         answered = False
         for piece in pieces:
-            if isinstance(piece, Frame):
-                piece = self._of_exchange(piece, during)
-                result = piece.message.get("result")
-                version = result.get("protocolVersion") if isinstance(result, dict) else None
-                if isinstance(version, str) and self._version is None:
-                    self._version = version
-            answered = self._answers(piece) or answered
+            result = piece.message.get("result") if isinstance(piece, Frame) else None
+            version = result.get("protocolVersion") if isinstance(result, dict) else None
+            if isinstance(version, str) and self._version is None:
+                self._version = version
+            answered = self._answers(piece, during) or answered
             self._receiver.receive(piece, during)
         return answered
-
-    def _of_exchange(self, piece: Frame, during: int | None) -> Frame:
-        """Give an answer the id of its request, if it has none or one that no caller waits for."""
-        given = request_id(piece.message.get("id"))
-        if during is None or "method" in piece.message or given == during:
-            return piece
-        if not self._receiver.waiting(during) or (given is not None and self._receiver.waiting(given)):
-            return piece
-        notes = (
-            piece.notes
-            if piece.message.get("id") is None
-            else (*piece.notes, "the answer carried another id than its request")
-        )
-        return Frame({**piece.message, "id": during}, notes, piece.size)
 
     def _waiting(self, ident: int | None) -> bool:
         return ident is not None and self._receiver.waiting(ident)

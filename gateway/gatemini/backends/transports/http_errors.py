@@ -70,10 +70,6 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
     where = shown_url(response.request.url)
     text = f"{name}: HTTP {status} {_phrase(status)} from {where}{said(response, body)}"
     details = {"http_status": status}
-    if status in (401, 403):
-        return BackendProtocol(
-            text, hint=f"set or correct headers.Authorization of backend {name}", details=details, sent=True
-        )
     if status == 429 or (status == 503 and "retry-after" in response.headers):
         wait = retry_after(response.headers.get("retry-after"))
         return BackendBusy(
@@ -82,53 +78,43 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
             sent=status != 429,  # only 429 means that the request was not processed
             details={**details, "retry_after": wait, "remote": True},
         )
-    if status in (404, 405, 406, 410):
-        return BackendProtocol(
-            text,
-            hint="check the path in `url`; an old HTTP+SSE server needs `transport: sse`",
-            details=details,
-            sent=True,
-        )
-    if 300 <= status < 400:
+    kind: type[BackendError] = BackendUnreachable if status in (502, 503, 504) else BackendProtocol
+    if status in (401, 403):
+        hint = f"set or correct headers.Authorization of backend {name}"
+    elif status in (404, 405, 406, 410):
+        hint = "check the path in `url`; an old HTTP+SSE server needs `transport: sse`"
+    elif 300 <= status < 400:
         target = response.headers.get("location", "")
         shown = shown_url(response.request.url.join(target)) if target else "nowhere"
-        return BackendProtocol(
-            f"{text}: redirected to {shown}, which was not followed",
-            hint="if that is the right server, use it as `url`",
-            details=details,
-            sent=True,
-        )
-    if status in (502, 503, 504):
-        return BackendUnreachable(
-            text, sent=True, hint="the server behind it is down or slow", details=details
-        )
-    remedy = (
-        "the server itself failed: its log says why" if status >= 500 else "the server refuses this request"
-    )
-    return BackendProtocol(text, hint=remedy, details=details, sent=True)
+        text += f": redirected to {shown}, which was not followed"
+        hint = "if that is the right server, use it as `url`"
+    elif kind is BackendUnreachable:
+        hint = "the server behind it is down or slow"
+    elif status >= 500:
+        hint = "the server itself failed: its log says why"
+    else:
+        hint = "the server refuses this request"
+    return kind(text, hint=hint, details=details, sent=True)
 
 
-def session_ended(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
-    """The error if the server does not know our session, so that it did not run the call; else None."""
+def session_ended(
+    name: str, response: httpx2.Response, body: bytes, *, stateless: bool = False
+) -> BackendCrashed | None:
+    """The error if the server wants a session that it knows; else None.
+
+    A `stateless` server that now wants one was replaced by another, which may have run the call.
+    """
     # 404 is what the protocol requires; some servers send 400, which may mean anything else too.
-    if response.status_code != 404 and not (response.status_code == 400 and b"session" in body.lower()):
+    speaks_of_it = response.status_code in (400, 404) and b"session" in body.lower()
+    if not speaks_of_it and (stateless or response.status_code != 404):
         return None
     return BackendCrashed(
         f"{name} has ended our session (HTTP {response.status_code}){said(response, body)}",
-        sent=False,
-        hint="it was not run: call again, which starts a new session",
+        sent=stateless,
+        hint="the next call starts a new session; look first whether this one took effect"
+        if stateless
+        else "it was not run: call again, which starts a new session",
         details={SESSION_ENDED: True},
-    )
-
-
-def another_server(name: str, response: httpx2.Response, body: bytes) -> BackendCrashed | None:
-    """The error if a stateless server was replaced by one that wants a session; only its text tells."""
-    if response.status_code not in (400, 404) or b"session" not in body.lower():
-        return None
-    return BackendCrashed(
-        f"{name} wants a session, as it did not before (HTTP {response.status_code}){said(response, body)}",
-        sent=True,
-        hint="the next call starts with a new handshake; look first whether this one took effect",
     )
 
 

@@ -18,21 +18,16 @@ import anyio
 import anyio.abc
 import httpx2
 
-from gatemini.backends.calls.large_messages import read_large
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.interface import Link, Receiver
-from gatemini.backends.wire import Broken, Piece, decode
+from gatemini.backends.wire import Broken
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
-from gatemini.processes.compute import LARGE_BYTES
 from gatemini.processes.throttle import READ_SECONDS, Throttle
 
 DRAIN_SECONDS = 2.0
 DRAIN_BYTES = 64 << 10
 """How long and how much of a response is still read after the answer, so that its connection can be used again."""
-
-BODY_BYTES_PER_SECOND = 20e6
-"""The throughput of an awaited answer in the event loop, at least; one in tiny pieces takes more time."""
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 3.0
@@ -144,7 +139,6 @@ class HttpLink(Link):
             if body.tell() + len(part) > limit:
                 return None
             body.write(part)
-            await self._rest(READ_SECONDS - len(part) / BODY_BYTES_PER_SECOND)
         return body.getvalue()
 
     async def _rest(self, seconds: float) -> None:
@@ -185,7 +179,6 @@ class HttpLink(Link):
         with suppress(httpx2.HTTPError), anyio.move_on_after(DRAIN_SECONDS):  # some never end it
             async for part in response.aiter_bytes():
                 found += part
-                await self._rest(READ_SECONDS)
                 if len(found) > ERROR_BODY_BYTES:
                     break
         return found
@@ -237,13 +230,6 @@ def _same_endpoint(request: httpx2.Request, following: httpx2.Request) -> bool:
 
 def origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
-
-
-async def read_messages(body: bytes) -> list[Piece]:
-    """The messages in a body or an event; a large one is read in the compute process."""
-    if len(body) <= LARGE_BYTES:
-        return decode(body)
-    return await read_large([body])
 
 
 def goes_by_proxy(url: str) -> bool:

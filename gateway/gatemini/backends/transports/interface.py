@@ -60,11 +60,6 @@ class Link:
     def stderr_tail(self) -> list[str]:
         return []
 
-    def post(self, message: Json, *, ident: int) -> bool:
-        """Write a request without waiting; False where that is not possible and `send` must be used."""
-        del message, ident
-        return False
-
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Write one message. Raises `BackendError` with `sent=False` if it was certainly not delivered."""
         raise NotImplementedError
@@ -78,9 +73,12 @@ class Link:
         """Take note of the listed tools; HTTP sends headers that depend on their schemas."""
         del tools
 
-    def _answers(self, piece: Piece) -> bool:
-        """Whether a caller waits for this message."""
+    def _answers(self, piece: Piece, during: int | None = None) -> bool:
+        """Whether a caller waits for this message, which came in the response to the request `during`."""
+        if isinstance(piece, Frame) and "method" in piece.message:
+            return False
         ident = request_id(piece.message.get("id") if isinstance(piece, Frame) else piece.ident)
+        ident = during if ident is None else ident
         return ident is not None and self._receiver.waiting(ident)
 
 

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from gatemini.backends.wire import HEAD_BYTES, Broken, Piece, decode, id_of
 from gatemini.processes.compute import LARGE_BYTES
 
-JUNK_SHOWN = 20
-"""Lines without a message that are logged, of those that come together."""
-
 
 class LineReader:
     """Takes chunks of any size and gives messages.
 
-    Keeps at most `max_bytes` of an unfinished line: a longer one is dropped as it arrives and reported once, as a
+    Keeps at most `max_bytes` of an unfinished line: a longer one is dropped as it arrives and reported once it ends, as a
     `Broken` with `too_large`. `skipped` counts lines that were no JSON-RPC. A line of more than `LARGE_BYTES` is passed
     to `on_large`, in parts, to be decoded elsewhere.
     """
@@ -32,32 +29,20 @@ class LineReader:
         self._parts: list[bytes] = []
         self._size = 0
         self._dropping: bytes | None = None  # head of the over-long line being dropped
-        self._reported = False
         self._tail = b""
         self.skipped = 0
 
     def feed(self, chunk: bytes) -> list[Piece]:
         """All messages that `chunk` completes."""
         pieces: list[Piece] = []
-        start = self._pass_over(chunk)
+        start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
-            self._take(chunk[start:end], pieces)
+            self._take(chunk[start:end])
             self._finish(pieces)
             start = end + 1
         if start < len(chunk):
-            self._take(chunk[start:] if start else chunk, pieces)
+            self._take(chunk[start:] if start else chunk)
         return pieces
-
-    def _pass_over(self, chunk: bytes) -> int:
-        """Count whole lines without a bracket, which cannot be messages, at once; the position after them."""
-        if self._parts or self._dropping is not None or b"{" in chunk or b"[" in chunk:
-            return 0
-        end = chunk.rfind(b"\n") + 1
-        lines = [line for line in chunk[:end].split(b"\n") if line.strip()]
-        for line in lines[:JUNK_SHOWN]:
-            self.skip(line)
-        self.skipped += max(0, len(lines) - JUNK_SHOWN)
-        return end
 
     def end(self) -> list[Piece]:
         """The messages of the last line, if the stream ended without a newline."""
@@ -65,7 +50,7 @@ class LineReader:
         self._finish(pieces)
         return pieces
 
-    def _take(self, part: bytes, pieces: list[Piece]) -> None:
+    def _take(self, part: bytes) -> None:
         if self._dropping is not None:
             self._tail = (self._tail + part[-HEAD_BYTES:])[-HEAD_BYTES:]
             return
@@ -76,20 +61,14 @@ class LineReader:
         line = b"".join(self._parts)
         self._parts, self._size = [], 0
         self._dropping, self._tail = line[:HEAD_BYTES], line[-HEAD_BYTES:]
-        # With the id at the start the call can fail now, and need not wait for the end of the line.
-        ident = id_of(self._dropping)
-        self._reported = ident is not None
-        if self._reported:
-            pieces.append(self._oversized(ident))
 
     def _finish(self, pieces: list[Piece]) -> None:
         if self._dropping is not None:
             head, self._dropping = self._dropping, None
             tail, self._tail = self._tail, b""
-            if self._reported:
-                return
             if head.lstrip()[:1] in (b"{", b"["):
-                pieces.append(self._oversized(id_of(b"", tail)))
+                reason = f"the answer is larger than {self._max:,} bytes (max_message_mb)"
+                pieces.append(Broken(reason, ident=id_of(head, tail), too_large=True))
             else:
                 self.skip(head)
             return
@@ -119,8 +98,3 @@ class LineReader:
         self.skipped += 1
         if self._on_junk is not None:
             self._on_junk(line)
-
-    def _oversized(self, ident: int | str | None) -> Broken:
-        return Broken(
-            f"the answer is larger than {self._max:,} bytes (max_message_mb)", ident=ident, too_large=True
-        )

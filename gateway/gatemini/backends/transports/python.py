@@ -17,11 +17,11 @@ from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import jsonrpc_message_adapter
 
-from gatemini.backends.result_repair import exact_integers
+from gatemini.backends.calls.large_messages import read_messages
 from gatemini.backends.transports.interface import Link, Receiver
-from gatemini.backends.wire import Frame
+from gatemini.backends.wire import encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json
@@ -42,7 +42,7 @@ class PythonLink(Link):
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         del ident
         try:
-            await self._outgoing.send(SessionMessage(_typed(message)))
+            await self._outgoing.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise BackendCrashed(f"{self._name} is gone", sent=False) from error
 
@@ -84,7 +84,9 @@ async def open_python(config: BackendConfig, receiver: Receiver) -> AsyncIterato
 async def _read(incoming: MemoryObjectReceiveStream[Any], receiver: Receiver) -> None:
     async for item in incoming:
         if isinstance(item, SessionMessage):
-            receiver.receive(_plain(item.message))
+            message = item.message.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for piece in await read_messages(encode(message)):
+                receiver.receive(piece)
 
 
 def load_server(module: str) -> Server[Any]:
@@ -106,23 +108,3 @@ def load_server(module: str) -> Server[Any]:
     if isinstance(found, Server):
         return found
     raise BackendStopped(f"module {module!r} gives {type(found).__name__}, not an MCP server", hint=hint)
-
-
-def _typed(message: Json) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError:
-    if "method" in message:
-        if "id" in message:
-            return JSONRPCRequest(
-                jsonrpc="2.0", id=message["id"], method=message["method"], params=message.get("params")
-            )
-        return JSONRPCNotification(jsonrpc="2.0", method=message["method"], params=message.get("params"))
-    if "error" in message:
-        return JSONRPCError.model_validate(message)
-    return JSONRPCResponse(jsonrpc="2.0", id=message["id"], result=message["result"])
-
-
-def _plain(message: Any) -> Frame:
-    if isinstance(message, JSONRPCResponse):
-        notes: list[str] = []
-        result = exact_integers(message.result, notes)
-        return Frame({"id": message.id, "result": result}, tuple(notes))
-    return Frame(message.model_dump(mode="json", by_alias=True, exclude_none=True))

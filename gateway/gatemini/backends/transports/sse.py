@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import httpx2
 
+from gatemini.backends.calls.large_messages import read_messages
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.http_errors import (
     content_error,
@@ -17,9 +18,9 @@ from gatemini.backends.transports.http_errors import (
     status_error,
     transport_error,
 )
-from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, origin, read_messages
+from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, origin
 from gatemini.backends.transports.interface import Link, Receiver
-from gatemini.backends.wire import decode, encode
+from gatemini.backends.wire import encode
 from gatemini.config.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
 from gatemini.model import Json
@@ -53,8 +54,6 @@ class SseLink(HttpLink):
                         raise lost
                     raise status_error(self._name, response, body)
                 self._accepted = True
-                for piece in decode(body):  # some servers answer here as well as on the stream
-                    self._receiver.receive(piece)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise transport_error(self._name, self._endpoint, error) from error
 
@@ -89,7 +88,7 @@ class SseLink(HttpLink):
         """Take one event; whether a caller waited for it."""
         if self._endpoint is None and event.data is not None and _names_endpoint(event.name, event.data):
             base = httpx2.URL(self._url)
-            target = base.join(event.data.decode("utf-8", "replace").strip(' \t"'))
+            target = base.join(event.data.decode("utf-8", "replace").strip(' \t\r\n"'))
             if origin(base) != origin(target):
                 raise BackendProtocol(
                     f"{self._name} names an endpoint elsewhere: {shown_url(target)}",

@@ -70,11 +70,6 @@ class StdioLink(Link):
     def stderr_tail(self) -> list[str]:
         return list(self._stderr)
 
-    def post(self, message: Json, *, ident: int) -> bool:
-        """Write a request at once, if the child has read all before it."""
-        del ident
-        return self.failure is None and self.child.ready and self.child.write_now(encode(message) + b"\n")
-
     async def send(self, message: Json, *, ident: int | None = None) -> None:
         """Write one line; waits while the child does not read."""
         del ident
@@ -128,12 +123,10 @@ class StdioLink(Link):
                 self._receiver.receive(piece)
             return
         self.child.hold_output()
-        self._tasks.start_soon(self._decode, parts, self._decoding, done := anyio.Event())
-        self._decoding = done
+        self._tasks.start_soon(self._decode, parts)
+        self._decoding = anyio.Event()
 
-    async def _decode(self, parts: list[bytes], before: anyio.Event | None, done: anyio.Event) -> None:
-        if before is not None:
-            await before.wait()
+    async def _decode(self, parts: list[bytes]) -> None:
         begun, answered = time.perf_counter(), False
         try:
             pieces = await read_large(parts)
@@ -145,10 +138,10 @@ class StdioLink(Link):
             if not answered:
                 self.child.charge(STDOUT, time.perf_counter() - begun)
         finally:
-            done.set()
-            if self._decoding is done:
-                self._decoding = None
-                self.child.release_output()
+            if self._decoding is not None:
+                self._decoding.set()
+            self._decoding = None
+            self.child.release_output()
 
     async def _decoded(self) -> None:
         """Until what has come is decoded: the end of the connection must not overtake an answer."""

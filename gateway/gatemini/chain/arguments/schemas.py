@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 from cachetools import LRUCache
@@ -74,19 +74,12 @@ _budget = _Budget()
 Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
 
-class Validator(Protocol):
-    def iter_errors(self, instance: Any) -> Iterator[ValidationError]: ...
-
-
 def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) -> list[ValidationError]:
     """Return what is wrong with the instance, at most `MAX_ERRORS` faults; none if the schema cannot be used."""
-    prepared = _validator_of(schema)
-    if prepared.plainly_fits(instance):
-        return []
     _budget.left = steps
     found: list[ValidationError] = []
     try:
-        for fault in prepared.validator.iter_errors(instance):
+        for fault in _validator_of(schema).iter_errors(instance):
             found.append(fault)
             if len(found) >= MAX_ERRORS:
                 break
@@ -95,81 +88,23 @@ def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) 
     return found
 
 
-class _Prepared:
-    """One schema. Its validator is made only for an instance that does not plainly fit."""
-
-    __slots__ = ("_open", "_plain", "_required", "_schema", "_validator")
-
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._schema = schema  # keeps the object alive, so that its id is not used again
-        self._validator: Validator | None = None
-        self._plain = _plain_properties(schema)
-        self._open = schema.get("additionalProperties", True) is True
-        self._required = () if self._plain is None else schema.get("required", ())
-
-    def plainly_fits(self, instance: Any) -> bool:
-        """Return True for certain valid instances: a flat object whose properties have their declared types."""
-        plain = self._plain
-        if plain is None or type(instance) is not dict:
-            return False
-        for name, value in instance.items():
-            types = plain.get(name)
-            if type(value) not in types if types is not None else not self._open:
-                return False
-        return all(name in instance for name in self._required)
-
-    @property
-    def validator(self) -> Validator:
-        if self._validator is None:
-            self._validator = _prepare(self._schema)
-        return self._validator
-
-
-_PLAIN_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
-_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
-_PLAIN_KEYWORDS: Final = _ANNOTATIONS | {"type", "properties", "required", "additionalProperties"}
-
-
-def _plain_properties(schema: Mapping[str, Any]) -> dict[str, tuple[type, ...]] | None:
-    """Return Python types by property, none for one with other conditions; None where the object has other conditions."""
-    if not _PLAIN_KEYWORDS.issuperset(schema) or schema.get("type") != "object":
-        return None
-    properties = schema.get("properties")
-    if not isinstance(properties, dict) or not _is_names(schema.get("required", [])):
-        return None
-    return {name: _plain_types(rule) for name, rule in properties.items()}
-
-
-def _plain_types(rule: Any) -> tuple[type, ...]:
-    if not isinstance(rule, dict) or not _ANNOTATIONS.issuperset(rule.keys() - {"type"}):
-        return ()
-    declared = rule.get("type")
-    return _PLAIN_TYPES.get(declared, ()) if isinstance(declared, str) else ()
-
-
-_validators: LRUCache[int, _Prepared] = LRUCache(KEPT_VALIDATORS)
+_validators: LRUCache[int, tuple[Mapping[str, Any], Any]] = LRUCache(KEPT_VALIDATORS)
 """By identity of the schema object, which the entry keeps alive."""
 
 
-def _validator_of(schema: Mapping[str, Any]) -> _Prepared:
-    prepared = _validators.get(id(schema))
-    if prepared is None:
-        prepared = _validators[id(schema)] = _Prepared(schema)
-    return prepared
+def _validator_of(schema: Mapping[str, Any]) -> Any:
+    kept = _validators.get(id(schema))
+    if kept is None:
+        kept = _validators[id(schema)] = (schema, _prepare(schema))
+    return kept[1]
 
 
-def _prepare(schema: Mapping[str, Any]) -> Validator:
+def _prepare(schema: Mapping[str, Any]) -> Any:
     """Return a validator of the declared draft, 2020-12 by default; draft 4 for draft 3, which is out of use."""
     declared = isinstance(schema.get("$schema"), str)
     draft = validator_for(dict(schema), default=Draft202012Validator) if declared else Draft202012Validator
     draft = Draft4Validator if draft is Draft3Validator else draft
-    validator: Validator = _guarded(draft)(schema, registry=EMPTY_REGISTRY)
-    return validator
+    return _guarded(draft)(schema, registry=EMPTY_REGISTRY)
 
 
 @lru_cache(maxsize=16)
@@ -184,11 +119,10 @@ def _guarded(draft: Any) -> Any:
 
 def _counted(name: str, keyword: Keyword) -> Keyword:
     """Return the keyword, counted; it accepts everything where its value is malformed or it raises."""
-    has_its_shape = _SHAPES.get(name)
 
     def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         _budget.spend()
-        if has_its_shape is not None and not has_its_shape(value):
+        if not _usable(name, value):
             return
         try:
             yield from keyword(validator, value, instance, schema) or ()
@@ -198,47 +132,36 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
     return counted
 
 
-def _is_schema(value: Any) -> bool:
-    return isinstance(value, (dict, bool))
+_NUMBERS: Final = frozenset(
+    [
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+    ]
+)
 
 
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+def _usable(name: str, value: Any) -> bool:
+    """Return whether a keyword's value means what jsonschema takes it for; most others raise in there.
 
-
-def _is_type(value: Any) -> bool:
-    names = value if isinstance(value, list) else [value]
-    return bool(names) and all(isinstance(name, str) and name in _TYPE_NAMES for name in names)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_size(value: Any) -> bool:
-    return _is_number(value) and value >= 0
-
-
-def _is_branches(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_schema, value))
-
-
-_TYPE_NAMES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
-
-_SHAPES: Final[dict[str, Callable[[Any], bool]]] = {
-    "type": _is_type,
-    "required": _is_names,
-    "enum": lambda value: isinstance(value, list) and bool(value),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_size),
-    **dict.fromkeys(("minProperties", "maxProperties"), _is_size),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf"), _is_branches),
-    **dict.fromkeys(("not", "if", "contains", "propertyNames", "additionalProperties"), _is_schema),
-    **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), lambda v: isinstance(v, dict)),
-    "dependentRequired": lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
-}
-"""Valid values of each keyword. jsonschema would read `"required": "name"` as letters."""
+    It reads `"required": "name"` as letters, and `"exclusiveMinimum": true` of draft 4 as 1 in later drafts.
+    """
+    if name in _NUMBERS:
+        return not isinstance(value, bool)
+    if name == "required":
+        return isinstance(value, list) and all(isinstance(member, str) for member in value)
+    if name == "dependentRequired":
+        return isinstance(value, dict) and all(_usable("required", names) for names in value.values())
+    if name in ("enum", "anyOf", "oneOf"):
+        return isinstance(value, list) and bool(value)
+    return name != "type" or value != []
 
 
 @lru_cache(maxsize=512)
@@ -298,21 +221,13 @@ def _additional_properties(
             yield from validator.descend(instance[name], rule, path=name)
     elif rule is False and extras:
         fault = ValidationError("unknown " + ", ".join(extras[:10]))
-        fault.cause = _Extras(extras)
+        fault.cause = KeyError(*extras)
         yield fault
-
-
-class _Extras(Exception):
-    """Names of properties that the schema does not allow, carried by a fault."""
-
-    def __init__(self, names: list[str]) -> None:
-        super().__init__(names)
-        self.names = names
 
 
 def unknown_names(fault: ValidationError) -> list[str]:
     """Return the properties that an `additionalProperties` fault is about."""
-    return fault.cause.names if isinstance(fault.cause, _Extras) else []
+    return list(fault.cause.args) if isinstance(fault.cause, KeyError) else []
 
 
 def _unique_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -327,15 +242,11 @@ def _unique_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Iter
         seen.add(written)
 
 
-def _unevaluated(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Skip the keyword: jsonschema would search with patterns in Python's engine. The backend checks it."""
-    return iter(())
-
-
 _REPLACED: Final[dict[str, Keyword]] = {
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
-    "unevaluatedProperties": _unevaluated,
+    # jsonschema would search with patterns in Python's engine; the backend checks it.
+    "unevaluatedProperties": lambda *_: iter(()),
     "uniqueItems": _unique_items,
 }

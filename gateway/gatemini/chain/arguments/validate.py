@@ -24,7 +24,7 @@ from gatemini.chain.arguments.schema_faults import (
     shown_value,
 )
 from gatemini.chain.arguments.schemas import faults, unknown_names
-from gatemini.discovery.types.identifiers import spoken
+from gatemini.discovery.types.identifiers import property_name, spoken
 from gatemini.discovery.types.schema_reader import required_parameters
 from gatemini.discovery.types.wording import shorten
 from gatemini.errors import ArgumentsInvalid
@@ -102,24 +102,16 @@ def _parsed_object(text: str) -> Json | None:
 
 def _positional(tool: Tool, given: Sequence[Any], signature: Callable[[Tool], str]) -> ArgumentsInvalid:
     """Return the error for arguments that are not one object, with the call as it should be written."""
-    kinds = ", ".join(kind(item) for item in given[:6])
     names = _parameter_order(tool)
-    written = (
-        f"takes one object with named arguments, not {len(given)} positional"
-        if len(given) > 1
-        else (f"takes one object with named arguments, not {kind(given[0])}")
-    )
-    message = (
-        f"{spoken(tool.qualified)} {written} ({kinds})"
-        if len(given) > 1
-        else f"{spoken(tool.qualified)} {written}"
-    )
+    kinds = ", ".join(kind(item) for item in given[:6])
+    said = f"{len(given)} positional ({kinds})" if len(given) > 1 else kinds
+    message = f"{spoken(tool.qualified)} takes one object with named arguments, not {said}"
     pairs = zip(names, given, strict=False)
     required = tool.input_schema.get("required") if isinstance(tool.input_schema, dict) else None
     lacking = [name for name in names[len(given) :] if isinstance(required, list) and name in required]
     example = ", ".join(
-        [f"{_property(name)}: {shown_value(item)}" for name, item in pairs]
-        + [f"{_property(name)}: …" for name in lacking]
+        [f"{property_name(name)}: {shown_value(item)}" for name, item in pairs]
+        + [f"{property_name(name)}: …" for name in lacking]
     )
     if len(given) > 1 and isinstance(given[0], dict) and given[0] and set(tool.required) <= given[0].keys():
         name = spoken(tool.qualified)
@@ -258,7 +250,3 @@ def _error(
         hint=f"{hint}. Signature: {shorten(signature(tool), SHOWN_SIGNATURE)}",
         details={"tool": tool.qualified, "fields": fields, "required": list(tool.required)},
     )
-
-
-def _property(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else dumps(name)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from gatemini.errors import CodeError, CodeTooLarge
+from gatemini.explain.source_lines import place
 
 MAX_OPEN_BRACKETS = 3000
 """Brackets open at once; the guest's own limit of nesting is far below."""
 
+_BRACKET = re.compile(r"[()\[\]{}]")
 _DEEP_GENERICS = re.compile(r"(?<![\w.$])(?:[\w.$]++\s*+<\s*+){200}")
 
 
@@ -27,26 +29,13 @@ def check_nesting(code: str) -> None:
     """Refuse thousands of brackets left open: the guest's own parser takes quadratic time for them."""
     if sum(map(code.count, "([{")) > MAX_OPEN_BRACKETS:
         depth = 0
-        for line, text in enumerate(code.split("\n"), 1):
-            depth += sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
-            deepest = depth if len(text) < MAX_OPEN_BRACKETS else _deepest(text, depth)
-            if deepest > MAX_OPEN_BRACKETS:
+        for found in _BRACKET.finditer(code):
+            depth += 1 if found[0] in "([{" else -1
+            if depth > MAX_OPEN_BRACKETS:
+                line, _ = place(code, found.start())
                 raise CodeError(
                     f"more than {MAX_OPEN_BRACKETS} brackets are open at line {line}",
                     hint="close them, or move nested data out of the code: results.save(value) it in an earlier chain",
                 )
     if _DEEP_GENERICS.search(code):
         raise CodeError("type arguments are nested more than 200 deep", hint="leave the type out")
-
-
-def _deepest(text: str, after: int) -> int:
-    """The most brackets open anywhere in a line after which `after` are."""
-    depth = after - sum(map(text.count, "([{")) + sum(map(text.count, ")]}"))
-    most = depth
-    for character in text:
-        if character in "([{":
-            depth += 1
-            most = max(most, depth)
-        elif character in ")]}":
-            depth -= 1
-    return most

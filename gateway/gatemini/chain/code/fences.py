@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from gatemini.discovery.types.wording import closest
 from gatemini.errors import CodeError
-from gatemini.explain.source_lines import LINE_END, blank, place
+from gatemini.explain.source_lines import blank, place
 
 PRAGMAS: Final = {"resume": "// @resume <chain id>", "dry-run": "// @dry-run"}
 """The pragmas there are, as they are written."""
@@ -52,7 +51,6 @@ class Cleaned:
 
     code: str
     pragmas: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -81,7 +79,7 @@ def clean(code: str) -> Cleaned:
 
 def _joined_surrogates(text: str) -> str:
     """Surrogate pairs become characters; a lone one is an error that names its place."""
-    if text.isascii() or not (found := re.search(r"[\ud800-\udfff]", text)):
+    if text.isascii():
         return text
     joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     if found := re.search(r"[\ud800-\udfff]", joined):
@@ -107,18 +105,9 @@ def _at(text: str, offset: int) -> str:
     return f"(line {line}, column {column})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    start: int
-    end: int
-    following: int
-    """Where the next line starts."""
-
-
-def _lines(text: str) -> Iterator[_Line]:
-    for found in _LINES.finditer(text):
-        if found.start() < len(text) or not text:
-            yield _Line(found.start(), found.end(1), found.end())
+def _lines(text: str, start: int = 0, end: int | None = None) -> Iterator[re.Match[str]]:
+    """Yield a match for each line; group 1 is the line without its end."""
+    return (found for found in _LINES.finditer(text, start, len(text) if end is None else end) if found[0])
 
 
 def unfence(text: str) -> tuple[str, str]:
@@ -132,48 +121,47 @@ def unfence(text: str) -> tuple[str, str]:
     if (one := _ONE_LINE.fullmatch(text)) and "`" not in one["code"]:
         return blank(text[: one.start("code")]) + " " * len(one["open"]) + one["code"], ""
     opening = _opening(text)
-    mark = _FENCE.match(text, opening.start, opening.end) if opening else None
+    mark = _FENCE.match(opening[1]) if opening else None
     if opening is None or mark is None:
         return text, ""
-    before = text[: opening.start]
-    body = opening.following
+    start, body = opening.span()
+    before = text[:start]
     if not text[body:].strip() and before.strip():  # there is only a closing fence
         return before, ""
     closing = _closing(text, body, mark["mark"])
-    inside = text[body : closing.start] if closing else text[body:]
-    after = text[closing.following :] if closing else ""
-    if _opening(after) is not None:
+    end, after = closing.span() if closing else (len(text), len(text))
+    if _opening(text, after) is not None:
         raise CodeError(
             "more than one fenced block found; a chain is one block of code",
             hint="send one block with all the code in it",
         )
-    for part, offset in ((before, 0), (after, len(text) - len(after))):
-        _refuse_code_outside(text, part, offset)
-    return blank(text[:body]) + inside, before
+    for line in (*_lines(text, 0, start), *_lines(text, after)):
+        _refuse_code_outside(text, line)
+    return blank(text[:body]) + text[body:end], before
 
 
-def _opening(text: str) -> _Line | None:
-    """The first line that opens a fence, unless it is inside a comment, string or template."""
-    if "```" not in text and "~~~" not in text:
+def _opening(text: str, start: int = 0) -> re.Match[str] | None:
+    """The first line from `start` that opens a fence, unless it is inside a comment, string or template."""
+    if "```" not in text[start:] and "~~~" not in text[start:]:
         return None
-    protected = _protected(text)
-    for line in _lines(text):
-        fence = _FENCE.fullmatch(text, line.start, line.end)
+    protected = _protected(text, start)
+    for line in _lines(text, start):
+        fence = _FENCE.fullmatch(line[1])
         if fence is None or _INFO.fullmatch(fence["info"]) is None:
             continue
-        if not _inside(protected, fence.start("mark")):
+        if not _inside(protected, line.start() + fence.start("mark")):
             return line
     return None
 
 
-def _closing(text: str, body: int, mark: str) -> _Line | None:
+def _closing(text: str, body: int, mark: str) -> re.Match[str] | None:
     """The line that closes the fence opened before `body`."""
-    protected = [(start + body, end + body) for start, end in _protected(text[body:])]
+    protected = _protected(text, body)
     last = None
-    for line in _lines(text[body:]):
-        if _closes(text[line.start + body : line.end + body], mark):
-            last = _Line(line.start + body, line.end + body, line.following + body)
-            if not _inside(protected, last.start + 1):
+    for line in _lines(text, body):
+        if _closes(line[1], mark):
+            last = line
+            if not _inside(protected, line.start() + 1):
                 return last
     return last
 
@@ -183,13 +171,13 @@ def _closes(line: str, mark: str) -> bool:
     return len(bare) >= len(mark) and bare == mark[0] * len(bare)
 
 
-def _protected(text: str) -> list[tuple[int, int]]:
-    """Spans of comments, strings and templates that run over more than one line.
+def _protected(text: str, start: int = 0) -> list[tuple[int, int]]:
+    """Spans from `start` on of comments, strings and templates that run over more than one line.
 
     A template cannot hold three backticks unescaped, so a line of them ends it: only what is closed by the
     language's own rules protects a fence. (`src/*` in prose opens no comment.)
     """
-    found = (m for m in _PROTECTED.finditer(text) if "\n" in m[0] or "\r" in m[0])
+    found = (m for m in _PROTECTED.finditer(text, start) if "\n" in m[0] or "\r" in m[0])
     return [m.span() for m in found if m[0][0] != "/" or m[0].endswith("*/")]
 
 
@@ -199,14 +187,13 @@ def _inside(spans: list[tuple[int, int]], offset: int) -> bool:
     return index >= 0 and spans[index][0] < offset < spans[index][1] - 1
 
 
-def _refuse_code_outside(text: str, part: str, offset: int) -> None:
-    for line in _lines(part):
-        if _CODE_OUTSIDE.match(part, line.start, line.end):
-            number, _ = place(text, offset + line.start)
-            raise CodeError(
-                f"line {number} looks like code but is outside the fenced block",
-                hint="send all the code in one block; inside a template literal write \\`\\`\\` for a fence",
-            )
+def _refuse_code_outside(text: str, line: re.Match[str]) -> None:
+    if _CODE_OUTSIDE.match(line[1]):
+        number, _ = place(text, line.start())
+        raise CodeError(
+            f"line {number} looks like code but is outside the fenced block",
+            hint="send all the code in one block; inside a template literal write \\`\\`\\` for a fence",
+        )
 
 
 def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
@@ -215,33 +202,28 @@ def _take_pragmas(code: str, prose: str) -> tuple[dict[str, str], str]:
     if "@" not in code and "@" not in prose:
         return pragmas, code
     for line in _lines(prose):
-        if found := _PRAGMA.fullmatch(prose, line.start, line.end):
+        if found := _PRAGMA.fullmatch(line[1]):
             _add_pragma(pragmas, found)
-    cut: list[tuple[int, int]] = []
-    at_top = True
-    may_stand_below = any(f"@{name}" in code for name in PRAGMAS)
+    kept: list[str] = []
+    rest = 0
     for line in _lines(code):
-        if not at_top and not may_stand_below:
+        if not _COMMENT_OR_BLANK.fullmatch(line[1]):
             break
-        found = _PRAGMA.fullmatch(code, line.start, line.end)
-        if at_top and found:
-            if _add_pragma(pragmas, found):
-                cut.append((line.start, line.end))
-        elif at_top and not _COMMENT_OR_BLANK.fullmatch(code, line.start, line.end):
-            at_top = False
-        if not at_top and found and found["name"] in PRAGMAS and not _inside(_protected(code), line.start):
-            raise CodeError(
-                f"the pragma @{found['name']} {_at(code, line.start)} is below the first line of code",
-                hint="pragmas are comment lines at the top of the code",
-            )
-    for start, end in reversed(cut):
-        code = code[:start] + code[end:]
+        found = _PRAGMA.fullmatch(line[1])
+        taken = found is not None and _add_pragma(pragmas, found)
+        kept.append(line[2] if taken else line[0])
+        rest = line.end()
+    code = "".join([*kept, code[rest:]])
     _refuse_unheard(code)
+    if len(pragmas) > 1:
+        raise CodeError(
+            "a dry run cannot resume a chain", hint=f"keep one of {' and '.join(PRAGMAS.values())}"
+        )
     return pragmas, code
 
 
 def _refuse_unheard(code: str) -> None:
-    """A run that was meant to hold its calls must not make them: a pragma that steers nothing is an error."""
+    """Refuse a pragma that is not a line of its own at the top: a dry run must not make its calls."""
     if not any(f"@{name}" in code for name in PRAGMAS):
         return
     for comment in _PROTECTED.finditer(code):
@@ -260,14 +242,9 @@ def _add_pragma(pragmas: dict[str, str], found: re.Match[str]) -> bool:
     if name in _TYPESCRIPT_PRAGMAS:
         return False
     if name not in PRAGMAS:
-        close = closest(name.lower().replace("_", "-"), [*PRAGMAS, "dryrun"], most=1)
-        meant = PRAGMAS.get("dry-run" if close == ["dryrun"] else close[0]) if close else None
-        known = " and ".join(PRAGMAS.values())
         raise CodeError(
             f"unknown pragma @{name}",
-            hint=f"did you mean `{meant}`?"
-            if meant
-            else f"there are {known}; write other comments without @",
+            hint=f"there are {' and '.join(PRAGMAS.values())}; write other comments without @",
         )
     if name == "resume" and _CHAIN_ID.fullmatch(rest) is None:
         raise CodeError(
@@ -282,6 +259,3 @@ def _add_pragma(pragmas: dict[str, str], found: re.Match[str]) -> bool:
         raise CodeError(f"two different @{name} pragmas", hint="keep one")
     pragmas[name] = rest
     return True
-
-
-__all__ = ["LINE_END", "PRAGMAS", "Cleaned", "clean", "unfence"]

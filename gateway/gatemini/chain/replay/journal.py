@@ -12,7 +12,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from gatemini.chain.replay.trace import MOST_BYTES, Trace
 from gatemini.errors import ResumeRefused
@@ -35,11 +34,7 @@ REMEMBERED_IDS = 10_000
 JOURNAL_BYTES = 1_000
 """Size of a journal before its first call."""
 
-
-class State(StrEnum):
-    RUNNING = "running"
-    INTERRUPTED = "interrupted"
-    ENDED = "ended"
+TOO_LARGE = f"the results of its calls were more than a journal holds ({MOST_BYTES >> 20} MiB)"
 
 
 @dataclass(slots=True)
@@ -50,7 +45,6 @@ class Journal:
     code: bytes
     dry: bool = False
     trace: Trace = field(default_factory=Trace)
-    state: State = State.RUNNING
     why: str = ""
     """What interrupted the chain."""
     used: float = 0.0
@@ -62,7 +56,7 @@ class Journal:
     def how_to_resume(self) -> str:
         """Return the sentence for an interrupted chain's answer: how to resume it by its id, or why that is impossible."""
         if self.trace.meter.full:
-            return f"chain {self.id} cannot be resumed: {_too_large()}"
+            return f"chain {self.id} cannot be resumed: {TOO_LARGE}"
         if (lost := self.trace.lost()) is not None:
             return (
                 f"chain {self.id} cannot be resumed: {lost.call()} was sent and never answered; "
@@ -80,7 +74,7 @@ class JournalBook:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.owners: dict[str, SessionJournals] = {}
-        self._gone: OrderedDict[str, str] = OrderedDict()
+        self.gone: OrderedDict[str, str] = OrderedDict()
         self._kept: OrderedDict[str, SessionJournals] = OrderedDict()  # the longest unused first
         self._bytes = 0
 
@@ -96,7 +90,7 @@ class JournalBook:
         self._kept[journal.id] = owner
         self._bytes += journal.bytes
         if journal.trace.meter.full:
-            self.drop(journal.id, _too_large())
+            self.drop(journal.id, TOO_LARGE)
         while owner.bytes > SESSION_BYTES or len(owner.kept) > MOST_JOURNALS:
             self.drop(next(iter(owner.kept)), "its journal had to make room for those of later chains")
         while self._bytes > TOTAL_BYTES:
@@ -117,9 +111,9 @@ class JournalBook:
     def forget(self, ident: str, why: str) -> None:
         """Forget a journal and remember why its chain cannot be resumed."""
         self.owners.pop(ident, None)
-        self._gone[ident] = why
-        while len(self._gone) > REMEMBERED_IDS:
-            self._gone.popitem(last=False)
+        self.gone[ident] = why
+        while len(self.gone) > REMEMBERED_IDS:
+            self.gone.popitem(last=False)
 
     def sweep(self) -> None:
         """Drop journals that have expired."""
@@ -130,19 +124,13 @@ class JournalBook:
                 return
             self.drop(ident, f"its journal was kept for {KEPT_SECONDS / 60:.0f} minutes and is gone")
 
-    def why_gone(self, ident: str) -> str:
-        return self._gone.get(
-            ident,
-            "this gateway knows no such chain: the id is misspelled, or the gateway was restarted since",
-        )
-
 
 class SessionJournals:
     """The journals that one session may resume."""
 
     def __init__(self, book: JournalBook) -> None:
         self._book = book
-        self._running: dict[str, Journal] = {}
+        self.running: dict[str, Journal] = {}
         self._untold: list[Journal] = []
         self._closed = False
         self.kept: OrderedDict[str, Journal] = OrderedDict()
@@ -151,22 +139,22 @@ class SessionJournals:
     def begin(self, code: str, *, dry: bool = False) -> Journal:
         """Return a journal for a new run of `code` (its identity)."""
         journal = Journal("chain_" + secrets.token_hex(4), _hash(code), dry)
-        self._running[journal.id] = journal
+        self.running[journal.id] = journal
         self._book.owners[journal.id] = self
         return journal
 
-    def resume(self, ident: str, code: str, *, dry: bool = False) -> Journal:
-        """Return the journal of that chain, rewound and running again. Raises ResumeRefused with the reason.
-
-        A dry run gets a copy: calls that it does not make must not look made.
-        """
+    def resume(self, ident: str, code: str) -> Journal:
+        """Return the journal of that chain, rewound and running again. Raises ResumeRefused with the reason."""
         self._book.sweep()
         owner = self._book.owners.get(ident)
         if owner is None:
-            raise _refused(ident, self._book.why_gone(ident))
+            unknown = (
+                "this gateway knows no such chain: the id is misspelled, or the gateway was restarted since"
+            )
+            raise _refused(ident, self._book.gone.get(ident, unknown))
         if owner is not self:
             raise _refused(ident, "it belongs to another session")
-        if ident in self._running:
+        if ident in self.running:
             raise _refused(ident, "it is still running")
         journal = self.kept[ident]
         if journal.code != _hash(code):
@@ -175,23 +163,18 @@ class SessionJournals:
                 "this is not the code it ran",
                 hint=f"send exactly the same code under `// @resume {ident}`, or without it to start anew",
             )
-        if dry:
-            trace = journal.trace.copy()
-            self._rewind(trace, ident)
-            copy = self.begin(code, dry=True)
-            copy.trace = trace
-            return copy
-        self._rewind(journal.trace, ident)
+        try:
+            journal.trace.rewind()
+        except ResumeRefused as exc:
+            raise _refused(ident, exc.message, hint=exc.hint) from exc
         self._book.take(ident)
-        self._running[ident] = journal
-        journal.state = State.RUNNING
+        self.running[ident] = journal
         return journal
 
     def end(self, journal: Journal, *, interrupted: str = "", told: bool = True) -> None:
         """End a run. `interrupted` names the cause, `told` whether an answer with its id is sent."""
-        if self._running.pop(journal.id, None) is None:
+        if self.running.pop(journal.id, None) is None:
             return
-        journal.state = State.INTERRUPTED if interrupted else State.ENDED
         journal.why = interrupted
         if interrupted and not told and not journal.dry:
             self._untold.append(journal)
@@ -205,10 +188,6 @@ class SessionJournals:
         else:
             self._book.keep(journal, self)
 
-    def running(self) -> list[Journal]:
-        """Return the journals of chains that are running now."""
-        return list(self._running.values())
-
     def untold(self) -> list[Journal]:
         """Return interrupted chains that no answer has named yet; they count as named from now on."""
         found, self._untold = self._untold, []
@@ -220,19 +199,9 @@ class SessionJournals:
         for ident in list(self.kept):
             self._book.drop(ident, "its session has ended")
 
-    def _rewind(self, trace: Trace, ident: str) -> None:
-        try:
-            trace.rewind()
-        except ResumeRefused as exc:
-            raise _refused(ident, exc.message, hint=exc.hint) from exc
-
 
 def _hash(code: str) -> bytes:
     return hashlib.blake2b(code.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def _too_large() -> str:
-    return f"the results of its calls were more than a journal holds ({MOST_BYTES >> 20} MiB)"
 
 
 def _refused(ident: str, why: str, *, hint: str | None = None) -> ResumeRefused:

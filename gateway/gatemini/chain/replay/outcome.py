@@ -37,11 +37,6 @@ class Outcome:
     fate: Fate = Fate.ANSWERED
     written: bool = False
 
-    def with_text(self, text: str, *, written: bool | None = None) -> Outcome:
-        """Return the outcome with its JSON text. Runs for each call: `dataclasses.replace` takes six times as long."""
-        as_written = self.written if written is None else written
-        return Outcome(self.ok, self.value, self.notes, text, self.fate, as_written)
-
     def json(self) -> str:
         """Return JSON text of the value."""
         return self.text if self.text is not None else dumps(self.value)

@@ -1,9 +1,8 @@
-"""What crossed the border of one run, in order, and the same given again: the heart of safe re-runs (2.6).
+"""Record the calls of one run and the answers it got, and replay them when an interrupted chain is resumed.
 
-A trace only grows. `rewind` makes it ready to be run through once more: the batches of answers the code got
-are given again in the same order, each call the code issues must be the one it issued before, and only what
-was never answered is really made. Above: journal.py, script.py, direct.py, invoke.py, composite.py.
-Below: outcome.py, the sandbox's start message.
+A trace only grows. `rewind` prepares it for another run: the batches of answers that the code got are given again in the
+same order, each call that the code issues must be the one it issued before, and only a call that was never answered is
+made.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.discovery.types.wording import shorten
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
 from gatemini.output.jsvalue import dumps, loads_exact
@@ -129,10 +129,10 @@ class Trace:
             self._before.discard(ident)
             known = self.entries[ident]
             if known.digest != digest:
-                raise _differs(known, name, text)
+                raise _refusal(f"call {ident} was {known.call()} and is now {name}({_shown(text)})")
             return known
         if self.replaying:
-            raise _unexpected(name, text)
+            raise _refusal(f"{name}({_shown(text)}) was not called at this point")
         entry = Entry(ident, name, digest, _shown(text), len(self.steps))
         self.entries[ident] = entry
         self.meter.bytes += ENTRY_BYTES
@@ -199,13 +199,13 @@ class Trace:
         self._again += 1
         for ident in idents:
             if ident in self._before:
-                raise _missing(self.entries[ident])
+                raise _refusal(f"{self.entries[ident].call()} was called and now is not")
         return [self.entries[ident] for ident in idents]
 
     def go_on(self) -> None:
         """The record is used up: from here on calls are made. Raises ResumeRefused if one was not issued again."""
         if self._before:
-            raise _missing(self.entries[min(self._before)])
+            raise _refusal(f"{self.entries[min(self._before)].call()} was called and now is not")
         self._tentative.clear()
 
     def lost(self) -> Entry | None:
@@ -239,26 +239,6 @@ class Trace:
         self.finished = False
         self._given, self._again = len(self.steps), 0
         self._before = set(self.entries)
-
-    def copy(self) -> Trace:
-        """The same record for a run that must not add to this one."""
-        meter = replace(self.meter)
-        return self._copied(meter)
-
-    def _copied(self, meter: Meter) -> Trace:
-        entries = {
-            i: replace(e, inner=None if e.inner is None else e.inner._copied(meter))
-            for i, e in self.entries.items()
-        }
-        return replace(
-            self,
-            meter=meter,
-            entries=entries,
-            steps=list(self.steps),
-            marks=list(self.marks),
-            _tentative=set(self._tentative),
-            _before=set(self._before),
-        )
 
     def _reach(self) -> tuple[int, bool]:
         """How many steps count, and whether the last of them brought an answer only because time was over."""
@@ -312,30 +292,14 @@ def arguments_text(arguments: Any) -> bytes:
 
 
 def _shown(text: bytes) -> str:
-    shown = text[: SHOWN_ARGUMENTS + 1].decode("utf-8", "replace")
-    return shown if len(text) <= SHOWN_ARGUMENTS else shown[: SHOWN_ARGUMENTS - 1] + "…"
+    return shorten(text[: 4 * SHOWN_ARGUMENTS].decode("utf-8", "replace"), SHOWN_ARGUMENTS)
 
 
-def _refusal(message: str) -> ResumeRefused:
+def _refusal(differs: str) -> ResumeRefused:
     return ResumeRefused(
-        message, hint="send the code without `@resume`, once you know what is still to be done"
+        f"the code does not do the same again: {differs}",
+        hint="send the code without `@resume`, once you know what is still to be done",
     )
-
-
-def _differs(known: Entry, name: str, text: bytes) -> ResumeRefused:
-    return _refusal(
-        f"the code does not do the same again: call {known.id} was {known.call()} and is now {name}({_shown(text)})"
-    )
-
-
-def _unexpected(name: str, text: bytes) -> ResumeRefused:
-    return _refusal(
-        f"the code does not do the same again: {name}({_shown(text)}) was not called at this point"
-    )
-
-
-def _missing(entry: Entry) -> ResumeRefused:
-    return _refusal(f"the code does not do the same again: {entry.call()} was called and now is not")
 
 
 def _unanswered(entry: Entry) -> ResumeRefused:

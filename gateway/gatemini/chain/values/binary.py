@@ -49,9 +49,3 @@ def picture_kind(encoded: str | None) -> str | None:
         if head.startswith(magic) and (kind != "image/webp" or head[8:12] == _WEBP):
             return kind
     return None
-
-
-def data_url_type(text: str) -> str | None:
-    """The MIME type in the head of a base64 data URL, which may be empty; None where it is none."""
-    found = _DATA_URL.match(text[:_URL_HEAD_CHARS])
-    return None if found is None else found[1] or ""

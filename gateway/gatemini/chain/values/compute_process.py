@@ -1,4 +1,4 @@
-"""What the compute process does: read large messages and texts, reduce large answers.
+"""What the compute process does: read large messages, reduce large answers.
 
 `answer` is called with one request at a time; its parts are described in `processes/compute.py`.
 """
@@ -126,11 +126,12 @@ class _Message:
     def _structured(self, raw: Raw) -> None:
         text, kept = with_long_integers_quoted(bytes(lazy.compacted(raw, bytes(raw))))
         self.kept += kept
-        single = lazy.is_object(raw) and len(lazy.fields(raw)) == 1
+        members = lazy.fields(raw) if lazy.is_object(raw) else {}
+        key = next(iter(members)) if len(members) == 1 else None
+        if key is not None and not text.startswith(b"{%b:" % encode(dumps(key))):
+            key = None  # written with escapes
         place = self._parts.add(text)
-        self.large.append(
-            {"at": ["result", "structuredContent"], "kind": "json", "text": place, "single": single}
-        )
+        self.large.append({"at": ["result", "structuredContent"], "kind": "json", "text": place, "key": key})
 
     def _block(self, raw: Raw, number: int, *, alone: bool) -> Any:
         if len(raw) < LARGE_PART or not lazy.is_object(raw):
@@ -197,15 +198,6 @@ def _told(read: Any, message: _Message, notes: list[str], size: int, parts: _Par
     return {"message": parts.add(wire.encode(read)), "large": message.large, "notes": notes, "size": size}
 
 
-def _read_text(header: dict[str, Any], data: bytes) -> bytes:
-    del header
-    parts = _Parts()
-    found = _as_json(data)
-    if found is None:
-        return parts.after({"json": None})
-    return parts.after({"json": parts.add(found[0]), "kept": found[1]})
-
-
 # -- large answers --------------------------------------------------------------------------------------
 
 
@@ -227,4 +219,4 @@ def _reduce(header: dict[str, Any], data: bytes) -> bytes:
     return parts.after(told)
 
 
-OPERATIONS = {"message": _read_message, "text": _read_text, "reduce": _reduce}
+OPERATIONS = {"message": _read_message, "reduce": _reduce}

@@ -7,23 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import anyio
-import orjson
 
 from gatemini.chain.replay.outcome import Outcome
+from gatemini.chain.values.integers import with_wide_integers
 from gatemini.errors import InvalidRequest
 from gatemini.output.asked import GIVEN_CHARS, NULL_MAY_BE
 from gatemini.output.asked import given as told
 from gatemini.output.compact import compact
 from gatemini.output.jsontext import dump
-from gatemini.output.jsvalue import MAX_SAFE_INTEGER
 from gatemini.output.results import ADDRESS, CHUNK_ROWS, MAX_ROWS, ResultStore
 
 KEEP = "keep"
 """What the guest says by itself, for a long typed array in the returned value: its type and its bytes in base64."""
-
-METHODS = ("rows", "chunk", "load", "info", "list", "save", "drop", "compact", "base64")
-"""What `results` offers; `chunks` is an async iterator in the guest over `chunk`."""
-
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "rows": ("handle", "offset", "limit"),
@@ -36,12 +31,10 @@ TAKES: Mapping[str, tuple[str, ...]] = {
     "save": ("value", "label"),
     "compact": ("rows", "fields", "budget_tokens"),
 }
-"""What each method takes: its first argument, and what the second one, an object, may say."""
+"""What each method takes: its first argument, and what the second one, an object, may say. `chunks` is an async iterator
+in the guest over `chunk`."""
 
 NOT_FINITE = "NaN or Infinity of a typed array became null"
-
-READS_ALL = ("load", "chunk", "base64", "rows", "info", "save", "compact")
-"""Methods that may read and write megabytes (the first look at a result finds its rows): in a worker thread."""
 
 
 async def answer_results_call(method: str, arguments: Any, store: ResultStore, most: int) -> Outcome:
@@ -53,11 +46,10 @@ async def answer_results_call(method: str, arguments: Any, store: ResultStore, m
     if method == KEEP:
         return Outcome(True, await anyio.to_thread.run_sync(_keep, given, store))
     if method not in TAKES:
-        raise InvalidRequest(f"results.{method} does not exist", hint=f"results has: {', '.join(METHODS)}")
+        raise InvalidRequest(f"results.{method} does not exist", hint=f"results has: {', '.join(TAKES)}")
     options = _options(method, given)
-    if method in READS_ALL:
-        return await anyio.to_thread.run_sync(_answer, method, given, options, store, most)
-    return _answer(method, given, options, store, most)
+    # Most methods may read and write megabytes: the first look at a result finds its rows.
+    return await anyio.to_thread.run_sync(_answer, method, given, options, store, most)
 
 
 def _answer(method: str, given: list[Any], options: dict[str, Any], store: ResultStore, most: int) -> Outcome:
@@ -65,7 +57,7 @@ def _answer(method: str, given: list[Any], options: dict[str, Any], store: Resul
         case "list":
             return _written(store.list())
         case "save":
-            value = as_doubles(given[0])
+            value = with_wide_integers(given[0], float)
             return _written(store.info(store.save(value, label=_label(options))))
         case "compact":
             return _written(_compacted(given[0] if given else None, options))
@@ -181,24 +173,8 @@ def _compacted(rows: Any, options: dict[str, Any]) -> Any:
     for name, what in (("fields", "an array of field names"), ("budget_tokens", "a whole number from 1")):
         if name in options and options[name] is None:  # as None it would mean that it was left out
             raise InvalidRequest(f"{name} must be {what}, not null{NULL_MAY_BE}", hint=_usage("compact"))
-    return compact(as_doubles(rows), fields=options.get("fields"), budget_tokens=options.get("budget_tokens"))
-
-
-def as_doubles(value: Any) -> Any:
-    """The value with whole numbers beyond 2^53 as the doubles they are in code: read back, they are numbers again."""
-    try:
-        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
-    except (orjson.JSONEncodeError, RecursionError):
-        pass
-    else:
-        return value
-    holder = [value]
-    work: list[tuple[Any, Any]] = [(holder, 0)]
-    while work:
-        container, key = work.pop()
-        item = container[key]
-        if isinstance(item, dict | list):
-            work += [(item, k) for k in (item if isinstance(item, dict) else range(len(item)))]
-        elif isinstance(item, int) and not isinstance(item, bool) and abs(item) > MAX_SAFE_INTEGER:
-            container[key] = float(item)
-    return holder[0]
+    return compact(
+        with_wide_integers(rows, float),
+        fields=options.get("fields"),
+        budget_tokens=options.get("budget_tokens"),
+    )

@@ -1,7 +1,4 @@
-"""What `__getToolInterface` and `__interfaces` answer, in the sandbox and without it.
-
-Pure. Above: direct.py, script.py. Below: registry.
-"""
+"""The answers of `__getToolInterface` and `__interfaces`, in the sandbox and without it."""
 
 from __future__ import annotations
 

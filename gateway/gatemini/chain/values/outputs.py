@@ -22,9 +22,13 @@ SAFE_DIGITS: Final = 16
 def mismatch(tool: Tool, result: Json) -> str | None:
     """What of a successful result is not as declared, in a sentence; the same for the same fault."""
     structured = result.get("structuredContent")
-    if tool.output_schema is None or not structured or result.get("isError"):
-        return None
-    if isinstance(structured, Written):  # never held as a value, so it is not checked
+    # What is too large to be held as a value is not looked at.
+    if (
+        tool.output_schema is None
+        or not structured
+        or isinstance(structured, Written)
+        or result.get("isError")
+    ):
         return None
     found = [f for f in faults(tool.output_schema, structured, steps=OUTPUT_STEPS) if not _long_integer(f)]
     if not found:

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import orjson
-
 from gatemini.backends.calls.large_messages import JsonText, Written
-from gatemini.chain.values.binary import canonical_base64, data_url_type, picture_kind
+from gatemini.chain.values.binary import canonical_base64, picture_kind
+from gatemini.chain.values.integers import with_wide_integers
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
-from gatemini.output.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact
+from gatemini.output.jsvalue import NotJson, dumps, loads, loads_exact
 
 SaveBlob = Callable[[str, str], str]
 """Keeps base64 data with its MIME type and gives back the handle."""
@@ -26,23 +25,17 @@ ERROR_TEXT: Final = 8_000
 
 UNKNOWN_TYPE: Final = "application/octet-stream"
 
-LONGEST_WORD: Final = 100
-"""Characters without a space beyond which `data` is no words."""
-
 KNOWN_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_link"))
 
 
 @dataclass(slots=True)
 class Value:
-    """A value for the code. `media` are the descriptors inside it that have a `ref`.
-
-    `text`, where there is one, is JSON text of the same value: writing it again can be saved. `written` says that
-    there is no value, but only the text.
+    """A value for the code. `text`, where there is one, is JSON text of the same value: writing it again can be saved. `written` says that
+    there is no value, but only the text, as JavaScript writes it.
     """
 
     value: Any
     notes: list[str] = field(default_factory=list)
-    media: list[Json] = field(default_factory=list)
     text: str | None = None
     written: bool = False
 
@@ -103,9 +96,9 @@ class _Reader:
         if isinstance(structured, Written):
             self._take_written(structured, result)
         else:
-            wrapped = isinstance(structured, dict) and structured.keys() == {"result"}
-            value = structured["result"] if wrapped and _wraps(self.tool, result) else structured
-            self.out.value = self._checked(value)
+            only = isinstance(structured, dict) and structured.keys() == {"result"}
+            wrapped = only and _is_wrapped(self.tool, result)
+            self.out.value = self._checked(structured["result"] if wrapped else structured)
         others = [str(b.get("type")) for b in blocks if isinstance(b, dict) and b.get("type") != "text"]
         if others:
             self.note(
@@ -115,7 +108,8 @@ class _Reader:
 
     def _take_written(self, structured: Written, result: Json) -> None:
         """What was too large to be held; its integers were read digit by digit."""
-        inner = structured.only("result") if _wraps(self.tool, result) else None
+        wrapped = structured.key == "result" and _is_wrapped(self.tool, result)
+        inner = structured.member() if wrapped else None
         if isinstance(inner, str):
             self.out.value = inner
         else:
@@ -132,11 +126,7 @@ class _Reader:
 
     def _checked(self, value: Any) -> Any:
         """The value, with integers that JavaScript would round as strings."""
-        try:
-            orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
-        except (orjson.JSONEncodeError, RecursionError):
-            return self._safe_integers(value)
-        return value
+        return with_wide_integers(value, self._as_text)
 
     def _block(self, block: Any, *, alone: bool) -> Any:
         if not isinstance(block, dict):
@@ -193,7 +183,6 @@ class _Reader:
         if told not in ("", kind):
             self.note(f"what {short_name(self.tool.qualified)} calls {told[:60]!r} is {kind}")
         head["ref"] = self.save_blob(encoded, kind)
-        self.out.media.append(head)
         return head
 
     def _resource(self, resource: Json) -> Json:
@@ -204,55 +193,22 @@ class _Reader:
         return head
 
     def _unknown(self, block: Json) -> Json:
-        """A block in no form known today: its fields as they are, but for base64 data, which goes behind a handle."""
+        """A block of an unknown form: its fields as they are, but `data` of a MIME type is kept under a handle."""
         kind = str(block.get("type"))
         what = f"a content block of the unknown type {kind!r}"
         if kind in KNOWN_TYPES:
             what = f"{'an' if kind[0] in 'ai' else 'a'} {kind} block of an unknown form"
         self.note(f"{short_name(self.tool.qualified)} sent {what}")
-        head: Json = {k: v for k, v in block.items() if k not in ("_meta", "annotations")} | {"type": kind}
-        own = _binary_in(head)
-        inner = {
-            name: found
-            for name, part in head.items()
-            if isinstance(part, dict) and (found := _binary_in(part))
-        }
-        if not own and len(inner) == 1:
-            [(name, found)] = inner.items()
-            if len(found) == 1:  # all there is of it: the block is the descriptor
-                del head[name]
-                return self._media(head, *found[0][1:])
-        self._described(head, own)
-        for name, found in inner.items():
-            head[name] = self._described({"type": name} | head[name], found)
-        return head
+        source = block["source"] if isinstance(block.get("source"), dict) else block
+        data, mime = source.get("data"), source.get("mimeType") or source.get("media_type")
+        binary = isinstance(data, str) and isinstance(mime, str)
+        left_out = {"_meta", "annotations", *(("data", "source") if binary else ())}
+        head: Json = {k: v for k, v in block.items() if k not in left_out} | {"type": kind}
+        return self._media(head, str(data), mime) if binary else head
 
-    def _described(self, holder: Json, found: list[tuple[str, str, Any]]) -> Json:
-        """The holder as the descriptor of the first binary member found in it; others have one in their place."""
-        for key, data, mime in found[1:]:
-            holder[key] = self._media({"type": key}, data, mime)
-        for key, data, mime in found[:1]:
-            del holder[key]
-            self._media(holder, data, mime)
-        return holder
-
-    def _safe_integers(self, value: Any) -> Any:
-        """A copy in which integers beyond 2^53 are strings. Iterative: values nest as deep as they like."""
-        holder = [value]
-        work: list[tuple[Any, Any]] = [(holder, 0)]
-        while work:
-            container, key = work.pop()
-            item = container[key]
-            if isinstance(item, dict):
-                container[key] = copy = dict(item)
-                work.extend((copy, k) for k, v in copy.items() if isinstance(v, (dict, list, int)))
-            elif isinstance(item, list):
-                container[key] = entries = list(item)
-                work.extend((entries, i) for i, v in enumerate(entries) if isinstance(v, (dict, list, int)))
-            elif isinstance(item, int) and abs(item) > MAX_SAFE_INTEGER:
-                container[key] = str(item)
-                self.big_integers += 1
-        return holder[0]
+    def _as_text(self, integer: int) -> str:
+        self.big_integers += 1
+        return str(integer)
 
     def _note_big_integers(self) -> None:
         if self.big_integers:
@@ -260,8 +216,8 @@ class _Reader:
             self.note(f"{what} beyond 2^53 came as strings, so that no digit is lost")
 
 
-def _wraps(tool: Tool, result: Json) -> bool:
-    """Whether `{"result": X}` from this tool is what an SDK put around a return that was no object.
+def _is_wrapped(tool: Tool, result: Json) -> bool:
+    """Whether an SDK put `{"result": X}` around a return that was no object.
 
     FastMCP marks it in the output schema or the result's `_meta`; the official SDK names its schema
     `<tool>Output` and its one property "Result".
@@ -282,24 +238,6 @@ def _wraps(tool: Tool, result: Json) -> bool:
         and only.get("title") == "Result"
         and schema.get("title") == f"{tool.name}Output"
     )
-
-
-def _binary_in(holder: Json) -> list[tuple[str, str, Any]]:
-    """The binary members of an object, as (key, data, MIME type told)."""
-    mime = holder.get("mimeType") or holder.get("media_type")
-    return [
-        (key, data, data_url_type(data) or mime)
-        for key, data in holder.items()
-        if key != "type" and _is_binary(key, data, mime) and canonical_base64(data)[0] is not None
-    ]
-
-
-def _is_binary(key: str, value: Any, mime: Any) -> bool:
-    """Whether a member of a block is meant as base64; words may be base64 by chance."""
-    if not isinstance(value, str):
-        return False
-    named = key in ("data", "blob") and (bool(mime) or (len(value) > LONGEST_WORD and " " not in value))
-    return named or data_url_type(value) is not None
 
 
 def tool_error(result: Json, tool: Tool) -> Json:

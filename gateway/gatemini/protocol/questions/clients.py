@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from gatemini.backends.callers import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, RpcError
+from gatemini.backends.callers import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, Clients, RpcError
 from gatemini.model import Json
 from gatemini.protocol.questions.translation import ROOTS
 
@@ -24,7 +24,7 @@ class _Client:
     ask: AskFn | None
 
 
-class ConnectedClients:
+class ConnectedClients(Clients):
     """The clients of one gateway by session. With `expected`, one will connect and announce its capabilities."""
 
     def __init__(self, *, expected: bool) -> None:
