@@ -192,7 +192,7 @@ def sizes(tools: Sequence[Tool], queries: Sequence[Query]) -> None:
         for d in ("brief", "full")
     }
     catalog = sum(map(definition_bytes, tools)) / 4
-    compact = size(tool_index(registry.tools(), int(catalog * 4)))
+    compact = size(tool_index(registry.tools(), int(catalog * 4), 1 << 30))
     names = list_tools_meta(registry, {"page_size": 500})["tools"]
     flow = statistics.fmean(map(size, brief)) + 2 * mean_size(info["brief"]) + mean_size(info["full"])
     definitions = size(tool_definitions([(b, len(own)) for b, own in by_backend(tools).items()]))
