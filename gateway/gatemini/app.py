@@ -44,7 +44,7 @@ from gatemini.protocol.client_session import Session
 from gatemini.protocol.questions.clients import ConnectedClients
 from gatemini.protocol.questions.parking import Parking
 from gatemini.protocol.registration.admission import Admission
-from gatemini.protocol.registration.dynamic import Registration
+from gatemini.protocol.registration.registering import Registration
 from gatemini.protocol.resources.view import View
 from gatemini.protocol.surface import Surface
 from gatemini.protocol.tools import MetaTools

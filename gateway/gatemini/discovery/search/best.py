@@ -156,9 +156,6 @@ class BestRanker:
             return None
         for meant, share in found.words.items():
             _raise(terms, meant, share)
-            for more in SYNONYMS.get(meant, ()):
-                if more in known:
-                    _raise(terms, more, share * SYNONYM_SHARE)
         return found.shown
 
     def lexical(self, query: Query) -> Scores:
