@@ -268,19 +268,6 @@ async def test_bad_input_is_a_tool_error_that_says_what_would_be_right(
     assert await chain_value(client, "return 1 + 1;") == 2  # the server still answers
 
 
-async def test_progress_advances_with_each_finished_call(client: Client) -> None:
-    seen: list[tuple[float, str | None]] = []
-
-    async def note(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, message))
-
-    code = "for (const n of [1, 2, 3]) { await demo.echo({ n }); }\nreturn 'done';"
-    result = await client.call_tool("call_tool_chain", {"code": code}, progress_callback=note)
-    assert text_of(result) == "done"
-    assert [p for p, _ in seen] == [1, 2, 3]
-    assert "demo.echo: ok" in (seen[0][1] or "")
-
-
 async def test_resources_and_prompts_answer(client: Client) -> None:
     uris = {str(r.uri) for r in (await client.list_resources()).resources}
     assert {"gatemini://overview", "gatemini://tools", "gatemini://stats"} <= uris
@@ -308,12 +295,3 @@ async def test_a_timeout_out_of_range_is_named_in_the_error_it_leads_to(client: 
     result = await run_chain(client, "await sleep(5000);", timeout=-3)
     assert result.is_error
     assert "timeout -3 is below 1; 1 was used" in text_of(result)
-
-
-async def test_a_large_result_stays_whole_behind_a_handle_for_the_next_chain(client: Client) -> None:
-    result = await run_chain(client, "return await demo.rows({ n: 5000 });")
-    blocks = [b.text for b in result.content if b.type == "text"]
-    assert json.loads(blocks[0])
-    handle = blocks[-1].split("full result: ")[1].rstrip("]")
-    value = await chain_value(client, f"const all = await results.load('{handle}'); return all[4321].id;")
-    assert value == 4321
