@@ -195,27 +195,6 @@ async def test_discovery_answers_are_compact_json_without_a_second_copy(client: 
     assert answer["results"][0]["call"] == "await demo.add({a, b})"
 
 
-INSTEAD = [
-    ("await fetch('http://127.0.0.1/')", "search_tools('fetch url')"),
-    ("require('fs')", "search_tools('read file')"),
-    ("await import('fs')", "no require/module system here"),
-    ("process.env.HOME", "secrets belong in the backend's config"),
-    ("new Intl.NumberFormat()", "format numbers and dates by hand"),
-]
-
-
-async def test_an_error_that_code_catches_says_what_to_use_instead(
-    client: Client, subtests: pytest.Subtests
-) -> None:
-    for tried, instead in INSTEAD:
-        with subtests.test(tried):
-            name, message = await chain_value(
-                client, f"try {{ return {tried} }} catch (e: any) {{ return [e.name, e.message] }}"
-            )
-            assert name == "ReferenceError"
-            assert instead in message
-
-
 async def test_a_number_that_javascript_rounds_is_named_in_a_note(client: Client) -> None:
     result = await run_chain(client, "return await demo.echo({ id: 9007199254740993 });")
     assert "9007199254740993 on line 1 became 9007199254740992" in text_of(result, -1)
