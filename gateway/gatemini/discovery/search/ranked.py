@@ -33,5 +33,5 @@ class Ranker(Protocol):
 
 
 def likeness(meaning: Meaning, slots: AbstractSet[int]) -> Scores:
-    """The cosines of `slots` that are above zero."""
+    """Return the cosines of `slots` that are above zero."""
     return {slot: value for slot, value in enumerate(meaning) if value > 0 and slot in slots}
