@@ -1,9 +1,9 @@
 // What code calls: one Proxy per backend, `results`, `gatemini`, the interfaces. Nothing is made per tool.
 //
 // A backend object is never thenable and calls nothing when it is printed, copied or looked at.
-(function (values, protocol, sender, expose) {
+(function (values, protocol, sender) {
   "use strict";
-  const { own, list, backendNames, quote } = values;
+  const { own, expose, list, backendNames, quote } = values;
   const { define, apply } = own;
 
   // --- backends -----------------------------------------------------------------------------------------------

@@ -62,9 +62,7 @@
   }
 
   function install(note) {
-    const put = (target, name, value) =>
-      own.define(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
-    put(String.prototype, "localeCompare", {
+    values.expose(String.prototype, "localeCompare", {
       localeCompare(that, locales, options) {
         if (this === null || this === undefined) throw new TypeError("localeCompare called on null or undefined");
         const one = typeof this === "string" ? this : String(this), other = typeof that === "string" ? that : String(that);
@@ -75,7 +73,7 @@
     }.localeCompare);
     const plain = (target, name) => {
       const original = target[name];
-      put(target, name, {
+      values.expose(target, name, {
         [name](locales, options) {
           if (locales !== undefined || options !== undefined) {
             note(name + " took no notice of its locale and options: there is no Intl here (time zone UTC); format by hand");
@@ -86,9 +84,7 @@
     };
     plain(Number.prototype, "toLocaleString");
     plain(BigInt.prototype, "toLocaleString");
-    plain(Date.prototype, "toLocaleString");
-    plain(Date.prototype, "toLocaleDateString");
-    plain(Date.prototype, "toLocaleTimeString");
+    for (const name of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"]) plain(Date.prototype, name);
   }
 
   return own.freeze({ __proto__: null, install });

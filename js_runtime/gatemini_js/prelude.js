@@ -3,9 +3,9 @@
 // A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
-(function (values, encoding, backends, terminal, shims, locale, timers, protocol) {
+(function (values, encoding, shims, locale, timers, backends, terminal, protocol) {
   "use strict";
-  const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
+  const { own, expose, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;
   const { define, apply } = own;
   const LIMIT = protocol.limits;
@@ -19,10 +19,6 @@
       notesSeen[text] = true;
       noteList[noteList.length] = text;
     }
-  }
-
-  function expose(target, name, value) {
-    define(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
   }
 
   // --- calls ------------------------------------------------------------------------------------------------
@@ -184,13 +180,18 @@
     return nextId++;
   }
 
-  function send(kind, head, args, name, callee) {
-    const entry = { __proto__: null, id: 0, name, stack: stackAbove(callee), awaited: false, late: status !== protocol.state.pending, resolve: null, reject: null };
-    const promise = own.construct(own.Promise, [(resolve, reject) => {
+  function opened(name, stack, awaited) {
+    const entry = { __proto__: null, id: 0, name, stack, awaited, late: status !== protocol.state.pending, promise: null, resolve: null, reject: null };
+    entry.promise = own.construct(own.Promise, [(resolve, reject) => {
       entry.resolve = resolve;
       entry.reject = reject;
     }], CallPromise);
-    own.weakSet(calls, promise, entry);
+    own.weakSet(calls, entry.promise, entry);
+    return entry;
+  }
+
+  function send(kind, head, args, name, callee) {
+    const entry = opened(name, stackAbove(callee), false);
     try {
       const id = entry.id = claim(kind, name);
       issued[issued.length] = entry;
@@ -207,7 +208,7 @@
       own.mapDelete(pending, entry.id);
       entry.reject(error);
     }
-    return promise;
+    return entry.promise;
   }
 
   function noteConversions(encoded, before) {
@@ -252,15 +253,11 @@
   const KEEP = ',"results","","keep",false,';
   function keep(type, data) {
     // The host keeps the bytes of a returned typed array among the session's results and answers with the handle.
-    const entry = { __proto__: null, id: 0, name: "results.keep", stack: "", awaited: true, resolve: null, reject: null };
-    const promise = new own.Promise((resolve, reject) => {
-      entry.resolve = resolve;
-      entry.reject = reject;
-    });
+    const entry = opened("results.keep", "", true);
     entry.id = claim("results", "the returned value");
     own.mapSet(pending, entry.id, entry);
     outbox[outbox.length] = "[" + entry.id + KEEP + "[" + quote(type) + "," + quote(data) + "],[]]";
-    return promise;
+    return entry.promise;
   }
 
   async function keepAll(long, settled) {
@@ -319,7 +316,7 @@
     return callee;
   }
 
-  const world = backends(values, protocol, sender, expose);
+  const world = backends(values, protocol, sender);
 
   // --- timers -------------------------------------------------------------------------------------------------------
 
@@ -533,9 +530,8 @@
       message = typeof givenMessage === "string" ? (givenMessage.length > 100000 ? own.slice(givenMessage, 0, 100000) + "…" : givenMessage) : "(the error's message cannot be read)";
       if (typeof givenStack === "string") stack = own.slice(givenStack, 0, 8000);
       limit = limitOf(error, name, message);
-      extra = fieldText("tool", safeGet(error, "tool")) + fieldText("backend", safeGet(error, "backend"))
-        + fieldText("code", safeGet(error, "code")) + fieldText("structured", safeGet(error, "structured"))
-        + fieldText("hint", safeGet(error, "hint"));
+      const fields = ["tool", "backend", "code", "structured", "hint"];
+      for (let i = 0; i < fields.length; i++) extra += fieldText(fields[i], safeGet(error, fields[i]));
       const causes = causesOf(error);
       if (causes !== "") extra += ',"cause":' + quote(causes);
       if (message === "" && kindOfSafely(safeGet(error, "errors") ?? 0) === "array") message = "none of the promises was fulfilled";

@@ -91,8 +91,9 @@ async def right_at(run: Runner, walk: str, depth: int) -> bool:
 
 @pytest.mark.long
 @pytest.mark.parametrize("walk", WALKS)
-async def test_every_depth_gives_the_right_result_or_a_stack_error(sandbox, walk):
-    (floor, code), run = WALKS[walk], Runner(sandbox)
+@pytest.mark.parametrize("place", ["sandbox", "small_process"])
+async def test_every_depth_gives_the_right_result_or_a_stack_error(request, walk, place):
+    (floor, code), run = WALKS[walk], Runner(request.getfixturevalue(place))
     deepest, lowest_full = 0, 0
     for depth in sorted({*depths(), floor}):
         if await right_at(run, code, depth):
@@ -121,17 +122,6 @@ async def every_depth_about_the_end(run: Runner, walk: str, right: int, full: in
             full = middle
     for depth in range(max(1, right - 4), full + 5):
         assert await right_at(run, walk, depth) is (depth <= right), f"{walk} at depth {depth}"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("walk", WALKS)
-async def test_a_worker_process_overflows_at_its_depths_as_cleanly(small_process, walk):
-    code, run = WALKS[walk][1], Runner(small_process)
-    right, full = 1, 20_000
-    assert await right_at(run, code, right)
-    if not await right_at(run, code, full):
-        await every_depth_about_the_end(run, code, right, full)
-    assert await run.value("return [1, 2, 3].reduce((a, b) => a + b, 0)") == 6
 
 
 # Frames of thousands of operands, variables, parameters or bound arguments; LEAF uses tables and heap all over the guest.
@@ -165,33 +155,19 @@ SLOW_TO_COMPILE = {"parameters", "a leaf that calls nothing"}
 """The engine compares each parameter with all others."""
 
 
-@pytest.mark.parametrize(
-    ("frame", "width"),
-    [
-        (frame, width)
-        for frame in WIDE
-        for width in (2_000, 65_000)
-        if width == 2_000 or frame not in SLOW_TO_COMPILE
-    ],
-)
-async def test_wide_frames_about_the_end_of_the_stack_change_no_data(sandbox, frame, width):
-    await wide_frames_about_the_end(Runner(sandbox), frame, width)
+@pytest.mark.parametrize(("frame", "width"), [(frame, 2_000) for frame in WIDE] + [("operands", 65_000)])
+async def test_wide_frames_about_the_end_of_the_stack_change_no_data(run, frame, width):
+    await wide_frames_about_the_end(run, frame, width)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("frame", WIDE)
-async def test_frames_of_many_widths_about_the_end_of_the_stack_change_no_data(sandbox, frame):
-    for width in range(1_000, 20_000, 907):
-        await wide_frames_about_the_end(Runner(sandbox), frame, width)
+async def test_frames_of_many_widths_about_the_end_of_the_stack_change_no_data(run, frame):
+    slow = frame in SLOW_TO_COMPILE
+    for width in range(1_000, 8_000, 907) if slow else (*range(1_000, 20_000, 907), 65_000):
+        await wide_frames_about_the_end(run, frame, width)
 
 
 async def wide_frames_about_the_end(run: Runner, frame: str, width: int) -> None:
     code = WIDE[frame].replace("LEAF", LEAF).replace("WIDTH", str(width))
     await every_depth_about_the_end(run, code, right=1, full=1_000)
-
-
-async def test_a_guest_that_overflowed_leaves_nothing_behind(run):
-    for _ in range(3):
-        end = await run.error("const f = (n) => f(n + 1) + 1; return f(0)")
-        assert end.error.name == "StackError"
-        assert await run.value("return [1, 2, 3].reduce((a, b) => a + b, 0)") == 6

@@ -19,7 +19,7 @@ from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 HERE = Path(__file__).parent
-NPM = HERE.parents[1] / "npm"
+NPM = HERE.parents[2] / "npm"
 CASES = HERE.parent / "cases"
 COMPOSED = 300
 # Node starts, compiles and runs some three hundred programs well within this.
