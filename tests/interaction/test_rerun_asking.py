@@ -2,17 +2,20 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
+from mcp.server import request_state
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
 from fixtures.direct import DEMO_SERVER, chain_value, run_chain, text_of
 from fixtures.running import DEMO, client_of, gateway_in_process, running_app
+from gatemini.protocol.questions.parking import PARKED_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -129,6 +132,28 @@ async def test_only_the_same_code_and_the_very_state_take_it_up_and_only_once(tm
         with pytest.raises(MCPError, match="no longer waiting"):
             await again(client, first)
         assert (await stats(client))["writes"] == 2
+
+
+async def test_a_state_older_than_the_chain_waits_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
+        first = await asked(client)
+        now = time.time()
+        with monkeypatch.context() as later:
+            later.setattr(request_state.time, "time", lambda: now + PARKED_SECONDS + 1)
+            with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                await again(client, first)
+        assert text_of(await again(client, first)) == "end"
+
+
+async def test_a_session_outlives_its_connection_and_so_does_its_parked_chain(tmp_path: Path) -> None:
+    async with running_app(tmp_path) as app:
+        session = app.new_session()
+        async with client_of(app, session, elicitation_callback=User()) as client:
+            first = await asked(client)
+        async with client_of(app, session, elicitation_callback=User()) as reconnected:
+            assert text_of(await again(reconnected, first)) == "end"
 
 
 async def test_another_session_cannot_take_it_up(tmp_path: Path) -> None:

@@ -142,10 +142,6 @@ class SearchIndex:
         while self.work():
             pass
 
-    def remove(self, backend: str) -> None:
-        """Forget all tools of `backend`."""
-        self.replace(backend, ())
-
     def follow(self, backend: str, tools: Sequence[Tool] | None) -> None:
         """Index a change at once, as a listener of the registry."""
         self.replace(backend, tools or ())
