@@ -88,14 +88,11 @@
     let text = "";
     const kinds = own.keys(converted);
     for (let i = 0; i < kinds.length; i++) {
-      const where = whereOf(converted[kinds[i]]);
+      const { count, first } = converted[kinds[i]];
+      const where = first !== "" && count > 1 ? first + " and " + (count - 1) + " more" : first;
       text += (text === "" ? "" : "; ") + (CONVERTED[kinds[i]] ?? kinds[i]) + (where === "" ? "" : " (" + where + ")");
     }
     return text;
-  }
-
-  function whereOf({ count, first }) {
-    return first !== "" && count > 1 ? first + " and " + (count - 1) + " more" : first;
   }
 
   // --- JSON -------------------------------------------------------------------------------------------

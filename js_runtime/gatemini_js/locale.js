@@ -1,13 +1,13 @@
-// What a script expects of locales, without Intl: an order of words people would write, and a word on the rest.
+// Compare words as people order them, and note that locales make no other difference: there is no Intl.
 //
 // QuickJS compares by code unit, which puts "Zebra" before "apple" and "é" behind "z" where every other engine does
 // not. The order here is that of the Unicode root collation as far as letters, digits and ASCII go: first the letters,
-// then accents, then case (UTS #10, CLDR root; lower case first). Ordinary library code like shims.js.
+// then accents, then case (UTS #10, CLDR root; lower case first). This code may use globals, like shims.js.
 (function (values) {
   "use strict";
   const { own } = values;
 
-  // The order of ASCII signs; all stand behind the space and before the digits. What is not in it counts for nothing.
+  // ASCII signs in their order, after the space and before the digits. Others are ignored.
   const SIGNS = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$";
   const RANKS = new Map(Array.from(SIGNS, (c, i) => [c, "!" + String.fromCharCode(161 + i)]));
   const EXPANDED = { ß: "ss", ẞ: "SS", æ: "ae", Æ: "AE", œ: "oe", Œ: "OE", ø: "o\u0338", Ø: "O\u0338", ł: "l\u0335", Ł: "L\u0335" };

@@ -31,9 +31,8 @@
   let nextId = 1, toolCalls = 0, otherCalls = 0;
 
   // Promises of calls have a prototype of their own, so that `await` goes through `then` below, which marks the call as
-  // awaited.
-  // The prototype of that prototype is a Proxy, reached only for members that no promise has: reading a member of the awaited value
-  // on the promise is the commonest slip there is, and would silently give undefined.
+  // awaited. The prototype of that prototype is a Proxy, reached only for members that no promise has: the commonest
+  // slip is to read a member of the awaited value on the promise, which would silently give undefined.
   const CallPromisePrototype = own.create(new own.Proxy(own.create(own.PromisePrototype), {
     __proto__: null,
     get(target, key, promise) {
@@ -47,28 +46,16 @@
     throw new own.TypeError("calls make their own promises");
   }
   CallPromise.prototype = CallPromisePrototype;
-  define(CallPromise, own.species, { __proto__: null, value: own.Promise });
-  define(CallPromisePrototype, "constructor", { __proto__: null, value: CallPromise });
-  define(CallPromisePrototype, "then", {
-    __proto__: null,
-    value: function then(resolved, rejected) {
-      const entry = own.weakGet(calls, this);
-      if (entry !== undefined) entry.awaited = true;
-      return own.then(this, resolved, rejected);
-    },
+  const fix = (target, key, value) => define(target, key, { __proto__: null, value });
+  fix(CallPromise, own.species, own.Promise);
+  fix(CallPromisePrototype, "constructor", CallPromise);
+  fix(CallPromisePrototype, "then", function then(resolved, rejected) {
+    const entry = own.weakGet(calls, this);
+    if (entry !== undefined) entry.awaited = true;
+    return own.then(this, resolved, rejected);
   });
-  define(CallPromisePrototype, own.toPrimitive, {
-    __proto__: null,
-    value() {
-      throw forgotten(this, "used as text or number");
-    },
-  });
-  define(CallPromisePrototype, "toJSON", {
-    __proto__: null,
-    value() {
-      throw forgotten(this, "given to JSON.stringify");
-    },
-  });
+  fix(CallPromisePrototype, own.toPrimitive, function () { throw forgotten(this, "used as text or number"); });
+  fix(CallPromisePrototype, "toJSON", function () { throw forgotten(this, "given to JSON.stringify"); });
   own.freeze(CallPromise);
   own.freeze(CallPromisePrototype);
 
@@ -168,14 +155,10 @@
     if (name.length > protocol.most_name) {
       throw new own.TypeError(own.slice(name, 0, 60) + "… has " + name.length + " characters: no tool has such a name");
     }
-    if (kind === "tool" || kind === "resource") {
-      if (toolCalls >= limits.calls) throw limitError(LIMIT.calls, "a chain may make " + limits.calls + " calls; " + name + " was one more");
-      toolCalls++;
-    } else {
-      if (otherCalls >= limits.other_messages) {
-        throw limitError(LIMIT.calls, "a chain may make " + limits.other_messages + " calls of results and gatemini; " + name + " was one more");
-      }
-      otherCalls++;
+    const ofBackend = kind === "tool" || kind === "resource";
+    const most = ofBackend ? limits.calls : limits.other_messages, made = ofBackend ? toolCalls++ : otherCalls++;
+    if (made >= most) {
+      throw limitError(LIMIT.calls, "a chain may make " + most + (ofBackend ? " calls; " : " calls of results and gatemini; ") + name + " was one more");
     }
     return nextId++;
   }
@@ -219,7 +202,7 @@
 
   const TOOL = ',"tool",';
   function post(id, head, encoded, name) {
-    // The host knows what a tool takes, so it makes of a BigInt's digits what is wanted there, and tells it.
+    // The host knows what a tool takes, makes of a BigInt's digits what is wanted there, and adds the note.
     const bigints = own.slice(head, 0, TOOL.length) === TOOL ? encoded.converted?.bigint : undefined;
     if (bigints !== undefined) delete encoded.converted.bigint;
     noteConversions(encoded, "arguments of " + name + ": ");
@@ -416,7 +399,7 @@
     refs = encoded.refs;
     if (encoded.text === undefined) {
       outcome = "null";
-      // A symbol, or a function that gives a function, was returned and dropped: a note has said so.
+      // A symbol, or a function that gives a function, is dropped with a note.
       outcomeKind = typeof value === "symbol" || typeof value === "function" ? "json" : "undefined";
     } else if (typeof value === "string") {
       if (value.length > limits.value_bytes) throw limitError(LIMIT.value, "the returned value is larger than " + limits.value_bytes + " bytes");
@@ -443,7 +426,7 @@
     return text + "]}";
   }
 
-  const MOST_PLACES = 100; // calls of which the answer may tell where they were made
+  const MOST_PLACES = 100; // calls that are reported with the place where they were made
   function summary() {
     // What goes with the end of a chain, done or failed.
     const ids = list(), places = list();
@@ -472,7 +455,7 @@
   }
 
   function tells(outer, cause) {
-    // `throw new Error("no rows: " + e.message, { cause: e })` has said it already.
+    // Whether the text of an error repeats its cause, as in `throw new Error("no rows: " + e.message, { cause: e })`.
     const whole = safeGet(outer, "message"), part = safeGet(cause, "message");
     return typeof whole === "string" && typeof part === "string" && part.length >= 16 && own.indexOf(whole, part) >= 0;
   }

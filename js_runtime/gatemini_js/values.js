@@ -1,7 +1,7 @@
-// Values: what the bridge holds on to, what kind of thing a value is, and its text for people (console, errors).
+// References taken at boot, the kind of any value, and its text for people (console, errors).
 //
-// Evaluated once, when the memory image is made, before any user code exists. Everything here works on
-// references taken now, so nothing a chain does later to Object.prototype, JSON, Map or Promise can reach it:
+// Evaluated once, when the memory image is made, before any user code exists. The bridge works on references
+// taken now, so nothing a chain does later to Object.prototype, JSON, Map or Promise can reach it:
 //   - methods are uncurried (`mapGet(map, key)`), never looked up on a value;
 //   - own objects and lists have no prototype, so no inherited setter or `get` can step in;
 //   - no iteration protocol, no spread, no destructuring of arrays, no regular expressions;
@@ -58,6 +58,7 @@
     IteratorPrototype: Iterator.prototype,
     AsyncIteratorPrototype: Reflect.getPrototypeOf(Reflect.getPrototypeOf((async function* () {}).prototype)),
     join: uncurry(Array.prototype.join),
+    includes: uncurry(Array.prototype.includes),
     slice: uncurry(String.prototype.slice),
     indexOf: uncurry(String.prototype.indexOf),
     charCode: uncurry(String.prototype.charCodeAt),

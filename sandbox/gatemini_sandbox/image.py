@@ -24,7 +24,7 @@ HEADROOM_BYTES = MIB
 """Heap that is there from the beginning: a guest that has not grown can be put back to its image."""
 IMAGE_PAGE = 4096
 """Grain of the image: pieces of this size that a fresh instance already has are left out."""
-FUNCTIONS = (
+FUNCTIONS = [
     "begin",
     "run",
     "deliver",
@@ -35,7 +35,7 @@ FUNCTIONS = (
     "describe",
     "rejected",
     "console",
-)
+]
 """What prelude.js gives, in its order; the last one is the console's buffer."""
 
 

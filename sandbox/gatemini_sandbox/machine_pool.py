@@ -116,9 +116,7 @@ class MachinePool:
         image = self._image
         machine = Machine(self._engine, self._unused(), Clock.at(0.0), self._memory_bytes)
         try:
-            missing = image.pages - machine.locate()[1] // PAGE
-            if missing > 0:
-                machine.grow(missing)
+            machine.grow(image.pages - machine.locate()[1] // PAGE)
             self._fill(machine)
         except BaseException:
             machine.close()
