@@ -14,7 +14,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from gatemini_sandbox.errors import SecondParserCold
 from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.diagnosis.diagnose import (
     check_awaits,
@@ -122,12 +121,9 @@ def prepare(
     source: str,
     backends: Collection[str] = (),
     watched: frozenset[str] = frozenset(),
-    *,
-    compiling: bool = True,
 ) -> Program:
     """Make the submitted text runnable; raises SandboxSyntaxError. `backends` are the identifiers of the globals,
-    `watched` the names the program's `read` is about (facts.gather). Without `compiling` it raises SecondParserCold
-    rather than wait for the second parser to be made."""
+    `watched` the names the program's `read` is about (facts.gather)."""
     names = frozenset(backends)
     key = (source, names, watched)
     with _cache_lock:
@@ -135,7 +131,7 @@ def prepare(
         if known is not None:
             _cache.move_to_end(key)
             return known
-    program = _prepare(source, names, watched, compiling)
+    program = _prepare(source, names, watched)
     if len(source) <= CACHED_LENGTH:
         with _cache_lock:
             _cache[key] = program
@@ -144,15 +140,13 @@ def prepare(
     return program
 
 
-def _prepare(source: str, backends: frozenset[str], watched: frozenset[str], compiling: bool) -> Program:
+def _prepare(source: str, backends: frozenset[str], watched: frozenset[str]) -> Program:
     submitted = SourceText(source)
     check_comment(submitted)
     parsed = _parsed(submitted)
     if parsed is None or parsed.doubtful:
         if parsed is not None:  # named errors first: OXC leaves these as they are, or words them worse
             Eraser(parsed, submitted, Patch(parsed.data)).run([n for n in parsed.nodes if n[0] in _NAMED])
-        if not compiling and not oxc.is_ready():
-            raise SecondParserCold("the second parser has still to be compiled")
         try:
             printed = oxc.transform(submitted.text if parsed is None else _with_constants(parsed))
         except oxc.Refused as refusal:

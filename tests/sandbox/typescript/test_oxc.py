@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +21,20 @@ from gatemini_sandbox.typescript.prepare import prepare
 
 ONLY_OXC = "f<T>`x`;\n"
 WORDS = st.lists(st.sampled_from([b"a", b"b", b"(", b")", b";"]), max_size=60)
+
+
+def test_a_process_loads_the_compiled_parser_and_compiles_none(module_cache: Path, sandbox: Sandbox):
+    """The self-test of what oxc_module.py uses of quickjs-rs."""
+    script = """if True:
+        import sys, wasmtime
+        from pathlib import Path
+        from gatemini_sandbox.typescript import oxc, oxc_module
+        wasmtime.Module.__init__ = None
+        oxc_module.load(Path(sys.argv[1]))
+        print(oxc.transform("const a: number = 1"))
+    """
+    done = subprocess.run([sys.executable, "-c", script, module_cache], capture_output=True, text=True)
+    assert "const a = 1;" in done.stdout, done.stderr
 
 
 def test_the_last_line_of_long_monotonous_code_is_found():
