@@ -112,10 +112,10 @@ class Reader:
 
     @staticmethod
     def _summary(raw: Raw) -> Summary:
-        return decode_summary(raw.summary) if raw.summary else Summary("undefined", [], [], [], {})
+        return decode_summary(raw.summary) if raw.summary else Summary()
 
     def _lines(self, summary: Summary) -> dict[int, int]:
-        found = ((ident, _FRAME.search(stack)) for ident, stack in summary.stacks.items())
+        found = ((ident, _FRAME.search(stack)) for ident, stack in summary.places)
         return {
             ident: self._program.position(int(frame[2]), int(frame[3]))[0] for ident, frame in found if frame
         }
