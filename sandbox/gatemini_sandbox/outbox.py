@@ -23,7 +23,7 @@ from gatemini_sandbox.limits import DEPTH, RESULT, Limits
 from gatemini_sandbox.messages import Call, Console, ErrorInfo, Kind, Name, Reply, Whole
 
 PROTOCOL: Mapping[str, Any] = json.loads(files("gatemini_js").joinpath("protocol.json").read_text("utf-8"))
-PENDING, DONE, FAILED = (PROTOCOL["state"][name] for name in ("pending", "done", "failed"))
+DONE, FAILED = PROTOCOL["state"]["done"], PROTOCOL["state"]["failed"]
 
 End = Literal["done", "failed", "deadlock", "trapped", "broken"]
 

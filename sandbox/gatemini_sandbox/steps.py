@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from gatemini_sandbox import limits as codes
 from gatemini_sandbox.errors import GuestFault, ReadingTooLong
@@ -31,6 +30,7 @@ from gatemini_sandbox.patience import patience
 from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
 from gatemini_sandbox.typescript.diagnosis.places import Frame, refine
 from gatemini_sandbox.typescript.diagnosis.unplaced import find_unplaced
+from gatemini_sandbox.typescript.prepare import Program
 
 MOST_FRAMES = 20
 PLACING_SECONDS = 1.0
@@ -42,18 +42,10 @@ OUT_OF_MEMORY_NULL = "null (thrown as null"
 _FRAME = re.compile(r"at ([^\n]*?) ?\(?" + re.escape(PROTOCOL["program"]) + r":(\d{1,9}):(\d{1,9})\)?")
 
 
-class Runnable(Protocol):
-    """What a guest needs of a prepared program (wrap.Program)."""
-
-    @property
-    def js(self) -> str: ...
-    def position(self, line: int, byte_column: int) -> tuple[int, int]: ...
-
-
 class Reader:
     """Reads the steps of one chain."""
 
-    def __init__(self, program: Runnable, limits: Limits) -> None:
+    def __init__(self, program: Program, limits: Limits) -> None:
         self._program = program
         self._limits = limits
         self._known: set[int] = set()

@@ -19,12 +19,8 @@ FUNCTIONS = frozenset(
 )
 
 
-def binding_names(node: Node) -> list[str]:
-    """Names bound by a declarator, a pattern or a parameter; default values bind nothing."""
-    return [text(name) for name in binding_nodes(node)]
-
-
 def binding_nodes(node: Node) -> list[Node]:
+    """The names bound by a declarator, a pattern or a parameter; default values bind nothing."""
     kind = node.type
     if kind in ("identifier", "shorthand_property_identifier_pattern"):
         return [node]
@@ -92,19 +88,9 @@ def identifiers(root: Node) -> list[Node]:
 
 
 def value_names(root: Node) -> set[str]:
-    """Names that are used as values: not in types, not where an import or an alias declares them."""
-    found = set()
-    for node in identifiers(root):
-        parent = node.parent
-        if parent is not None and parent.type in _NOT_VALUES:
-            continue
-        if parent is not None and parent.type == "import_alias" and parent.named_child(0) == node:
-            continue
-        if parent is not None and parent.type in ("member_expression", "nested_identifier"):
-            top = parent
-            while top.parent is not None and top.parent.type == top.type:
-                top = top.parent
-            if top.parent is not None and top.parent.type in _NOT_VALUES:
-                continue
-        found.add(text(node))
-    return found
+    """Names that are used as values: not in types, not where an import declares them."""
+    return {
+        text(node)
+        for node in identifiers(root)
+        if node.parent is not None and node.parent.type not in _NOT_VALUES
+    }

@@ -52,7 +52,6 @@ _KINDS = [
     "internal_module",
     "module",
     "decorator",
-    "html_comment",
     "hash_bang_line",
     "return_statement",
     "await_expression",
@@ -131,8 +130,14 @@ class Parsed:
         A generic call may become two comparisons, and these a generic name; a keyword before a line break or a comment
         may become a name, or stay a modifier where TypeScript sees a name.
         """
-        if self.root.has_error or any(
-            _is_generic_call(kind, node) or _is_comparison(kind, node, self.data) for kind, node in self.nodes
+        # `a<!--b` is arithmetic in TypeScript; a script would take it for a comment of the nineties.
+        if (
+            self.root.has_error
+            or b"<!--" in self.data
+            or any(
+                _is_generic_call(kind, node) or _is_comparison(kind, node, self.data)
+                for kind, node in self.nodes
+            )
         ):
             return True
         for match in _KEYWORD_ALONE.finditer(self.data):

@@ -8,10 +8,9 @@ wrong where that fails too). The same text and backends give the same program; p
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from tree_sitter import Node
@@ -41,9 +40,10 @@ CACHED_LENGTH = 64 * 1024
 
 # Nodes whose erasing ends in an error that names them; what is in an ambient declaration goes with it.
 _NAMED = ("ambient_declaration", "decorator", "public_field_definition", "using", "internal_module", "module")
-# What TypeScript writes code for: it goes through OXC.
+# What TypeScript writes code for, and casts in front, which may leave an operand that reads as a block: these go
+# through OXC.
 _NAMESPACES = ("internal_module", "module")
-_EMITTED = ("enum_declaration", "property_parameter", "import_alias", *_NAMESPACES)
+_EMITTED = ("enum_declaration", "type_assertion", "property_parameter", "import_alias", *_NAMESPACES)
 # OXC exports enums in this form, and takes from a namespace only constants.
 _EXPORTED_ENUM = re.compile(r"export let (?=(\w+) = /\* @__PURE__ \*/ function\(\1\))")
 # What OXC leaves to do, types that are exported among it. Other types that the parse sees in its print are none: `[a < b, c > -1]` are two comparisons.
@@ -57,21 +57,18 @@ _LEFT_BY_OXC = (
 )
 
 
-class _Positions:
-    """Guest position -> submitted text: back over our edits, then over OXC's printing if there was one."""
+Positions = Callable[[int, int], tuple[int, int]]
+"""1-based line and byte column in the guest's text -> line and column in the submitted text."""
 
-    def __init__(
-        self, submitted: SourceText, patched: Patched, alignment: oxc.Alignment | None = None
-    ) -> None:
-        self._submitted = submitted
-        self._patched = patched
-        self._alignment = alignment
 
-    def __call__(self, line: int, byte_column: int) -> tuple[int, int]:
-        offset = self._patched.original(self._patched.offset(line, byte_column))
-        if self._alignment is not None:
-            offset = self._alignment.offset(offset)
-        return self._submitted.position(offset)
+def _positions(submitted: SourceText, patched: Patched, alignment: oxc.Alignment | None = None) -> Positions:
+    """Back over our edits, then over OXC's printing if there was one."""
+
+    def back(line: int, byte_column: int) -> tuple[int, int]:
+        offset = patched.original(patched.offset(line, byte_column))
+        return submitted.position(offset if alignment is None else alignment.offset(offset))
+
+    return back
 
 
 @dataclass(frozen=True)
@@ -93,42 +90,18 @@ class Program:
     lost_value: tuple[int, int, str] | None
     read: frozenset[str]
     rounded: tuple[tuple[int, int, str], ...]
-    _positions: _Positions = field(repr=False, compare=False)
-
-    def position(self, line: int, byte_column: int) -> tuple[int, int]:
-        """The guest's 1-based line and byte column in `js` -> line and column in the submitted text."""
-        return self._positions(line, byte_column)
+    position: Positions = field(repr=False, compare=False)
 
     def returned(self) -> tuple[Given, ...]:
         """The expressions of the submitted text that may have given its value."""
         return returned(self.source)
 
 
-_cache: OrderedDict[tuple[str, frozenset[str], frozenset[str]], Program] = OrderedDict()
-_cache_lock = threading.Lock()
-
-
-def prepare(
-    source: str,
-    backends: Collection[str] = (),
-    watched: frozenset[str] = frozenset(),
-) -> Program:
+def prepare(source: str, backends: Collection[str] = (), watched: frozenset[str] = frozenset()) -> Program:
     """Make the submitted text runnable; raises SandboxSyntaxError. `backends` are the identifiers of the globals,
     `watched` the names the program's `read` is about (facts.gather)."""
-    names = frozenset(backends)
-    key = (source, names, watched)
-    with _cache_lock:
-        known = _cache.get(key)
-        if known is not None:
-            _cache.move_to_end(key)
-            return known
-    program = _prepare(source, names, watched)
-    if len(source) <= CACHED_LENGTH:
-        with _cache_lock:
-            _cache[key] = program
-            while len(_cache) > CACHED_PROGRAMS:
-                _cache.popitem(last=False)
-    return program
+    make = _kept if len(source) <= CACHED_LENGTH else _prepare
+    return make(source, frozenset(backends), watched)
 
 
 def _prepare(source: str, backends: frozenset[str], watched: frozenset[str]) -> Program:
@@ -149,7 +122,10 @@ def _prepare(source: str, backends: frozenset[str], watched: frozenset[str]) -> 
             return _reprinted(source, submitted, known, printed, backends, watched)
     patched, shape = _erased(parsed, submitted, backends)
     facts = gather(parsed, submitted, backends, watched)
-    return _program(source, patched, shape, facts, _Positions(submitted, patched), exact=True)
+    return _program(source, patched, shape, facts, _positions(submitted, patched), exact=True)
+
+
+_kept = lru_cache(CACHED_PROGRAMS)(_prepare)
 
 
 def _parsed(submitted: SourceText) -> Parsed | None:
@@ -247,12 +223,12 @@ def _reprinted(
         facts = gather(parsed, text, backends, watched)
         facts.shadowed = {name: back(*place) for name, place in facts.shadowed.items()}
         facts.rounded = [(*back(line, column), digits) for line, column, digits in facts.rounded]
-    positions = _Positions(submitted, patched, alignment)
-    return _program(source, patched, shape, facts, positions, exact=False)
+    position = _positions(submitted, patched, alignment)
+    return _program(source, patched, shape, facts, position, exact=False)
 
 
 def _program(
-    source: str, patched: Patched, shape: Shape, facts: Facts, positions: _Positions, *, exact: bool
+    source: str, patched: Patched, shape: Shape, facts: Facts, position: Positions, *, exact: bool
 ) -> Program:
     return Program(
         source=source,
@@ -267,5 +243,5 @@ def _program(
         lost_value=shape.lost_value,
         read=frozenset(facts.read),
         rounded=tuple(facts.rounded),
-        _positions=positions,
+        position=position,
     )

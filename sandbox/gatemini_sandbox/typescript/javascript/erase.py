@@ -39,8 +39,6 @@ _ERASED_MODIFIERS = frozenset(
 _ACCESSOR = re.compile(
     rb"(?:(?:static|public|private|protected|override|declare|readonly)\s+)*(accessor)[ \t]+[\w$#\[\"'\x80-\xff]"
 )
-# An operand that would read as a block or a declaration without the cast in front of it.
-_NEEDS_PARENTHESES = re.compile(rb"\{|(?:function|class|async|let)\b")
 
 
 class Eraser:
@@ -48,7 +46,6 @@ class Eraser:
 
     def __init__(self, parsed: Parsed, source: SourceText, patch: Patch) -> None:
         self._data = parsed.data
-        self._root = parsed.root
         self._source = source
         self._patch = patch
         self._gone_until = 0
@@ -63,7 +60,6 @@ class Eraser:
             "type_parameters": self._type_parameters,
             "type_arguments": blank,
             "implements_clause": blank,
-            "html_comment": blank,
             "hash_bang_line": blank,
             "definite": blank,
             "accessibility_modifier": self._modifier,
@@ -82,7 +78,6 @@ class Eraser:
             "non_null_expression": self._non_null,
             "as_expression": self._as,
             "satisfies_expression": self._as,
-            "type_assertion": self._assertion,
             "internal_module": self._namespace,
             "module": self._namespace,
             "decorator": self._decorator,
@@ -99,7 +94,6 @@ class Eraser:
             handler = handlers.get(kind)
             if handler is not None:
                 handler(node)
-        self._html_comments()
 
     def error(
         self, node: Node, message: str, hint: str | None = None, at: int | None = None
@@ -260,27 +254,6 @@ class Eraser:
         operand = node.child(0)
         if operand is not None:
             self._patch.blank(operand.end_byte, node.end_byte, self._separator(node))
-
-    def _assertion(self, node: Node) -> None:
-        """`<T>x`. Parentheses where a line break or an opening brace would otherwise come to the front."""
-        kind, operand = node.child(0), node.named_child(node.named_child_count - 1)
-        if kind is None or operand is None:
-            return
-        skipped = self._data[kind.start_byte : operand.start_byte]
-        if b"\n" in skipped or _NEEDS_PARENTHESES.match(self._data, operand.start_byte):
-            self._patch.blank(kind.start_byte, kind.end_byte, b"(")
-            self._patch.insert_after(code_end(node), b")")
-        else:
-            self._blank(kind)
-
-    def _html_comments(self) -> None:
-        """`a<!--b` is arithmetic in TypeScript; a script would take it for a comment of the nineties."""
-        at = self._data.find(b"<!--")
-        while at >= 0:
-            node = self._root.descendant_for_byte_range(at, at + 1)
-            if node is not None and node.type == "<":
-                self._patch.insert_after(at + 1, b" ")
-            at = self._data.find(b"<!--", at + 1)
 
     def _using(self, node: Node) -> None:
         raise self.error(
