@@ -22,7 +22,7 @@ from gatemini.backends.manager import Manager
 from gatemini.backends.status import State
 from gatemini.backends.transports.composite import composite_tools
 from gatemini.cache import Cache
-from gatemini.chain.journal import JournalBook
+from gatemini.chain.replay.journal import JournalBook
 from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config

@@ -1,9 +1,9 @@
-// What code calls: one Proxy per backend, `results`, `gatemini`, the interfaces. Nothing is made per tool.
+// Objects that code calls: one Proxy per backend, `results`, `gatemini`, the interfaces. Nothing is made per tool.
 //
 // A backend object is never thenable and calls nothing when it is printed, copied or looked at.
-(function (values, protocol, sender, expose) {
+(function (values, protocol, sender) {
   "use strict";
-  const { own, list, backendNames, quote } = values;
+  const { own, expose, list, backendNames, quote } = values;
   const { define, apply } = own;
 
   // --- backends -----------------------------------------------------------------------------------------------
@@ -39,13 +39,8 @@
     return member;
   }
 
-  function has(names, name) {
-    for (let i = 0; i < names.length; i++) if (names[i] === name) return true;
-    return false;
-  }
-
   function guarded(backend, key, member) {
-    // A member every object has. Called as a tool is called, with an object, it says how a tool of that name is reached.
+    // A member that every object has. Called with an object, as a tool is, it throws and names the way to such a tool.
     const reach = "__backends[" + quote(backend) + "].call(" + quote(key) + ", {…})";
     return function (...args) {
       const only = args[0];
@@ -86,7 +81,7 @@
       get,
       has(_target, key) {
         const names = namesOf();
-        return names !== undefined && typeof key === "string" && has(names, key);
+        return names !== undefined && own.includes(names, key);
       },
       ownKeys() {
         const names = namesOf(), copy = [];
@@ -97,7 +92,7 @@
       },
       getOwnPropertyDescriptor(target, key) {
         const names = namesOf();
-        if (typeof key !== "string" || names === undefined || !has(names, key)) return undefined;
+        if (names === undefined || !own.includes(names, key)) return undefined;
         return { __proto__: null, value: get(target, key), writable: true, enumerable: true, configurable: true };
       },
       set: refuse("changed"),
@@ -191,7 +186,7 @@
     const after = async (before) => {
       try {
         await before;
-      } catch { /* whoever asked for that page was told */ }
+      } catch { /* the request for that page got the error */ }
       return step();
     };
     const next = () => turn = turn === undefined ? step() : after(turn);

@@ -11,47 +11,21 @@
   const consoleBytes = new own.Uint8Array(consoleBuffer, 16);
 
   function writeLine(text) {
-    // UTF-8, ended by 0x0A with newlines inside a line written as 0x0B (the host turns them back).
-    const room = protocol.console.bytes;
+    // UTF-8, ended by 0x0A; a newline inside the line is written as 0x0B (the host turns it back).
+    const bytes = own.unescape(own.encodeURIComponent(own.toWellFormed(text)));
     let at = consoleHead[0];
-    const start = at;
-    for (let i = 0; i < text.length; i++) {
-      let c = own.charCode(text, i);
-      if (c >= 0xd800 && c < 0xdc00 && i + 1 < text.length) {
-        const d = own.charCode(text, i + 1);
-        if (d >= 0xdc00 && d < 0xe000) {
-          c = 0x10000 + ((c - 0xd800) << 10) + (d - 0xdc00);
-          i++;
-        }
-      }
-      if (c >= 0xd800 && c < 0xe000) c = 0xfffd;
-      if (at + 5 > room) {
-        consoleHead[2]++;
-        return false;
-      }
-      if (c < 0x80) consoleBytes[at++] = c === 10 ? 11 : c;
-      else if (c < 0x800) {
-        consoleBytes[at++] = 0xc0 | (c >> 6);
-        consoleBytes[at++] = 0x80 | (c & 63);
-      } else if (c < 0x10000) {
-        consoleBytes[at++] = 0xe0 | (c >> 12);
-        consoleBytes[at++] = 0x80 | ((c >> 6) & 63);
-        consoleBytes[at++] = 0x80 | (c & 63);
-      } else {
-        consoleBytes[at++] = 0xf0 | (c >> 18);
-        consoleBytes[at++] = 0x80 | ((c >> 12) & 63);
-        consoleBytes[at++] = 0x80 | ((c >> 6) & 63);
-        consoleBytes[at++] = 0x80 | (c & 63);
-      }
-    }
-    if (at + 1 > room) {
+    if (at + bytes.length + 1 > protocol.console.bytes) {
       consoleHead[2]++;
       return false;
+    }
+    for (let i = 0; i < bytes.length; i++) {
+      const c = own.charCode(bytes, i);
+      consoleBytes[at++] = c === 10 ? 11 : c;
     }
     consoleBytes[at++] = 10;
     consoleHead[0] = at;
     consoleHead[1]++;
-    return at > start;
+    return true;
   }
 
   let consoleFull = false;

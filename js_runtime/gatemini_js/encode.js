@@ -88,14 +88,11 @@
     let text = "";
     const kinds = own.keys(converted);
     for (let i = 0; i < kinds.length; i++) {
-      const where = whereOf(converted[kinds[i]]);
+      const { count, first } = converted[kinds[i]];
+      const where = first !== "" && count > 1 ? first + " and " + (count - 1) + " more" : first;
       text += (text === "" ? "" : "; ") + (CONVERTED[kinds[i]] ?? kinds[i]) + (where === "" ? "" : " (" + where + ")");
     }
     return text;
-  }
-
-  function whereOf({ count, first }) {
-    return first !== "" && count > 1 ? first + " and " + (count - 1) + " more" : first;
   }
 
   // --- JSON -------------------------------------------------------------------------------------------
@@ -129,15 +126,15 @@
 
   function openMap(state, frame, value, key) {
     const keys = list(), values = list(), entries = list();
-    let n = 0, plain = true;
+    let plain = true;
     own.mapEach(value, (v, k) => {
-      if (typeof k !== "string") plain = false;
-      keys[n] = k;
-      values[n] = v;
+      plain = plain && typeof k === "string";
       const entry = list();
       entry[0] = k;
       entry[1] = v;
-      entries[n++] = entry;
+      keys[keys.length] = k;
+      values[values.length] = v;
+      entries[entries.length] = entry;
     });
     remember(state, "map", frame, key);
     asFrame(push(state, frame, value, plain ? keys : null, plain ? values : entries, key));
@@ -170,7 +167,7 @@
     // Buffers and views are met as the bytes they hold.
     const items = kind === "typed" ? value : bytesOf(value, kind);
     const length = own.typedLength(items);
-    if (length > state.typedItems) return openLong(state, frame, value, key, kind, length);
+    if (length > state.options.typedItems) return openLong(state, frame, value, key, kind, length);
     const values = list();
     for (let i = 0; i < length; i++) values[i] = items[i];
     remember(state, kind === "typed" ? kind : "buffer", frame, key);
@@ -238,7 +235,7 @@
       remember(state, "circular", frame, key);
       return asText('"[Circular]"');
     }
-    if (state.depth >= state.maxDepth) {
+    if (state.depth >= state.options.depth) {
       if (state.options.deep !== null) throw depthError(state.options, state.name);
       remember(state, "deep", frame, key);
       return asText('"[Too deep]"');
@@ -248,7 +245,7 @@
       case "array": {
         const items = push(state, frame, value, null, value, key);
         // What is longer than its text may be is not walked first: a list may claim four billion items.
-        if (items.size * 2 > state.maxText) throw sizeError(state.options, state.name);
+        if (items.size * 2 > state.options.bytes) throw sizeError(state.options, state.name);
         return asFrame(items);
       }
       case "object": case "instance": return openInstance(state, frame, value, key, kind);
@@ -317,18 +314,17 @@
     }
   }
 
-  const keyTexts = { __proto__: null, n: 0, map: own.create(null) };
-  function keyText(key) {
-    let text = keyTexts.map[key];
-    if (text === undefined) {
-      text = quote(key) + ":";
-      if (keyTexts.n++ < 1000) keyTexts.map[key] = text;
-    }
-    return text;
-  }
-
+  const MOST_KEY_TEXTS = 1000;
+  const keyTexts = own.create(null);
+  let keyCount = 0;
   function memberHead(state, frame, key) {
-    if (keyTexts.map[key] !== undefined || own.isWellFormed(key)) return keyText(key);
+    let text = keyTexts[key];
+    if (text !== undefined) return text;
+    if (own.isWellFormed(key)) {
+      text = quote(key) + ":";
+      if (keyCount++ < MOST_KEY_TEXTS) keyTexts[key] = text;
+      return text;
+    }
     // Two keys may become one: then the later one gets a number, and no member is lost.
     remember(state, "surrogateKey", frame, key);
     if (frame.taken === undefined) {
@@ -388,15 +384,6 @@
     return own.indexOf(text, "\\ud") < 0 ? text : undefined; // perhaps half a surrogate pair
   }
 
-  function tryPlainText(root, options, refs) {
-    try {
-      return plainText(root, options, refs);
-    } catch {
-      return undefined; // a getter or a Proxy: the careful way will say so
-    }
-  }
-
-
   function sizeError(options, name) {
     const { code, what, bytes } = options;
     const verb = name === "" ? " is" : " " + name + " are";
@@ -409,9 +396,8 @@
 
   function newState(options, settled, name) {
     return {
-      __proto__: null, depth: 0, open: new own.Set(), viaToJSON: new own.Set(), promises: list(),
-      long: list(), converted: own.create(null), refs: list(), settled, maxDepth: options.depth,
-      typedItems: options.typedItems, maxText: options.bytes, options, name,
+      __proto__: null, text: undefined, depth: 0, open: new own.Set(), viaToJSON: new own.Set(), promises: list(),
+      long: list(), converted: own.create(null), refs: list(), settled, options, name,
     };
   }
 
@@ -420,7 +406,10 @@
     // waits and encodes again with what they became. `text` is undefined where JSON has nothing to say.
     if (typeof root === "object" && root !== null) {
       const refs = options.wantsRefs ? list() : NO_ITEMS;
-      const text = tryPlainText(root, options, options.wantsRefs ? refs : null);
+      let text;
+      try {
+        text = plainText(root, options, options.wantsRefs ? refs : null);
+      } catch { /* a getter or a Proxy: walking by hand says so */ }
       if (text !== undefined) {
         if (text.length > options.bytes) throw sizeError(options, name);
         return { __proto__: null, text, converted: null, promises: NO_ITEMS, long: NO_ITEMS, refs };
@@ -429,8 +418,10 @@
     const state = newState(options, settled, name);
     let parts = list(), n = 0, chars = 0, frame = null;
     openSafely(state, frame, root, undefined);
-    const result = { __proto__: null, text: opened.text, converted: state.converted, promises: state.promises, long: state.long, refs: state.refs };
-    if (opened.frame === null) return result;
+    if (opened.frame === null) {
+      state.text = opened.text;
+      return state;
+    }
     parts[n++] = opened.text;
     frame = opened.frame;
     while (frame !== null) {
@@ -467,11 +458,11 @@
       parts[n++] = frame.empty ? head + text : "," + head + text;
       frame.empty = false;
       chars += head.length + text.length + 1;
-      if (chars > state.maxText) throw sizeError(options, name);
+      if (chars > state.options.bytes) throw sizeError(options, name);
       if (opened.frame !== null) frame = opened.frame;
     }
-    result.text = own.join(parts, "");
-    return result;
+    state.text = own.join(parts, "");
+    return state;
   }
 
   return own.freeze({ __proto__: null, encode, conversionNote });

@@ -1,13 +1,13 @@
-// What a script expects of locales, without Intl: an order of words people would write, and a word on the rest.
+// Compare words as people order them, and note that locales make no other difference: there is no Intl.
 //
 // QuickJS compares by code unit, which puts "Zebra" before "apple" and "é" behind "z" where every other engine does
 // not. The order here is that of the Unicode root collation as far as letters, digits and ASCII go: first the letters,
-// then accents, then case (UTS #10, CLDR root; lower case first). Ordinary library code like shims.js.
+// then accents, then case (UTS #10, CLDR root; lower case first). This code may use globals, like shims.js.
 (function (values) {
   "use strict";
   const { own } = values;
 
-  // The order of ASCII signs; all stand behind the space and before the digits. What is not in it counts for nothing.
+  // ASCII signs in their order, after the space and before the digits. Others are ignored.
   const SIGNS = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$";
   const RANKS = new Map(Array.from(SIGNS, (c, i) => [c, "!" + String.fromCharCode(161 + i)]));
   const EXPANDED = { ß: "ss", ẞ: "SS", æ: "ae", Æ: "AE", œ: "oe", Œ: "OE", ø: "o\u0338", Ø: "O\u0338", ł: "l\u0335", Ł: "L\u0335" };
@@ -62,9 +62,7 @@
   }
 
   function install(note) {
-    const put = (target, name, value) =>
-      own.define(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
-    put(String.prototype, "localeCompare", {
+    values.expose(String.prototype, "localeCompare", {
       localeCompare(that, locales, options) {
         if (this === null || this === undefined) throw new TypeError("localeCompare called on null or undefined");
         const one = typeof this === "string" ? this : String(this), other = typeof that === "string" ? that : String(that);
@@ -75,7 +73,7 @@
     }.localeCompare);
     const plain = (target, name) => {
       const original = target[name];
-      put(target, name, {
+      values.expose(target, name, {
         [name](locales, options) {
           if (locales !== undefined || options !== undefined) {
             note(name + " took no notice of its locale and options: there is no Intl here (time zone UTC); format by hand");
@@ -86,9 +84,7 @@
     };
     plain(Number.prototype, "toLocaleString");
     plain(BigInt.prototype, "toLocaleString");
-    plain(Date.prototype, "toLocaleString");
-    plain(Date.prototype, "toLocaleDateString");
-    plain(Date.prototype, "toLocaleTimeString");
+    for (const name of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"]) plain(Date.prototype, name);
   }
 
   return own.freeze({ __proto__: null, install });

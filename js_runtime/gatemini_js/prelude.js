@@ -3,9 +3,9 @@
 // A tool call only puts a line into the outbox and returns a promise. The host runs the guest until it is idle,
 // takes the whole outbox (`collect`), and gives back a batch of replies (`deliver`). The host calls the functions
 // returned at the end; nothing here is reachable from user code except the globals that `begin` defines.
-(function (values, encoding, backends, terminal, shims, locale, timers, protocol) {
+(function (values, encoding, shims, locale, timers, backends, terminal, protocol) {
   "use strict";
-  const { own, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
+  const { own, expose, list, calls, limitCodes, limitError, kindOf, bytesOf, quote, safeText, safeGet, waited } = values;
   const { encode, conversionNote } = encoding;
   const { define, apply } = own;
   const LIMIT = protocol.limits;
@@ -21,10 +21,6 @@
     }
   }
 
-  function expose(target, name, value) {
-    define(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
-  }
-
   // --- calls ------------------------------------------------------------------------------------------------
 
   // One entry per call: {id, name, stack, resolve, reject, awaited}, found by promise (calls), by id (pending), in
@@ -35,9 +31,8 @@
   let nextId = 1, toolCalls = 0, otherCalls = 0;
 
   // Promises of calls have a prototype of their own, so that `await` goes through `then` below, which marks the call as
-  // awaited.
-  // The prototype of that prototype is a Proxy, reached only for members that no promise has: reading a member of the awaited value
-  // on the promise is the commonest slip there is, and would silently give undefined.
+  // awaited. The prototype of that prototype is a Proxy, reached only for members that no promise has: the commonest
+  // slip is to read a member of the awaited value on the promise, which would silently give undefined.
   const CallPromisePrototype = own.create(new own.Proxy(own.create(own.PromisePrototype), {
     __proto__: null,
     get(target, key, promise) {
@@ -51,28 +46,16 @@
     throw new own.TypeError("calls make their own promises");
   }
   CallPromise.prototype = CallPromisePrototype;
-  define(CallPromise, own.species, { __proto__: null, value: own.Promise });
-  define(CallPromisePrototype, "constructor", { __proto__: null, value: CallPromise });
-  define(CallPromisePrototype, "then", {
-    __proto__: null,
-    value: function then(resolved, rejected) {
-      const entry = own.weakGet(calls, this);
-      if (entry !== undefined) entry.awaited = true;
-      return own.then(this, resolved, rejected);
-    },
+  const fix = (target, key, value) => define(target, key, { __proto__: null, value });
+  fix(CallPromise, own.species, own.Promise);
+  fix(CallPromisePrototype, "constructor", CallPromise);
+  fix(CallPromisePrototype, "then", function then(resolved, rejected) {
+    const entry = own.weakGet(calls, this);
+    if (entry !== undefined) entry.awaited = true;
+    return own.then(this, resolved, rejected);
   });
-  define(CallPromisePrototype, own.toPrimitive, {
-    __proto__: null,
-    value() {
-      throw forgotten(this, "used as text or number");
-    },
-  });
-  define(CallPromisePrototype, "toJSON", {
-    __proto__: null,
-    value() {
-      throw forgotten(this, "given to JSON.stringify");
-    },
-  });
+  fix(CallPromisePrototype, own.toPrimitive, function () { throw forgotten(this, "used as text or number"); });
+  fix(CallPromisePrototype, "toJSON", function () { throw forgotten(this, "given to JSON.stringify"); });
   own.freeze(CallPromise);
   own.freeze(CallPromisePrototype);
 
@@ -172,25 +155,26 @@
     if (name.length > protocol.most_name) {
       throw new own.TypeError(own.slice(name, 0, 60) + "… has " + name.length + " characters: no tool has such a name");
     }
-    if (kind === "tool" || kind === "resource") {
-      if (toolCalls >= limits.calls) throw limitError(LIMIT.calls, "a chain may make " + limits.calls + " calls; " + name + " was one more");
-      toolCalls++;
-    } else {
-      if (otherCalls >= limits.other_messages) {
-        throw limitError(LIMIT.calls, "a chain may make " + limits.other_messages + " calls of results and gatemini; " + name + " was one more");
-      }
-      otherCalls++;
+    const ofBackend = kind === "tool" || kind === "resource";
+    const most = ofBackend ? limits.calls : limits.other_messages, made = ofBackend ? toolCalls++ : otherCalls++;
+    if (made >= most) {
+      throw limitError(LIMIT.calls, "a chain may make " + most + (ofBackend ? " calls; " : " calls of results and gatemini; ") + name + " was one more");
     }
     return nextId++;
   }
 
-  function send(kind, head, args, name, callee) {
-    const entry = { __proto__: null, id: 0, name, stack: stackAbove(callee), awaited: false, late: status !== protocol.state.pending, resolve: null, reject: null };
-    const promise = own.construct(own.Promise, [(resolve, reject) => {
+  function opened(name, stack, awaited) {
+    const entry = { __proto__: null, id: 0, name, stack, awaited, late: status !== protocol.state.pending, promise: null, resolve: null, reject: null };
+    entry.promise = own.construct(own.Promise, [(resolve, reject) => {
       entry.resolve = resolve;
       entry.reject = reject;
     }], CallPromise);
-    own.weakSet(calls, promise, entry);
+    own.weakSet(calls, entry.promise, entry);
+    return entry;
+  }
+
+  function send(kind, head, args, name, callee) {
+    const entry = opened(name, stackAbove(callee), false);
     try {
       const id = entry.id = claim(kind, name);
       issued[issued.length] = entry;
@@ -207,7 +191,7 @@
       own.mapDelete(pending, entry.id);
       entry.reject(error);
     }
-    return promise;
+    return entry.promise;
   }
 
   function noteConversions(encoded, before) {
@@ -218,7 +202,7 @@
 
   const TOOL = ',"tool",';
   function post(id, head, encoded, name) {
-    // The host knows what a tool takes, so it makes of a BigInt's digits what is wanted there, and tells it.
+    // The host knows what a tool takes, makes of a BigInt's digits what is wanted there, and adds the note.
     const bigints = own.slice(head, 0, TOOL.length) === TOOL ? encoded.converted?.bigint : undefined;
     if (bigints !== undefined) delete encoded.converted.bigint;
     noteConversions(encoded, "arguments of " + name + ": ");
@@ -252,15 +236,11 @@
   const KEEP = ',"results","","keep",false,';
   function keep(type, data) {
     // The host keeps the bytes of a returned typed array among the session's results and answers with the handle.
-    const entry = { __proto__: null, id: 0, name: "results.keep", stack: "", awaited: true, resolve: null, reject: null };
-    const promise = new own.Promise((resolve, reject) => {
-      entry.resolve = resolve;
-      entry.reject = reject;
-    });
+    const entry = opened("results.keep", "", true);
     entry.id = claim("results", "the returned value");
     own.mapSet(pending, entry.id, entry);
     outbox[outbox.length] = "[" + entry.id + KEEP + "[" + quote(type) + "," + quote(data) + "],[]]";
-    return promise;
+    return entry.promise;
   }
 
   async function keepAll(long, settled) {
@@ -319,7 +299,7 @@
     return callee;
   }
 
-  const world = backends(values, protocol, sender, expose);
+  const world = backends(values, protocol, sender);
 
   // --- timers -------------------------------------------------------------------------------------------------------
 
@@ -419,7 +399,7 @@
     refs = encoded.refs;
     if (encoded.text === undefined) {
       outcome = "null";
-      // A symbol, or a function that gives a function, was returned and dropped: a note has said so.
+      // A symbol, or a function that gives a function, is dropped with a note.
       outcomeKind = typeof value === "symbol" || typeof value === "function" ? "json" : "undefined";
     } else if (typeof value === "string") {
       if (value.length > limits.value_bytes) throw limitError(LIMIT.value, "the returned value is larger than " + limits.value_bytes + " bytes");
@@ -446,7 +426,7 @@
     return text + "]}";
   }
 
-  const MOST_PLACES = 100; // calls of which the answer may tell where they were made
+  const MOST_PLACES = 100; // calls that are reported with the place where they were made
   function summary() {
     // What goes with the end of a chain, done or failed.
     const ids = list(), places = list();
@@ -475,7 +455,7 @@
   }
 
   function tells(outer, cause) {
-    // `throw new Error("no rows: " + e.message, { cause: e })` has said it already.
+    // Whether the text of an error repeats its cause, as in `throw new Error("no rows: " + e.message, { cause: e })`.
     const whole = safeGet(outer, "message"), part = safeGet(cause, "message");
     return typeof whole === "string" && typeof part === "string" && part.length >= 16 && own.indexOf(whole, part) >= 0;
   }
@@ -533,9 +513,8 @@
       message = typeof givenMessage === "string" ? (givenMessage.length > 100000 ? own.slice(givenMessage, 0, 100000) + "…" : givenMessage) : "(the error's message cannot be read)";
       if (typeof givenStack === "string") stack = own.slice(givenStack, 0, 8000);
       limit = limitOf(error, name, message);
-      extra = fieldText("tool", safeGet(error, "tool")) + fieldText("backend", safeGet(error, "backend"))
-        + fieldText("code", safeGet(error, "code")) + fieldText("structured", safeGet(error, "structured"))
-        + fieldText("hint", safeGet(error, "hint"));
+      const fields = ["tool", "backend", "code", "structured", "hint"];
+      for (let i = 0; i < fields.length; i++) extra += fieldText(fields[i], safeGet(error, fields[i]));
       const causes = causesOf(error);
       if (causes !== "") extra += ',"cause":' + quote(causes);
       if (message === "" && kindOfSafely(safeGet(error, "errors") ?? 0) === "array") message = "none of the promises was fulfilled";

@@ -1,7 +1,6 @@
-// The standard helpers that a script expects. What this sandbox lacks is left undefined: the host explains such errors.
+// Standard helpers that QuickJS lacks and scripts expect.
 //
-// Ordinary library code: unlike the bridge it may use globals, since breaking them harms only the chain that did
-// it.
+// Unlike the bridge this code may use globals: whatever breaks them harms only the chain that did it.
 (function (values) {
   "use strict";
   const { own } = values;
@@ -31,23 +30,17 @@
 
   const clock = { now: () => own.now() - clock.timeOrigin, timeOrigin: 0, mark() {}, measure() {} };
 
-  const HEX = "0123456789abcdef";
   const crypto = {
     getRandomValues(array) {
-      const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+      const bytes = bytesOf(array);
       for (let i = 0; i < bytes.length; i++) bytes[i] = next32() >>> 24;
       return array;
     },
     randomUUID() {
-      let text = "";
-      for (let i = 0; i < 32; i++) {
-        if (i === 8 || i === 12 || i === 16 || i === 20) text += "-";
-        let digit = next32() >>> 28;
-        if (i === 12) digit = 4;
-        if (i === 16) digit = (digit & 3) | 8;
-        text += HEX[digit];
-      }
-      return text;
+      const bytes = crypto.getRandomValues(new Uint8Array(16));
+      bytes[6] = (bytes[6] & 15) | 64; // version 4
+      bytes[8] = (bytes[8] & 63) | 128; // variant of RFC 9562
+      return bytes.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
     },
     get subtle() {
       throw new TypeError("crypto.subtle does not exist in this sandbox; hashing belongs in a backend's tool");
@@ -56,49 +49,38 @@
 
   // --- text ----------------------------------------------------------------------------------------------
 
-  function encodeUtf8(text) {
-    const s = String(text).toWellFormed();
-    const bytes = [];
-    for (const symbol of s) {
-      const c = symbol.codePointAt(0);
-      if (c < 0x80) bytes.push(c);
-      else if (c < 0x800) bytes.push(0xc0 | (c >> 6), 0x80 | (c & 63));
-      else if (c < 0x10000) bytes.push(0xe0 | (c >> 12), 0x80 | ((c >> 6) & 63), 0x80 | (c & 63));
-      else bytes.push(0xf0 | (c >> 18), 0x80 | ((c >> 12) & 63), 0x80 | ((c >> 6) & 63), 0x80 | (c & 63));
-    }
-    return Uint8Array.from(bytes);
+  function encodeLatin1(text) {
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    return bytes;
+  }
+  const PIECE = 4096; // arguments of one call
+  function decodeLatin1(bytes) {
+    let text = "";
+    for (let i = 0; i < bytes.length; i += PIECE) text += String.fromCharCode(...bytes.subarray(i, i + PIECE));
+    return text;
   }
 
+  const encodeUtf8 = (text) => encodeLatin1(unescape(encodeURIComponent(String(text).toWellFormed())));
+  // Characters, and beginnings of characters that become one U+FFFD each (WHATWG Encoding).
+  const SEQUENCES = new RegExp("[\\0-\\x7f]+|[\\xc2-\\xdf][\\x80-\\xbf]"
+    + "|(?:\\xe0[\\xa0-\\xbf]|\\xed[\\x80-\\x9f]|[\\xe1-\\xec\\xee\\xef][\\x80-\\xbf])[\\x80-\\xbf]?"
+    + "|(?:\\xf0[\\x90-\\xbf]|\\xf4[\\x80-\\x8f]|[\\xf1-\\xf3][\\x80-\\xbf])[\\x80-\\xbf]{0,2}|[^]", "g");
   function decodeUtf8(bytes, fatal, keepBom) {
-    let text = "", i = 0;
-    const bad = () => {
+    const withBom = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+    const binary = decodeLatin1(withBom && !keepBom ? bytes.subarray(3) : bytes);
+    try {
+      return decodeURIComponent(escape(binary));
+    } catch {
       if (fatal) throw new TypeError("the bytes are not valid UTF-8");
-      text += "\ufffd";
-    };
-    if (!keepBom && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) i = 3;
-    while (i < bytes.length) {
-      const c = bytes[i++];
-      if (c < 0x80) {
-        text += String.fromCharCode(c);
-        continue;
-      }
-      let need = 0, low = 0x80, high = 0xbf, code = 0;
-      if (c >= 0xc2 && c <= 0xdf) { need = 1; code = c & 31; }
-      else if (c >= 0xe0 && c <= 0xef) { need = 2; code = c & 15; if (c === 0xe0) low = 0xa0; if (c === 0xed) high = 0x9f; }
-      else if (c >= 0xf0 && c <= 0xf4) { need = 3; code = c & 7; if (c === 0xf0) low = 0x90; if (c === 0xf4) high = 0x8f; }
-      else { bad(); continue; }
-      let ok = true;
-      for (; need > 0; need--) {
-        const d = bytes[i];
-        if (d === undefined || d < low || d > high) { ok = false; break; }
-        low = 0x80; high = 0xbf;
-        code = (code << 6) | (d & 63);
-        i++;
-      }
-      if (ok) text += String.fromCodePoint(code);
-      else bad();
     }
-    return text;
+    return binary.replace(SEQUENCES, (run) => {
+      try {
+        return decodeURIComponent(escape(run));
+      } catch {
+        return "\ufffd";
+      }
+    });
   }
 
   const bytesOf = (input) =>
@@ -130,61 +112,26 @@
     get encoding() { return this.#label === "utf-8" ? "utf-8" : "windows-1252"; }
     decode(input) {
       const bytes = bytesOf(input);
-      if (this.#label === "utf-8") return decodeUtf8(bytes, this.#fatal, this.#keepBom);
-      let text = "";
-      for (let i = 0; i < bytes.length; i++) text += String.fromCharCode(bytes[i]);
-      return text;
+      return this.#label === "utf-8" ? decodeUtf8(bytes, this.#fatal, this.#keepBom) : decodeLatin1(bytes);
     }
-  }
-
-  // --- base64 ----------------------------------------------------------------------------------------------
-
-  const { toBase64 } = own;
-  const nativeFromBase64 = Uint8Array.fromBase64.bind(Uint8Array);
-  // `strict` refuses other characters, as atob does; else they are skipped and both alphabets taken, as Node's Buffer does.
-  function fromBase64(text, strict) {
-    let clean = String(text).replace(/[\t\n\f\r ]/g, "").replace(/={1,2}$/, "");
-    if (strict) {
-      if (clean.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(clean)) {
-        throw new Error("atob: the text is not valid base64");
-      }
-    } else {
-      clean = clean.replace(/-/g, "+").replace(/_/g, "/").replace(/[^A-Za-z0-9+/]/g, "");
-      if (clean.length % 4 === 1) clean = clean.slice(0, -1);
-    }
-    return nativeFromBase64(clean);
-  }
-  function btoa(text) {
-    const s = String(text), bytes = new Uint8Array(s.length);
-    for (let i = 0; i < s.length; i++) {
-      const c = s.charCodeAt(i);
-      if (c > 255) throw new Error("btoa takes characters up to U+00FF: encode with TextEncoder, or Buffer.from(text).toString(\"base64\")");
-      bytes[i] = c;
-    }
-    return toBase64(bytes);
-  }
-  function atob(text) {
-    const bytes = fromBase64(text, true);
-    let s = "";
-    for (let i = 0; i < bytes.length; i++) s += String.fromCharCode(bytes[i]);
-    return s;
   }
 
   // --- Buffer: the small part scripts use ------------------------------------------------------------------
 
+  function fromBase64(text) {
+    // Both alphabets, and what is in neither is skipped.
+    const clean = text.replace(/-/g, "+").replace(/_/g, "/").replace(/[^A-Za-z0-9+/]/g, "");
+    return Uint8Array.fromBase64(clean.length % 4 === 1 ? clean.slice(0, -1) : clean);
+  }
+
   class Buffer extends Uint8Array {
     static from(value, encoding = "utf8") {
-      if (typeof value !== "string") {
-        const source = value instanceof ArrayBuffer ? new Uint8Array(value) : value;
-        const made = new Buffer(source.length);
-        made.set(source);
-        return made;
-      }
+      if (typeof value !== "string") return new Buffer(value instanceof ArrayBuffer ? new Uint8Array(value) : value);
       const name = String(encoding).toLowerCase();
-      if (name === "base64" || name === "base64url") return Buffer.from(fromBase64(value, false));
-      if (name === "hex") return Buffer.from((value.match(/[0-9a-f]{2}/gi) ?? []).map((pair) => parseInt(pair, 16)));
-      if (name === "latin1" || name === "binary" || name === "ascii") return Buffer.from(Array.from(value, (c) => c.charCodeAt(0) & 255));
-      return Buffer.from(encodeUtf8(value));
+      if (name === "base64" || name === "base64url") return new Buffer(fromBase64(value));
+      if (name === "hex") return new Buffer((value.match(/[0-9a-f]{2}/gi) ?? []).map((pair) => parseInt(pair, 16)));
+      if (name === "latin1" || name === "binary" || name === "ascii") return new Buffer(Array.from(value, (c) => c.charCodeAt(0) & 255));
+      return new Buffer(encodeUtf8(value));
     }
     static alloc(size, fill = 0) { return new Buffer(size).fill(fill); }
     static concat(parts) {
@@ -197,10 +144,10 @@
     static byteLength(text, encoding) { return Buffer.from(text, encoding).length; }
     toString(encoding = "utf8") {
       const name = String(encoding).toLowerCase();
-      if (name === "base64") return toBase64(this);
-      if (name === "base64url") return toBase64(this).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
-      if (name === "hex") return Array.from(this, (b) => HEX[b >> 4] + HEX[b & 15]).join("");
-      if (name === "latin1" || name === "binary") return Array.from(this, (b) => String.fromCharCode(b)).join("");
+      if (name === "base64") return this.toBase64();
+      if (name === "base64url") return this.toBase64({ alphabet: "base64url", omitPadding: true });
+      if (name === "hex") return this.toHex();
+      if (name === "latin1" || name === "binary") return decodeLatin1(this);
       return decodeUtf8(this, false, true);
     }
     equals(other) { return this.length === other.length && this.every((b, i) => b === other[i]); }
@@ -215,12 +162,8 @@
       if (typeof v !== "object" || v === null) return v;
       if (seen.has(v)) return seen.get(v);
       const keep = (made) => { seen.set(v, made); return made; };
-      switch (values.kindOf(v)) {
-        case "array": {
-          const made = keep([]);
-          for (let i = 0; i < v.length; i++) made[i] = clone(v[i]);
-          return made;
-        }
+      const kind = values.kindOf(v);
+      switch (kind) {
         case "date": return keep(new Date(v.getTime()));
         case "map": {
           const made = keep(new Map());
@@ -237,13 +180,11 @@
           made.stack = v.stack;
           return made;
         }
-        case "typed": return keep(v.slice());
-        case "buffer": return keep(v.slice(0));
+        case "typed": case "buffer": return keep(v.slice());
+        case "regexp": return keep(new RegExp(v.source, v.flags));
         case "promise": case "backend": throw new TypeError("structuredClone cannot copy a promise or a backend");
-        case "number": case "string": case "boolean": return keep(Object(v.valueOf()));
       }
-      if (v instanceof RegExp) return keep(new RegExp(v.source, v.flags));
-      const made = keep({});
+      const made = keep(kind === "array" ? new Array(v.length) : {});
       for (const key of Object.keys(v)) made[key] = clone(v[key]);
       return made;
     };
@@ -257,23 +198,25 @@
   const formDecode = (text) => decodePercent(text.replace(/\+/g, " "));
   const decodePercent = (text) => {
     if (!text.includes("%")) return text;
-    return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) => decodeUtf8(run.slice(1).split("%").map((h) => parseInt(h, 16)), false, true));
+    return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) => decodeUtf8(Uint8Array.fromHex(run.replace(/%/g, "")), false, true));
   };
 
+  let watchedParams; // URLSearchParams that report each change
   class URLSearchParams {
-    #pairs = []; #changed = null;
+    static {
+      watchedParams = (text, changed) => {
+        const params = new URLSearchParams(text);
+        params.#changed = changed;
+        return params;
+      };
+    }
+    #pairs = []; #changed = () => {};
     constructor(init = "") {
       if (typeof init === "string" || init instanceof String) this.#read(String(init));
       else if (init === null || init === undefined) return;
       else if (typeof init[Symbol.iterator] === "function") for (const [k, v] of init) this.#pairs.push([String(k), String(v)]);
       else for (const k of Object.keys(init)) this.#pairs.push([k, String(init[k])]);
     }
-    static #watched(text, changed) {
-      const params = new URLSearchParams(text);
-      params.#changed = changed;
-      return params;
-    }
-    static watch = (text, changed) => URLSearchParams.#watched(text, changed);
     #read(text) {
       for (const part of text.replace(/^\?/, "").split("&")) {
         if (part === "") continue;
@@ -281,7 +224,7 @@
         this.#pairs.push(at < 0 ? [formDecode(part), ""] : [formDecode(part.slice(0, at)), formDecode(part.slice(at + 1))]);
       }
     }
-    #touch() { if (this.#changed !== null) this.#changed(this.toString()); }
+    #touch() { this.#changed(this.toString()); }
     get size() { return this.#pairs.length; }
     append(k, v) { this.#pairs.push([String(k), String(v)]); this.#touch(); }
     delete(k, v) { this.#pairs = this.#pairs.filter((p) => p[0] !== String(k) || (v !== undefined && p[1] !== String(v))); this.#touch(); }
@@ -297,21 +240,20 @@
     }
     sort() { this.#pairs.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0)); this.#touch(); }
     forEach(f, self) { for (const [k, v] of this.#pairs) f.call(self, v, k, this); }
-    keys() { return this.#pairs.map((p) => p[0])[Symbol.iterator](); }
-    values() { return this.#pairs.map((p) => p[1])[Symbol.iterator](); }
-    entries() { return this.#pairs.map((p) => [p[0], p[1]])[Symbol.iterator](); }
+    keys() { return this.#pairs.map((p) => p[0]).values(); }
+    values() { return this.#pairs.map((p) => p[1]).values(); }
+    entries() { return this.#pairs.map((p) => [...p]).values(); }
     [Symbol.iterator]() { return this.entries(); }
     toString() { return this.#pairs.map((p) => `${formEncode(p[0])}=${formEncode(p[1])}`).join("&"); }
     toJSON() { return this.toString(); }
   }
-  const watchParams = URLSearchParams.watch;
-  delete URLSearchParams.watch;
 
   const PORTS = { "http:": "80", "https:": "443", "ws:": "80", "wss:": "443", "ftp:": "21" };
   const keepEscapes = (text, allowed) =>
     text.toWellFormed().replace(/%[0-9a-f]{2}|[^]/giu, (c) => (c.length === 3 && c[0] === "%") || allowed.test(c) ? c : encodeURIComponent(c));
   const PATH_CHARS = /^[A-Za-z0-9\-._~!$&'()*+,;=:@/%[\]|]$/;
   const QUERY_CHARS = /^[A-Za-z0-9\-._~!$&()*+,;=:@/?%[\]|{}`^\\]$/;
+  const USER_CHARS = /^[A-Za-z0-9\-._~!$&()*+,%]$/;
   const HASH_CHARS = /^[A-Za-z0-9\-._~!$&'()*+,;=:@/?%[\]|{}^\\#]$/;
 
   function withoutDots(path) {
@@ -332,7 +274,10 @@
       const input = String(text).trim();
       this.#p = URL.#parse(input, base === undefined ? null : new URL(base).#p);
       if (this.#p === null) throw new TypeError(`Invalid URL: ${input.slice(0, 200)}`);
-      this.#params = watchParams(this.#p.search, (query) => { this.#p.search = query === "" ? "" : "?" + query; });
+      this.#watch();
+    }
+    #watch() {
+      this.#params = watchedParams(this.#p.search, (query) => { this.#p.search = query === "" ? "" : "?" + query; });
     }
     static canParse(text, base) { return URL.parse(text, base) !== null; }
     static parse(text, base) { try { return new URL(text, base); } catch { return null; } }
@@ -360,8 +305,8 @@
       const at = authority.lastIndexOf("@");
       if (at >= 0) {
         const [user, ...secret] = authority.slice(0, at).split(":");
-        p.username = keepEscapes(user, /^[A-Za-z0-9\-._~!$&()*+,%]$/);
-        p.password = keepEscapes(secret.join(":"), /^[A-Za-z0-9\-._~!$&()*+,%]$/);
+        p.username = keepEscapes(user, USER_CHARS);
+        p.password = keepEscapes(secret.join(":"), USER_CHARS);
       }
       const match = /^(\[[0-9a-f:.]+\]|[^:[\]]*)(?::([0-9]*))?$/i.exec(authority.slice(at + 1));
       if (match === null) return false;
@@ -376,14 +321,19 @@
     }
     static #relative(input, base) {
       if (base.opaque) return input.startsWith("#") ? { ...base, hash: input } : null;
-      const origin = base.protocol + "//" + (base.username ? base.username + (base.password ? ":" + base.password : "") + "@" : "")
-        + base.hostname + (base.port ? ":" + base.port : "");
-      if (input.startsWith("//")) return URL.#parse(base.protocol + input, null);
-      if (input.startsWith("/")) return URL.#parse(origin + input, null);
       if (input === "") return { ...base, hash: "" };
-      if (input.startsWith("?")) return URL.#parse(origin + base.pathname + input, null);
-      if (input.startsWith("#")) return URL.#parse(origin + base.pathname + base.search + input, null);
-      return URL.#parse(origin + base.pathname.slice(0, base.pathname.lastIndexOf("/") + 1) + input, null);
+      if (input.startsWith("//")) return URL.#parse(base.protocol + input, null);
+      const whole = URL.#text({ ...base, pathname: "", search: "", hash: "" });
+      if (input.startsWith("/")) return URL.#parse(whole + input, null);
+      if (input.startsWith("?")) return URL.#parse(whole + base.pathname + input, null);
+      if (input.startsWith("#")) return URL.#parse(whole + base.pathname + base.search + input, null);
+      return URL.#parse(whole + base.pathname.slice(0, base.pathname.lastIndexOf("/") + 1) + input, null);
+    }
+    static #text(p) {
+      const secret = p.password === "" ? "" : ":" + p.password;
+      const user = p.username + secret === "" ? "" : p.username + secret + "@";
+      const slashes = p.opaque || (p.hostname === "" && p.protocol !== "file:" && !(p.protocol in PORTS)) ? "" : "//";
+      return p.protocol + slashes + user + p.hostname + (p.port === "" ? "" : ":" + p.port) + p.pathname + p.search + p.hash;
     }
     get protocol() { return this.#p.protocol; }
     set protocol(v) { this.#p.protocol = String(v).replace(/:?$/, ":").toLowerCase(); }
@@ -404,35 +354,22 @@
     set search(v) {
       const query = String(v).replace(/^\?/, "");
       this.#p.search = query === "" ? "" : "?" + keepEscapes(query.replace(/#/g, "%23"), QUERY_CHARS);
-      this.#params = watchParams(this.#p.search, (text) => { this.#p.search = text === "" ? "" : "?" + text; });
+      this.#watch();
     }
     get hash() { return this.#p.hash; }
     set hash(v) { const h = String(v).replace(/^#/, ""); this.#p.hash = h === "" ? "" : "#" + keepEscapes(h, HASH_CHARS); }
     get searchParams() { return this.#params; }
-    get href() {
-      const p = this.#p, secret = p.password === "" ? "" : ":" + p.password;
-      const user = p.username === "" && p.password === "" ? "" : `${p.username}${secret}@`;
-      const slashes = p.opaque || (p.hostname === "" && p.protocol !== "file:" && !(p.protocol in PORTS)) ? "" : "//";
-      return p.protocol + slashes + user + this.host + p.pathname + p.search + p.hash;
-    }
+    get href() { return URL.#text(this.#p); }
     toString() { return this.href; }
     toJSON() { return this.href; }
   }
 
   function install(global) {
-    const put = (name, value) =>
-      own.define(global, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
-    own.define(Math, "random", { __proto__: null, value: random, writable: true, enumerable: false, configurable: true });
-    put("performance", clock);
-    put("crypto", crypto);
-    put("TextEncoder", TextEncoder);
-    put("TextDecoder", TextDecoder);
-    put("atob", atob);
-    put("btoa", btoa);
-    put("Buffer", Buffer);
-    put("structuredClone", structuredClone);
-    put("URL", URL);
-    put("URLSearchParams", URLSearchParams);
+    const helpers = {
+      performance: clock, crypto, TextEncoder, TextDecoder, Buffer, structuredClone, URL, URLSearchParams,
+    };
+    for (const name of Object.keys(helpers)) values.expose(global, name, helpers[name]);
+    values.expose(Math, "random", random);
   }
 
   return own.freeze({ __proto__: null, seed, install });

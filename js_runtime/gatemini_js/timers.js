@@ -1,8 +1,7 @@
 // The chain's timers, the most due first: a binary heap by time, then age.
 //
-// Adding, dropping and taking one cost the logarithm of how many there are; a list that is searched each time costs all
-// of them, and thousands due at once would take minutes. What is dropped stays in the heap until it comes up, or until
-// most of the heap is such. The bridge's own code: see the rules of values.js.
+// A list that is searched for each of thousands of timers due at once would take minutes. A dropped timer stays in the
+// heap until it comes up, or until most of the heap is dropped ones. The rules of values.js hold.
 (function (values) {
   "use strict";
   const { own, list } = values;
@@ -49,7 +48,7 @@
     const timer = own.mapGet(known, id);
     if (timer === undefined) return;
     own.mapDelete(known, id);
-    timer.callback = timer.args = null; // what it holds need not wait for its turn
+    timer.callback = timer.args = null; // frees what they hold
     if (heap.length > 2 * own.mapSize(known) + 64) sweep();
   }
   function sweep() {
@@ -63,7 +62,7 @@
     return heap.length > 0 ? heap[0] : null;
   }
   function again(timer, due) {
-    // Of the one that is most due: it comes up once more, then.
+    // Moves the timer that is most due to a later time.
     timer.due = due;
     sink(timer, 0);
   }

@@ -1,7 +1,7 @@
-// Values: what the bridge holds on to, what kind of thing a value is, and its text for people (console, errors).
+// References taken at boot, the kind of any value, and its text for people (console, errors).
 //
-// Evaluated once, when the memory image is made, before any user code exists. Everything here works on
-// references taken now, so nothing a chain does later to Object.prototype, JSON, Map or Promise can reach it:
+// Evaluated once, when the memory image is made, before any user code exists. The bridge works on references
+// taken now, so nothing a chain does later to Object.prototype, JSON, Map or Promise can reach it:
 //   - methods are uncurried (`mapGet(map, key)`), never looked up on a value;
 //   - own objects and lists have no prototype, so no inherited setter or `get` can step in;
 //   - no iteration protocol, no spread, no destructuring of arrays, no regular expressions;
@@ -16,13 +16,11 @@
 
   const own = {
     __proto__: null,
-    uncurry,
     apply: Reflect.apply,
     protoOf: Reflect.getPrototypeOf,
     ownKeys: Reflect.ownKeys,
     construct: Reflect.construct,
     define: Reflect.defineProperty,
-    descriptor: Reflect.getOwnPropertyDescriptor,
     create: Object.create,
     keys: Object.keys,
     freeze: Object.freeze,
@@ -30,11 +28,12 @@
     hasOwn: Object.hasOwn,
     isArray: Array.isArray,
     isFiniteNumber: Number.isFinite,
-    isSafeInteger: Number.isSafeInteger,
     Number,
     String,
     parseInt,
     parseFloat,
+    encodeURIComponent,
+    unescape,
     stringify: JSON.stringify,
     parse: JSON.parse,
     Promise,
@@ -49,7 +48,6 @@
     Map,
     WeakMap,
     Set,
-    Symbol,
     species: Symbol.species,
     asyncIterator: Symbol.asyncIterator,
     toPrimitive: Symbol.toPrimitive,
@@ -60,6 +58,7 @@
     IteratorPrototype: Iterator.prototype,
     AsyncIteratorPrototype: Reflect.getPrototypeOf(Reflect.getPrototypeOf((async function* () {}).prototype)),
     join: uncurry(Array.prototype.join),
+    includes: uncurry(Array.prototype.includes),
     slice: uncurry(String.prototype.slice),
     indexOf: uncurry(String.prototype.indexOf),
     charCode: uncurry(String.prototype.charCodeAt),
@@ -68,7 +67,6 @@
     trim: uncurry(String.prototype.trim),
     bigToString: uncurry(BigInt.prototype.toString),
     symbolToString: uncurry(Symbol.prototype.toString),
-    functionToString: uncurry(Function.prototype.toString),
     regexpToString: uncurry(RegExp.prototype.toString),
     regexpSource: getter(RegExp.prototype, "source"),
     now: Date.now,
@@ -104,13 +102,16 @@
     booleanValue: uncurry(Boolean.prototype.valueOf),
     bigValue: uncurry(BigInt.prototype.valueOf),
     symbolValue: uncurry(Symbol.prototype.valueOf),
-    floor: Math.floor,
     max: Math.max,
     Uint8Array,
     ArrayBuffer,
     Int32Array,
   };
   own.freeze(own);
+
+  function expose(target, name, value) {
+    own.define(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+  }
 
   // A list that no setter on Array.prototype can see.
   const list = () => own.setProto([], null);
@@ -149,7 +150,13 @@
     return false;
   }
   const ErrorPrototype = Error.prototype;
-  const nativeIsError = typeof Error.isError === "function" ? Error.isError : null;
+  const isError = Error.isError;
+  // Kinds, each with a function that throws for all others.
+  const PROBES = own.setProto([
+    "date", own.time, "map", own.mapSize, "set", own.setSize, "buffer", own.bufferLength, "view", own.viewBytes,
+    "regexp", own.regexpSource, "promise", isPromise, "number", own.numberValue, "string", own.stringValue,
+    "boolean", own.booleanValue, "bigint", own.bigValue, "symbol", own.symbolValue,
+  ], null);
 
   function kindOf(value) {
     // The class of an object by brand, not by name. May throw for a revoked Proxy.
@@ -158,36 +165,24 @@
     if (proto === own.ObjectPrototype) return "object";
     if (proto === null) return own.weakHas(backendNames, value) ? "backend" : "object";
     if (proto === own.PromisePrototype || own.weakHas(calls, value)) return "promise";
-    if ((nativeIsError !== null && nativeIsError(value)) || descends(value, ErrorPrototype)) return "error";
-    if (brand(own.time, value)) return "date";
-    if (brand(own.mapSize, value)) return "map";
-    if (brand(own.setSize, value)) return "set";
+    if (isError(value) || descends(value, ErrorPrototype)) return "error";
     if (own.typedTag(value) !== undefined) return "typed";
-    if (brand(own.bufferLength, value)) return "buffer";
-    if (brand(own.viewBytes, value)) return "view";
-    if (brand(own.regexpSource, value)) return "regexp";
-    if (value instanceof NativePromise && isNativePromise(value)) return "promise";
-    if (brand(own.numberValue, value)) return "number";
-    if (brand(own.stringValue, value)) return "string";
-    if (brand(own.booleanValue, value)) return "boolean";
-    if (brand(own.bigValue, value)) return "bigint";
-    if (brand(own.symbolValue, value)) return "symbol";
+    for (let i = 0; i < PROBES.length; i += 2) if (brand(PROBES[i + 1], value)) return PROBES[i];
     if (descends(value, own.IteratorPrototype)) return "iterator";
     if (descends(value, own.AsyncIteratorPrototype)) return "asyncIterator";
     return "instance";
   }
-  const NativePromise = Promise;
-  function isNativePromise(value) {
+  function isPromise(value) {
     // `then` on anything that is not a promise throws before it has an effect; on one that is, it marks it
     // as handled, which is right: the caller is about to wait for it.
-    return brand((v) => own.then(v, undefined, () => {}), value);
+    own.then(value, undefined, () => {});
   }
 
   function waited(value) {
     // `await` asks a promise for `constructor` and `then`. Where code took both away it gives the promise itself, so a
     // native one is waited for by our `then`; one with its own `then` (calls, subclasses) is awaited as usual.
     if (typeof value !== "object" || value === null || typeof safeGet(value, "then") === "function") return value;
-    return isNativePromise(value) ? { __proto__: null, then: (resolved, rejected) => own.then(value, resolved, rejected) } : value;
+    return brand(isPromise, value) ? { __proto__: null, then: (resolved, rejected) => own.then(value, resolved, rejected) } : value;
   }
 
   function bytesOf(value, kind) {
@@ -396,7 +391,7 @@
   }
 
   return own.freeze({
-    __proto__: null, own, list, backendNames, calls, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet, waited,
+    __proto__: null, own, expose, list, backendNames, calls, limitCodes, limitError, kindOf, bytesOf, classOf, quote, safeText, safeGet, waited,
     thrownText, outOfMemory, inspect, format,
   });
 })

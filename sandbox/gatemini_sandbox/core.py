@@ -18,8 +18,10 @@ from pathlib import Path
 from gatemini_sandbox.budget import Ledger
 from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.errors import HostExhausted, ReadingTooLong, SandboxError
-from gatemini_sandbox.guest import Guest, boot
+from gatemini_sandbox.guest import Guest
+from gatemini_sandbox.image import boot
 from gatemini_sandbox.limits import MIB
+from gatemini_sandbox.machine_pool import MachinePool
 from gatemini_sandbox.messages import (
     Answer,
     Calls,
@@ -39,7 +41,6 @@ from gatemini_sandbox.messages import (
 )
 from gatemini_sandbox.outbox import Raw
 from gatemini_sandbox.patience import patience
-from gatemini_sandbox.shelf import Shelf
 from gatemini_sandbox.steps import Reader
 from gatemini_sandbox.typescript import oxc_module
 from gatemini_sandbox.typescript.prepare import Program, prepare
@@ -85,8 +86,8 @@ class Core:
         self.engine = Engine(cache_dir)
         oxc_module.load(cache_dir)
         self._image = boot(self.engine, limits)
-        self._shelf = Shelf(self.engine, self._image, limits.memory_mb * MIB)
-        self._shelf.restock()
+        self._pool = MachinePool(self.engine, self._image, limits.memory_mb * MIB)
+        self._pool.restock()
         self.ledger = Ledger(limits.total_memory_mb * MIB)
         self._chains: dict[int, _Chain] = {}
         self._lock = threading.Lock()
@@ -133,7 +134,7 @@ class Core:
                     chain.guest.stop()
         for _ in range(self._threads):
             self._work.put(None)
-        self._shelf.close()
+        self._pool.close()
 
     def _serve(self) -> None:
         while (item := self._work.get()) is not None:
@@ -167,7 +168,7 @@ class Core:
             chain.guest.close()
         if dropped:
             self._emit(Dropped(chain.session))
-        self._shelf.restock()
+        self._pool.restock()
 
     def _done(self, chain: _Chain, request: OfSession) -> Answer:
         if isinstance(request, Run):
@@ -198,7 +199,7 @@ class Core:
         if refused is not None:
             return Stepped(chain.session, refused, facts=facts)
         clock = Clock.at(run.now_ms, array.array("Q", run.clock))
-        guest = Guest(self._shelf, self._image, limits, self.ledger, clock)
+        guest = Guest(self._pool, self._image, limits, self.ledger, clock)
         guest.budget.wall_until -= run.waited_seconds
         with self._lock:
             chain.guest = guest

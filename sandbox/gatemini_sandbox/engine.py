@@ -1,22 +1,23 @@
 """Run the guest: one compiled module, many machines, each ended at an epoch tick when its budget is used up.
 
-It knows nothing of JavaScript; QuickJS' C API is in c_api.py.
+It knows nothing of JavaScript; QuickJS' C API is in quickjs.py.
 """
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import wasmtime
 
-from gatemini_sandbox import limits, pages, wasi, wasmtime_raw
+from gatemini_sandbox import limits, wasi, wasmtime_raw
 from gatemini_sandbox.budget import (
     LONG_SECONDS,
     TICK_SECONDS,
@@ -75,24 +76,13 @@ _deadline_callback = wasmtime_raw.deadline_callback(_deadline)
 def _stub(name: str) -> Any:
     """One WASI function as a raw callback: arguments in, result in the same slots."""
 
-    def run(_env: Any, _caller: Any, slots: Any, _count: int) -> int:
+    def run(_env: Any, _caller: Any, slots: Any, count: int) -> int:
         machine: Machine = _on_thread.machine
         if name == "proc_exit":
             machine.stopped = "fault"
             return wasmtime_raw.new_trap(b"exit")
-        memory, clock = machine.memory, machine.clock
-        if name == "clock_time_get":
-            answer = wasi.clock_time_get(memory, clock, slots[0].i32, slots[2].i32 & 0xFFFFFFFF)
-        elif name == "environ_sizes_get":
-            answer = wasi.environ_sizes_get(memory, slots[0].i32 & 0xFFFFFFFF, slots[1].i32 & 0xFFFFFFFF)
-        elif name == "environ_get":
-            answer = wasi.ERRNO_OK
-        elif name == "fd_write":
-            fd, at, count, written = (slots[i].i32 & 0xFFFFFFFF for i in range(4))
-            answer = wasi.fd_write(memory, fd, at, count, written)
-        else:
-            answer = wasi.refusal(name)
-        slots[0].i32 = answer
+        arguments = [slots[at].i32 & 0xFFFFFFFF for at in range(count)]
+        slots[0].i32 = wasi.answer(name, machine, machine.clock, arguments)
         return 0
 
     return wasmtime_raw.host_function(run)
@@ -183,7 +173,6 @@ class Machine(wasmtime_raw.Instance):
         except wasmtime.WasmtimeError as exc:
             raise _exhausted("no memory for another guest", exc) from None
         self._stack_end = engine.stack_bottom + RED_ZONE  # a pointer below it trapped in the patch's check
-        self.memory = wasi.Memory(self.locate)
         _machines[self.number] = self
 
     def retire(self) -> None:
@@ -196,7 +185,6 @@ class Machine(wasmtime_raw.Instance):
         self.retire()
         if self._open.acquire(blocking=False):
             self.store.close()
-            del self.memory  # it refers to this machine, which refers to the engine
 
     def verdict(self) -> str | None:
         """The limit that is over, if one is; called while the guest runs."""
@@ -229,20 +217,6 @@ class Machine(wasmtime_raw.Instance):
     def grow(self, pages: int) -> None:
         if not self.grow_memory(pages):
             raise Trapped(limits.MEMORY)
-
-    def forget(self, kept: Sequence[tuple[int, bytes]]) -> bool:
-        """All memory but the `kept` pieces, in order of address, is again what it was in the fresh instance.
-
-        False where the system offers no way to that, or the machine ended in a way that leaves doubts."""
-        if self.stopped is not None:
-            return False
-        address, size = self.locate()
-        at = 0
-        for start, piece in (*kept, (size, b"")):
-            if start > at and not pages.drop(address + at, start - at):
-                return False
-            at = start + len(piece)
-        return True
 
     def reuse(self, budget: Budget) -> None:
         """For another chain, after `retire`."""
@@ -281,11 +255,14 @@ class Machine(wasmtime_raw.Instance):
         return Trapped(limits.STACK if overflow else self.stopped or "fault", failure.message)
 
     def read(self, at: int, size: int) -> bytes:
-        data = self.memory.read(at, size)
-        if data is None:
-            raise GuestFault(f"the guest named memory it does not have ({size} bytes at {at})")
-        return data
+        return ctypes.string_at(self._address(at, size), size)
 
     def write(self, at: int, data: bytes) -> None:
-        if not self.memory.write(at, data):
-            raise GuestFault(f"the guest gave memory it does not have ({len(data)} bytes at {at})")
+        ctypes.memmove(self._address(at, len(data)), data, len(data))
+
+    def _address(self, at: int, size: int) -> int:
+        """Where a piece of guest memory is in this process; addresses and sizes that the guest names may be wrong."""
+        address, length = self.locate()
+        if at < 0 or size < 0 or at + size > length:
+            raise GuestFault(f"the guest has no memory at {at} to {at + size}: it has {length} bytes")
+        return address + at

@@ -30,7 +30,7 @@ ARGUMENT_CHECK = bytes.fromhex("200641808004490d00")
 MORE_ARGUMENTS = bytes.fromhex("200641808008490d00")
 """The same with 131072: what Node takes too, so that `a.push(...hundredThousand)` works."""
 
-IMPORT_SECTION, MEMORY_SECTION, GLOBAL_SECTION, EXPORT_SECTION, CODE_SECTION = 2, 5, 6, 7, 10
+MEMORY_SECTION, GLOBAL_SECTION, EXPORT_SECTION, CODE_SECTION = 5, 6, 7, 10
 MEMORY = b"\x01\x00"
 """How the memory section starts: one memory, without a maximum; its first size in pages follows."""
 STACK_GLOBAL = b"\x02\x7f\x01\x41"
@@ -161,24 +161,6 @@ def sections(wasm: bytes) -> list[tuple[int, bytes]]:
         size, start = read_leb(wasm, at + 1)
         found.append((wasm[at], wasm[start : start + size]))
         at = start + size
-    return found
-
-
-def imports(wasm: bytes) -> list[tuple[str, str]]:
-    """(module, name) of every import, read from the import section; all of this guest's are functions."""
-    section = dict(sections(wasm))[IMPORT_SECTION]
-    count, at = read_leb(section, 0)
-    found = []
-    for _ in range(count):
-        names = []
-        for _ in range(2):
-            length, at = read_leb(section, at)
-            names.append(section[at : at + length].decode())
-            at += length
-        if section[at] != 0:
-            raise GuestTampered(f"the guest imports {names[1]}, which is no function")
-        _, at = read_leb(section, at + 1)
-        found.append((names[0], names[1]))
     return found
 
 

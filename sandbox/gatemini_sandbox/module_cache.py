@@ -60,20 +60,19 @@ def load_module(
         cache = ModuleCache(directory, kind)
     except CacheUnusable as exc:
         return wasmtime.Module(engine, wasm()), str(exc)
-    with cache:
-        found = _from(cache, engine)
+    found = _from(cache, engine)
+    if found is not None:
+        return found, ""
+    with cache.turn():
+        found = _from(cache, engine)  # another process may have written it meanwhile
         if found is not None:
             return found, ""
-        with cache.turn():
-            found = _from(cache, engine)  # another process may have written it meanwhile
-            if found is not None:
-                return found, ""
-            module = wasmtime.Module(engine, wasm())
-            try:
-                cache.write(bytes(module.serialize()))
-            except CacheUnusable as exc:
-                return module, str(exc)
-            return module, ""
+        module = wasmtime.Module(engine, wasm())
+        try:
+            cache.write(bytes(module.serialize()))
+        except CacheUnusable as exc:
+            return module, str(exc)
+        return module, ""
 
 
 def _from(cache: ModuleCache, engine: wasmtime.Engine) -> wasmtime.Module | None:
@@ -94,50 +93,31 @@ class ModuleCache:
         self.directory = directory
         self._kind = kind
         self.path = directory / f"{kind}-{_identity()}.bin"
-        self._lock: int | None = None
+        problem = "is a symbolic link" if directory.is_symlink() else ""
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if sys.platform != "win32":
-                self._lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-                problem = _not_ours_alone(os.fstat(self._lock))
-                if problem:
-                    self.close()
-                    raise CacheUnusable(f"{directory} {problem}")
+            if not problem:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                problem = _not_ours_alone(directory.stat())
         except OSError as exc:
-            why = "it is a symbolic link" if directory.is_symlink() else exc.strerror or exc
-            raise CacheUnusable(f"{directory} cannot be used: {why}") from None
-
-    def close(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-    def __enter__(self) -> ModuleCache:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            problem = f"cannot be used: {exc.strerror or exc}"
+        if problem:
+            raise CacheUnusable(f"{directory} {problem}")
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """One process at a time, so that of many that start at once one compiles; bounded, and then without."""
         until = time.monotonic() + COMPILING_SECONDS
-        while sys.platform != "win32" and self._lock is not None:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    break
-                time.sleep(LOOK_AGAIN_SECONDS)
-            except OSError:
-                break  # a file system without locks
+        handle: int | None = None
         try:
+            if sys.platform != "win32":
+                with contextlib.suppress(OSError):  # a file system without locks
+                    handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+                    while not _locked(handle) and time.monotonic() < until:
+                        time.sleep(LOOK_AGAIN_SECONDS)
             yield
         finally:
-            if sys.platform != "win32" and self._lock is not None:
-                with contextlib.suppress(OSError):
-                    fcntl.flock(self._lock, fcntl.LOCK_UN)
+            if handle is not None:
+                os.close(handle)  # and with it the lock
 
     def read(self) -> bytes | None:
         """The compiled code, or None when it is not there or not under our key."""
@@ -186,6 +166,16 @@ class ModuleCache:
 
     def _tag(self, key: bytes, body: bytes) -> bytes:
         return hmac.digest(key, self.path.name.encode() + b"\0" + body, "sha256")
+
+
+def _locked(handle: int) -> bool:
+    if sys.platform == "win32":
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def read_private(path: Path, most: int) -> bytes | None:

@@ -1,8 +1,8 @@
 """Call wasmtime's C interface through its Python package's private module `wasmtime._ffi`: the only file that does.
 
 A call by the public interface looks up the function's type and takes 50 microseconds, one with raw values 4; a chain
-makes about twenty. The public interface also has no epoch callback. `self_test` checks what is assumed of the private
-module; a test runs it, on the lowest and the highest version that pyproject.toml allows.
+makes about twenty. The public interface also has no epoch callback. tests/sandbox/test_wasmtime_raw.py checks what is
+assumed of the private module, on the lowest and the highest version that pyproject.toml allows.
 """
 
 from __future__ import annotations
@@ -18,33 +18,6 @@ from gatemini_sandbox.errors import GuestTampered
 
 MOST_SLOTS = 8
 """Arguments of the guest function with the most."""
-SLOT_BYTES = 16
-
-_CONTEXT = "LP_wasmtime_context"
-_ERROR = "LP_wasmtime_error"
-_LONG = ctypes.c_size_t.__name__
-SIGNATURES = {
-    "wasmtime_error_new": f"{_ERROR}(LP_c_char)",
-    "wasmtime_error_delete": f"None({_ERROR})",
-    "wasmtime_trap_new": f"LP_wasm_trap_t(LP_c_char, {_LONG})",
-    "wasmtime_linker_define_func_unchecked": f"{_ERROR}(LP_wasmtime_linker, LP_c_char, {_LONG}, LP_c_char, {_LONG}, "
-    "LP_wasm_functype_t, CFunctionType, c_void_p, CFunctionType)",
-    "wasmtime_linker_instantiate_pre": f"{_ERROR}(LP_wasmtime_linker, LP_wasmtime_module, LP_LP_wasmtime_instance_pre)",
-    "wasmtime_instance_pre_instantiate": f"{_ERROR}(LP_wasmtime_instance_pre, {_CONTEXT}, LP_wasmtime_instance, "
-    "LP_LP_wasm_trap_t)",
-    "wasmtime_instance_pre_delete": "None(LP_wasmtime_instance_pre)",
-    "wasmtime_store_epoch_deadline_callback": "None(LP_wasmtime_store, CFunctionType, c_void_p, CFunctionType)",
-    "wasmtime_context_set_epoch_deadline": f"None({_CONTEXT}, {ctypes.c_uint64.__name__})",
-    "wasmtime_instance_export_get": f"c_bool({_CONTEXT}, LP_wasmtime_instance, LP_c_char, {_LONG}, LP_wasmtime_extern)",
-    "wasmtime_func_call_unchecked": f"{_ERROR}({_CONTEXT}, LP_wasmtime_func, LP_wasmtime_val_raw, {_LONG}, "
-    "LP_LP_wasm_trap_t)",
-    "wasmtime_memory_grow": f"{_ERROR}({_CONTEXT}, LP_wasmtime_memory, {ctypes.c_uint64.__name__}, "
-    f"LP_{ctypes.c_uint64.__name__})",
-    "wasmtime_memory_data": f"LP_c_ubyte({_CONTEXT}, LP_wasmtime_memory)",
-    "wasmtime_memory_data_size": f"{_LONG}({_CONTEXT}, LP_wasmtime_memory)",
-    "wasmtime_global_get": f"None({_CONTEXT}, LP_wasmtime_global, LP_wasmtime_val)",
-}
-"""What this file uses of the private module, as result(arguments)."""
 
 _DEADLINE_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_size_t,
@@ -224,65 +197,3 @@ class Instance:
         self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
         self._trap_ref = ctypes.byref(self._trap)
         return trap
-
-
-def self_test() -> None:
-    """Raises AssertionError naming what is not as assumed of the wasmtime that is installed."""
-    for name, assumed in SIGNATURES.items():
-        function = getattr(ffi.dll, name)
-        found = f"{getattr(function.restype, '__name__', None)}({', '.join(t.__name__ for t in function.argtypes)})"
-        _assume(name, found, assumed)
-        _assume(f"wrapper of {name}", callable(getattr(ffi, name, None)), True)
-    _assume("bytes of a raw value", ctypes.sizeof(ffi.wasmtime_val_raw_t), SLOT_BYTES)
-    config = wasmtime.Config()
-    config.epoch_interruption = True
-    engine = wasmtime.Engine(config)
-    module = wasmtime.Module(engine, _SELF_TEST_MODULE)
-    seen: list[int | None] = []
-
-    def end(_context: Any, number: int | None, _delta: Any, _kind: Any) -> int:
-        seen.append(number)
-        return new_error(b"over")
-
-    twice = host_function(_twice)
-    ended = deadline_callback(end)
-    linked = Linked(engine, module, [("host", "twice", module.imports[0].type, twice)])  # type: ignore[list-item]
-    one = Instance(wasmtime.Store(engine), linked, ended, 7)
-    one.end_at_next_tick()
-    _assume("a result of 64 bits", one.call("twice_and_add", 1 << 40, 2), (1 << 41) + 2)
-    _assume("a global", one.global_i32("global"), -5)
-    _assume(
-        "size and growth of memory",
-        (one.locate()[1], one.grow_memory(1), one.locate()[1]),
-        (65536, True, 131072),
-    )
-    _assume("growth beyond the limit", one.grow_memory(1), False)
-    ctypes.memmove(one.locate()[0] + 8, b"\x2a\0\0\0", 4)
-    _assume("a load of what was written", one.call32("load", 8), 42)
-    for name, kind in (("fall", wasmtime.Trap), ("spin", wasmtime.WasmtimeError)):
-        engine.increment_epoch() if name == "spin" else None
-        try:
-            one.call(name)
-        except (wasmtime.Trap, wasmtime.WasmtimeError) as exc:
-            _assume(f"how {name} ends", type(exc), kind)
-        else:
-            _assume(f"how {name} ends", "well", kind)
-    _assume("the number at the deadline", seen, [7])
-    linked.delete()
-
-
-def _twice(_env: Any, _caller: Any, slots: Any, _count: int) -> int:
-    slots[0].i64 *= 2
-    return 0
-
-
-def _assume(what: str, found: Any, assumed: Any) -> None:
-    if found != assumed:
-        raise AssertionError(f"wasmtime {what}: {found}, assumed is {assumed}")
-
-
-_SELF_TEST_MODULE = """(module (import "host" "twice" (func $twice (param i64) (result i64)))
-(memory (export "memory") 1 2) (global (export "global") i32 (i32.const -5))
-(func (export "twice_and_add") (param i64 i64) (result i64) (i64.add (call $twice (local.get 0)) (local.get 1)))
-(func (export "load") (param i32) (result i32) (i32.load (local.get 0)))
-(func (export "fall") (unreachable)) (func (export "spin") (loop (br 0))))"""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.chain.arguments import check
-from gatemini.chain.schemas import MAX_STEPS, _Prepared, faults
+from gatemini.chain.arguments.schemas import MAX_STEPS, _Prepared, faults
+from gatemini.chain.arguments.validate import check
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Tool

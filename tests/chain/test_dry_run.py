@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.running import answer, running_app
 from gatemini.app import App
-from gatemini.chain.dry_run import SHOWN_EFFECTS, DryRun
+from gatemini.chain.replay.dry_run import SHOWN_EFFECTS, DryRun
 from gatemini.config.schema import CompositeTool
 from gatemini.model import Tool
 

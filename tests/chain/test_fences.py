@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gatemini.chain.fences import clean, unfence
+from gatemini.chain.code.fences import clean, unfence
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import line_at, place
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gatemini.chain import journal as journals_module
-from gatemini.chain.journal import KEPT_SECONDS, Journal, JournalBook, SessionJournals
-from gatemini.chain.outcome import Fate, Outcome
-from gatemini.chain.trace import MOST_BYTES, Entry, Trace
+from gatemini.chain.replay import journal as journals_module
+from gatemini.chain.replay.journal import KEPT_SECONDS, Journal, JournalBook, SessionJournals
+from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.trace import MOST_BYTES, Entry, Trace
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
 

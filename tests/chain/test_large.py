@@ -18,7 +18,7 @@ from msgspec import Raw
 from fixtures.gate_server import STATE
 from fixtures.running import answer, running_app
 from gatemini.app import App
-from gatemini.chain import compute_process
+from gatemini.chain.values import compute_process
 from gatemini.output import lazy
 from gatemini.output.jsvalue import dumps, loads
 from gatemini.protocol.client_session import Session

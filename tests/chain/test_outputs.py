@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fixtures.backend_bench import ODD
 from fixtures.running import answer, running_app
 from gatemini.app import App
-from gatemini.chain.outputs import mismatch
+from gatemini.chain.values.outputs import mismatch
 from gatemini.model import Tool
 
 pytestmark = pytest.mark.anyio

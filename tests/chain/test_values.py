@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.chain.values import Value, to_value, tool_error
+from gatemini.chain.values.tool_values import Value, to_value, tool_error
 from gatemini.model import Tool
 
 TOOL = Tool("demo", "echo")

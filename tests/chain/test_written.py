@@ -10,8 +10,8 @@ import pytest
 
 from gatemini.backends.calls.large_messages import JsonText, Written, in_full, json_text, read_large
 from gatemini.backends.wire import Frame, Piece, decode, encode
-from gatemini.chain.outputs import mismatch
-from gatemini.chain.values import Value, to_value
+from gatemini.chain.values.outputs import mismatch
+from gatemini.chain.values.tool_values import Value, to_value
 from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import dumps
 from gatemini.processes.compute import LARGE_BYTES, compute_process

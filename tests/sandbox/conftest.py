@@ -17,57 +17,42 @@ def module_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("modules")
 
 
-@pytest.fixture(scope="session")
-def sandbox(module_cache: Path) -> Iterator[Sandbox]:
-    made = Sandbox(cache_dir=module_cache, isolation="thread")
+def warm(module_cache: Path, isolation: str, limits: Limits | None = None) -> Iterator[Sandbox]:
+    made = Sandbox(limits, cache_dir=module_cache, isolation=isolation)
     made.warm()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def sandbox(module_cache: Path) -> Iterator[Sandbox]:
+    yield from warm(module_cache, "thread")
+
+
+TIGHT = Limits(cpu_seconds=0.15, wall_seconds=20, memory_mb=48, calls=20)
+"""Limits that tests reach quickly."""
+SMALL = Limits(cpu_seconds=5, memory_mb=32, calls=500)
+"""Little memory, and time enough to use it up."""
 
 
 @pytest.fixture(scope="session")
 def tight(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
-    """A sandbox with limits that tests reach quickly."""
-    made = Sandbox(
-        Limits(cpu_seconds=0.15, wall_seconds=20, memory_mb=48, calls=20),
-        cache_dir=module_cache,
-        isolation="thread",
-    )
-    made.warm()
-    yield made
-    made.close()
+    yield from warm(module_cache, "thread", TIGHT)
 
 
 @pytest.fixture(scope="session")
 def small(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
-    """A sandbox with little memory and time enough to use it up."""
-    made = Sandbox(Limits(cpu_seconds=5, memory_mb=32, calls=20), cache_dir=module_cache, isolation="thread")
-    made.warm()
-    yield made
-    made.close()
+    yield from warm(module_cache, "thread", SMALL)
 
 
 @pytest.fixture(scope="session")
 def tight_process(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
-    """As `tight`, in sandbox processes."""
-    made = Sandbox(
-        Limits(cpu_seconds=0.15, wall_seconds=20, memory_mb=48, calls=20),
-        cache_dir=module_cache,
-        isolation="process",
-    )
-    made.warm()
-    yield made
-    made.close()
+    yield from warm(module_cache, "process", TIGHT)
 
 
 @pytest.fixture(scope="session")
 def small_process(module_cache: Path, sandbox: Sandbox) -> Iterator[Sandbox]:
-    """As `small`, in sandbox processes."""
-    limits = Limits(cpu_seconds=5, memory_mb=32, calls=20)
-    made = Sandbox(limits, cache_dir=module_cache, isolation="process")
-    made.warm()
-    yield made
-    made.close()
+    yield from warm(module_cache, "process", SMALL)
 
 
 @pytest.fixture

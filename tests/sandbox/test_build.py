@@ -1,10 +1,10 @@
-"""Constants of c_api.py that depend on QuickJS' build are compared with the guest at boot."""
+"""Constants of quickjs.py that depend on QuickJS' build are compared with the guest at boot."""
 
 from __future__ import annotations
 
 import pytest
 
-from gatemini_sandbox import c_api, guest
+from gatemini_sandbox import image, quickjs
 from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.errors import GuestTampered
 from gatemini_sandbox.limits import Limits
@@ -29,13 +29,13 @@ def engine(module_cache):
 @pytest.mark.parametrize("constant", WRONG)
 def test_a_constant_that_is_not_as_in_the_build_is_named(engine, monkeypatch, constant):
     wrong, named = WRONG[constant]
-    assert getattr(c_api, constant) != wrong
-    monkeypatch.setattr(c_api, constant, wrong)
+    assert getattr(quickjs, constant) != wrong
+    monkeypatch.setattr(quickjs, constant, wrong)
     with pytest.raises(GuestTampered, match=named):
-        guest.boot(engine, Limits())
+        image.boot(engine, Limits())
 
 
 def test_a_stack_that_the_allocator_takes_for_heap_is_refused(engine, monkeypatch):
-    monkeypatch.setattr(engine, "stack_bottom", engine.stack_bottom + guest.STACK_BYTES)
+    monkeypatch.setattr(engine, "stack_bottom", engine.stack_bottom + quickjs.STACK_BYTES)
     with pytest.raises(GuestTampered, match="C stack as heap"):
-        guest.boot(engine, Limits())
+        image.boot(engine, Limits())

@@ -66,13 +66,6 @@ async def test_an_uncaught_tool_error_ends_the_chain_at_the_line_of_the_call(run
     assert (error.line, error.column) == (3, 14)
 
 
-async def test_all_settled_tells_both_outcomes(run):
-    value = await run.value(
-        'const r = await Promise.allSettled([demo.echo({ a: 1 }), demo.fail({ message: "x" })]); return r.map(x => x.status)'
-    )
-    assert value == ["fulfilled", "rejected"]
-
-
 @pytest.mark.parametrize(
     ("call", "arguments"),
     [
@@ -99,9 +92,49 @@ async def test_arguments_travel_as(run, call, arguments):
     assert run.calls[-1].arguments == arguments
 
 
-async def test_a_json_string_as_argument_is_taken_with_a_note(run):
-    end = await run("await demo.t('{\"a\": 1}')")
-    assert end.notes == ["demo.t was given a JSON string; its object was taken"]
+NOTES = {
+    "await demo.t('{\"a\": 1}')": ["demo.t was given a JSON string; its object was taken"],
+    'Promise.reject(new Error("x")); (async () => { throw new TypeError("y") })(); return 2': [
+        "a rejected promise was not handled: Error: x",
+        "a rejected promise was not handled: TypeError: y",
+    ],
+    "const p = Promise.reject(1); await null; p.catch(() => {}); return 1": [],
+    'demo.write({ key: "k" }); throw new Error("stop")': [
+        "not sent, because the code ended first: demo.write"
+    ],
+    'for (let i = 0; i < 15; i++) demo.write({ i }); demo.echo({}); throw new Error("stop")': [
+        "not sent, because the code ended first: demo.write ×15, demo.echo"
+    ],
+}
+
+
+@pytest.mark.parametrize("code", NOTES)
+async def test_a_note_says_what_became_of_calls_and_promises(run, code):
+    assert (await run(code)).notes == NOTES[code]
+
+
+ERRORS = {
+    "demo.x = 1": "is a backend",
+    "delete demo.x": "is a backend",
+    "Object.freeze(demo)": "is a backend",
+    "Object.setPrototypeOf(demo, {})": "is a backend",
+    "await new Promise(() => {}); return 1": "nothing left to run",
+    "return demo.rows": "`return await demo.rows({…})`",
+    "return JSON.stringify(demo.rows({}))": "demo.rows(…) is a promise here",
+}
+
+
+@pytest.mark.parametrize("code", ERRORS)
+async def test_an_error_says_what_is_wrong(run, code):
+    assert ERRORS[code] in (await run.error(code)).error.message
+
+
+async def test_a_backend_is_never_thenable_and_ends_quickly_as_text(run):
+    value = await run.value(
+        "const b = await demo; console.log(demo); return [b === demo, String(demo), JSON.stringify(demo), `${demo}`, typeof demo, !demo.hasOwnProperty('x')]"
+    )
+    assert value == [True, "[backend demo]", '"[backend demo]"', "[backend demo]", "object", True]
+    assert run.calls == []
 
 
 async def test_raw_and_resource_and_call_by_name(run):
@@ -126,14 +159,6 @@ async def test_raw_and_resource_and_call_by_name(run):
     ]
 
 
-async def test_a_backend_is_never_thenable_and_ends_quickly_as_text(run):
-    value = await run.value(
-        "const b = await demo; console.log(demo); return [b === demo, String(demo), JSON.stringify(demo), `${demo}`, typeof demo, !demo.hasOwnProperty('x')]"
-    )
-    assert value == [True, "[backend demo]", '"[backend demo]"', "[backend demo]", "object", True]
-    assert run.calls == []
-
-
 async def test_names_of_tools_and_backends_tell_the_truth(run):
     value = await run.value(
         "return ['a' in demo, 'zz' in demo, Object.keys(demo), Object.keys(__backends), [...Object.getOwnPropertyNames(demo)]]",
@@ -152,25 +177,6 @@ async def test_an_ambiguous_identifier_names_its_owners_when_it_is_used(run):
     end = await run.error("await a_b.t({})", backends=[("a_b", "")], ambiguous={"a_b": ["a-b", "a.b"]})
     assert "a-b, a.b" in end.error.message
     assert '__backends["a-b"]' in end.error.message
-
-
-async def test_a_backend_cannot_be_changed(run):
-    for change in ("demo.x = 1", "delete demo.x", "Object.freeze(demo)", "Object.setPrototypeOf(demo, {})"):
-        end = await run.error(change)
-        assert "is a backend" in end.error.message
-
-
-async def test_a_forgotten_await_is_named(run):
-    for use in (
-        "demo.rows({}).length",
-        "demo.rows({}).map(x => x)",
-        "`${demo.rows({})}`",
-        "JSON.stringify(demo.rows({}))",
-    ):
-        end = await run.error(f"return {use}")
-        assert end.error.name == "TypeError"
-        assert "demo.rows(…) is a promise here" in end.error.message
-        assert "`await`" in end.error.message
 
 
 async def test_a_call_nobody_waits_for_is_waited_for_and_reported(sandbox):
@@ -197,39 +203,6 @@ async def test_an_awaited_call_is_not_reported(run):
         "const p = demo.echo({}); const q = demo.echo({}).then(x => x); await p; await q; await Promise.all([demo.echo({})]); return 1"
     )
     assert end.unawaited == []
-
-
-async def test_calls_of_a_chain_that_fails_at_once_are_not_sent_and_it_says_so(run):
-    end = await run.error('demo.write({ key: "k" }); throw new Error("stop")')
-    assert run.calls == []
-    assert end.notes == ["not sent, because the code ended first: demo.write"]
-
-
-async def test_many_calls_of_one_tool_that_are_not_sent_are_counted(run):
-    end = await run.error(
-        'for (let i = 0; i < 15; i++) demo.write({ i }); demo.echo({}); throw new Error("stop")'
-    )
-    assert end.notes == ["not sent, because the code ended first: demo.write ×15, demo.echo"]
-
-
-async def test_unhandled_rejections_are_noted(run):
-    end = await run('Promise.reject(new Error("x")); (async () => { throw new TypeError("y") })(); return 2')
-    assert end.text == "2"
-    assert end.notes == [
-        "a rejected promise was not handled: Error: x",
-        "a rejected promise was not handled: TypeError: y",
-    ]
-
-
-async def test_a_rejection_handled_late_is_not_noted(run):
-    end = await run("const p = Promise.reject(1); await null; p.catch(() => {}); return 1")
-    assert end.notes == []
-
-
-async def test_waiting_for_nothing_ends_at_once(run):
-    end = await run.error("await new Promise(() => {}); return 1")
-    assert end.error.name == "DeadlockError"
-    assert "nothing left to run" in end.error.message
 
 
 async def test_the_limit_of_calls_rejects_the_one_too_many(run_tight):
@@ -382,12 +355,6 @@ async def test_a_thrown_value_of_any_kind_arrives_readable(run):
     assert (
         await run.error("throw new Error('outer', { cause: new TypeError('inner') })")
     ).error.cause == "Caused by: TypeError: inner"
-
-
-async def test_returning_a_tool_itself_calls_nothing_and_says_what_to_write(run):
-    end = await run.error("return demo.rows")
-    assert "`return await demo.rows({…})`" in end.error.message
-    assert run.calls == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the engine needs of the machine it runs on, and of wasmtime's private module."""
+"""What the engine needs of the machine it runs on."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gatemini_sandbox import wasmtime_raw
-
 BOOT = """
 import sys
 from pathlib import Path
 from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.errors import HostExhausted
-from gatemini_sandbox.guest import boot
+from gatemini_sandbox.image import boot
 from gatemini_sandbox.limits import Limits
 try:
     boot(Engine(Path(sys.argv[1])), Limits())
@@ -46,13 +44,3 @@ def test_too_little_address_space_is_an_error_that_names_the_limit_and_what_a_gu
         in limited
     )
     assert booted(module_cache, ["bash", "-c", 'ulimit -v 6000000; exec "$@"', "limited"]) == "booted\n"
-
-
-def test_wasmtimes_private_module_is_as_assumed():
-    wasmtime_raw.self_test()
-
-
-def test_a_changed_signature_of_wasmtimes_private_module_is_named(monkeypatch):
-    monkeypatch.setitem(wasmtime_raw.SIGNATURES, "wasmtime_global_get", "None()")
-    with pytest.raises(AssertionError, match="wasmtime_global_get"):
-        wasmtime_raw.self_test()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from fixtures.wasm import functions
-from gatemini_sandbox.c_api import REJECTION_TRACKER
 from gatemini_sandbox.errors import GuestTampered
 from gatemini_sandbox.module import (
     ARGUMENT_CHECK,
@@ -18,6 +17,7 @@ from gatemini_sandbox.module import (
     read_leb,
     sections,
 )
+from gatemini_sandbox.quickjs import REJECTION_TRACKER
 
 
 def test_one_changed_byte_is_refused():

@@ -79,53 +79,6 @@ def test_the_directory_and_its_files_are_private(folder: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def lengthen(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"x")
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path, 0o600)
-
-
-def link(path: Path) -> None:
-    elsewhere = path.parent.parent / "elsewhere"
-    path.rename(elsewhere)
-    path.symlink_to(elsewhere)
-
-
-def endless(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("/dev/zero")
-
-
-def dangling(path: Path) -> None:
-    path.unlink()
-    path.symlink_to(path.parent / "nowhere")
-
-
-def lose(path: Path) -> None:
-    path.unlink()
-
-
-def open_to_all(path: Path) -> None:
-    path.chmod(0o666)
-
-
 def give_away(path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root gives files away")
@@ -138,15 +91,28 @@ def another_version(path: Path) -> None:
     cache = ModuleCache(path.parent)
     cache.path = other
     cache.write(b"code of another engine")
-    cache.close()
     other.replace(path)
 
 
-FILES = [cut, lengthen, flip, empty, pipe, link, endless, dangling, lose, open_to_all, give_away]
+FILES: dict[str, Callable[[Path], object]] = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "one byte changed": lambda path: path.write_bytes(
+        path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1])
+    ),
+    "empty": lambda path: path.write_bytes(b""),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path, 0o600)),
+    "a link": lambda path: path.symlink_to(path.rename(path.parent.parent / "elsewhere")),
+    "a link to endless bytes": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
+    "a link to nothing": lambda path: (path.unlink(), path.symlink_to(path.parent / "nowhere")),
+    "missing": lambda path: path.unlink(),
+    "open to all": lambda path: path.chmod(0o666),
+    "of another user": give_away,
+}
 
 
 @posix
-@pytest.mark.parametrize("damage", [*FILES, another_version])
+@pytest.mark.parametrize("damage", [*FILES.values(), another_version], ids=[*FILES, "of another engine"])
 def test_a_damaged_or_foreign_module_is_not_used_and_replaced(
     folder: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
 ) -> None:
@@ -158,8 +124,8 @@ def test_a_damaged_or_foreign_module_is_not_used_and_replaced(
 
 
 @posix
-@pytest.mark.parametrize("damage", FILES)
-def test_without_its_key_nothing_is_believed_and_a_new_key_is_made(
+@pytest.mark.parametrize("damage", FILES.values(), ids=FILES)
+def test_without_its_key_no_module_is_used_and_a_new_key_is_made(
     folder: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
 ) -> None:
     before = (folder / KEY_FILE).read_bytes()
@@ -170,7 +136,7 @@ def test_without_its_key_nothing_is_believed_and_a_new_key_is_made(
 
 
 @pytest.mark.parametrize("name", [KEY_FILE, "the module"])
-def test_a_directory_in_the_place_of_a_file_is_told(
+def test_a_directory_in_the_place_of_a_file_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     path = folder / KEY_FILE if name == KEY_FILE else compiled(folder)
@@ -194,7 +160,7 @@ def test_a_directory_in_the_place_of_a_file_is_told(
         (lambda d: (shutil.rmtree(d), os.mkfifo(d)), "File exists"),
     ],
 )
-def test_a_directory_that_is_not_ours_alone_is_not_used_and_the_reason_is_told(
+def test_a_directory_that_others_can_reach_is_not_used_and_the_reason_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], object], why: str
 ) -> None:
     spoil(folder)
@@ -207,13 +173,12 @@ def test_a_directory_that_is_not_ours_alone_is_not_used_and_the_reason_is_told(
 def test_code_of_another_configuration_of_the_engine_is_compiled_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ModuleCache(folder) as cache:
-        cache.write(b"signed, but not code at all")
+    ModuleCache(folder).write(b"signed, but not code at all")
     assert compilations(monkeypatch, folder) == (1, "")
 
 
 @posix
-def test_a_disk_without_room_leaves_nothing_half_written_and_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_nothing_half_written_and_is_reported(tmp_path: Path) -> None:
     """A bound on the size of files stands for the full disk: the write ends in the middle either way."""
     code = (
         "import resource, sys, pathlib\n"
@@ -224,35 +189,29 @@ def test_a_disk_without_room_leaves_nothing_half_written_and_is_told(tmp_path: P
         "except m.CacheUnusable as exc:\n"
         "    print(exc)\n"
     )
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "d"],
         capture_output=True,
         text=True,
         timeout=HANGING,
         check=True,
     ).stdout
-    assert told.startswith(f"nothing can be kept in {tmp_path / 'd'}")
+    assert printed.startswith(f"nothing can be kept in {tmp_path / 'd'}")
     assert [path.name for path in (tmp_path / "d").iterdir()] == [KEY_FILE]
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_that_compiles(folder: Path) -> None:
-    (folder / "part-abandoned").write_bytes(b"half")
-    compiled(folder).unlink()
-    assert loaded(folder) == ""
-    assert not list(folder.glob("part-*"))
-
-
-def test_modules_of_versions_long_gone_are_removed(folder: Path) -> None:
+def test_the_next_that_compiles_removes_parts_of_killed_processes_and_modules_of_old_versions(
+    folder: Path,
+) -> None:
+    current = compiled(folder)
     old = [folder / f"guest-{number:032}.bin" for number in range(MOST_KEPT + 2)]
     for age, path in enumerate(old):
         path.write_bytes(b"old")
         os.utime(path, (1e9 - age, 1e9 - age))
-    compiled_now = next(path for path in folder.glob("guest-*.bin") if path not in old)
-    compiled_now.unlink()
+    (folder / "part-abandoned").write_bytes(b"half")
+    current.unlink()
     assert loaded(folder) == ""
-    assert sorted(path for path in folder.glob("guest-*.bin") if path != compiled_now) == sorted(
-        old[:MOST_KEPT]
-    )
+    assert set(folder.iterdir()) == {current, folder / KEY_FILE, *old[:MOST_KEPT]}
 
 
 COMPILE = """
@@ -280,17 +239,17 @@ def test_of_many_that_start_at_once_one_compiles(tmp_path: Path) -> None:
     for process in started:
         process.stdin.write("go\n")
         process.stdin.flush()
-    told = sorted(process.communicate(timeout=HANGING)[0].strip() for process in started)
-    assert told == ["0", "0", "0", "1"]
+    printed = sorted(process.communicate(timeout=HANGING)[0].strip() for process in started)
+    assert printed == ["0", "0", "0", "1"]
 
 
 @posix
-def test_one_that_holds_its_turn_for_ever_keeps_nobody_from_starting(
+def test_a_process_that_never_ends_its_turn_keeps_no_other_from_starting(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module_cache_module, "COMPILING_SECONDS", 0.05)
     compiled(folder).unlink()
-    with ModuleCache(folder) as stuck, stuck.turn():
+    with ModuleCache(folder).turn():
         assert compilations(monkeypatch, folder) == (1, "")
     assert compilations(monkeypatch, folder) == (0, "")
 
@@ -306,7 +265,7 @@ def test_a_file_larger_than_any_module_is_not_read(tmp_path: Path) -> None:
 @posix
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
-def test_the_sandbox_tells_why_it_compiles_at_every_start(
+def test_the_sandbox_reports_why_it_compiles_at_every_start(
     module_cache: Path, sandbox: Sandbox, tmp_path: Path, mode: str
 ) -> None:
     copied = shutil.copytree(module_cache, tmp_path / "engine")
@@ -322,6 +281,6 @@ def test_the_sandbox_tells_why_it_compiles_at_every_start(
     spoiled.close()
 
 
-def test_a_directory_that_cannot_be_made_is_told() -> None:
+def test_a_directory_that_cannot_be_made_is_reported() -> None:
     with pytest.raises(CacheUnusable, match="cannot be used"):
         ModuleCache(Path("/proc/no-such-place/engine"))

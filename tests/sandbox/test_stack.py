@@ -9,64 +9,41 @@ from gatemini_sandbox.messages import Done, Failed
 
 pytestmark = pytest.mark.anyio
 
-# Each nests to depth n and gives a value that shows whether every level was right. `floor`: the depth that must work.
+# Each nests to depth n and gives a value that shows whether every level was right.
 WALKS = {
-    "calls": (500, "const f = (k) => (k === 0 ? 0 : 1 + f(k - 1)); return f(n)"),
-    "methods": (500, "class A { f(k) { return k === 0 ? 0 : 1 + this.f(k - 1) } } return new A().f(n)"),
-    "reduce": (
-        150,
-        "const f = (k) => (k === 0 ? 0 : [1].reduce((a, b) => a + b + f(k - 1), 0)); return f(n)",
-    ),
-    "map": (150, "const f = (k) => (k === 0 ? 0 : [k].map((x) => 1 + f(x - 1))[0]); return f(n)"),
-    "replace": (
-        150,
-        "const f = (k) => (k === 0 ? '' : 'a'.replace(/a/, () => 'b' + f(k - 1))); return f(n).length",
-    ),
-    "sort": (
-        100,
-        "const f = (k) => { if (k === 0) return 0; let r; [2, 1].sort(() => { r ??= 1 + f(k - 1); return 0 }); return r }; return f(n)",
-    ),
-    "getters": (300, "const f = (k) => ({ get v() { return k === 0 ? 0 : 1 + f(k - 1).v } }); return f(n).v"),
-    "proxies": (
-        100,
-        "let p = { v: 7 }; for (let i = 0; i < n; i++) p = new Proxy(p, { get: (t, k) => Reflect.get(t, k) }); return p.v - 7 + n",
-    ),
-    "bound": (
-        100,
-        "let f = () => n; for (let i = 0; i < n; i++) Object.defineProperty(f = f.bind(null), 'name', { value: '' }); return f()",
-    ),
-    "tostring": (
-        150,
-        "const f = (k) => ({ toString() { return k === 0 ? '' : 'x' + f(k - 1) } }); return String(f(n)).length",
-    ),
-    "parse": (
-        1000,
-        "let v = JSON.parse('['.repeat(n) + ']'.repeat(n)), d = 0; while (v !== undefined) { d++; v = v[0] } return d",
-    ),
-    "stringify": (
-        1000,
-        "let v = []; for (let i = 1; i < n; i++) v = [v]; return JSON.stringify(v).length / 2",
-    ),
-    "objects": (
-        1000,
-        "let v = {}; for (let i = 1; i < n; i++) v = { v }; return JSON.stringify(v).split('{').length - 1",
-    ),
-    "literals": (150, "return eval('['.repeat(n) + ']'.repeat(n)).flat(Infinity).length + n"),
-    "parentheses": (100, "return eval('('.repeat(n) + n + ')'.repeat(n))"),
-    "regex": (100, "return new RegExp('(?:'.repeat(n) + 'a' + ')'.repeat(n)).test('a') ? n : -1"),
-    "backtracking": (1000, "return /^(?:a|b)*$/.test('ab'.repeat(n)) ? n : -1"),
-    "generators": (
-        100,
-        "function* g(k) { if (k > 0) { yield 1; yield* g(k - 1) } } let s = 0; for (const x of g(n)) s += x; return s",
-    ),
-    "async": (300, "const f = async (k) => (k === 0 ? 0 : 1 + await f(k - 1)); return await f(n)"),
-    "apply": (150, "const f = (k) => (k === 0 ? 0 : 1 + Reflect.apply(f, null, [k - 1])); return f(n)"),
-    "constructors": (
-        200,
-        "class A { constructor(k) { this.d = k === 0 ? 0 : 1 + new A(k - 1).d } } return new A(n).d",
-    ),
-    "spread": (150, "const f = (...a) => (a[0] === 0 ? 0 : 1 + f(...[a[0] - 1])); return f(n)"),
+    "calls": "const f = (k) => (k === 0 ? 0 : 1 + f(k - 1)); return f(n)",
+    "methods": "class A { f(k) { return k === 0 ? 0 : 1 + this.f(k - 1) } } return new A().f(n)",
+    "reduce": "const f = (k) => (k === 0 ? 0 : [1].reduce((a, b) => a + b + f(k - 1), 0)); return f(n)",
+    "map": "const f = (k) => (k === 0 ? 0 : [k].map((x) => 1 + f(x - 1))[0]); return f(n)",
+    "replace": "const f = (k) => (k === 0 ? '' : 'a'.replace(/a/, () => 'b' + f(k - 1))); return f(n).length",
+    "sort": "const f = (k) => { if (k === 0) return 0; let r; [2, 1].sort(() => { r ??= 1 + f(k - 1); return 0 }); return r }; return f(n)",
+    "getters": "const f = (k) => ({ get v() { return k === 0 ? 0 : 1 + f(k - 1).v } }); return f(n).v",
+    "proxies": "let p = { v: 7 }; for (let i = 0; i < n; i++) p = new Proxy(p, { get: (t, k) => Reflect.get(t, k) }); return p.v - 7 + n",
+    "bound": "let f = () => n; for (let i = 0; i < n; i++) Object.defineProperty(f = f.bind(null), 'name', { value: '' }); return f()",
+    "tostring": "const f = (k) => ({ toString() { return k === 0 ? '' : 'x' + f(k - 1) } }); return String(f(n)).length",
+    "parse": "let v = JSON.parse('['.repeat(n) + ']'.repeat(n)), d = 0; while (v !== undefined) { d++; v = v[0] } return d",
+    "stringify": "let v = []; for (let i = 1; i < n; i++) v = [v]; return JSON.stringify(v).length / 2",
+    "objects": "let v = {}; for (let i = 1; i < n; i++) v = { v }; return JSON.stringify(v).split('{').length - 1",
+    "literals": "return eval('['.repeat(n) + ']'.repeat(n)).flat(Infinity).length + n",
+    "parentheses": "return eval('('.repeat(n) + n + ')'.repeat(n))",
+    "regex": "return new RegExp('(?:'.repeat(n) + 'a' + ')'.repeat(n)).test('a') ? n : -1",
+    "backtracking": "return /^(?:a|b)*$/.test('ab'.repeat(n)) ? n : -1",
+    "generators": "function* g(k) { if (k > 0) { yield 1; yield* g(k - 1) } } let s = 0; for (const x of g(n)) s += x; return s",
+    "async": "const f = async (k) => (k === 0 ? 0 : 1 + await f(k - 1)); return await f(n)",
+    "apply": "const f = (k) => (k === 0 ? 0 : 1 + Reflect.apply(f, null, [k - 1])); return f(n)",
+    "constructors": "class A { constructor(k) { this.d = k === 0 ? 0 : 1 + new A(k - 1).d } } return new A(n).d",
+    "spread": "const f = (...a) => (a[0] === 0 ? 0 : 1 + f(...[a[0] - 1])); return f(n)",
 }
+FLOORS = {
+    100: "sort proxies bound parentheses regex generators",
+    150: "reduce map replace tostring literals apply spread",
+    200: "constructors",
+    300: "getters async",
+    500: "calls methods",
+    1000: "parse stringify objects backtracking",
+}
+FLOOR = {walk: floor for floor, walks in FLOORS.items() for walk in walks.split()}
+"""Depths that must work."""
 
 
 def depths(top: int = 20_000) -> list[int]:
@@ -91,8 +68,9 @@ async def right_at(run: Runner, walk: str, depth: int) -> bool:
 
 @pytest.mark.long
 @pytest.mark.parametrize("walk", WALKS)
-async def test_every_depth_gives_the_right_result_or_a_stack_error(sandbox, walk):
-    (floor, code), run = WALKS[walk], Runner(sandbox)
+@pytest.mark.parametrize("place", ["sandbox", "small_process"])
+async def test_every_depth_gives_the_right_result_or_a_stack_error(request, walk, place):
+    floor, code, run = FLOOR[walk], WALKS[walk], Runner(request.getfixturevalue(place))
     deepest, lowest_full = 0, 0
     for depth in sorted({*depths(), floor}):
         if await right_at(run, code, depth):
@@ -107,8 +85,8 @@ async def test_every_depth_gives_the_right_result_or_a_stack_error(sandbox, walk
 
 
 async def test_the_depths_that_must_work_do(run):
-    for floor, code in WALKS.values():
-        assert await right_at(run, code, floor)
+    for walk, code in WALKS.items():
+        assert await right_at(run, code, FLOOR[walk])
 
 
 async def every_depth_about_the_end(run: Runner, walk: str, right: int, full: int) -> None:
@@ -121,17 +99,6 @@ async def every_depth_about_the_end(run: Runner, walk: str, right: int, full: in
             full = middle
     for depth in range(max(1, right - 4), full + 5):
         assert await right_at(run, walk, depth) is (depth <= right), f"{walk} at depth {depth}"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("walk", WALKS)
-async def test_a_worker_process_overflows_at_its_depths_as_cleanly(small_process, walk):
-    code, run = WALKS[walk][1], Runner(small_process)
-    right, full = 1, 20_000
-    assert await right_at(run, code, right)
-    if not await right_at(run, code, full):
-        await every_depth_about_the_end(run, code, right, full)
-    assert await run.value("return [1, 2, 3].reduce((a, b) => a + b, 0)") == 6
 
 
 # Frames of thousands of operands, variables, parameters or bound arguments; LEAF uses tables and heap all over the guest.
@@ -165,33 +132,19 @@ SLOW_TO_COMPILE = {"parameters", "a leaf that calls nothing"}
 """The engine compares each parameter with all others."""
 
 
-@pytest.mark.parametrize(
-    ("frame", "width"),
-    [
-        (frame, width)
-        for frame in WIDE
-        for width in (2_000, 65_000)
-        if width == 2_000 or frame not in SLOW_TO_COMPILE
-    ],
-)
-async def test_wide_frames_about_the_end_of_the_stack_change_no_data(sandbox, frame, width):
-    await wide_frames_about_the_end(Runner(sandbox), frame, width)
+@pytest.mark.parametrize(("frame", "width"), [(frame, 2_000) for frame in WIDE] + [("operands", 65_000)])
+async def test_wide_frames_about_the_end_of_the_stack_change_no_data(run, frame, width):
+    await wide_frames_about_the_end(run, frame, width)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("frame", WIDE)
-async def test_frames_of_many_widths_about_the_end_of_the_stack_change_no_data(sandbox, frame):
-    for width in range(1_000, 20_000, 907):
-        await wide_frames_about_the_end(Runner(sandbox), frame, width)
+async def test_frames_of_many_widths_about_the_end_of_the_stack_change_no_data(run, frame):
+    slow = frame in SLOW_TO_COMPILE
+    for width in range(1_000, 8_000, 907) if slow else (*range(1_000, 20_000, 907), 65_000):
+        await wide_frames_about_the_end(run, frame, width)
 
 
 async def wide_frames_about_the_end(run: Runner, frame: str, width: int) -> None:
     code = WIDE[frame].replace("LEAF", LEAF).replace("WIDTH", str(width))
     await every_depth_about_the_end(run, code, right=1, full=1_000)
-
-
-async def test_a_guest_that_overflowed_leaves_nothing_behind(run):
-    for _ in range(3):
-        end = await run.error("const f = (n) => f(n + 1) + 1; return f(0)")
-        assert end.error.name == "StackError"
-        assert await run.value("return [1, 2, 3].reduce((a, b) => a + b, 0)") == 6

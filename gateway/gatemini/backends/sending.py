@@ -32,6 +32,10 @@ FindInstance = Callable[[Backend, Caller, float], Awaitable[Backend]]
 logger = logging.getLogger(__name__)
 
 
+NEARLY = 0.9
+"""Share of the backend's own time limit that is left of it after an instance was chosen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A tool call that any backend with such a tool may answer, until `deadline`."""
@@ -68,7 +72,7 @@ async def call_tool(
     except BackendTimeout as slow:
         if anyio.current_time() < deadline:
             raise  # a limit of its own, which its message names
-        own = backend.config.timeout if timeout >= backend.config.timeout else None
+        own = backend.config.timeout if timeout >= backend.config.timeout * NEARLY else None
         raise not_answered(backend.config.name, name, own, slow, backend.stderr_tail()) from slow
 
 

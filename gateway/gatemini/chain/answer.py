@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gatemini.chain.media import NO_MEDIA, find_media
-from gatemini.chain.reduce_large import reduce_large
+from gatemini.chain.values.media import NO_MEDIA, find_media
+from gatemini.chain.values.reduce_large import reduce_large
 from gatemini.config.secrets import Redactor
 from gatemini.discovery.types.wording import shorten
 from gatemini.model import Json

@@ -15,9 +15,9 @@ import anyio
 
 from gatemini.chain.conversation import ScriptRun
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.outcome import Fate, Outcome
+from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.trace import Entry, Trace
 from gatemini.chain.script import run_script
-from gatemini.chain.trace import Entry, Trace
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.discovery.types.wording import shorten
 from gatemini.errors import OUT_OF_TIME, ArgumentsInvalid, CompositeCycle, ResumeRefused, ToolNotFound

@@ -18,12 +18,12 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.handles import answer_results_call, spoken_method
-from gatemini.chain.interfaces import several
 from gatemini.chain.invoke import Invoker, error_fields
-from gatemini.chain.outcome import Fate, Outcome
+from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.trace import Entry
 from gatemini.chain.services import ChainServices
-from gatemini.chain.trace import Entry
+from gatemini.chain.values.handles import answer_results_call, spoken_method
+from gatemini.chain.values.interfaces import several
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json

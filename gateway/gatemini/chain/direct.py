@@ -6,13 +6,13 @@ import anyio
 
 from gatemini.chain.answer import ChainValue
 from gatemini.chain.failure import of_batch, of_call
-from gatemini.chain.interfaces import all_interfaces, interface_of, several
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.outcome import Fate, Outcome
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall
+from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.trace import Entry, arguments_text
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
-from gatemini.chain.trace import Entry, arguments_text
+from gatemini.chain.values.interfaces import all_interfaces, interface_of, several
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json, Tool
 from gatemini.output.jsvalue import dumps

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from gatemini.chain.client import CallRecord
-from gatemini.chain.outcome import Outcome
+from gatemini.chain.replay.outcome import Outcome
+from gatemini.chain.replay.trace import Trace
 from gatemini.chain.services import ChainServices
-from gatemini.chain.trace import Trace
 from gatemini.discovery.types.identifiers import spoken
 from gatemini.discovery.types.typescript import argument_types, signature
 from gatemini.errors import GateminiError

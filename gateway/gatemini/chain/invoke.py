@@ -19,15 +19,15 @@ import anyio.to_thread
 
 from gatemini.backends.callers import LOGGED, Caller
 from gatemini.backends.calls.large_messages import JsonText, in_full, json_text
-from gatemini.chain.arguments import Paths, check
+from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.dry_run import DryRun
-from gatemini.chain.outcome import Fate, Outcome
-from gatemini.chain.outputs import mismatch
+from gatemini.chain.replay.dry_run import DryRun
+from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.chain.replay.trace import Entry, Trace
 from gatemini.chain.services import ChainServices, Progress
-from gatemini.chain.trace import Entry, Trace
-from gatemini.chain.values import Value, to_value, tool_error
+from gatemini.chain.values.outputs import mismatch
+from gatemini.chain.values.tool_values import Value, to_value, tool_error
 from gatemini.config.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, backend_identifier, spoken
 from gatemini.discovery.types.typescript import signature

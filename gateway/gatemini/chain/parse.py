@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
-from gatemini.chain.literals import Reader, Uncertain
+from gatemini.chain.code.literals import Reader, Uncertain
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import place
 from gatemini.output.jsvalue import NotJson, dumps, loads_exact

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 import anyio
 
 from gatemini.chain.answer import UNKNOWN_ROOM, ChainValue, compose
-from gatemini.chain.bounds import check_nesting, check_size
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
+from gatemini.chain.code.bounds import check_nesting, check_size
+from gatemini.chain.code.fences import Cleaned, clean
 from gatemini.chain.composite import run_composite
 from gatemini.chain.conversation import ScriptRun
 from gatemini.chain.deadline import ChainTime
 from gatemini.chain.direct import batch, describe, single
-from gatemini.chain.dry_run import DryRun
 from gatemini.chain.failure import (
     Failure,
     explain,
@@ -29,10 +29,10 @@ from gatemini.chain.failure import (
     of_syntax,
     program_facts,
 )
-from gatemini.chain.fences import Cleaned, clean
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.journal import Journal, SessionJournals
 from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall, parse
+from gatemini.chain.replay.dry_run import DryRun
+from gatemini.chain.replay.journal import Journal, SessionJournals
 from gatemini.chain.script import run_script
 from gatemini.chain.services import ChainServices
 from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault

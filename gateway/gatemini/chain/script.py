@@ -11,9 +11,9 @@ from typing import Any
 
 from gatemini.chain.conversation import Conversation, ScriptRun, out_of_time
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.interfaces import all_interfaces, interface_of
 from gatemini.chain.invoke import Invoker
 from gatemini.chain.services import ChainServices
+from gatemini.chain.values.interfaces import all_interfaces, interface_of
 from gatemini.errors import ChainTimeout, CodeError, ResumeRefused
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.name_hints import not_available

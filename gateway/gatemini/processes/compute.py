@@ -19,7 +19,7 @@ from gatemini.processes.pool import WorkerPool
 LARGE_BYTES = 512 * 1024
 """Messages and answers above this size go to the compute process; below, the event loop takes a few milliseconds."""
 
-MODULE = "gatemini.chain.compute_process"
+MODULE = "gatemini.chain.values.compute_process"
 PART_CHARS = 1 << 20
 """Characters of a text that are encoded at a time."""
 HEAD_BYTES = 4

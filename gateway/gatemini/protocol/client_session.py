@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
-from gatemini.chain.journal import JournalBook, SessionJournals
+from gatemini.chain.replay.journal import JournalBook, SessionJournals
 from gatemini.output.results import ResultStore
 
 DEFAULT_LOG_LEVEL = "info"

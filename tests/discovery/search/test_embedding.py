@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from gatemini.discovery import embedding as embedding_module
 from gatemini.discovery.embedding import BUNDLED, Embedding, _missing_package
 from gatemini.discovery.indexing import Indexing
 from gatemini.discovery.search.index import SearchIndex
@@ -57,16 +58,28 @@ async def test_every_tool_has_meaning_once_it_is_ready_however_the_catalog_chang
 
 
 @needs_model
-async def test_a_search_before_the_model_is_there_has_no_meaning_and_starts_it(tmp_path: Path) -> None:
+async def test_a_search_starts_the_model_and_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding_module, "LOADING_SECONDS", 60.0)
     index = SearchIndex()
     index.replace("b", listed(3))
     async with running(index, tmp_path) as embedding:
         assert embedding._pool.pids == [], "a catalog that is known needs no model"
+        assert await embedding.meaning("read") is not None
+
+
+@needs_model
+async def test_a_search_that_would_wait_too_long_for_the_model_has_no_meaning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding_module, "LOADING_SECONDS", 0.0)
+    index = SearchIndex()
+    index.replace("b", listed(3))
+    async with running(index, tmp_path) as embedding:
         assert await embedding.meaning("read") is None
         assert embedding.under_way
-        while embedding.under_way:
-            await anyio.lowlevel.checkpoint()
-            await embedding._done.wait()
+        await embedding.ready()
         assert await embedding.meaning("read") is not None
 
 
@@ -80,7 +93,6 @@ async def test_a_process_that_is_lost_is_replaced_and_sent_everything(tmp_path: 
         os.kill(first, signal.SIGKILL)
         while embedding._pool.pids:
             await anyio.lowlevel.checkpoint()
-        assert await embedding.meaning("read") is None
         await embedding.ready()
         meaning = await embedding.meaning("read a file")
         assert meaning is not None

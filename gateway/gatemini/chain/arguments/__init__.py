@@ -1,0 +1,1 @@
+"""Arguments of a call checked against the schema of its tool."""

@@ -1,0 +1,264 @@
+"""Check arguments against the tool's input schema before a call is sent.
+
+An error names the field, lists what is required and shows the signature, so that the next try can be right. What cannot
+be checked is sent: the backend decides. Pure functions.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import re
+from collections.abc import Callable, Container, Sequence
+from typing import Any, Final
+
+import orjson
+from jsonschema.exceptions import ValidationError
+
+from gatemini.chain.arguments.schema_faults import (
+    SHOWN_VALUE,
+    deepest,
+    kind,
+    path_text,
+    sentence,
+    shown_value,
+)
+from gatemini.chain.arguments.schemas import faults, unknown_names
+from gatemini.discovery.types.identifiers import spoken
+from gatemini.discovery.types.schema_reader import required_parameters
+from gatemini.discovery.types.wording import shorten
+from gatemini.errors import ArgumentsInvalid
+from gatemini.model import Json, Tool
+from gatemini.output.jsvalue import NotJson, dumps, loads_exact
+
+SHOWN_FAULTS: Final = 4
+"""Faults named in one error; the rest are counted."""
+
+SHOWN_SIGNATURE: Final = 1_000
+"""Characters of the signature shown in an error."""
+
+Paths = Sequence[Sequence[str | int]]
+
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
+_LONE_SURROGATE = re.compile(r"(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}")
+"""As `dumps` escapes it; it writes whole pairs as they are."""
+_WRAPPERS: Final = ("arguments", "args", "params", "parameters", "input", "kwargs")
+
+
+def check(
+    tool: Tool, arguments: Any, signature: Callable[[Tool], str], digits: Paths = ()
+) -> tuple[Json, tuple[str, ...]]:
+    """Return the object of arguments to send, with notes on what was changed.
+
+    `arguments` is one object, or what the code passed instead: None, a JSON string of an object, or the list of
+    positional arguments; `digits` are the paths in it at which a BigInt is held as text. Raises ArgumentsInvalid.
+    """
+    named, notes = _as_object(tool, arguments, signature)
+    named = _well_formed(named, notes)
+    problems = _problems(tool, named)
+    bigints = dict.fromkeys(tuple(path[1:] if isinstance(arguments, list) else path) for path in digits)
+    if problems and (places := _of_exact_integers(tool, named, bigints)):
+        named = _with_integers(named, places)
+        problems = _problems(tool, named)
+        shown = ", ".join(map(path_text, places[:SHOWN_FAULTS]))
+        notes.append(f"{spoken(tool.qualified)}: sent as the integer its digits are: {shown}")
+        for place in places:
+            bigints.pop(place, None)
+    if bigints:
+        first, more = path_text(next(iter(bigints))), len(bigints) - 1
+        where = f"{first} and {more} more" if more else first
+        notes.append(f"arguments of {spoken(tool.qualified)}: BigInt became a decimal string ({where})")
+    if problems:
+        raise _invalid(tool, problems, named, signature)
+    return named, tuple(notes)
+
+
+def _as_object(tool: Tool, arguments: Any, signature: Callable[[Tool], str]) -> tuple[Json, list[str]]:
+    if arguments is None or arguments == []:
+        return {}, []
+    single = arguments[0] if isinstance(arguments, list) and len(arguments) == 1 else arguments
+    if isinstance(single, dict):
+        return single, []
+    if single is None:
+        return {}, []
+    if isinstance(single, str):
+        parsed = _parsed_object(single)
+        if parsed is not None:
+            return parsed, [
+                f"{spoken(tool.qualified)}: the arguments came as a JSON string and were taken as the object in it"
+            ]
+    raise _positional(tool, arguments if isinstance(arguments, list) else [arguments], signature)
+
+
+def _parsed_object(text: str) -> Json | None:
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = loads_exact(text)
+    except NotJson:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _positional(tool: Tool, given: Sequence[Any], signature: Callable[[Tool], str]) -> ArgumentsInvalid:
+    """Return the error for arguments that are not one object, with the call as it should be written."""
+    kinds = ", ".join(kind(item) for item in given[:6])
+    names = _parameter_order(tool)
+    written = (
+        f"takes one object with named arguments, not {len(given)} positional"
+        if len(given) > 1
+        else (f"takes one object with named arguments, not {kind(given[0])}")
+    )
+    message = (
+        f"{spoken(tool.qualified)} {written} ({kinds})"
+        if len(given) > 1
+        else f"{spoken(tool.qualified)} {written}"
+    )
+    pairs = zip(names, given, strict=False)
+    required = tool.input_schema.get("required") if isinstance(tool.input_schema, dict) else None
+    lacking = [name for name in names[len(given) :] if isinstance(required, list) and name in required]
+    example = ", ".join(
+        [f"{_property(name)}: {shown_value(item)}" for name, item in pairs]
+        + [f"{_property(name)}: …" for name in lacking]
+    )
+    if len(given) > 1 and isinstance(given[0], dict) and given[0] and set(tool.required) <= given[0].keys():
+        name = spoken(tool.qualified)
+        hint = f"leave out the arguments after the object; as a callback write `(x) => {name}(x)`"
+        return _error(tool, message, hint, signature, fields=[])
+    hint = f"write ({{ {example} }})" if example and len(given) <= len(names) else "write ({ name: value })"
+    return _error(tool, message, hint, signature, fields=[])
+
+
+def _parameter_order(tool: Tool) -> list[str]:
+    properties = tool.input_schema.get("properties")
+    declared = [name for name in properties if isinstance(name, str)] if isinstance(properties, dict) else []
+    required = [name for name in declared if name in tool.required]
+    return required + [name for name in declared if name not in required]
+
+
+def _well_formed(arguments: Json, notes: list[str]) -> Json:
+    """Return the arguments without lone surrogates, which no backend could decode."""
+    try:
+        orjson.dumps(arguments)
+        return arguments
+    except (orjson.JSONEncodeError, RecursionError):
+        text, count = _LONE_SURROGATE.subn("\\1\ufffd", dumps(arguments))
+    if not count:
+        return arguments
+    notes.append("lone surrogates in the arguments were replaced by U+FFFD")
+    return _parsed_object(text) or arguments
+
+
+def _of_exact_integers(tool: Tool, arguments: Json, bigints: Container[Any]) -> list[tuple[str | int, ...]]:
+    """Return the paths of digits held as text where only a number is accepted.
+
+    Beyond 2^53 such an id came from a tool as text; a BigInt of any size is text here.
+    """
+    return [
+        path
+        for fault in faults(tool.input_schema, arguments)
+        if _takes_number(place := deepest(fault))
+        and _is_integer(place.instance, -1 if (path := tuple(place.absolute_path)) in bigints else 2**53)
+    ]
+
+
+def _with_integers(arguments: Json, places: Sequence[tuple[str | int, ...]]) -> Json:
+    exact = copy.deepcopy(arguments)
+    for *above, last in places:
+        inside: Any = exact
+        for step in above:
+            inside = inside[step]
+        inside[last] = int(inside[last])
+    return exact
+
+
+def _takes_number(fault: ValidationError) -> bool:
+    """Return whether a value is refused for its type, and a number would be accepted there."""
+    branches = [one for one in fault.context or () if one.absolute_path == fault.absolute_path]
+    return bool(fault.absolute_path) and any(
+        one.validator == "type" and _numeric(one.validator_value) for one in [fault, *branches]
+    )
+
+
+def _numeric(wanted: Any) -> bool:
+    kinds = wanted if isinstance(wanted, list) else [wanted]
+    return "integer" in kinds or "number" in kinds
+
+
+def _is_integer(text: Any, least: int) -> bool:
+    """Return whether a text holds the digits of an integer of more than `least`, and of no more than 64 bits."""
+    return isinstance(text, str) and _INTEGER.fullmatch(text) is not None and least < abs(int(text)) < 2**63
+
+
+def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:
+    """Return what is wrong as (field, sentence), the most useful first."""
+    missing = [name for name in tool.required if name not in arguments]
+    unknown: list[str] = []
+    other: list[tuple[str, str]] = []
+    for fault in faults(tool.input_schema, arguments):
+        if list(fault.absolute_schema_path) == ["required"]:
+            continue  # `missing` has all of them
+        if not fault.absolute_path and unknown_names(fault):
+            unknown.extend(unknown_names(fault))
+        else:
+            other.append(sentence(fault))
+    if not (missing or unknown or other):
+        return []
+    known = _parameter_order(tool)
+    extra = [name for name in arguments if name not in known]
+    sentences = [(name, _missing_sentence(name, extra)) for name in missing]
+    free = [name for name in known if name not in arguments]
+    sentences += [(name, _unknown_sentence(name, free)) for name in unknown]
+    return list(dict.fromkeys(sentences + other))
+
+
+def _missing_sentence(name: str, extra: Sequence[str]) -> str:
+    close = _nearest(name, list(extra)[:50], 0.6)
+    return f'required "{name}" is missing' + (f' (there is "{close}")' if close else "")
+
+
+def _unknown_sentence(name: str, free: Sequence[str]) -> str:
+    close = _nearest(name, list(free)[:200], 0.5)
+    return f'unknown "{shorten(name, SHOWN_VALUE)}"' + (f' (did you mean "{close}"?)' if close else "")
+
+
+def _nearest(name: str, others: Sequence[str], least: float) -> str | None:
+    """Return the most similar name; one that differs only in case and underscores counts as the same word."""
+    word = _word(name)
+    same = next((other for other in others if _word(other) == word), None)
+    return same if same is not None else next(iter(difflib.get_close_matches(name, others, 1, least)), None)
+
+
+def _word(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).casefold()
+
+
+def _invalid(
+    tool: Tool, problems: list[tuple[str, str]], arguments: Json, signature: Callable[[Tool], str]
+) -> ArgumentsInvalid:
+    shown = [sentence for _, sentence in problems[:SHOWN_FAULTS]]
+    if len(problems) > SHOWN_FAULTS:
+        shown.append(f"and {len(problems) - SHOWN_FAULTS} more")
+    message = f"{spoken(tool.qualified)} was not called: {'; '.join(shown)}"
+    known = _parameter_order(tool)
+    only = next(iter(arguments), None) if len(arguments) == 1 else None
+    if only in _WRAPPERS and only not in known and isinstance(arguments[only], dict):
+        hint = f'pass the arguments themselves, without "{only}" around them'
+    else:
+        required = required_parameters(tool.input_schema)
+        hint = f"required: {', '.join(required)}" if required else "no argument is required"
+    return _error(tool, message, hint, signature, fields=[field for field, _ in problems if field])
+
+
+def _error(
+    tool: Tool, message: str, hint: str, signature: Callable[[Tool], str], *, fields: list[str]
+) -> ArgumentsInvalid:
+    return ArgumentsInvalid(
+        message,
+        hint=f"{hint}. Signature: {shorten(signature(tool), SHOWN_SIGNATURE)}",
+        details={"tool": tool.qualified, "fields": fields, "required": list(tool.required)},
+    )
+
+
+def _property(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else dumps(name)

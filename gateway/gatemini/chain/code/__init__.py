@@ -1,0 +1,1 @@
+"""The text of a chain before it is planned: markdown around it, JavaScript literals, bounds."""

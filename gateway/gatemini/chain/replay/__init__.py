@@ -1,0 +1,1 @@
+"""The record of a chain, and how an interrupted one is resumed from it."""

@@ -1,0 +1,242 @@
+"""Journals of chains: the calls of each run, kept with its session for an hour, so that it can be resumed.
+
+A book knows all of them, so that a refusal can give its reason: another session's, expired, dropped. A journal is used
+only when `// @resume <id>` names it. Pure but for the clock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gatemini.chain.replay.trace import MOST_BYTES, Trace
+from gatemini.errors import ResumeRefused
+
+KEPT_SECONDS = 3600.0
+"""How long a journal is kept after its chain has ended."""
+
+SESSION_BYTES = 64 << 20
+"""Size of the journals of one session; the oldest are dropped first."""
+
+TOTAL_BYTES = 256 << 20
+"""Size of the journals of all sessions together."""
+
+MOST_JOURNALS = 1_000
+"""Journals kept of one session."""
+
+REMEMBERED_IDS = 10_000
+"""Ids of chains whose journal is gone that are remembered, with the reason."""
+
+JOURNAL_BYTES = 1_000
+"""Size of a journal before its first call."""
+
+
+class State(StrEnum):
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    ENDED = "ended"
+
+
+@dataclass(slots=True)
+class Journal:
+    """One chain: its id, the hash of its code, the trace of its run."""
+
+    id: str
+    code: bytes
+    dry: bool = False
+    trace: Trace = field(default_factory=Trace)
+    state: State = State.RUNNING
+    why: str = ""
+    """What interrupted the chain."""
+    used: float = 0.0
+
+    @property
+    def bytes(self) -> int:
+        return JOURNAL_BYTES + self.trace.meter.bytes
+
+    def how_to_resume(self) -> str:
+        """Return the sentence for an interrupted chain's answer: how to resume it by its id, or why that is impossible."""
+        if self.trace.meter.full:
+            return f"chain {self.id} cannot be resumed: {_too_large()}"
+        if (lost := self.trace.lost()) is not None:
+            return (
+                f"chain {self.id} cannot be resumed: {lost.call()} was sent and never answered; "
+                "find out whether it happened before you call it again"
+            )
+        done = self.trace.done
+        calls = "1 call that finished is" if done == 1 else f"the {done} calls that finished are"
+        kept = f"{calls} answered from its journal, not made again" if done else "nothing of it is done yet"
+        return f"to go on where it stopped, send the same code with `// @resume {self.id}` as its first line ({kept})"
+
+
+class JournalBook:
+    """All journals of one gateway. `clock` counts seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.owners: dict[str, SessionJournals] = {}
+        self._gone: OrderedDict[str, str] = OrderedDict()
+        self._kept: OrderedDict[str, SessionJournals] = OrderedDict()  # the longest unused first
+        self._bytes = 0
+
+    def session(self) -> SessionJournals:
+        """Return the journals of a new session."""
+        return SessionJournals(self)
+
+    def keep(self, journal: Journal, owner: SessionJournals) -> None:
+        """Add an ended chain's journal and drop what is over a limit."""
+        journal.used = self.clock()
+        owner.kept[journal.id] = journal
+        owner.bytes += journal.bytes
+        self._kept[journal.id] = owner
+        self._bytes += journal.bytes
+        if journal.trace.meter.full:
+            self.drop(journal.id, _too_large())
+        while owner.bytes > SESSION_BYTES or len(owner.kept) > MOST_JOURNALS:
+            self.drop(next(iter(owner.kept)), "its journal had to make room for those of later chains")
+        while self._bytes > TOTAL_BYTES:
+            self.drop(next(iter(self._kept)), "its journal had to make room for those of other sessions")
+        self.sweep()
+
+    def take(self, ident: str) -> None:
+        """Take out the journal of a chain that runs again: it grows, and must not be dropped."""
+        owner = self._kept.pop(ident)
+        journal = owner.kept.pop(ident)
+        owner.bytes -= journal.bytes
+        self._bytes -= journal.bytes
+
+    def drop(self, ident: str, why: str) -> None:
+        self.take(ident)
+        self.forget(ident, why)
+
+    def forget(self, ident: str, why: str) -> None:
+        """Forget a journal and remember why its chain cannot be resumed."""
+        self.owners.pop(ident, None)
+        self._gone[ident] = why
+        while len(self._gone) > REMEMBERED_IDS:
+            self._gone.popitem(last=False)
+
+    def sweep(self) -> None:
+        """Drop journals that have expired."""
+        limit = self.clock() - KEPT_SECONDS
+        while self._kept:
+            ident, owner = next(iter(self._kept.items()))
+            if owner.kept[ident].used > limit:
+                return
+            self.drop(ident, f"its journal was kept for {KEPT_SECONDS / 60:.0f} minutes and is gone")
+
+    def why_gone(self, ident: str) -> str:
+        return self._gone.get(
+            ident,
+            "this gateway knows no such chain: the id is misspelled, or the gateway was restarted since",
+        )
+
+
+class SessionJournals:
+    """The journals that one session may resume."""
+
+    def __init__(self, book: JournalBook) -> None:
+        self._book = book
+        self._running: dict[str, Journal] = {}
+        self._untold: list[Journal] = []
+        self._closed = False
+        self.kept: OrderedDict[str, Journal] = OrderedDict()
+        self.bytes = 0
+
+    def begin(self, code: str, *, dry: bool = False) -> Journal:
+        """Return a journal for a new run of `code` (its identity)."""
+        journal = Journal("chain_" + secrets.token_hex(4), _hash(code), dry)
+        self._running[journal.id] = journal
+        self._book.owners[journal.id] = self
+        return journal
+
+    def resume(self, ident: str, code: str, *, dry: bool = False) -> Journal:
+        """Return the journal of that chain, rewound and running again. Raises ResumeRefused with the reason.
+
+        A dry run gets a copy: calls that it does not make must not look made.
+        """
+        self._book.sweep()
+        owner = self._book.owners.get(ident)
+        if owner is None:
+            raise _refused(ident, self._book.why_gone(ident))
+        if owner is not self:
+            raise _refused(ident, "it belongs to another session")
+        if ident in self._running:
+            raise _refused(ident, "it is still running")
+        journal = self.kept[ident]
+        if journal.code != _hash(code):
+            raise _refused(
+                ident,
+                "this is not the code it ran",
+                hint=f"send exactly the same code under `// @resume {ident}`, or without it to start anew",
+            )
+        if dry:
+            trace = journal.trace.copy()
+            self._rewind(trace, ident)
+            copy = self.begin(code, dry=True)
+            copy.trace = trace
+            return copy
+        self._rewind(journal.trace, ident)
+        self._book.take(ident)
+        self._running[ident] = journal
+        journal.state = State.RUNNING
+        return journal
+
+    def end(self, journal: Journal, *, interrupted: str = "", told: bool = True) -> None:
+        """End a run. `interrupted` names the cause, `told` whether an answer with its id is sent."""
+        if self._running.pop(journal.id, None) is None:
+            return
+        journal.state = State.INTERRUPTED if interrupted else State.ENDED
+        journal.why = interrupted
+        if interrupted and not told and not journal.dry:
+            self._untold.append(journal)
+        journal.trace.finished = not interrupted
+        if journal.dry:
+            self._book.forget(
+                journal.id, "it was a dry run, which made none of the calls that change something"
+            )
+        elif self._closed:
+            self._book.forget(journal.id, "its session has ended")
+        else:
+            self._book.keep(journal, self)
+
+    def running(self) -> list[Journal]:
+        """Return the journals of chains that are running now."""
+        return list(self._running.values())
+
+    def untold(self) -> list[Journal]:
+        """Return interrupted chains that no answer has named yet; they count as named from now on."""
+        found, self._untold = self._untold, []
+        return [j for j in found if j.id in self.kept and any(e.sent for e in j.trace.entries.values())]
+
+    def close(self) -> None:
+        """Drop the session's journals."""
+        self._closed = True
+        for ident in list(self.kept):
+            self._book.drop(ident, "its session has ended")
+
+    def _rewind(self, trace: Trace, ident: str) -> None:
+        try:
+            trace.rewind()
+        except ResumeRefused as exc:
+            raise _refused(ident, exc.message, hint=exc.hint) from exc
+
+
+def _hash(code: str) -> bytes:
+    return hashlib.blake2b(code.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _too_large() -> str:
+    return f"the results of its calls were more than a journal holds ({MOST_BYTES >> 20} MiB)"
+
+
+def _refused(ident: str, why: str, *, hint: str | None = None) -> ResumeRefused:
+    return ResumeRefused(
+        f"chain {ident} cannot be resumed: {why}",
+        hint=hint or "send the code without `@resume`, once you know what is still to be done",
+    )

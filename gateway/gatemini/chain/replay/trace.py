@@ -1,0 +1,346 @@
+"""What crossed the border of one run, in order, and the same given again: the heart of safe re-runs (2.6).
+
+A trace only grows. `rewind` makes it ready to be run through once more: the batches of answers the code got
+are given again in the same order, each call the code issues must be the one it issued before, and only what
+was never answered is really made. Above: journal.py, script.py, direct.py, invoke.py, composite.py.
+Below: outcome.py, the sandbox's start message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from gatemini.chain.replay.outcome import Fate, Outcome
+from gatemini.errors import ResumeRefused
+from gatemini.model import Tool
+from gatemini.output.jsvalue import dumps, loads_exact
+from gatemini.processes.compute import LARGE_BYTES
+from gatemini_sandbox.messages import Start
+
+ENTRY_BYTES = 500
+"""What one call costs beside its result: the objects around it."""
+
+READ_ANEW_CHARS = 64 * 1024
+"""What the code only read out of the session's own results is not kept a second time from this size on."""
+
+SHOWN_ARGUMENTS = 200
+"""Characters of a call's arguments kept for messages."""
+
+MOST_BYTES = 32 << 20
+"""Results one chain's journal may hold; beyond, nothing is kept of it and it cannot be resumed."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """Bytes of one journal, composite tools inside it included."""
+
+    bytes: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.bytes > MOST_BYTES
+
+
+@dataclass(slots=True)
+class Entry:
+    """One message of the code: what was asked, and what became of it. `id` is its place in order of issue."""
+
+    id: int
+    name: str
+    digest: bytes
+    shown: str
+    step: int
+    """How many batches of answers the code had got when it issued this."""
+    fate: Fate = Fate.OPEN
+    sent: bool = False
+    """Whether a backend may have seen it."""
+    repeatable: bool = False
+    """Whether its tool is read-only or idempotent by its annotations."""
+    ok: bool = True
+    text: str | None = None
+    notes: tuple[str, ...] = ()
+    read_anew: bool = False
+    """Its answer is not kept here: it is read once more where it came from."""
+    place: int = 0
+    """Its place in order of completion."""
+    inner: Trace | None = None
+    """The run of a composite tool."""
+
+    @property
+    def answered(self) -> bool:
+        return self.fate is Fate.ANSWERED
+
+    def sending(self, tool: Tool) -> None:
+        """From here on a backend may have seen it."""
+        self.sent, self.repeatable = True, tool.repeatable
+
+    def outcome(self) -> Outcome:
+        """The recorded outcome, as it was."""
+        text = self.text if self.text is not None else "null"
+        if self.ok and len(text) > LARGE_BYTES and not text.startswith('"'):
+            return Outcome(True, None, self.notes, text, self.fate, written=True)
+        return Outcome(self.ok, loads_exact(text), self.notes, text, self.fate)
+
+    def call(self) -> str:
+        return f"{self.name}({self.shown})"
+
+
+@dataclass(slots=True)
+class Trace:
+    """One run of code: its start, its calls by id, the batches of answers it got."""
+
+    meter: Meter = field(default_factory=Meter)
+    source: bytes = b""
+    """Hash of the code, for composite tools."""
+    start: Start | None = None
+    entries: dict[int, Entry] = field(default_factory=dict)
+    steps: list[tuple[int, ...]] = field(default_factory=list)
+    """The ids answered together, in order; an empty one is a timer of the code's that was due."""
+    marks: list[int] = field(default_factory=list)
+    """How often the code had read the clock when each of these steps began."""
+    readings: Sequence[int] = ()
+    """What it read there, in nanoseconds."""
+    finished: bool = False
+    """It ended by itself: then every answer is given again, also that of a call that failed."""
+    _given: int = 0
+    """Steps to be given again in this run, and how many of them have been."""
+    _again: int = 0
+    _before: set[int] = field(default_factory=set)
+    """Recorded calls the code has not issued again yet."""
+    _tentative: set[int] = field(default_factory=set)
+    """Calls issued for the first time before the record was known to hold."""
+    _completed: int = 0
+
+    # -- recording -----------------------------------------------------------------------------------
+
+    def issue(self, ident: int, kind: str, backend: str, tool: str, text: bytes, *, raw: bool) -> Entry:
+        """Note a call, or find the recorded one it repeats; `text` is the JSON of its arguments. Raises ResumeRefused
+        where the two differ."""
+        head = f"{kind}\0{backend}\0{tool}\0{raw}\0".encode("utf-8", "replace")
+        digest = hashlib.blake2b(head + text, digest_size=16).digest()
+        name = tool if kind == "tool" and not backend else f"{backend or kind}.{tool or 'readResource'}"
+        if ident in self._before:
+            self._before.discard(ident)
+            known = self.entries[ident]
+            if known.digest != digest:
+                raise _differs(known, name, text)
+            return known
+        if self.replaying:
+            raise _unexpected(name, text)
+        entry = Entry(ident, name, digest, _shown(text), len(self.steps))
+        self.entries[ident] = entry
+        self.meter.bytes += ENTRY_BYTES
+        if self._before:
+            self._tentative.add(ident)
+        return entry
+
+    def answer(self, entry: Entry, outcome: Outcome, *, kept: bool = False) -> str:
+        """Note what a call brought; the JSON text of it. `kept`: it is kept elsewhere and can be read anew."""
+        text = outcome.json()
+        entry.read_anew = kept and len(text) >= READ_ANEW_CHARS
+        self._completed += 1
+        entry.fate, entry.ok, entry.notes, entry.place = (
+            outcome.fate,
+            outcome.ok,
+            outcome.notes,
+            self._completed,
+        )
+        if not entry.read_anew:
+            self.meter.bytes += len(text)
+            entry.text = None if self.meter.full else text
+        if entry.answered and entry.inner is not None:
+            entry.sent, entry.inner = entry.inner.done > 0, None
+        return text
+
+    def deliver(self, idents: Sequence[int], clock: int = 0) -> None:
+        """Note which answers the code gets together, next; it has read the clock that often until now."""
+        self.steps.append(tuple(idents))
+        self.marks.append(clock)
+        self.meter.bytes += 24 + 8 * len(idents)
+
+    def ended(self, readings: Sequence[int]) -> None:
+        """The run is over: keep what its clock said."""
+        if self.replaying or self._before:
+            return  # it was cut off before it came to anything new
+        self.meter.bytes += 8 * (len(readings) - len(self.readings))
+        self.readings = array("Q", readings)
+
+    def last(self, name: str) -> str | None:
+        """The JSON text of what the last call of that name brought, if it is kept."""
+        brought = (e.text for e in reversed(self.entries.values()) if e.name == name and e.ok)
+        return next(brought, None)
+
+    # -- giving it again -----------------------------------------------------------------------------
+
+    @property
+    def replaying(self) -> bool:
+        return self._again < self._given
+
+    @property
+    def lacking(self) -> bool:
+        """Whether the code has still to issue a recorded call before the record can go on."""
+        awaited = self.steps[self._again] if self.replaying else self._before
+        return any(ident in self._before for ident in awaited)
+
+    @property
+    def at_timer(self) -> bool:
+        """Whether a timer of the code's was due next."""
+        return self.replaying and not self.steps[self._again]
+
+    def next_step(self) -> list[Entry]:
+        """The entries of the next recorded batch. Raises ResumeRefused if the code did not issue one of them."""
+        idents = self.steps[self._again]
+        self._again += 1
+        for ident in idents:
+            if ident in self._before:
+                raise _missing(self.entries[ident])
+        return [self.entries[ident] for ident in idents]
+
+    def go_on(self) -> None:
+        """The record is used up: from here on calls are made. Raises ResumeRefused if one was not issued again."""
+        if self._before:
+            raise _missing(self.entries[min(self._before)])
+        self._tentative.clear()
+
+    def lost(self) -> Entry | None:
+        """A call that was sent, never answered, and must not be repeated; None if it can be resumed."""
+        last, cut = self._reach()
+        after = [e for e in self.entries.values() if cut and e.step >= last]
+        return next(
+            (e for e in self._deep([*self._to_repeat(), *after]) if e.sent and not e.repeatable), None
+        )
+
+    def rewind(self) -> None:
+        """Make it ready to be run again. Raises ResumeRefused for a call that must not be repeated."""
+        for ident in self._tentative:  # of a run that was refused: it was never made
+            del self.entries[ident]
+        self._tentative.clear()
+        if (entry := self.lost()) is not None:
+            raise _unanswered(entry)
+        again = {entry.id for entry in self._to_repeat()}
+        last, cut = self._reach()
+        if last and again & set(self.steps[last - 1]):  # from here on the code goes another way
+            self.readings = self.readings[: self.marks[last - 1]]
+        self.steps = [tuple(i for i in step if i not in again) for step in self.steps[:last]]
+        self.marks = self.marks[:last]
+        if cut:  # what was issued when the time was over never left: the code will issue it anew
+            self.entries = {i: e for i, e in self.entries.items() if e.step < last}
+        for entry in self.entries.values():
+            if entry.id in again:
+                entry.fate, entry.text, entry.sent = Fate.OPEN, None, False
+                if entry.inner is not None:
+                    entry.inner.rewind()
+        self.finished = False
+        self._given, self._again = len(self.steps), 0
+        self._before = set(self.entries)
+
+    def copy(self) -> Trace:
+        """The same record for a run that must not add to this one."""
+        meter = replace(self.meter)
+        return self._copied(meter)
+
+    def _copied(self, meter: Meter) -> Trace:
+        entries = {
+            i: replace(e, inner=None if e.inner is None else e.inner._copied(meter))
+            for i, e in self.entries.items()
+        }
+        return replace(
+            self,
+            meter=meter,
+            entries=entries,
+            steps=list(self.steps),
+            marks=list(self.marks),
+            _tentative=set(self._tentative),
+            _before=set(self._before),
+        )
+
+    def _reach(self) -> tuple[int, bool]:
+        """How many steps count, and whether the last of them brought an answer only because time was over."""
+        for number, step in enumerate(self.steps, 1):
+            if any(self.entries[i].fate is Fate.CUT for i in step):
+                return number, True
+        return len(self.steps), False
+
+    def _to_repeat(self) -> list[Entry]:
+        """Calls without an answer, unless the code was told that it failed and has gone on."""
+        unanswered = [e for e in self.entries.values() if not e.answered]
+        if (
+            self.finished
+        ):  # a failure it was told of is told again; what it did not wait for may have happened
+            return [e for e in unanswered if e.fate is not Fate.FAILED]
+        last, cut = self._reach()
+        went_on = not cut and any(e.step == last for e in self.entries.values())
+        told = {i for step in (self.steps if went_on else self.steps[: max(0, last - 1)]) for i in step}
+        return [
+            e
+            for e in unanswered
+            if not (e.fate is Fate.FAILED and e.id in told) and not (cut and e.step >= last)
+        ]
+
+    def _deep(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+        """The calls that would really be repeated: of a composite tool, those it made."""
+        for entry in entries:
+            if entry.inner is None:
+                yield entry
+            else:
+                yield from entry.inner._deep(entry.inner._to_repeat())
+
+    @property
+    def done(self) -> int:
+        """Calls at backends that were answered, those of composite tools included."""
+        entries = self.entries.values()
+        return sum((e.answered and e.sent) + (0 if e.inner is None else e.inner.done) for e in entries)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a call got no answer, and the run came to its end by that."""
+        return any(e.fate is not Fate.OPEN for e in self._to_repeat())
+
+
+def arguments_text(arguments: Any) -> bytes:
+    """The JSON of a call's arguments, for `Trace.issue`."""
+    try:
+        return orjson.dumps(arguments)
+    except (orjson.JSONEncodeError, RecursionError):
+        return dumps(arguments).encode("utf-8", "replace")
+
+
+def _shown(text: bytes) -> str:
+    shown = text[: SHOWN_ARGUMENTS + 1].decode("utf-8", "replace")
+    return shown if len(text) <= SHOWN_ARGUMENTS else shown[: SHOWN_ARGUMENTS - 1] + "…"
+
+
+def _refusal(message: str) -> ResumeRefused:
+    return ResumeRefused(
+        message, hint="send the code without `@resume`, once you know what is still to be done"
+    )
+
+
+def _differs(known: Entry, name: str, text: bytes) -> ResumeRefused:
+    return _refusal(
+        f"the code does not do the same again: call {known.id} was {known.call()} and is now {name}({_shown(text)})"
+    )
+
+
+def _unexpected(name: str, text: bytes) -> ResumeRefused:
+    return _refusal(
+        f"the code does not do the same again: {name}({_shown(text)}) was not called at this point"
+    )
+
+
+def _missing(entry: Entry) -> ResumeRefused:
+    return _refusal(f"the code does not do the same again: {entry.call()} was called and now is not")
+
+
+def _unanswered(entry: Entry) -> ResumeRefused:
+    return ResumeRefused(
+        f"{entry.call()} was sent and never answered, and its tool is neither read-only nor idempotent: "
+        "repeating it could do the same thing twice",
+        hint="find out whether it happened, then send code that does only what is left",
+    )

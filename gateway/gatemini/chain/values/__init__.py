@@ -1,0 +1,1 @@
+"""Values between backends, code and answer: results, media, handles, large JSON."""

@@ -1,0 +1,374 @@
+"""From an MCP tool result to the value the code gets, and to the error it rejects with.
+
+Binary data never enters a value: it is handed to `save_blob` and the value holds a small descriptor
+`{type, mimeType, bytes, ref}`. Notes say what was changed on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from gatemini.backends.calls.large_messages import JsonText, Written
+from gatemini.chain.values.binary import canonical_base64, data_url_type, picture_kind
+from gatemini.discovery.types.identifiers import short_name
+from gatemini.model import Json, Tool
+from gatemini.output.jsvalue import MAX_SAFE_INTEGER, NotJson, dumps, loads, loads_exact
+
+SaveBlob = Callable[[str, str], str]
+"""Keeps base64 data with its MIME type and gives back the handle."""
+
+ERROR_TEXT: Final = 8_000
+"""Characters of a tool's error text that go into the error's message."""
+
+UNKNOWN_TYPE: Final = "application/octet-stream"
+
+LONGEST_WORD: Final = 100
+"""Characters without a space beyond which `data` is no words."""
+
+KNOWN_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_link"))
+
+
+@dataclass(slots=True)
+class Value:
+    """A value for the code. `media` are the descriptors inside it that have a `ref`.
+
+    `text`, where there is one, is JSON text of the same value: writing it again can be saved. `written` says that
+    there is no value, but only the text, as JavaScript writes it.
+    """
+
+    value: Any
+    notes: list[str] = field(default_factory=list)
+    media: list[Json] = field(default_factory=list)
+    text: str | None = None
+    written: bool = False
+
+    def json(self) -> str:
+        """JSON text of the value, for the guest."""
+        return self.text if self.text is not None else dumps(self.value)
+
+
+def to_value(result: Json, tool: Tool, *, save_blob: SaveBlob) -> Value:
+    """The value of a successful result; any shape of result gives one."""
+    reader = _Reader(tool, save_blob)
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    structured = result.get("structuredContent")
+    if structured is not None and not _outdone_by_content(structured, blocks):
+        reader.take_structured(structured, result, blocks)
+    else:
+        if structured is not None:
+            reader.note("structuredContent was {} beside other content; that is the value")
+        elif tool.output_schema is not None and blocks:
+            reader.note(
+                f"{short_name(tool.qualified)} declares an output schema but sent no structuredContent"
+            )
+        reader.take_blocks(blocks)
+    return reader.out
+
+
+def _outdone_by_content(structured: Any, blocks: list[Any]) -> bool:
+    """Whether `{}` says less than what stands beside it."""
+    return structured == {} and any(
+        _text_of(b).strip() not in ("", "{}") if _is_text(b) else isinstance(b, dict) for b in blocks
+    )
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "text"
+
+
+def _text_of(block: Any) -> str:
+    text = block.get("text") if _is_text(block) else None
+    return text if isinstance(text, str) else ""
+
+
+class _Reader:
+    """Gathers one value with its notes."""
+
+    def __init__(self, tool: Tool, save_blob: SaveBlob) -> None:
+        self.tool = tool
+        self.save_blob = save_blob
+        self.out = Value(None)
+        self.big_integers = 0
+
+    def note(self, text: str) -> None:
+        if text not in self.out.notes:
+            self.out.notes.append(text)
+
+    def take_structured(self, structured: Any, result: Json, blocks: list[Any]) -> None:
+        if isinstance(structured, Written):
+            self._take_written(structured, result)
+        else:
+            value = structured["result"] if _is_wrapper(structured, self.tool, result) else structured
+            self.out.value = self._checked(value)
+        others = [str(b.get("type")) for b in blocks if isinstance(b, dict) and b.get("type") != "text"]
+        if others:
+            self.note(
+                f"beside this value the result has {', '.join(others)} content: .raw({{…}}) brings all of it"
+            )
+        self._note_big_integers()
+
+    def _take_written(self, structured: Written, result: Json) -> None:
+        """What was too large to be held; its integers were read digit by digit."""
+        inner = structured.only("result") if _is_wrapper(structured.sample, self.tool, result) else None
+        if isinstance(inner, str):
+            self.out.value = inner
+        else:
+            self.out.text, self.out.written = (inner or structured).text, True
+
+    def take_blocks(self, blocks: list[Any]) -> None:
+        if len(blocks) == 1:
+            self.out.value = self._block(blocks[0], alone=True)
+        elif blocks:
+            self.out.value = [self._block(block, alone=False) for block in blocks]
+        if any(not isinstance(block, dict) or block.get("type") != "text" for block in blocks):
+            self.out.value = self._checked(self.out.value)  # texts were read digit by digit already
+        self._note_big_integers()
+
+    def _checked(self, value: Any) -> Any:
+        """The value, with integers that JavaScript would round as strings."""
+        try:
+            orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+        except (orjson.JSONEncodeError, RecursionError):
+            return self._safe_integers(value)
+        return value
+
+    def _block(self, block: Any, *, alone: bool) -> Any:
+        if not isinstance(block, dict):
+            self.note("a content block was not an object")
+            return block
+        kind = block.get("type")
+        if kind == "text":
+            return self._text(block.get("text"), alone=alone)
+        if kind in ("image", "audio") and isinstance(block.get("data"), str):
+            return self._media({"type": kind}, block["data"], block.get("mimeType"))
+        if kind == "resource_link":
+            return {
+                key: value for key, value in block.items() if key not in ("_meta", "annotations", "icons")
+            }
+        if kind == "resource" and isinstance(block.get("resource"), dict):
+            return self._resource(block["resource"])
+        return self._unknown(block)
+
+    def _text(self, text: Any, *, alone: bool) -> Any:
+        """Text that is a JSON object or array becomes that; any other text is a string."""
+        if not isinstance(text, str):
+            self.note("a text block held no text")
+            return text
+        if isinstance(text, JsonText):
+            if alone:
+                self.out.text, self.out.written = text.written, True
+                self.big_integers += text.kept
+                return None
+            return loads_exact(text.written)
+        bare = text.strip(" \t\r\n\ufeff")
+        if not bare or bare[0] not in "{[" or bare[-1] not in "}]":
+            return text
+        try:
+            value, kept = loads(bare)
+        except NotJson:
+            return text
+        self.big_integers += kept
+        if alone and not kept and bare.isascii():
+            self.out.text = bare
+        return value
+
+    def _media(self, head: Json, data: str, mime: Any) -> Json:
+        """The descriptor of base64 data; without a `ref` when there is none, or it cannot be decoded."""
+        told = mime if isinstance(mime, str) else ""
+        encoded, size = canonical_base64(data)
+        guess = head["type"] == "image" or told.startswith("image/") or told in ("", UNKNOWN_TYPE)
+        kind = (picture_kind(encoded) if guess else None) or told or UNKNOWN_TYPE
+        head |= {"mimeType": kind, "bytes": size}
+        if encoded is None or (not size and head["type"] != "resource"):
+            self.note(
+                f"the {head['type']} block of {short_name(self.tool.qualified)} holds no valid base64 data"
+            )
+            return head
+        if told not in ("", kind):
+            self.note(f"what {short_name(self.tool.qualified)} calls {told[:60]!r} is {kind}")
+        head["ref"] = self.save_blob(encoded, kind)
+        self.out.media.append(head)
+        return head
+
+    def _resource(self, resource: Json) -> Json:
+        head: Json = {"type": "resource"} | {k: resource[k] for k in ("uri", "mimeType") if k in resource}
+        if isinstance(resource.get("blob"), str):
+            return self._media(head, resource["blob"], resource.get("mimeType"))
+        head["text"] = resource.get("text")
+        return head
+
+    def _unknown(self, block: Json) -> Json:
+        """A block in no form known today: its fields as they are, but for base64 data, which goes behind a handle."""
+        kind = str(block.get("type"))
+        what = f"a content block of the unknown type {kind!r}"
+        if kind in KNOWN_TYPES:
+            what = f"{'an' if kind[0] in 'ai' else 'a'} {kind} block of an unknown form"
+        self.note(f"{short_name(self.tool.qualified)} sent {what}")
+        head: Json = {k: v for k, v in block.items() if k not in ("_meta", "annotations")} | {"type": kind}
+        own = _binary_in(head)
+        inner = {
+            name: found
+            for name, part in head.items()
+            if isinstance(part, dict) and (found := _binary_in(part))
+        }
+        if not own and len(inner) == 1:
+            [(name, found)] = inner.items()
+            if len(found) == 1:  # all there is of it: the block is the descriptor
+                del head[name]
+                return self._media(head, *found[0][1:])
+        self._described(head, own)
+        for name, found in inner.items():
+            head[name] = self._described({"type": name} | head[name], found)
+        return head
+
+    def _described(self, holder: Json, found: list[tuple[str, str, Any]]) -> Json:
+        """The holder as the descriptor of the first binary member found in it; others have one in their place."""
+        for key, data, mime in found[1:]:
+            holder[key] = self._media({"type": key}, data, mime)
+        for key, data, mime in found[:1]:
+            del holder[key]
+            self._media(holder, data, mime)
+        return holder
+
+    def _safe_integers(self, value: Any) -> Any:
+        """A copy in which integers beyond 2^53 are strings. Iterative: values nest as deep as they like."""
+        holder = [value]
+        work: list[tuple[Any, Any]] = [(holder, 0)]
+        while work:
+            container, key = work.pop()
+            item = container[key]
+            if isinstance(item, dict):
+                container[key] = copy = dict(item)
+                work.extend((copy, k) for k, v in copy.items() if isinstance(v, (dict, list, int)))
+            elif isinstance(item, list):
+                container[key] = entries = list(item)
+                work.extend((entries, i) for i, v in enumerate(entries) if isinstance(v, (dict, list, int)))
+            elif isinstance(item, int) and abs(item) > MAX_SAFE_INTEGER:
+                container[key] = str(item)
+                self.big_integers += 1
+        return holder[0]
+
+    def _note_big_integers(self) -> None:
+        if self.big_integers:
+            what = "1 integer" if self.big_integers == 1 else f"{self.big_integers} integers"
+            self.note(f"{what} beyond 2^53 came as strings, so that no digit is lost")
+
+
+def _is_wrapper(structured: Any, tool: Tool, result: Json) -> bool:
+    """Whether `{"result": X}` is what an SDK put around a return that was no object.
+
+    FastMCP marks it in the output schema or the result's `_meta`; the official SDK names its schema
+    `<tool>Output` and its one property "Result".
+    """
+    if not isinstance(structured, dict) or structured.keys() != {"result"}:
+        return False
+    meta = result.get("_meta")
+    marks = meta.get("fastmcp") if isinstance(meta, dict) else None
+    if isinstance(marks, dict) and marks.get("wrap_result") is True:
+        return True
+    schema = tool.output_schema
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("x-fastmcp-wrap-result") is True:
+        return True
+    properties = schema.get("properties")
+    only = properties.get("result") if isinstance(properties, dict) and len(properties) == 1 else None
+    return (
+        isinstance(only, dict)
+        and only.get("title") == "Result"
+        and schema.get("title") == f"{tool.name}Output"
+    )
+
+
+def _binary_in(holder: Json) -> list[tuple[str, str, Any]]:
+    """The binary members of an object, as (key, data, MIME type told)."""
+    mime = holder.get("mimeType") or holder.get("media_type")
+    return [
+        (key, data, data_url_type(data) or mime)
+        for key, data in holder.items()
+        if key != "type" and _is_binary(key, data, mime) and canonical_base64(data)[0] is not None
+    ]
+
+
+def _is_binary(key: str, value: Any, mime: Any) -> bool:
+    """Whether a member of a block is meant as base64; words may be base64 by chance."""
+    if not isinstance(value, str):
+        return False
+    named = key in ("data", "blob") and (bool(mime) or (len(value) > LONGEST_WORD and " " not in value))
+    return named or data_url_type(value) is not None
+
+
+def tool_error(result: Json, tool: Tool) -> Json:
+    """The fields of the `ToolError` a result with `isError` rejects with; `code`, `structured` if any."""
+    content, structured = result.get("content"), result.get("structuredContent")
+    blocks = content if isinstance(content, list) else []
+    if structured is None and len(blocks) == 1:
+        structured = _object_in(_text_of(blocks[0]))
+    error: Json = {
+        "name": "ToolError",
+        "message": _error_text(blocks, structured),
+        "tool": tool.qualified,
+        "backend": tool.backend,
+    }
+    code = _told(structured, ("code",))
+    if isinstance(code, (int, str)) and not isinstance(code, bool):
+        error["code"] = code
+    if structured is not None:
+        error["structured"] = structured
+    return error
+
+
+def _object_in(text: str) -> Json | None:
+    """The object that a text is the JSON of, as a value would be read from it."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value, _ = loads(text)
+    except NotJson:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _told(structured: Any, keys: tuple[str, ...]) -> Any:
+    """What an error object says under the first of these keys that it has, or the object in its `error`."""
+    for told in (structured, structured.get("error") if isinstance(structured, dict) else None):
+        if isinstance(told, dict):
+            for key in keys:
+                if isinstance(told.get(key), (str, int, float)):
+                    return told[key]
+    return None
+
+
+def _error_text(blocks: list[Any], structured: Any) -> str:
+    """What the tool says went wrong: its texts, else its structured content, else what else there is."""
+    texts = [text for text in map(_error_line, blocks) if text]
+    others = sorted({str(b.get("type")) for b in blocks if isinstance(b, dict) and not _is_text(b)})
+    if texts:
+        text = "\n".join(texts)
+    elif structured:
+        said = _told(structured, ("message", "error", "detail"))
+        text = said if isinstance(said, str) and said else structured
+        text = text if isinstance(text, str) else dumps(text)
+    elif others:
+        text = f"the tool reported an error and sent only {', '.join(others)} content: .raw({{…}}) brings it"
+    else:
+        return "the tool reported an error and said nothing about it"
+    if len(text) <= ERROR_TEXT:
+        return text
+    head, tail = ERROR_TEXT * 3 // 4, ERROR_TEXT // 4
+    return f"{text[:head]} … [{len(text) - head - tail:,} characters left out] … {text[-tail:]}"
+
+
+def _error_line(block: Any) -> str:
+    if not isinstance(block, dict):
+        return ""
+    if text := _text_of(block).strip():
+        return text
+    resource = block.get("resource")
+    said = resource.get("text") if isinstance(resource, dict) else None
+    return said.strip() if isinstance(said, str) else ""

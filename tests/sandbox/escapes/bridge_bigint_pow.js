@@ -1,0 +1,3 @@
+// bigint pow
+// ends: error RangeError
+return (2n ** (2n ** 40n)).toString().length;

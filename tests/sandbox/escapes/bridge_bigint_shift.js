@@ -1,0 +1,3 @@
+// bigint shift
+// ends: error RangeError
+return (1n << 2n ** 62n) > 0n;

@@ -1,0 +1,3 @@
+// function params inject
+// ends: value object
+return Function("a", "b = (function(){ return typeof __backends })()", "return b")();

@@ -1,0 +1,3 @@
+// global proxy proto
+// ends: value 1
+Object.setPrototypeOf(globalThis, new Proxy({}, { has() { return true; }, get(t, k) { throw new Error("g " + String(k)); } })); return 1;

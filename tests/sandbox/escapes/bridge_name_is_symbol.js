@@ -1,0 +1,3 @@
+// name is symbol
+// ends: error Error
+const e = new Error("m"); e.name = Symbol("s"); e.message = Symbol("t"); throw e;

@@ -1,0 +1,3 @@
+// object proto getters throw
+// ends: error Error
+const def = Object.defineProperty; for (const k of ["id","value","type","get","set","then","kind","backend","tool","arguments","ok","name","message","stack","error","done","next","length","constructor","toJSON","configurable","enumerable","writable","at","settled","wake","calls","raw","toString","valueOf","notes","refs","cause","errors","size","entries"]) def(Object.prototype, k, { __proto__: null, get() { throw new Error("trap " + k); }, set(v) { def(this, k, { __proto__: null, value: v, writable: true, configurable: true, enumerable: true }); }, configurable: true }); return [await demo.echo({ a: 1 })];

@@ -1,0 +1,3 @@
+// object proto setters swallow
+// ends: value [1,2,3]
+const def = Object.defineProperty; for (const k of ["id","value","type","get","set","then","kind","backend","tool","arguments","ok","name","message","stack","error","done","next","length","constructor","toJSON","configurable","enumerable","writable","at","settled","wake","calls","raw","toString","valueOf","notes","refs","cause","errors","size","entries"]) def(Object.prototype, k, { __proto__: null, get() { return undefined; }, set() {}, configurable: true }); const r = await demo.echo({ id: 1, value: 2, ok: 3 }); return [r.id, r.value, r.ok];

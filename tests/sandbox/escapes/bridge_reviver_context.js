@@ -1,0 +1,3 @@
+// reviver context
+// ends: value [{"a":1}]
+JSON.parse = () => ({ forged: true }); JSON.stringify = () => "forged"; return [await demo.echo({ a: 1 })];

@@ -1,0 +1,3 @@
+// tool name huge
+// ends: error TypeError
+return await demo["t".repeat(3e6)]({});
