@@ -84,8 +84,8 @@ class Core:
         self._emit = emit
         cache_dir = None if settings.cache_dir is None else Path(settings.cache_dir)
         self.engine = Engine(cache_dir)
-        oxc_module.load(cache_dir)
         self._image = boot(self.engine, limits)
+        oxc_module.load(cache_dir)
         self._pool = MachinePool(self.engine, self._image, limits.memory_mb * MIB)
         self._pool.restock()
         self.ledger = Ledger(limits.total_memory_mb * MIB)

@@ -77,8 +77,9 @@ async def test_both_modes_give_the_same_end(apart, sandbox, code):
 
 async def test_one_process_runs_chain_after_chain_and_many_at_once_and_mixes_none(apart):
     run, answers = Runner(apart), {}
-    await run("globalThis.left = 1")
-    assert await run.value("return typeof left") == "undefined"
+    await run("globalThis.left = 1; Array.prototype.left = 2; console.log('mine')")
+    end = await run("console.log('yours'); return [typeof left, typeof [].left]")
+    assert (end.text, end.console.lines) == ('["undefined","undefined"]', ["yours"])
 
     async def one(number: int) -> None:
         answers[number] = await Runner(apart).value(f"return (await demo.echo({{ n: {number} }})).n")

@@ -1,7 +1,7 @@
 """Load the compiled OXC module from the cache on disk, so that no process compiles it for a second.
 
 quickjs-rs offers no way to do that, so this file puts the module where quickjs-rs keeps its own: the only use of
-private parts of quickjs-rs. Where they have changed, `transform_source` compiles at its first use.
+private parts of quickjs-rs. Where they have changed, every process compiles the module.
 """
 
 from __future__ import annotations
@@ -26,6 +26,5 @@ def load(cache_dir: Path | None) -> None:
                 linker = _wasmtime.default_wasi_linker(engine)
                 artifact = _wasmtime.SharedWasmArtifact(module=module, linker=linker, build_id=b"")
                 _wasmtime._SHARED_ARTIFACTS["transform"] = artifact
-        except (AttributeError, TypeError):
-            pass
-        transform_source("ready.ts", "")
+        except (AttributeError, TypeError):  # private parts have changed
+            transform_source("compile.ts", "")

@@ -74,8 +74,3 @@ def test_pairs_ascend_and_are_of_the_same_token(printed: list[bytes], origin: li
     pairs = list(oxc.align(printed, origin))
     assert all(printed[a] == origin[b] for a, b in pairs)
     assert all(a < c and b < d for (a, b), (c, d) in pairwise(pairs))
-
-
-@given(WORDS)
-def test_a_text_is_aligned_with_itself(words: list[bytes]):
-    assert list(oxc.align(words, words)) == [(n, n) for n in range(len(words))]
