@@ -69,6 +69,7 @@ def pids(sandbox: Sandbox, lane: str = "small") -> list[int]:
         "const rows = await demo.echo({}); const x = rows.missing",
         "fetch('x')",
         "return [typeof __backends, Object.keys(__backends)]",
+        "enum A { X, Y = 5 }\nnamespace N { export const y = A.Y }\nreturn N.y",
     ],
 )
 async def test_both_modes_give_the_same_end(apart, sandbox, code):

@@ -10,14 +10,17 @@ import threading
 from pathlib import Path
 
 from quickjs_rs import _transform, _wasmtime, transform_source
+from wasmtime import WasmtimeError
 
+from gatemini_sandbox.errors import HostExhausted
 from gatemini_sandbox.module_cache import load_module
 
 _loading = threading.Lock()
 
 
 def load(cache_dir: Path | None) -> None:
-    """Make `transform_source` ready: 5 ms from the cache, else a second of CPU time. Once in a process."""
+    """Make `transform_source` ready: 5 ms from the cache, else a second of CPU time. Once in a process. Raises
+    HostExhausted."""
     with _loading:
         try:
             if "transform" not in _wasmtime._SHARED_ARTIFACTS:
@@ -27,4 +30,8 @@ def load(cache_dir: Path | None) -> None:
                 artifact = _wasmtime.SharedWasmArtifact(module=module, linker=linker, build_id=b"")
                 _wasmtime._SHARED_ARTIFACTS["transform"] = artifact
         except (AttributeError, TypeError):  # private parts have changed
-            transform_source("compile.ts", "")
+            pass
+        try:
+            transform_source("ready.ts", "")  # the first use makes what no process may make behind its walls
+        except WasmtimeError as exc:
+            raise HostExhausted(f"no memory for the second parser: {exc}") from None
