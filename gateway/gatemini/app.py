@@ -44,7 +44,7 @@ from gatemini.protocol.client_session import Session
 from gatemini.protocol.questions.clients import ConnectedClients
 from gatemini.protocol.questions.parking import Parking
 from gatemini.protocol.registration.admission import Admission
-from gatemini.protocol.registration.dynamic import Registration
+from gatemini.protocol.registration.registering import Registration
 from gatemini.protocol.resources.view import View
 from gatemini.protocol.surface import Surface
 from gatemini.protocol.tools import MetaTools
@@ -214,7 +214,7 @@ class App:
         return session
 
     async def call_meta_tool(self, name: str, arguments: Any, session: Session | None = None) -> Json:
-        """Call a meta-tool from the terminal, without the protocol; the MCP result as a dict."""
+        """Call a meta-tool from the terminal, without the protocol; return the MCP result as a dict."""
         own = session or self.new_session()
         try:
             return await self.tools.call(name, arguments, own)
@@ -233,7 +233,7 @@ class App:
         self._last_client = session.client or self._last_client
 
     def surface(self, session: Session) -> Surface:
-        """What one client can call and read."""
+        """Return what one client can call and read."""
         return Surface(
             self.tools,
             self._view,
@@ -258,11 +258,11 @@ class App:
         )
 
     async def settled(self, timeout: float) -> bool:
-        """Wait until no backend is starting; False if the timeout was over first."""
+        """Wait until no backend is starting; return False if the timeout passes first."""
         return await self.readiness.settled(timeout)
 
     def problems(self) -> list[str]:
-        """Problems of the configuration and of files, one sentence each."""
+        """Return the problems of the configuration and of files, one sentence each."""
         found = [str(problem) for problem in self.loaded.problems]
         if self.loaded.source is None:
             found.append("no configuration file: serving the embedded demo backends (shop, notes, clock)")
@@ -275,7 +275,7 @@ class App:
         return found
 
     def required_keys(self, backend: str) -> tuple[Iterable[str], Iterable[str]]:
-        """Names of the variables that a backend needs, and of those without a value."""
+        """Return the names of the variables that a backend needs, and of those without a value."""
         if backend == COMPOSITE_BACKEND:
             return (), ()
         known = self.loaded.keys.get(backend)
@@ -384,7 +384,7 @@ class App:
             logger.info("removed the spilled results of %d gateways that were killed", swept)
 
     def _client(self) -> str | None:
-        """The client that the account names: the latest of those connected, else the last one."""
+        """Return the client that the account names: the latest of those connected, else the last one."""
         clients = [self._last_client, *(session.client for session in self._sessions)]
         return next((name for name in reversed(clients) if name), None)
 

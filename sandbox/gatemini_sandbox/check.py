@@ -9,6 +9,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 
 from gatemini_sandbox import spawn
 from gatemini_sandbox.errors import WorkerLost
@@ -17,29 +18,25 @@ from gatemini_sandbox.messages import Check, Checked, CodeCheck
 
 logger = logging.getLogger(__name__)
 
-MOST_KNOWN = 512
-"""Programs whose results are kept: a configuration is read again whenever its file changes."""
-
-_known: dict[str, CodeCheck] = {}
-
 
 def check_codes(sources: Sequence[str]) -> list[CodeCheck]:
     """The syntax error of each program, and the calls it makes of names it does not declare. Where no process can be
     had nothing is found: errors then show when the programs run."""
-    missing = [source for source in dict.fromkeys(sources) if source not in _known]
-    if missing:
-        if len(_known) > MOST_KNOWN:
-            _known.clear()
-        try:
-            _known.update(zip(missing, _checked(missing), strict=True))
-        except (OSError, ValueError, WorkerLost) as exc:
-            logger.warning("composite tools are not checked: %s", exc)
-    return [_known.get(source, CodeCheck()) for source in sources]
+    if not sources:
+        return []
+    try:
+        return _checked(tuple(sources))
+    except (OSError, WorkerLost) as exc:
+        logger.warning("composite tools are not checked: %s", exc)
+        return [CodeCheck() for _ in sources]
 
 
-def _checked(sources: list[str]) -> list[CodeCheck]:
+@lru_cache(1)  # a configuration is read again whenever its file changes
+def _checked(sources: tuple[str, ...]) -> list[CodeCheck]:
     if sys.platform == "win32":  # no sandbox processes there: see Sandbox.isolation
-        results: list[CodeCheck] = importlib.import_module("gatemini_sandbox.process").check_all(sources)
+        results: list[CodeCheck] = importlib.import_module("gatemini_sandbox.process").check_all(
+            list(sources)
+        )
         return results
     child = spawn.Child()
     try:
@@ -47,6 +44,6 @@ def _checked(sources: list[str]) -> list[CodeCheck]:
     finally:
         child.kill()
         child.reap()
-    if not isinstance(answer, Checked):
+    if not isinstance(answer, Checked) or len(answer.results) != len(sources):
         raise WorkerLost("it sent no results")
     return answer.results

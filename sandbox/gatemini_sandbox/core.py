@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gatemini_sandbox.budget import Ledger
 from gatemini_sandbox.engine import Engine
-from gatemini_sandbox.errors import HostExhausted, ReadingTooLong, SandboxError, SecondParserCold
+from gatemini_sandbox.errors import HostExhausted, ReadingTooLong, SandboxError
 from gatemini_sandbox.guest import Guest
 from gatemini_sandbox.image import boot
 from gatemini_sandbox.limits import MIB
@@ -31,7 +31,6 @@ from gatemini_sandbox.messages import (
     Dropped,
     Facts,
     Needs,
-    NeedsSecondParser,
     NotCode,
     Refused,
     Replies,
@@ -43,7 +42,7 @@ from gatemini_sandbox.messages import (
 from gatemini_sandbox.outbox import Raw
 from gatemini_sandbox.patience import patience
 from gatemini_sandbox.steps import Reader
-from gatemini_sandbox.typescript import oxc
+from gatemini_sandbox.typescript import oxc_module
 from gatemini_sandbox.typescript.prepare import Program, prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.wasi import Clock
@@ -76,18 +75,17 @@ class _Chain:
 
 
 class Core:
-    """The engine with its guests. Making one loads the engine and boots the image: about 0.2 s, or a second more
-    where the module must be compiled; raises SandboxError. `start_threads` must follow."""
+    """The engine with its guests. Making one loads the engine and boots the image: about 0.2 s, or two seconds
+    more where the modules must be compiled; raises SandboxError. `start_threads` must follow."""
 
-    def __init__(
-        self, settings: Settings, emit: Callable[[Answer], None], *, compiling: bool = False
-    ) -> None:
+    def __init__(self, settings: Settings, emit: Callable[[Answer], None]) -> None:
         self._settings = settings
         self._limits = limits = settings.limits
         self._emit = emit
-        self._compiling = compiling  # whether the second parser may be compiled when a program needs it
-        self.engine = Engine(None if settings.cache_dir is None else Path(settings.cache_dir))
+        cache_dir = None if settings.cache_dir is None else Path(settings.cache_dir)
+        self.engine = Engine(cache_dir)
         self._image = boot(self.engine, limits)
+        oxc_module.load(cache_dir)
         self._pool = MachinePool(self.engine, self._image, limits.memory_mb * MIB)
         self._pool.restock()
         self.ledger = Ledger(limits.total_memory_mb * MIB)
@@ -149,8 +147,6 @@ class Core:
             answer = self._done(chain, request)
         except SandboxSyntaxError as exc:
             answer = not_code(exc, chain.session)
-        except SecondParserCold:
-            answer = NeedsSecondParser(chain.session)
         except SandboxError as exc:
             answer = Refused(chain.session, exc.code, str(exc))
         except Exception as exc:
@@ -188,7 +184,7 @@ class Core:
         return self._stepped(chain, reader, raw)
 
     def _begin(self, chain: _Chain, run: Run) -> Answer:
-        program = chain.program = chain.program or self._program(run)
+        program = chain.program = chain.program or self._parsed(run)
         facts = _facts(program)
         if not run.complete:
             needs = Needs(
@@ -213,19 +209,10 @@ class Core:
         answer.facts = facts
         return answer
 
-    def _program(self, run: Run) -> Program:
-        try:
-            return self._parsed(run)
-        except SecondParserCold:
-            if not self._compiling:
-                raise
-        oxc.make_ready()  # a second or more, which does not make the code slow to parse
-        return self._parsed(run)
-
     def _parsed(self, run: Run) -> Program:
         source = run.source.decode("utf-8", "replace")
         with patience(min(READING_SECONDS, run.wall_seconds - run.waited_seconds)):
-            return prepare(source, run.identifiers, self._settings.watched, compiling=False)
+            return prepare(source, run.identifiers, self._settings.watched)
 
     def _stepped(self, chain: _Chain, reader: Reader, raw: Raw) -> Stepped:
         step: Step = reader.step(raw)

@@ -18,7 +18,7 @@ class ThreadLink(Link):
     _loop: asyncio.AbstractEventLoop | None = None
 
     def _start(self) -> None:
-        core = Core(self.settings, self._emit, compiling=True)
+        core = Core(self.settings, self._emit)
         core.start_threads()
         self._core, self.cache_problem = core, core.engine.cache_problem
 

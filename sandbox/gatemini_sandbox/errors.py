@@ -49,7 +49,3 @@ class HostExhausted(SandboxError):
     """This machine gives no thread, or no memory, for another guest."""
 
     code = "sandbox.host_exhausted"
-
-
-class SecondParserCold(SandboxError):
-    """The code needs the second parser, which has still to be compiled in this process (oxc.make_ready)."""

@@ -43,8 +43,8 @@ from gatemini_sandbox.messages import (
 
 logger = logging.getLogger(__name__)
 
-Lane = Literal["small", "large", "second"]
-"""Kinds of processes: for small code; for code that takes long to parse; with the second parser compiled."""
+Lane = Literal["small", "large"]
+"""Kinds of processes: for small code, and for code that takes long to parse."""
 START_SECONDS = 60.0
 """A process' start: a second of compiling without a cache, on a loaded machine."""
 STOP_SECONDS = 8.0

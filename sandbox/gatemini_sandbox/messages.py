@@ -158,14 +158,12 @@ class Facts(msgspec.Struct):
 
 
 class Settings(msgspec.Struct, tag="settings"):
-    """The first message. `watched` are the names whose reading needs an explanation from the gateway;
-    `second_parser`: compile it before the walls go up."""
+    """The first message. `watched` are the names whose reading needs an explanation from the gateway."""
 
     limits: Limits
     threads: int
     cache_dir: str | None = None
     watched: frozenset[str] = frozenset()
-    second_parser: bool = False
 
 
 class Run(msgspec.Struct, tag="run"):
@@ -241,12 +239,6 @@ class NotCode(msgspec.Struct, tag="not_code"):
     kind: Literal["syntax", "unsupported", "module"] = "syntax"
 
 
-class NeedsSecondParser(msgspec.Struct, tag="second"):
-    """Only the second parser can read the source, and this process has not compiled it."""
-
-    session: int
-
-
 class Needs(msgspec.Struct, tag="needs"):
     """What the program asks of the gateway before it can run; a complete Run answers."""
 
@@ -286,7 +278,7 @@ class Checked(msgspec.Struct, tag="checked"):
     results: list[CodeCheck]
 
 
-Answer = Ready | Refused | NotCode | NeedsSecondParser | Needs | Stepped | Dropped | Checked
+Answer = Ready | Refused | NotCode | Needs | Stepped | Dropped | Checked
 
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)

@@ -1,4 +1,4 @@
-"""Keep the guest's compiled module on disk, so that a new process does not compile for a second.
+"""Keep compiled modules (the guest, OXC) on disk, so that a new process does not compile for a second each.
 
 A compiled module is native code, so a file is used only with our HMAC: the key is in a 0600 file beside it, in a
 directory of mode 0700, all of the same user. A file that fails this is replaced; a directory that others can reach is
@@ -49,13 +49,15 @@ class CacheUnusable(Exception):
 
 
 def load_module(
-    engine: wasmtime.Engine, wasm: Callable[[], bytes], directory: Path | None
+    engine: wasmtime.Engine, wasm: Callable[[], bytes], directory: Path | None, kind: str = "guest"
 ) -> tuple[wasmtime.Module, str]:
-    """The module, from the cache when that can be trusted, and why it could not be kept ("" when it could)."""
+    """The module, from the cache when that can be trusted, and why it could not be kept ("" when it could).
+
+    `kind` begins the name of its file."""
     if directory is None:
         return wasmtime.Module(engine, wasm()), ""
     try:
-        cache = ModuleCache(directory)
+        cache = ModuleCache(directory, kind)
     except CacheUnusable as exc:
         return wasmtime.Module(engine, wasm()), str(exc)
     found = _from(cache, engine)
@@ -86,10 +88,11 @@ def _from(cache: ModuleCache, engine: wasmtime.Engine) -> wasmtime.Module | None
 class ModuleCache:
     """One file of compiled code under an HMAC, in a directory that is ours alone."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kind: str = "guest") -> None:
         """Makes the directory where there is none. Raises CacheUnusable."""
         self.directory = directory
-        self.path = directory / f"guest-{_identity()}.bin"
+        self._kind = kind
+        self.path = directory / f"{kind}-{_identity()}.bin"
         problem = "is a symbolic link" if directory.is_symlink() else ""
         try:
             if not problem:
@@ -152,7 +155,7 @@ class ModuleCache:
         with contextlib.suppress(OSError):
             for left in self.directory.glob(f"{PART}*"):
                 left.unlink(missing_ok=True)
-            others = [path for path in self.directory.glob("guest-*.bin") if path != self.path]
+            others = [path for path in self.directory.glob(f"{self._kind}-*.bin") if path != self.path]
             others.sort(key=lambda path: path.lstat().st_mtime, reverse=True)
             for old in others[MOST_KEPT:]:
                 old.unlink(missing_ok=True)
@@ -201,12 +204,13 @@ def _not_ours_alone(status: os.stat_result) -> str:
 
 
 def _identity() -> str:
-    """Engine version, guest and patch, and the CPU: what compiled code depends on."""
+    """Versions of the engine and of what is compiled, and the CPU: what compiled code depends on."""
     cpu = [platform.system(), platform.machine(), platform.processor()]
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
         cpu += [line for line in lines if line.startswith(("flags", "Features"))][:1]
     except OSError:
         pass
-    parts = [importlib.metadata.version("wasmtime"), patch_identity(), *cpu]
+    versions = [importlib.metadata.version(name) for name in ("wasmtime", "quickjs-rs")]
+    parts = [*versions, patch_identity(), *cpu]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -20,10 +20,10 @@ import orjson
 from gatemini_sandbox.errors import GuestFault
 from gatemini_sandbox.jsontext import deeper_than, keep_digits
 from gatemini_sandbox.limits import DEPTH, RESULT, Limits
-from gatemini_sandbox.messages import MOST_NAME, Call, Console, ErrorInfo, Kind, Name, Reply, Whole
+from gatemini_sandbox.messages import Call, Console, ErrorInfo, Kind, Name, Reply, Whole
 
 PROTOCOL: Mapping[str, Any] = json.loads(files("gatemini_js").joinpath("protocol.json").read_text("utf-8"))
-PENDING, DONE, FAILED = (PROTOCOL["state"][name] for name in ("pending", "done", "failed"))
+DONE, FAILED = PROTOCOL["state"]["done"], PROTOCOL["state"]["failed"]
 
 End = Literal["done", "failed", "deadlock", "trapped", "broken"]
 
@@ -136,9 +136,7 @@ _outboxes = msgspec.json.Decoder(Outbox)
 
 def decode_outbox(raw: bytes, limits: Limits, known: set[int]) -> tuple[Outbox, list[Call]]:
     """A `collect` message. `known` holds the ids seen so far; a repeated one is a fault."""
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
+    if not raw.isascii():
         raw = raw.decode("utf-8", "replace").encode()
     deep: list[bytes] = []
     try:
@@ -197,39 +195,24 @@ def _without_arguments(raw: bytes) -> tuple[bytes, list[bytes]]:
     return b"".join((*kept, raw[at:])), found
 
 
-@dataclass(slots=True)
-class Summary:
-    """What goes with the end of a chain."""
+class Summary(msgspec.Struct):
+    """What goes with the end of a chain; `places` are ids of calls with the stacks of their places in the code."""
 
-    kind: Literal["string", "json", "undefined"]
-    notes: list[str]
-    unawaited: list[int]
-    refs: list[str]
-    stacks: dict[int, str]
+    kind: Literal["string", "json", "undefined"] = "undefined"
+    notes: list[Name] = []
+    unawaited: list[Whole] = []
+    refs: list[Name] = []
+    places: list[tuple[Whole, Name]] = []
+
+
+_summaries = msgspec.json.Decoder(Summary)
 
 
 def decode_summary(raw: bytes) -> Summary:
-    message = decode(raw, "summary")
-    if not isinstance(message, dict) or message.get("kind") not in ("string", "json", "undefined"):
-        raise GuestFault("the guest's summary has the wrong shape")
-    notes, unawaited, refs, places = (
-        _listed(message, key) for key in ("notes", "unawaited", "refs", "places")
-    )
-    placed = (place for place in places if isinstance(place, list) and len(place) == 2)
-    return Summary(
-        message["kind"],
-        [note for note in notes if _name(note)],
-        [number for number in unawaited if _whole(number)],
-        [ref for ref in refs if _name(ref)],
-        {ident: stack for ident, stack in placed if _whole(ident) and _name(stack)},
-    )
-
-
-def _listed(message: dict[str, Any], key: str) -> list[Any]:
-    value = message.get(key)
-    if not isinstance(value, list):
-        raise GuestFault("the guest's summary has the wrong fields")
-    return value
+    try:
+        return _summaries.decode(raw.decode("utf-8", "replace"))
+    except msgspec.MsgspecError as exc:
+        raise GuestFault(f"the guest's summary has the wrong shape: {exc}") from None
 
 
 def decode_error(raw: bytes) -> tuple[ErrorInfo, str]:
@@ -265,11 +248,3 @@ def decode_console(raw: bytes) -> Console:
     if lines and lines[-1] == "":
         lines.pop()
     return Console([line.replace("\x0b", "\n") for line in lines], max(dropped, 0))
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
-
-
-def _name(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= MOST_NAME

@@ -24,9 +24,8 @@ from gatemini_sandbox.messages import Settings as CoreSettings
 logger = logging.getLogger(__name__)
 
 Isolation = Literal["thread", "process"]
-IDLE_SECONDS: dict[Lane, float] = {"small": 60.0, "large": 60.0, "second": 300.0}
-"""How long a process beyond the usual ones is kept without a chain. The second parser takes a second to compile, and
-every syntax error asks for it."""
+IDLE_SECONDS = 60.0
+"""How long a process beyond the usual ones is kept without a chain."""
 
 
 def usual_processes() -> int:
@@ -149,9 +148,7 @@ class Pool:
         if self._closed:
             raise SessionClosed("the sandbox is closed")
         limits = self.limits
-        settings = CoreSettings(
-            limits, limits.guests + 1, self._cache_dir, self._watched, second_parser=lane == "second"
-        )
+        settings = CoreSettings(limits, limits.guests + 1, self._cache_dir, self._watched)
         if self.isolation == "thread":
             # Imported here because it brings the engine and the parsers into this process.
             embedded = importlib.import_module("gatemini_sandbox.embedded")
@@ -201,7 +198,7 @@ class Pool:
                 self._forget(link)
                 link.close()
 
-        _on_the_loop(lambda loop: loop.call_later(IDLE_SECONDS[link.lane], let_go))
+        _on_the_loop(lambda loop: loop.call_later(IDLE_SECONDS, let_go))
 
     def _warm_soon(self) -> None:
         def warm() -> None:

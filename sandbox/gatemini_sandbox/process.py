@@ -6,6 +6,7 @@ comes it has walled itself in (confine.py). The main thread only reads; guests a
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
@@ -13,7 +14,7 @@ from contextlib import suppress
 
 from gatemini_sandbox.confine import confine
 from gatemini_sandbox.core import THREAD_STACK, Core, not_code
-from gatemini_sandbox.errors import ReadingTooLong, SandboxError, SecondParserCold
+from gatemini_sandbox.errors import ReadingTooLong, SandboxError
 from gatemini_sandbox.limits import MIB
 from gatemini_sandbox.messages import (
     Answer,
@@ -33,7 +34,6 @@ from gatemini_sandbox.messages import (
     request_of,
 )
 from gatemini_sandbox.patience import patience
-from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.typescript.undeclared import outside_calls
@@ -43,8 +43,9 @@ DATA_MARGIN = 1024 * MIB
 NICE = 2
 """Guests that compute give way to the gateway a little; at 5 they had a third of what other programs of a busy machine got."""
 READ_BYTES = 1 << 18
-CHECK_SECONDS = 5.0
-"""Most that one program of the configuration may take to parse."""
+CHECK_SECONDS = 15.0
+"""Most that one program of the configuration may take to parse, compiling the second parser for the first of them
+included."""
 
 _writing = threading.Lock()
 
@@ -73,6 +74,13 @@ class Inbox:
         return self._waiting.pop(0)
 
 
+def give_back() -> None:
+    """Return to the system what compiling has left free: 30 MB that nothing would use again."""
+    if sys.platform.startswith("linux"):
+        with suppress(AttributeError):  # another libc
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 def serve(settings: Settings, inbox: Inbox, parent: int) -> None:
     if hasattr(os, "nice"):
         os.nice(NICE)
@@ -80,8 +88,8 @@ def serve(settings: Settings, inbox: Inbox, parent: int) -> None:
         core = Core(settings, send)
     except SandboxError as exc:
         return send(Refused(0, exc.code, str(exc)))
-    if settings.second_parser:
-        oxc.make_ready()
+
+    give_back()
 
     def look_for_parent() -> None:
         # A process whose parent has died gets another one; needed where threads compute and nobody reads the socket.
@@ -120,24 +128,16 @@ def check_all(sources: list[str]) -> list[CodeCheck]:
 def _checked(source: str) -> CodeCheck:
     found = CodeCheck()
     try:
-        with suppress(SecondParserCold):
-            _parse(source, found, compiling=False)
-            return found
-        oxc.make_ready()  # takes a second or more of its own, which does not make the code slow to parse
-        _parse(source, found, compiling=True)
+        with patience(CHECK_SECONDS):
+            try:
+                prepare(source)
+            except SandboxSyntaxError as exc:
+                found.error = not_code(exc)
+            found.calls = [(call.name, call.member, call.line) for call in outside_calls(source)]
     except ReadingTooLong as exc:
         if found.error is None:
             found.error = not_code(SandboxSyntaxError(str(exc), line=0, column=0, source_line=""))
     return found
-
-
-def _parse(source: str, found: CodeCheck, *, compiling: bool) -> None:
-    with patience(CHECK_SECONDS):
-        try:
-            prepare(source, compiling=compiling)
-        except SandboxSyntaxError as exc:
-            found.error = not_code(exc)
-        found.calls = [(call.name, call.member, call.line) for call in outside_calls(source)]
 
 
 def main() -> None:

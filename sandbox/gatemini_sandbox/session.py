@@ -23,7 +23,6 @@ from gatemini_sandbox.messages import (
     Facts,
     Failed,
     Needs,
-    NeedsSecondParser,
     NotCode,
     Refused,
     Replies,
@@ -80,10 +79,6 @@ class Session:
         lane: Lane = "large" if len(self._source) > LARGE_CODE else "small"
         try:
             answer = await self._begun(lane, start, complete=supply is None)
-            if isinstance(answer, NeedsSecondParser) and self._link is not None:
-                self._link.end(self._number)
-                self._link = None
-                answer = await self._begun("second", start, complete=supply is None)
             if isinstance(answer, Needs) and supply is not None:
                 self._take(answer.facts)
                 start = await supply(answer)

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from gatemini_sandbox import limits as codes
 from gatemini_sandbox.errors import GuestFault, ReadingTooLong
@@ -31,6 +30,7 @@ from gatemini_sandbox.patience import patience
 from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
 from gatemini_sandbox.typescript.diagnosis.places import Frame, refine
 from gatemini_sandbox.typescript.diagnosis.unplaced import find_unplaced
+from gatemini_sandbox.typescript.prepare import Program
 
 MOST_FRAMES = 20
 PLACING_SECONDS = 1.0
@@ -42,18 +42,10 @@ OUT_OF_MEMORY_NULL = "null (thrown as null"
 _FRAME = re.compile(r"at ([^\n]*?) ?\(?" + re.escape(PROTOCOL["program"]) + r":(\d{1,9}):(\d{1,9})\)?")
 
 
-class Runnable(Protocol):
-    """What a guest needs of a prepared program (wrap.Program)."""
-
-    @property
-    def js(self) -> str: ...
-    def position(self, line: int, byte_column: int) -> tuple[int, int]: ...
-
-
 class Reader:
     """Reads the steps of one chain."""
 
-    def __init__(self, program: Runnable, limits: Limits) -> None:
+    def __init__(self, program: Program, limits: Limits) -> None:
         self._program = program
         self._limits = limits
         self._known: set[int] = set()
@@ -112,10 +104,10 @@ class Reader:
 
     @staticmethod
     def _summary(raw: Raw) -> Summary:
-        return decode_summary(raw.summary) if raw.summary else Summary("undefined", [], [], [], {})
+        return decode_summary(raw.summary) if raw.summary else Summary()
 
     def _lines(self, summary: Summary) -> dict[int, int]:
-        found = ((ident, _FRAME.search(stack)) for ident, stack in summary.stacks.items())
+        found = ((ident, _FRAME.search(stack)) for ident, stack in summary.places)
         return {
             ident: self._program.position(int(frame[2]), int(frame[3]))[0] for ident, frame in found if frame
         }

@@ -128,7 +128,6 @@ def without(signal: str) -> Iterator[None]:
             patch.object(best, "foreign", lambda _: ()),
             patch.object(best, "foreign_run", lambda _: []),
         ],
-        "joined words": [patch.object(best.BestRanker, "_joined", lambda *_: {})],
         "short forms": [patch("gatemini.discovery.search.query_repair.SHORT_FORMS", {})],
         "parameters": [patch.object(best, "W_PARAMETER", 1e-9), patch.object(best, "W_PARAMETER_TEXT", 1e-9)],
         "the backend's name": [patch.object(best, "W_BACKEND", 1e-9)],
@@ -155,7 +154,7 @@ def _linear(words: Any, letters: Any, meaning: Any, allowed: Any) -> Any:
 
 FUSE = best.fuse
 SIGNALS = (
-    "letters", "meaning", "the name's own vector", "repair", "synonyms", "joined words", "other languages",
+    "letters", "meaning", "the name's own vector", "repair", "synonyms", "other languages",
     "short forms", "parameters", "the backend's name", "stemming", "squared words",
 )  # fmt: skip
 
@@ -193,7 +192,7 @@ def sizes(tools: Sequence[Tool], queries: Sequence[Query]) -> None:
         for d in ("brief", "full")
     }
     catalog = sum(map(definition_bytes, tools)) / 4
-    compact = size(tool_index(registry.tools(), int(catalog * 4)))
+    compact = size(tool_index(registry.tools(), int(catalog * 4), 1 << 30))
     names = list_tools_meta(registry, {"page_size": 500})["tools"]
     flow = statistics.fmean(map(size, brief)) + 2 * mean_size(info["brief"]) + mean_size(info["full"])
     definitions = size(tool_definitions([(b, len(own)) for b, own in by_backend(tools).items()]))

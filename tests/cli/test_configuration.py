@@ -156,11 +156,10 @@ def test_import_does_not_offer_what_it_no_longer_can_do(run: Run, home: Path) ->
     for words in (["import"], ["import", "--write", "--move-secrets"]):
         again = run(*words)
         assert "--move-secrets" not in again.out
-        (home / ".claude.json").write_text(
-            json.dumps(
-                {"mcpServers": {"gh": {"command": "npx", "env": {"TOKEN": TOKEN}}, "b": {"command": "y"}}}
-            )
-        )
+        assert "`gatemini secret set gh.TOKEN` keeps one" in again.out
+    (home / ".claude.json").write_text(
+        json.dumps({"mcpServers": {"gh": {"command": "npx", "env": {"TOKEN": TOKEN}}, "b": {"command": "y"}}})
+    )
     assert TOKEN not in run("import").out
     target.unlink()
     assert run("import", "--write", "--move-secrets").code == 0

@@ -383,6 +383,14 @@ def test_an_invalid_query_file_is_named(run: Run, tmp_path: Path, content: bytes
     assert "Traceback" not in refused.err
 
 
+def test_tools_missing_in_the_catalog_are_not_counted_as_misses_only(run: Run, tmp_path: Path) -> None:
+    queries = tmp_path / "queries.json"
+    queries.write_text(
+        '\ufeff[{"query": "clock.now", "tools": ["clock.now", "gone.tool"]}]', encoding="utf-8"
+    )
+    assert "1 of the tools asked for are not in this catalog: gone.tool" in run("eval", str(queries)).err
+
+
 def test_search_is_measured_on_ones_own_history(run: Run, tmp_path: Path) -> None:
     config = write_config(
         tmp_path, {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}

@@ -21,11 +21,73 @@ def servers(
     return load(json.dumps({key: entries}), env, name=name)
 
 
-@pytest.mark.parametrize("key", ["mcpServers", "servers", "context_servers", "amp.mcpServers"])
+@pytest.mark.parametrize("key", ["mcpServers", "servers", "context_servers", "mcp", "amp.mcpServers"])
 def test_each_clients_section_is_found(load: Load, key: str) -> None:
     loaded = servers(load, {"a": {"command": "x", "args": ["1"], "env": {"B": "c"}}}, key=key)
     backend = loaded.config.backends["a"]
     assert (backend.command, backend.args, backend.env) == ("x", ("1",), {"B": "c"})
+
+
+def test_servers_as_opencode_writes_them_are_understood(load: Load) -> None:
+    local = {"type": "local", "command": ["npx", "-y", "srv"], "environment": {"A": "{env:T}", "B": "b"}}
+    remote = {"type": "remote", "url": "https://h/", "headers": {"A": "Bearer {env:T}"}, "enabled": False}
+    loaded = servers(load, {"a": {**local, "enabled": True}, "b": remote, "c": local}, key="mcp", T="t")
+    backend = loaded.config.backends["a"]
+    assert (backend.command, backend.args, backend.env) == ("npx", ("-y", "srv"), {"A": "t", "B": "b"})
+    assert set(loaded.disabled) == {"b"}
+    assert not loaded.problems
+
+
+def test_opencodes_variables_are_read_wherever_they_stand_and_in_no_other_clients_file(load: Load) -> None:
+    local = {"command": ["{env:T}/bin", "--at={env:T}"], "environment": {"A": "a-{env:T}"}}
+    remote = {"url": "https://{env:T}/mcp?v={env:T}", "headers": {"B": "{env:T}"}}
+    backends = servers(load, {"a": local, "b": remote}, key="mcp", T="t").config.backends
+    assert (backends["a"].command, backends["a"].args) == ("t/bin", ("--at=t",))
+    assert (backends["a"].env, backends["b"].headers) == ({"A": "a-t"}, {"B": "t"})
+    assert backends["b"].url == "https://t/mcp?v=t"
+    other = servers(load, {"a": {"command": "x", "args": ["{env:T}"], "env": {"A": "{env:T}"}}}, T="t")
+    backend = other.config.backends["a"]
+    assert (backend.args, backend.env) == (("{env:T}",), {"A": "{env:T}"})
+
+
+@pytest.mark.parametrize("name", ["crush.json", ".crush.json"])
+def test_crushs_variables_are_read_and_a_command_in_a_value_is_refused(load: Load, name: str) -> None:
+    entries = {
+        "a": {"command": "x", "args": ["$T/$T", "${T}", "$5"], "env": {"A": "${NO:-$$}"}},
+        "b": {"url": "https://h/", "headers": {"A": "Bearer $T"}},
+        "c": {"url": "https://h/", "headers": {"A": "$(echo Bearer $T)"}},
+    }
+    loaded = servers(load, entries, name=name, key="mcp", T="t")
+    assert loaded.config.backends["a"].args == ("t/t", "t", "$5")
+    assert loaded.config.backends["b"].headers == {"A": "Bearer t"}
+    assert "c" not in loaded.config.backends
+    assert "holds $(…), a command that Crush runs" in loaded.disabled["c"]
+    elsewhere = servers(load, {"a": {"command": "x", "args": ["$T"]}}, name="opencode.json", key="mcp", T="t")
+    assert elsewhere.config.backends["a"].args == ("$T",)
+
+
+def test_a_server_that_is_only_switched_off_does_not_hide_the_others(load: Load) -> None:
+    loaded = servers(load, {"a": {"command": ["x"]}, "b": {"enabled": False}}, key="mcp")
+    assert set(loaded.config.backends) == {"a"}
+    assert set(loaded.disabled) == {"b"}
+    assert not loaded.problems
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"port": 1},
+        {"a": {"command": "x"}, "theme": "dark"},
+        {"a": {"command": "x"}, "b": {}},
+        {"a": {"enabled": False}},
+        ["a"],
+    ],
+)
+def test_a_word_as_general_as_mcp_is_a_section_only_if_servers_stand_there(load: Load, value: Any) -> None:
+    loaded = load(json.dumps({"mcp": value}), name="settings.json")
+    assert not loaded.config.backends
+    assert any("unknown key mcp" in str(problem) for problem in loaded.problems)
 
 
 def test_a_variable_that_is_null_is_not_set(load: Load) -> None:
@@ -255,8 +317,11 @@ enabled = false
     assert b.headers == {"X": "y", "Z": "zed-123", "Authorization": "Bearer tok-123"}
     assert set(loaded.disabled) == {"c"}
     entry = {"source": "custom", "command": {"path": "x", "args": ["1"], "env": {"A": "b"}}}
-    loaded = servers(load, {"z": entry}, key="context_servers")
+    loaded = servers(
+        load, {"z": entry, "o": {"type": "local", "command": ["npx", "-y"]}}, key="context_servers"
+    )
     assert (loaded.config.backends["z"].command, loaded.config.backends["z"].args) == ("x", ("1",))
+    assert (loaded.config.backends["o"].command, loaded.config.backends["o"].args) == ("npx", ("-y",))
 
 
 def test_findings_in_a_clients_file_use_its_own_words_and_lines(load: Load) -> None:

@@ -310,6 +310,27 @@ def test_an_unreadable_file_is_listed_and_the_others_are_read(tmp_path: Path) ->
     assert "bad.json:1" in plan.unreadable[0]
 
 
+@pytest.mark.parametrize(
+    ("client", "place"),
+    [
+        ("opencode", "home/.config/opencode/opencode.json"),
+        ("opencode", "home/.config/opencode/opencode.jsonc"),
+        ("opencode", "work/opencode.json"),
+        ("opencode", "work/opencode.jsonc"),
+        ("crush", "home/.config/crush/crush.json"),
+        ("crush", "work/crush.json"),
+        ("crush", "work/.crush.json"),
+    ],
+)
+def test_the_files_of_opencode_and_crush_are_found_and_read(tmp_path: Path, client: str, place: str) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_text('{"mcp": {"a": {"command": "x"}, /* as in the other file */ "b": {"enabled": false}}}')
+    sources = find_sources(tmp_path / "home", tmp_path / "work", {})
+    assert sources == [Source(client, path)]
+    assert states(planned(tmp_path, *sources)) == {"a": "new", "b": "unusable"}
+
+
 def test_the_usual_places_are_looked_at(tmp_path: Path) -> None:
     home, folder = tmp_path / "home", tmp_path / "work"
     for path in (

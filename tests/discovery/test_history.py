@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
-import threading
 from pathlib import Path
 
 import pytest
@@ -98,27 +96,3 @@ def test_a_disk_that_refuses_costs_only_the_history(tmp_path: Path) -> None:
     history.searched("s", "q")
     history.write()
     assert not history.due
-
-
-def test_a_pipe_in_its_place_is_a_warning_and_not_waited_for(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    os.mkfifo(tmp_path / "searches.jsonl")
-    history = SearchHistory(tmp_path / "searches.jsonl")
-    history.searched("s", "sum of numbers")
-    writing = threading.Thread(target=history.write, daemon=True)
-    writing.start()
-    writing.join(10)
-    assert not writing.is_alive()
-    assert "could not be written" in caplog.text
-
-
-def test_reading_a_pipe_in_its_place_finds_nothing_and_does_not_wait(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "searches.jsonl")
-    read: list[object] = []
-    reading = threading.Thread(
-        target=lambda: read.append(read_history(tmp_path / "searches.jsonl")), daemon=True
-    )
-    reading.start()
-    reading.join(10)
-    assert read == [[]]

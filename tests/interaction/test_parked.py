@@ -21,7 +21,7 @@ from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, TextContent
 
-from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, text_of, write_config
+from fixtures.direct import DEMO_SERVER, chain_value, gateway, run_chain, write_config
 from fixtures.modes import DEFAULT, MODES, OTHER
 from fixtures.running import client_of
 from gatemini.app import App
@@ -136,26 +136,6 @@ async def test_after_the_loss_of_the_process_of_a_parked_chain_resuming_writes_n
         assert await written(client) == ["a", "b"]
 
 
-@pytest.mark.long
-async def test_after_the_loss_of_a_guest_process_during_a_question_resuming_writes_nothing_twice(
-    tmp_path: Path,
-) -> None:
-    async with App.open(configuration(tmp_path, "process", BACKENDS), environ={}) as app:
-
-        async def kills(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
-            for link in app.sandbox._links:
-                os.kill(link.pid, signal.SIGKILL)
-            return ElicitResult(action="accept", content={"ok": True})
-
-        async with client_of(app, mode="legacy", elicitation_callback=kills) as client:
-            lost = everything(await run_chain(client, CODE))
-            assert lost.startswith("WorkerLost")
-            assert await written(client) == ["a"]
-            resumed = f"// @resume {named_id(lost)}\n{CODE}"
-            assert await chain_value(client, resumed) == {"ok": True, "action": "accept"}
-            assert await written(client) == ["a", "b"]
-
-
 async def test_an_unanswered_question_ends_the_chain_which_can_be_resumed_and_a_late_answer_is_refused(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,18 +237,3 @@ async def test_parked_chains_end_with_their_gateway(tmp_path: Path, mode: str, e
             with pytest.raises(MCPError, match="Invalid or expired requestState"):
                 await again(client, first)
             assert await written(client) == []
-
-
-@pytest.mark.long
-async def test_sixteen_guest_processes_can_be_parked_beside_running_chains(tmp_path: Path) -> None:
-    top = {"sandbox": {"guests_per_process": 1, "max_concurrent_sandboxes": 2}}
-    async with gateway(tmp_path, BACKENDS, top=top, elicitation_callback=unused) as client:
-        parked = [await asked(client) for _ in range(parking.MOST_PARKED)]
-        for _ in range(3):
-            refused = await run_chain(client, "return await asker.confirm({ q: 'one more?' });")
-            assert f"{parking.MOST_PARKED} chains wait for their users already" in text_of(refused)
-        assert await chain_value(client, "const x = 1; return x + 1;") == 2
-        for first in parked:
-            assert text_of(await again(client, first)) == '{"ok":true,"action":"accept"}'
-        stats = await chain_value(client, "return await demo.stats({});")
-        assert stats["writes"] == 2 * parking.MOST_PARKED

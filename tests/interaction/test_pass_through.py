@@ -221,7 +221,7 @@ async def test_a_backend_gets_the_roots_outside_of_a_call_from_a_client_of_the_h
     if client.protocol_version >= "2026-07-28":
         assert await told_of(client, "roots") in (
             ["file:///home/me/project"],  # when a call happened to be open
-            "this client can be asked roots/list only while a call of it is open",
+            "roots/list is passed on to this client only while a call of it is open",
         )
         return
     assert await told_of(client, "roots") == ["file:///home/me/project"]

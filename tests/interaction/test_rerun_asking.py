@@ -2,18 +2,20 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
+from mcp.server import request_state
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
 from fixtures.direct import DEMO_SERVER, chain_value, run_chain, text_of
-from fixtures.modes import OTHER
 from fixtures.running import DEMO, client_of, gateway_in_process, running_app
+from gatemini.protocol.questions.parking import PARKED_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -68,18 +70,6 @@ async def test_the_user_is_asked_in_mid_script_and_every_write_happens_once(
         assert (await chain_value(client, 'return await demo.confirm({ q: "four?" });'))["ok"] is False
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_it_is_the_same_in_the_other_mode_of_isolation(tmp_path: Path, mode: Any) -> None:
-    top = {"sandbox": {"isolation": OTHER}}
-    async with gateway_in_process(
-        tmp_path, BACKENDS, top=top, mode=mode, elicitation_callback=User()
-    ) as client:
-        assert await chain_value(client, CODE) == "end"
-        found = await stats(client)
-        assert (found["writes"], list(found["written"])) == (2, ["a", "b"])
-
-
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_that_cannot_be_asked_gets_an_error_that_says_so(tmp_path: Path, mode: Any) -> None:
     async with gateway_in_process(tmp_path, BACKENDS, mode=mode) as client:
@@ -127,20 +117,12 @@ async def again(client: Client, first: InputRequiredResult, code: str = CODE, **
     return result
 
 
-async def test_the_call_is_answered_input_required_and_the_second_takes_up_the_chain(tmp_path: Path) -> None:
-    async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
-        first = await asked(client)
-        (request,) = (first.input_requests or {}).values()
-        assert request.method == "elicitation/create"
-        assert (await stats(client))["writes"] == 1
-        assert text_of(await again(client, first)) == "end"
-        assert (await stats(client))["writes"] == 2
-
-
 async def test_only_the_same_code_and_the_very_state_take_it_up_and_only_once(tmp_path: Path) -> None:
     async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
         first = await asked(client)
         state = str(first.request_state)
+        (request,) = (first.input_requests or {}).values()
+        assert request.method == "elicitation/create"
         forged = state[:-4] + ("AAAA" if state[-4:] != "AAAA" else "BBBB")
         for code, given in ((CODE + "\n", state), (CODE, forged), (CODE, "v1.nonsense"), (CODE, "")):
             with pytest.raises(MCPError, match="Invalid or expired requestState"):
@@ -150,6 +132,28 @@ async def test_only_the_same_code_and_the_very_state_take_it_up_and_only_once(tm
         with pytest.raises(MCPError, match="no longer waiting"):
             await again(client, first)
         assert (await stats(client))["writes"] == 2
+
+
+async def test_a_state_older_than_the_chain_waits_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
+        first = await asked(client)
+        now = time.time()
+        with monkeypatch.context() as later:
+            later.setattr(request_state.time, "time", lambda: now + PARKED_SECONDS + 1)
+            with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                await again(client, first)
+        assert text_of(await again(client, first)) == "end"
+
+
+async def test_a_session_outlives_its_connection_and_so_does_its_parked_chain(tmp_path: Path) -> None:
+    async with running_app(tmp_path) as app:
+        session = app.new_session()
+        async with client_of(app, session, elicitation_callback=User()) as client:
+            first = await asked(client)
+        async with client_of(app, session, elicitation_callback=User()) as reconnected:
+            assert text_of(await again(reconnected, first)) == "end"
 
 
 async def test_another_session_cannot_take_it_up(tmp_path: Path) -> None:

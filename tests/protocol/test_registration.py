@@ -134,13 +134,6 @@ async def test_a_bad_template_names_what_is_wrong(app: App, template: Any, said:
     assert said in text
 
 
-async def test_starting_a_program_is_refused_unless_the_owner_allows_it(tmp_path: Path) -> None:
-    async with running_app(tmp_path) as app:
-        failed, text = await register(app, STDIO)
-        assert failed
-        assert "registration.stdio: allow" in text
-
-
 async def test_allowed_commands_and_hosts_narrow_what_may_be_registered(tmp_path: Path) -> None:
     policy = {"stdio": "allow", "allow_commands": ["uvx"], "allow_hosts": ["*.example.com"]}
     async with running_app(tmp_path, DEMO, registration=policy) as app:

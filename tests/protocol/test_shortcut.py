@@ -234,17 +234,6 @@ async def test_a_cancelled_request_is_never_answered(app: App, as_text: bool) ->
         assert ident not in [message.get("id") for message in client.seen]
 
 
-async def test_progress_of_finished_calls_comes_before_the_answer(app: App) -> None:
-    code = "await demo.echo({n: 1}); await demo.echo({n: 2}); return 3"
-    async with connected(app) as (client, shortcut):
-        await client.chain(code, meta={"progressToken": "t"})
-        client.seen.clear()
-        await client.chain(code, meta={"progressToken": "t"})
-        assert shortcut.taken == 1
-        told = [message["params"] for message in client.seen if "method" in message]
-        assert [(p["progressToken"], p["progress"]) for p in told] == [("t", 1.0), ("t", 2.0)]
-
-
 async def test_large_answers_come_whole_and_in_order_while_others_are_written(app: App) -> None:
     async with connected(app) as (client, _):
         await client.chain("return 1")

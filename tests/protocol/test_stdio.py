@@ -88,8 +88,3 @@ async def test_an_invalid_answer_ends_the_request_it_is_for(answer: str, tmp_pat
 async def test_a_byte_order_mark_in_front_of_a_message_is_passed_over(before: bytes, tmp_path: Path) -> None:
     said, first = await answers_to(before + b'{"jsonrpc":"2.0","id":1,"method":"ping"}', tmp_path)
     assert (said, first.id) == ([], 1)
-
-
-async def test_a_line_of_nothing_but_a_byte_order_mark_is_no_message(tmp_path: Path) -> None:
-    said, following = await answers_to(b"\xef\xbb\xbf\r", tmp_path)
-    assert (said, following.id) == ([], 2)

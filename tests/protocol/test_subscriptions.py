@@ -18,11 +18,12 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 from fixtures.backend_bench import ODD
 from fixtures.direct import run_chain, text_of
 from fixtures.running import DEMO, gateway_in_process, running_app
-from gatemini.errors import InvalidRequest, ResourceNotFound
+from gatemini.errors import InvalidRequest
 from gatemini.model import Tool
 from gatemini.protocol.mcp_server import build_server
 from gatemini.protocol.stdio.shortcut import Shortcut
 from gatemini.protocol.subscriptions import MAX_SUBSCRIPTIONS, Feed, scope_of
+from gatemini.upkeep.changes import Kind
 
 pytestmark = [
     pytest.mark.anyio,
@@ -138,19 +139,21 @@ async def test_the_capabilities_of_either_era_promise_only_what_is_kept(
         assert promised.prompts == types.PromptsCapability(list_changed=False)
 
 
-async def test_an_address_depends_on_the_backend_it_names(tmp_path: Path) -> None:
-    async with running_app(tmp_path) as app:
-        surface = app.surface(app.new_session())
-        assert scope_of(surface, "gatemini://tool/demo.add").touched("tools", "demo")
-        assert scope_of(surface, "gatemini://tool/add").touched("tools", "demo")
-        assert not scope_of(surface, "gatemini://tool/demo.add").touched("tools", "other")
-        assert scope_of(surface, "gatemini://tool/nobody.knows").touched("tools", "other")
-        assert scope_of(surface, "gatemini://backend/demo").touched("state", "demo")
-        assert not scope_of(surface, "gatemini://backend/demo/tools").touched("state", "demo")
-        assert scope_of(surface, "gatemini://health").touched("state", None)
-        assert not scope_of(surface, "gatemini://call_tool_chain").touched("tools", "demo")
-        with pytest.raises(ResourceNotFound):
-            scope_of(surface, "https://example.com/")
+@pytest.mark.parametrize(
+    ("path", "kind", "backend", "touched"),
+    [
+        ("tool/demo.add", "tools", "demo", True),
+        ("backend/demo", "state", "demo", True),
+        ("backend/demo", "state", "other", False),
+        ("backend/demo/tools", "state", "demo", False),
+        ("health", "state", None, True),
+        ("call_tool_chain", "tools", "demo", False),
+    ],
+)
+def test_an_address_depends_on_the_backend_it_names(
+    path: str, kind: Kind, backend: str | None, touched: bool
+) -> None:
+    assert scope_of(f"gatemini://{path}").touched(kind, backend) is touched
 
 
 async def test_a_connection_names_a_bounded_number_of_addresses(tmp_path: Path) -> None:

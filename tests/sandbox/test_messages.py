@@ -112,22 +112,15 @@ def test_more_calls_than_the_limits_allow_is_a_fault():
         decode_outbox(outbox(calls=many), few, set())
 
 
-@given(st.binary(max_size=200))
-def test_decoding_is_total(raw):
-    for decode in (lambda b: decode_outbox(b, LIMITS, set()), decode_summary, decode_error):
-        with contextlib.suppress(GuestFault):
-            decode(raw)
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(),
-        lambda c: st.lists(c) | st.dictionaries(st.text(), c),
-        max_leaves=8,
-    )
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda c: st.lists(c) | st.dictionaries(st.text(), c),
+    max_leaves=8,
 )
-def test_decoding_any_json_is_total(value):
-    raw = json.dumps(value).encode("utf-8", "replace")
+
+
+@given(st.binary(max_size=200) | JSON_VALUES.map(lambda value: json.dumps(value).encode("utf-8", "replace")))
+def test_decoding_is_total(raw):
     for decode in (lambda b: decode_outbox(b, LIMITS, set()), decode_summary, decode_error):
         with contextlib.suppress(GuestFault):
             decode(raw)
@@ -201,21 +194,16 @@ def test_a_message_arrives_as_it_was_sent_in_whatever_pieces(answer, size):
     assert [answer_of(body) for body in bodies] == [answer, answer]
 
 
-@given(st.binary(max_size=60))
-def test_decoding_what_a_process_sends_is_total(data):
+@given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 255))
+def test_what_a_process_sends_is_a_message_or_a_fault(data, at, byte):
     with contextlib.suppress(GuestFault):
         for body in Frames().feed(data):
             answer_of(body)
-    with contextlib.suppress(GuestFault):
-        answer_of(data)
-
-
-@given(st.integers(0, 200), st.integers(0, 255))
-def test_a_message_with_one_wrong_byte_is_a_message_or_a_fault(at, byte):
-    body = bytearray(pack(STEP)[4:])
-    body[at % len(body)] = byte
-    with contextlib.suppress(GuestFault):
-        answer_of(bytes(body))
+    one_byte_wrong = bytearray(pack(STEP)[4:])
+    one_byte_wrong[at % len(one_byte_wrong)] = byte
+    for sent in (data, bytes(one_byte_wrong)):
+        with contextlib.suppress(GuestFault):
+            answer_of(sent)
 
 
 def test_a_frame_above_the_bound_is_refused_before_it_is_read():

@@ -72,6 +72,7 @@ from pathlib import Path
 import anyio
 from fixtures.guest import Runner
 from gatemini_sandbox.host import Sandbox
+from gatemini_sandbox.typescript import oxc_module
 
 def held():
     names = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
@@ -81,13 +82,14 @@ def held():
 async def open_and_close():
     made = Sandbox(cache_dir=Path(sys.argv[1]), isolation="thread")
     assert await Runner(made).value("return (await demo.echo({ a: 1 })).a") == 1
-    assert any("memfd" in link for link in held()[0])
+    assert len(held()[0]) > len(before[0])
     made.close()
     try:
         made.warm()
     except Exception as error:
         return type(error).__name__
 
+oxc_module.load(Path(sys.argv[1]))  # kept as long as the process
 before = held()
 for _ in range(3):
     assert anyio.run(open_and_close) == "SessionClosed"
@@ -126,47 +128,19 @@ async def test_a_chain_cancelled_while_the_sandbox_starts_does_not_begin(module_
     made.close()
 
 
-async def test_closing_between_steps_frees_the_guest_and_is_idempotent(sandbox):
+async def test_closing_between_steps_frees_the_guest_and_a_closed_session_does_nothing(sandbox):
     session = Chain(sandbox, "await demo.echo({})")
+    with pytest.raises(SessionClosed):
+        await session.resume([])
     await session.start()
+    with pytest.raises(SessionClosed):
+        await session.start()
     assert len(sandbox._links[0]._core.ledger.sizes) == 1
     session.close()
     session.close()
     await freed(sandbox)
     with pytest.raises(SessionClosed):
         await session.resume([])
-
-
-async def test_a_session_is_started_once_and_ends_once(sandbox):
-    session = Chain(sandbox, "return 1")
-    with pytest.raises(SessionClosed):
-        await session.resume([])
-    assert isinstance(await session.start(), Done)
-    with pytest.raises(SessionClosed):
-        await session.start()
-    with pytest.raises(SessionClosed):
-        await session.resume([])
-
-
-async def test_guests_share_nothing(sandbox):
-    run = Runner(sandbox)
-    await run("globalThis.left = 1; Array.prototype.left = 2; console.log('mine')")
-    end = await run("console.log('yours'); return [typeof left, typeof [].left]")
-    assert end.text == '["undefined","undefined"]'
-    assert end.console.lines == ["yours"]
-
-
-async def test_many_chains_at_once_each_get_their_own_answer(sandbox):
-    answers: dict[int, object] = {}
-
-    async def one(number: int) -> None:
-        code = f"const r = await Promise.all([1, 2, 3].map(i => demo.echo({{ v: i * {number} }}))); return r.map(x => x.v)"
-        answers[number] = await Runner(sandbox).value(code)
-
-    async with anyio.create_task_group() as tasks:
-        for number in range(40):
-            tasks.start_soon(one, number)
-    assert answers == {n: [n, 2 * n, 3 * n] for n in range(40)}
 
 
 async def test_busy_guests_leave_the_event_loop_alone(tight):

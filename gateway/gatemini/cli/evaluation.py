@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gatemini.discovery.search.evaluate import Query, Report, Scores
 
 MISSES_SHOWN = 20
+UNKNOWN_SHOWN = 5
 
 
 def evaluation(*, queries: Path | None, config: Path | None, as_json: bool) -> None:
@@ -43,6 +45,8 @@ def evaluation(*, queries: Path | None, config: Path | None, as_json: bool) -> N
             return anyio.from_thread.run(find, text, limit)
 
         asked = own_queries(gateway) if given is None else given
+        if given is not None:
+            note_unknown(asked, {tool.qualified for tool in gateway.registry.tools()})
         return await anyio.to_thread.run_sync(evaluate, search, asked)
 
     report = with_app(config, action)
@@ -85,6 +89,17 @@ def read_queries(path: Path) -> list[Query]:
     from gatemini.discovery.search.evaluate import parse_queries
 
     return parse_queries(data)
+
+
+def note_unknown(queries: Sequence[Query], known: set[str]) -> None:
+    """Name tools that no backend has: that search does not find them says nothing about search."""
+    from gatemini.discovery.types.identifiers import short_name
+
+    unknown = sorted({name for query in queries for need in query.needs for name in need} - known)
+    if unknown:
+        more = ", …" if len(unknown) > UNKNOWN_SHOWN else ""
+        shown = ", ".join(map(short_name, unknown[:UNKNOWN_SHOWN]))
+        shell.note(f"{len(unknown)} of the tools asked for are not in this catalog: {shown}{more}")
 
 
 def show(report: Report) -> None:

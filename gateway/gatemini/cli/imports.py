@@ -14,7 +14,7 @@ from gatemini.config.store import STORE, SecretStore
 from gatemini.folders import from_home, home_folder
 
 if TYPE_CHECKING:
-    from gatemini.config.importing import ImportPlan
+    from gatemini.config.importing import ImportItem, ImportPlan
     from gatemini.config.secrets import Redactor
     from gatemini.config.yaml_edit import Edited
 
@@ -80,9 +80,7 @@ def _show(
     for item in plan.items:
         state = item.status + (" (disabled)" if item.raw.get("disabled") else "")
         lines = [f"{state}: {item.detail}" if item.detail else state, *item.notes]
-        if item.secrets and item.wanted and not moved:
-            keys = ", ".join(secret.name for secret in item.secrets)
-            lines.append(f"holds secrets in clear ({keys}): --move-secrets puts them into the secret store")
+        lines += _clear_secrets(item, moved)
         table.add_row(item.name, f"{item.client} {item.source}", hidden.redact("\n".join(lines)))
     if plan.items:
         shell.stdout_console().print(table, markup=False)
@@ -105,6 +103,23 @@ def _show(
     else:
         _show_diff(edited, hidden)
         shell.say("nothing was written; --write does it")
+
+
+def _clear_secrets(item: ImportItem, moved: Sequence[str]) -> list[str]:
+    """What to do about secrets in clear text. A server that our file has already is not written again."""
+    from gatemini.config.inline_secrets import stored_name
+
+    keys = ", ".join(secret.name for secret in item.secrets)
+    if not keys:
+        return []
+    if item.wanted:
+        found = f"holds secrets in clear ({keys}): --move-secrets puts them into the secret store"
+        return [] if moved else [found]
+    first = stored_name(item.name, item.secrets[0].name)
+    return [
+        f"our file holds its secrets in clear ({keys}): `gatemini secret set {first}` keeps one, "
+        f"${{input:{first}}} goes in its place"
+    ]
 
 
 def _show_diff(edited: Edited, hidden: Redactor) -> None:

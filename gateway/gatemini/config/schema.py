@@ -18,13 +18,34 @@ from gatemini.config.backend import (
     PoolConfig,
     Prerequisite,
     RateLimit,
+    RetryConfig,
     Strict,
     Text,
+    ToolFilter,
 )
 from gatemini.folders import from_home
 
-# Parts of a backend that are imported from here; mypy wants what is imported again to be named.
-__all__ = ["BackendConfig", "CliTool", "PoolConfig", "Prerequisite", "RateLimit"]
+__all__ = [
+    "BackendConfig",
+    "CliTool",
+    "CompositeTool",
+    "Config",
+    "Duration",
+    "HealthConfig",
+    "OutputConfig",
+    "PoolConfig",
+    "Prerequisite",
+    "RateLimit",
+    "RegistrationConfig",
+    "ResultsConfig",
+    "RetryConfig",
+    "SandboxConfig",
+    "SearchConfig",
+    "SecretsConfig",
+    "SemanticConfig",
+    "Strict",
+    "ToolFilter",
+]
 
 MAX_CHAIN_SECONDS = 600.0
 """The longest a chain may run, whatever a request or the configuration asks for."""

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from mcp.server.lowlevel import Server
 from pydantic import BaseModel, Field
 
-from gatemini.demo.toolbox import Arguments, Refused, Toolbox
+from gatemini.demo.toolbox import Refused, Toolbox
 
 _UNITS: dict[str, dict[str, float]] = {
     "length": {"mm": 0.001, "cm": 0.01, "m": 1.0, "km": 1000.0, "in": 0.0254, "ft": 0.3048, "mi": 1609.344},
@@ -43,53 +44,40 @@ class Moment(BaseModel):
     is_business_hours: bool = Field(description="Monday to Friday, 09:00 to 17:00 local time")
 
 
-class Zone(Arguments):
-    timezone: str = Field(default="UTC", description="IANA name such as Europe/Berlin")
+@toolbox.tool()
+def now(
+    _state: None,
+    timezone: Annotated[str, Field(description="IANA name such as Europe/Berlin")] = "UTC",
+) -> Moment:
+    """Current date and time in a time zone."""
+    return _moment(datetime.now(UTC), timezone)
 
 
-@toolbox.tool("now", "Current date and time in a time zone.", Zone, gives=Moment)
-def now(_state: None, arguments: Zone) -> Moment:
-    return _moment(datetime.now(UTC), arguments.timezone)
-
-
-class Conversion(Arguments):
-    time: datetime = Field(description="ISO 8601; without an offset it is read as local time of `source`")
-    source: str = Field(default="UTC", description="Time zone of `time`")
-    target: str = Field(description="Time zone to convert to")
-
-
-@toolbox.tool(
-    "convert_time", "Convert a date and time from one time zone to another.", Conversion, gives=Moment
-)
-def convert_time(_state: None, arguments: Conversion) -> Moment:
-    time = arguments.time
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=_zone(arguments.source))
-    return _moment(time, arguments.target)
-
-
-class ZoneSearch(Arguments):
-    region: str = Field(default="", description="Part of the name: Europe, America/Argentina, berlin")
+@toolbox.tool()
+def convert_time(
+    _state: None,
+    time: Annotated[
+        datetime, Field(description="ISO 8601; without an offset it is read as local time of `source`")
+    ],
+    target: Annotated[str, Field(description="Time zone to convert to")],
+    source: Annotated[str, Field(description="Time zone of `time`")] = "UTC",
+) -> Moment:
+    """Convert a date and time from one time zone to another."""
+    return _moment(time if time.tzinfo else time.replace(tzinfo=_zone(source)), target)
 
 
 class ZoneNames(BaseModel):
     timezones: list[str]
 
 
-@toolbox.tool(
-    "list_time_zones",
-    "List the known IANA time zones, filtered by part of the name.",
-    ZoneSearch,
-    gives=ZoneNames,
-)
-def list_time_zones(_state: None, arguments: ZoneSearch) -> ZoneNames:
-    wanted = arguments.region.casefold()
+@toolbox.tool()
+def list_time_zones(
+    _state: None,
+    region: Annotated[str, Field(description="Part of the name: Europe, America/Argentina, berlin")] = "",
+) -> ZoneNames:
+    """List the known IANA time zones, filtered by part of the name."""
+    wanted = region.casefold()
     return ZoneNames(timezones=[name for name in _zone_names() if wanted in name.casefold()])
-
-
-class Span(Arguments):
-    start: datetime
-    end: datetime
 
 
 class Length(BaseModel):
@@ -98,16 +86,10 @@ class Length(BaseModel):
     business_days: int = Field(description="Days from Monday to Friday, start counted, end not")
 
 
-@toolbox.tool(
-    "time_between",
-    "Length of the span between two dates or times, in days, hours and business days.",
-    Span,
-    gives=Length,
-)
-def time_between(_state: None, arguments: Span) -> Length:
-    start, end = (
-        time if time.tzinfo else time.replace(tzinfo=UTC) for time in (arguments.start, arguments.end)
-    )
+@toolbox.tool()
+def time_between(_state: None, start: datetime, end: datetime) -> Length:
+    """Length of the span between two dates or times, in days, hours and business days."""
+    start, end = (time if time.tzinfo else time.replace(tzinfo=UTC) for time in (start, end))
     seconds = (end - start).total_seconds()
     first, last = sorted((start.date(), end.date()))
     whole = (last - first).days
@@ -118,32 +100,26 @@ def time_between(_state: None, arguments: Span) -> Length:
     )
 
 
-class Quantity(Arguments):
-    value: float
-    source: str = Field(description="Unit of `value`: km, lb, C, MiB…")
-    target: str = Field(description="Unit to convert to, of the same kind")
-
-
 class Converted(BaseModel):
     value: float
     unit: str
 
 
-@toolbox.tool(
-    "convert_units",
-    "Convert a length, mass, volume, temperature, duration or data size.",
-    Quantity,
-    gives=Converted,
-)
-def convert_units(_state: None, arguments: Quantity) -> Converted:
-    source, target = arguments.source, arguments.target
+@toolbox.tool()
+def convert_units(
+    _state: None,
+    value: float,
+    source: Annotated[str, Field(description="Unit of `value`: km, lb, C, MiB…")],
+    target: Annotated[str, Field(description="Unit to convert to, of the same kind")],
+) -> Converted:
+    """Convert a length, mass, volume, temperature, duration or data size."""
     if source in _TO_KELVIN and target in _TO_KELVIN:
         scale, offset = _TO_KELVIN[source]
         back, below = _TO_KELVIN[target]
-        return Converted(value=round((arguments.value * scale + offset - below) / back, 9), unit=target)
+        return Converted(value=round((value * scale + offset - below) / back, 9), unit=target)
     for factors in _UNITS.values():
         if source in factors and target in factors:
-            return Converted(value=arguments.value * factors[source] / factors[target], unit=target)
+            return Converted(value=value * factors[source] / factors[target], unit=target)
     kinds = [*(f"{kind}: {', '.join(units)}" for kind, units in _UNITS.items()), "temperature: C, F, K"]
     raise Refused(f"cannot convert {source!r} to {target!r}; units are {'; '.join(kinds)}")
 

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 from mcp.server.lowlevel import Server
 from pydantic import BaseModel, Field
 
-from gatemini.demo.toolbox import ADDS, DESTROYS, SETS, Arguments, Refused, Toolbox
+from gatemini.demo.toolbox import ADDS, DESTROYS, SETS, Refused, Toolbox
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 _-]{0,63}$"
 """Names become file names, so no character is allowed that could leave the folder."""
@@ -43,12 +44,8 @@ toolbox: Toolbox[Path] = Toolbox(
 )
 
 
-class Named(Arguments):
-    name: str = Field(pattern=_NAME, description="Name of the note")
-
-
-class Written(Named):
-    text: str = Field(max_length=_MAX_CHARACTERS, description="Markdown")
+Name = Annotated[str, Field(pattern=_NAME, description="Name of the note")]
+Markdown = Annotated[str, Field(max_length=_MAX_CHARACTERS, description="Markdown")]
 
 
 class Note(BaseModel):
@@ -65,46 +62,38 @@ class Notes(BaseModel):
     notes: list[Note]
 
 
-class Everything(Arguments):
-    pass
-
-
-@toolbox.tool(
-    "list_notes", "List all notes with their size and the time of the last change.", Everything, gives=Notes
-)
-def list_notes(folder: Path, _arguments: Everything) -> Notes:
+@toolbox.tool()
+def list_notes(folder: Path) -> Notes:
+    """List all notes with their size and the time of the last change."""
     return Notes(notes=[_note(path) for path in sorted(folder.glob("*.md"))])
 
 
-@toolbox.tool("read_note", "Read the text of one note.", Named, gives=NoteText)
-def read_note(folder: Path, arguments: Named) -> NoteText:
-    path = _existing(folder, arguments.name)
+@toolbox.tool()
+def read_note(folder: Path, name: Name) -> NoteText:
+    """Read the text of one note."""
+    path = _existing(folder, name)
     return NoteText(**_note(path).model_dump(), text=path.read_text(encoding="utf-8"))
 
 
-@toolbox.tool(
-    "write_note", "Write a note; one of the same name is replaced.", Written, gives=Note, hints=SETS
-)
-def write_note(folder: Path, arguments: Written) -> Note:
-    path = _file(folder, arguments.name)
+@toolbox.tool(SETS)
+def write_note(folder: Path, name: Name, text: Markdown) -> Note:
+    """Write a note; one of the same name is replaced."""
+    path = _file(folder, name)
     if not path.exists() and sum(1 for _ in folder.glob("*.md")) >= _MAX_NOTES:
         raise Refused(f"there are {_MAX_NOTES} notes already; delete one first")
-    path.write_text(arguments.text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return _note(path)
 
 
-@toolbox.tool("append_note", "Add text at the end of an existing note.", Written, gives=Note, hints=ADDS)
-def append_note(folder: Path, arguments: Written) -> Note:
-    path = _existing(folder, arguments.name)
-    if len(path.read_text(encoding="utf-8")) + len(arguments.text) > _MAX_CHARACTERS:
+@toolbox.tool(ADDS)
+def append_note(folder: Path, name: Name, text: Markdown) -> Note:
+    """Add text at the end of an existing note."""
+    path = _existing(folder, name)
+    if len(path.read_text(encoding="utf-8")) + len(text) > _MAX_CHARACTERS:
         raise Refused(f"a note holds at most {_MAX_CHARACTERS} characters")
     with path.open("a", encoding="utf-8") as file:
-        file.write(arguments.text)
+        file.write(text)
     return _note(path)
-
-
-class Search(Arguments):
-    query: str = Field(min_length=1, description="Text to look for; upper and lower case are the same")
 
 
 class Match(BaseModel):
@@ -117,9 +106,15 @@ class Matches(BaseModel):
     matches: list[Match]
 
 
-@toolbox.tool("search_notes", "Find the lines of all notes that contain a text.", Search, gives=Matches)
-def search_notes(folder: Path, arguments: Search) -> Matches:
-    wanted = arguments.query.casefold()
+@toolbox.tool()
+def search_notes(
+    folder: Path,
+    query: Annotated[
+        str, Field(min_length=1, description="Text to look for; upper and lower case are the same")
+    ],
+) -> Matches:
+    """Find the lines of all notes that contain a text."""
+    wanted = query.casefold()
     return Matches(
         matches=[
             Match(name=path.stem, line=number, text=line)
@@ -130,12 +125,11 @@ def search_notes(folder: Path, arguments: Search) -> Matches:
     )
 
 
-@toolbox.tool(
-    "delete_note", "Delete a note for good. There is no bin to get it back from.", Named, hints=DESTROYS
-)
-def delete_note(folder: Path, arguments: Named) -> str:
-    _existing(folder, arguments.name).unlink()
-    return f"deleted {arguments.name}"
+@toolbox.tool(DESTROYS)
+def delete_note(folder: Path, name: Name) -> str:
+    """Delete a note for good. There is no bin to get it back from."""
+    _existing(folder, name).unlink()
+    return f"deleted {name}"
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -1,17 +1,18 @@
 """Typed Python functions as the tools of one low-level MCP server.
 
-A tool is a function `(state, arguments) -> model or text`: the arguments' pydantic model gives the input schema and
-checks what arrives, the answer's model gives the output schema. The state lives as long as one connection (the server's
-lifespan), so two gateways in one process never share a shop. The SDK's high-level server is not used because it changes
-the logging of the process.
+A tool is a function `(state, parameters) -> model or text`: its name, docstring and annotations give the tool's name,
+description and schemas, and check what arrives. The state lives as long as one connection (the server's lifespan), so
+two gateways in one process never share a shop. The SDK's high-level server is not used because it changes the logging
+of the process.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -24,12 +25,13 @@ from mcp_types import (
     Tool,
     ToolAnnotations,
 )
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from gatemini import __version__
 
 State = TypeVar("State")
-Args = TypeVar("Args", bound="Arguments")
+Function = Callable[..., BaseModel | str]
+Decorated = TypeVar("Decorated", bound=Function)
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ADDS = ToolAnnotations(
@@ -43,12 +45,6 @@ DESTROYS = ToolAnnotations(
 )
 
 
-class Arguments(BaseModel):
-    """Base of a tool's arguments; an unknown key is an error, as in a config file."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 class Refused(Exception):
     """The tool's own error: its text goes to the caller as an `isError` result."""
 
@@ -56,8 +52,8 @@ class Refused(Exception):
 @dataclass(frozen=True, slots=True)
 class _Entry:
     tool: Tool
-    arguments: type[Arguments]
-    run: Callable[[Any, Any], BaseModel | str]
+    arguments: type[BaseModel]
+    run: Function
 
 
 class Toolbox(Generic[State]):
@@ -74,28 +70,25 @@ class Toolbox(Generic[State]):
         self._lifespan = lifespan
         self._entries: dict[str, _Entry] = {}
 
-    def tool(
-        self,
-        name: str,
-        description: str,
-        takes: type[Args],
-        *,
-        gives: type[BaseModel] | None = None,
-        hints: ToolAnnotations = READS,
-    ) -> Callable[[Callable[[State, Args], BaseModel | str]], Callable[[State, Args], BaseModel | str]]:
-        """Register the decorated function; without `gives` its answer is plain text."""
-        tool = Tool(
-            name=name,
-            description=description,
-            input_schema=_plain(takes.model_json_schema()),
-            output_schema=None if gives is None else _plain(gives.model_json_schema(mode="serialization")),
-            annotations=hints,
-        )
+    def tool(self, hints: ToolAnnotations = READS) -> Callable[[Decorated], Decorated]:
+        """Register the decorated function as a tool; an answer that is no model is plain text."""
 
-        def register(
-            run: Callable[[State, Args], BaseModel | str],
-        ) -> Callable[[State, Args], BaseModel | str]:
-            self._entries[name] = _Entry(tool, takes, run)
+        def register(run: Decorated) -> Decorated:
+            types = get_type_hints(run, include_extras=True)
+            gives = types.pop("return")
+            _, *parameters = inspect.signature(run).parameters.values()
+            fields: dict[str, Any] = {
+                p.name: (types[p.name], ... if p.default is p.empty else p.default) for p in parameters
+            }
+            takes = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
+            tool = Tool(
+                name=run.__name__,
+                description=inspect.getdoc(run),
+                input_schema=_plain(takes.model_json_schema()),
+                output_schema=None if gives is str else _plain(gives.model_json_schema(mode="serialization")),
+                annotations=hints,
+            )
+            self._entries[run.__name__] = _Entry(tool, takes, run)
             return run
 
         return register
@@ -121,7 +114,8 @@ class Toolbox(Generic[State]):
         if entry is None:
             return _failed(f"there is no tool {params.name!r}; there are: {', '.join(self._entries)}")
         try:
-            answer = entry.run(ctx.lifespan_context, entry.arguments.model_validate(params.arguments or {}))
+            taken = entry.arguments.model_validate(params.arguments or {})
+            answer = entry.run(ctx.lifespan_context, **dict(taken))
         except ValidationError as error:
             return _failed("; ".join(f"{_where(e['loc'])}: {e['msg']}" for e in error.errors()))
         except Refused as error:

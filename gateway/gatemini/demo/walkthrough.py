@@ -11,9 +11,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -51,17 +49,10 @@ class Ledger:
 
     definitions: int = 0
     messages: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def tokens(self) -> int:
         return (self.definitions + self.messages) // BYTES_PER_TOKEN
-
-    @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        self.seconds[step] = time.perf_counter() - started
 
 
 def main() -> int:
@@ -125,8 +116,7 @@ async def _greet(console: Console, client: Client, ledger: Ledger, started: floa
 
 async def _search(console: Console, client: Client, ledger: Ledger) -> None:
     _step(console, "1", f'search_tools: "{TASK}"')
-    with ledger.timed("search"):
-        answer = await _call(client, ledger, "search_tools", {"task_description": TASK, "limit": 5})
+    answer = await _call(client, ledger, "search_tools", {"task_description": TASK, "limit": 5})
     table = Table("tool", "what it does", box=None, padding=(0, 2, 0, 0))
     for row in json.loads(answer)["results"]:
         table.add_row(row["name"], row["description"])
@@ -135,8 +125,7 @@ async def _search(console: Console, client: Client, ledger: Ledger) -> None:
 
 async def _look(console: Console, client: Client, ledger: Ledger) -> None:
     _step(console, "2", f"tool_info: {INSPECTED}")
-    with ledger.timed("tool_info"):
-        answer = await _call(client, ledger, "tool_info", {"tool_name": INSPECTED})
+    answer = await _call(client, ledger, "tool_info", {"tool_name": INSPECTED})
     _show_code(console, json.loads(answer)["signature"])
 
 
@@ -144,8 +133,9 @@ async def _chain(console: Console, client: Client, ledger: Ledger) -> None:
     code = resources.files("gatemini.demo").joinpath("call_list.ts").read_text(encoding="utf-8")
     _step(console, "3", "call_tool_chain: one TypeScript program over three backends")
     _show_code(console, code)
-    with ledger.timed("chain"):
-        result = await _result(client, ledger, "call_tool_chain", {"code": code})
+    started = time.perf_counter()
+    result = await _result(client, ledger, "call_tool_chain", {"code": code})
+    seconds = time.perf_counter() - started
     [first, *notes] = _texts(result)
     _step(console, "4", "the answer: only this reaches the model (line breaks added here)")
     rows = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in json.loads(first))
@@ -154,17 +144,16 @@ async def _chain(console: Console, client: Client, ledger: Ledger) -> None:
         console.print(note, markup=False, style="dim")
     made = ((result.meta or {}).get("gatemini/chain") or {}).get("calls") or []
     console.print(
-        f"{len(made)} calls at the backends in {ledger.seconds['chain'] * 1000:.0f} ms, seen from the client",
+        f"{len(made)} calls at the backends in {seconds * 1000:.0f} ms, seen from the client",
         style="green",
         highlight=False,
     )
 
 
 async def _mistake(console: Console, client: Client, ledger: Ledger) -> None:
-    _step(console, "5", "a mistake, answered so that the agent can mend it")
+    _step(console, "5", "a mistake, answered so that the agent can correct it")
     _show_code(console, MISTAKE)
-    with ledger.timed("mistake"):
-        result = await _sent(client, ledger, "call_tool_chain", {"code": MISTAKE})
+    result = await _sent(client, ledger, "call_tool_chain", {"code": MISTAKE})
     if not result.is_error:
         raise DemoFailed("a call without its required argument was not refused")
     console.print(_texts(result)[0], markup=False, style="yellow", highlight=False)
@@ -173,8 +162,7 @@ async def _mistake(console: Console, client: Client, ledger: Ledger) -> None:
 async def _large(console: Console, client: Client, ledger: Ledger) -> None:
     _step(console, "6", "a large result: the whole of it stays outside under a handle")
     _show_code(console, LARGE)
-    with ledger.timed("large"):
-        [_answer, *notes] = _texts(await _result(client, ledger, "call_tool_chain", {"code": LARGE}))
+    [_answer, *notes] = _texts(await _result(client, ledger, "call_tool_chain", {"code": LARGE}))
     for note in notes:
         console.print(note, markup=False, style="dim")
     handle = re.search(r"res_[0-9a-f]{8}", "\n".join(notes))
@@ -182,8 +170,7 @@ async def _large(console: Console, client: Client, ledger: Ledger) -> None:
         raise DemoFailed("the large result came without a handle")
     code = READ_ON.replace("HANDLE", handle[0])
     _show_code(console, code)
-    with ledger.timed("read on"):
-        [row, *_notes] = _texts(await _result(client, ledger, "call_tool_chain", {"code": code}))
+    [row, *_notes] = _texts(await _result(client, ledger, "call_tool_chain", {"code": code}))
     _show(console, row, "json")
 
 
@@ -206,8 +193,6 @@ async def _account(console: Console, client: Client, ledger: Ledger) -> None:
     )
     console.print(table)
     console.print("The first number grows with every backend. The third does not.", style="dim")
-    times = ", ".join(f"{step} {seconds * 1000:.0f} ms" for step, seconds in ledger.seconds.items())
-    console.print(f"Times seen from the client: {times}.", style="green", highlight=False)
 
 
 async def _call(client: Client, ledger: Ledger, tool: str, arguments: dict[str, Any]) -> str:

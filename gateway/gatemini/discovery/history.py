@@ -1,7 +1,7 @@
-"""Searches and the calls that follow them, for `gatemini eval`: query texts and tool names, nothing else.
+"""Keep searches and the calls that follow them, for `gatemini eval`: query texts and tool names, nothing else.
 
 One private file beside the cache, of bounded size; every gateway with this cache appends to it. Secrets are redacted
-before a query comes here.
+before a query is recorded.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ from gatemini.processes.own_files import replace_own
 logger = logging.getLogger(__name__)
 
 QUERY_CHARS = 500
-"""Of a query; search itself looks at little more."""
+"""Characters kept of a query; search itself reads little more."""
 NAME_CHARS = 300
-"""Of a tool's name; a longer one is not kept, since only a whole name can be looked for."""
+"""Longest tool name that is kept."""
 WAITING = 1_000
-"""Events not written yet; the oldest go where the disk is slower than the user."""
+"""Most events that wait to be written; the oldest are dropped."""
 SESSIONS = 1_000
 """Sessions whose last search is remembered."""
-NEVER_WAIT = getattr(os, "O_NONBLOCK", 0)
-"""Opening a pipe in the place of the file is an error then, instead of a wait for its reader."""
 MAX_BYTES = 1 << 20
-"""Of the file; beyond it the older half goes."""
+"""Largest size of the file; beyond it the older half is removed."""
 
 
 class SearchHistory:
-    """Notes searches, and the calls that follow them in the same session. `path` is None where it is off."""
+    """Records searches and the calls that follow them in the same session; `path` is None where it is off."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -44,7 +42,7 @@ class SearchHistory:
 
     @property
     def due(self) -> bool:
-        """Whether there is something to write."""
+        """Whether there are events to write."""
         return bool(self._waiting)
 
     def searched(self, session: str, query: str) -> None:
@@ -54,7 +52,7 @@ class SearchHistory:
         self._waiting.append(Event(session, "search", query.strip()[:QUERY_CHARS]))
 
     def called(self, session: str, tool: str) -> None:
-        """A successful call to a backend; only the first few after a search say what that was for."""
+        """Record a successful call to a backend, of the first few after a search."""
         after = self._called.get(session)
         if after is None or tool in after or len(after) >= CALLS_AFTER or len(tool) > NAME_CHARS:
             return
@@ -62,7 +60,7 @@ class SearchHistory:
         self._waiting.append(Event(session, "call", tool))
 
     def write(self) -> None:
-        """Append what was noted; a disk that refuses costs the history, not the gateway."""
+        """Append the recorded events to the file; a failure to write is logged."""
         if self._path is None:
             return
         lines: list[bytes] = []
@@ -73,33 +71,27 @@ class SearchHistory:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # One write at the end of the file: lines of several gateways do not mix.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NEVER_WAIT
-            handle = os.open(self._path, flags, 0o600)
-            try:
-                os.write(handle, b"".join(lines))
-                size = os.fstat(handle).st_size
-            finally:
-                os.close(handle)
+            with open(self._path, "ab", buffering=0, opener=_private) as file:
+                file.write(b"".join(lines))
+                size = file.tell()
             if size > MAX_BYTES:
-                self._halve(self._path)
+                kept = self._path.read_bytes()[-MAX_BYTES // 2 :]
+                replace_own(self._path, kept[kept.find(b"\n") + 1 :])
         except OSError as error:
             logger.warning("the search history %s could not be written: %s", self._path, error)
 
-    def _halve(self, path: Path) -> None:
-        kept = path.read_bytes()[-MAX_BYTES // 2 :]
-        kept = kept[kept.find(b"\n") + 1 :]
-        replace_own(path, kept)
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def history_path(cache_path: Path) -> Path:
-    """Where gateways with this cache keep their history."""
+    """Return the history file that belongs to a cache file."""
     return cache_path.parent / "searches.jsonl"
 
 
 def read_history(path: Path) -> list[Event]:
-    """The events of a file, oldest first; lines that are none are left out, a missing file has none."""
-    if not path.is_file():  # opening a pipe would wait for a writer
-        return []
+    """Return the events of a file, oldest first, without damaged lines; none where the file is missing."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 2 * MAX_BYTES))

@@ -128,7 +128,7 @@ class Children:
         if process is not None:
             if process.stdin is not None:
                 process.stdin.close()
-            with anyio.move_on_after(WATCHDOG_EXIT_SECONDS):
+            with anyio.move_on_after(WATCHDOG_EXIT_SECONDS, shield=True):
                 while process.poll() is None:  # noqa: ASYNC110 - the end of a Popen is no event
                     await anyio.sleep(TERM_POLL_SECONDS)
             if process.poll() is None:

@@ -77,7 +77,7 @@ async def call_and_ask(
 
     async def chain(stay: Stay, relay: Relay) -> Json:
         ask = surface.redacted(_asks_by_parking(stay, surface.parking, can, version))
-        return await surface.call_tool(params.name, params.arguments, stay.client(relay, can, ask))
+        return await surface.call_tool(params.name, params.arguments, relay.client(can, ask))
 
     stay = Stay(surface.session.id)
     return await _round(surface, stay, with_relay, chain)

@@ -46,110 +46,101 @@ calls with loops, filter and Promise.all; return just what you need. No imports,
 shortened; results.load(handle) in the next chain has it whole."""
 
 
+_TEXT: Json = {"type": "string"}
+_TOOLS: dict[str, tuple[str, Json, list[str], Json]] = {
+    SEARCH_TOOLS: (
+        _SEARCH,
+        {
+            "task_description": _TEXT,
+            "limit": {"type": "integer", "default": DEFAULT_LIMIT, "minimum": 1, "maximum": MAX_LIMIT},
+            "brief": {"type": "boolean", "default": True},
+            "tag": _TEXT,
+        },
+        ["task_description"],
+        _READ,
+    ),
+    LIST_TOOLS_META: (
+        "All tool names, sorted, in pages. search_tools is cheaper.",
+        {
+            "cursor": _TEXT,
+            "page_size": {"type": "integer", "default": DEFAULT_PAGE, "minimum": 1, "maximum": MAX_PAGE},
+        },
+        [],
+        _READ,
+    ),
+    TOOL_INFO: (
+        "A tool's parameters, one-line TypeScript signature and call; full: whole description and schemas.",
+        {
+            "tool_name": _TEXT,
+            "detail": {"type": "string", "enum": ["brief", "full"], "default": "brief"},
+        },
+        ["tool_name"],
+        _READ,
+    ),
+    REQUIRED_KEYS: (
+        "Environment and header keys that a tool's backend needs, and which are missing; never values.",
+        {"tool_name": _TEXT},
+        ["tool_name"],
+        _READ,
+    ),
+    CALL_TOOL_CHAIN: (
+        _CHAIN,
+        {
+            "code": _TEXT,
+            "timeout": {
+                "type": "integer",
+                "default": DEFAULT_TIMEOUT_MS,
+                "minimum": 1,
+                "maximum": 600_000,
+                "description": "ms",
+            },
+            "max_output_size": {
+                "type": "integer",
+                "default": DEFAULT_OUTPUT_CHARS,
+                "minimum": MIN_OUTPUT_CHARS,
+                "description": "characters",
+            },
+            "intent": {"type": "string", "description": "What you look for; a large result keeps only that"},
+        },
+        ["code"],
+        _ACT,
+    ),
+    REGISTER_MANUAL: (
+        "Add an MCP server or CLI tools until the gateway stops, where policy allows it.",
+        {
+            "manual_call_template": {
+                "type": "object",
+                "description": "name, and one of: command (args, env, cwd); url (headers); tools (CLI commands)",
+            }
+        },
+        ["manual_call_template"],
+        _ACT,
+    ),
+    DEREGISTER_MANUAL: ("Remove what register_manual added.", {"manual_name": _TEXT}, ["manual_name"], _ACT),
+}
+"""Name → (description, parameters, required ones, annotations). A parameter with a telling name has no description,
+since the model pays for the definitions at every turn.
+"""
+
+
 def tool_definitions(inventory: Sequence[tuple[str, int]] = ()) -> list[Json]:
     """Return the seven definitions; `inventory` is (backend, number of tools), shown largest first.
 
-    Call it once per connection: a description that changes breaks prompt caches. A parameter with a telling name has no
-    description, since the model pays for the definitions at every turn.
+    Call it once per connection: a description that changes breaks prompt caches.
     """
-    text = {"type": "string"}
-    return [
-        _tool(
-            SEARCH_TOOLS,
-            _SEARCH.format(inventory=_inventory(inventory)),
-            {
-                "task_description": text,
-                "limit": _integer(DEFAULT_LIMIT, 1, MAX_LIMIT),
-                "brief": {"type": "boolean", "default": True},
-                "tag": text,
-            },
-            ["task_description"],
-            _READ,
-        ),
-        _tool(
-            LIST_TOOLS_META,
-            "All tool names, sorted, in pages. search_tools is cheaper.",
-            {
-                "cursor": text,
-                "page_size": _integer(DEFAULT_PAGE, 1, MAX_PAGE),
-            },
-            [],
-            _READ,
-        ),
-        _tool(
-            TOOL_INFO,
-            "A tool's parameters, one-line TypeScript signature and call; full: whole description and schemas.",
-            {
-                "tool_name": text,
-                "detail": {"type": "string", "enum": ["brief", "full"], "default": "brief"},
-            },
-            ["tool_name"],
-            _READ,
-        ),
-        _tool(
-            REQUIRED_KEYS,
-            "Environment and header keys that a tool's backend needs, and which are missing; never values.",
-            {"tool_name": text},
-            ["tool_name"],
-            _READ,
-        ),
-        _tool(
-            CALL_TOOL_CHAIN,
-            _CHAIN,
-            {
-                "code": text,
-                "timeout": _integer(DEFAULT_TIMEOUT_MS, 1, 600_000, "ms"),
-                "max_output_size": _integer(DEFAULT_OUTPUT_CHARS, MIN_OUTPUT_CHARS, None, "characters"),
-                "intent": {
-                    "type": "string",
-                    "description": "What you look for; a large result keeps only that",
-                },
-            },
-            ["code"],
-            _ACT,
-        ),
-        _tool(
-            REGISTER_MANUAL,
-            "Add an MCP server or CLI tools until the gateway stops, where policy allows it.",
-            {
-                "manual_call_template": {
-                    "type": "object",
-                    "description": "name, and one of: command (args, env, cwd); url (headers); tools (CLI commands)",
-                }
-            },
-            ["manual_call_template"],
-            _ACT,
-        ),
-        _tool(
-            DEREGISTER_MANUAL,
-            "Remove what register_manual added.",
-            {"manual_name": text},
-            ["manual_name"],
-            _ACT,
-        ),
-    ]
-
-
-def _tool(name: str, description: str, properties: Json, required: list[str], annotations: Json) -> Json:
-    schema: Json = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required
-    return {
-        "name": name,
-        "description": shorten(description, MAX_DESCRIPTION),
-        "inputSchema": schema,
-        "annotations": annotations,
-        **({"_meta": {INLINE_META: UNKNOWN.result.plain}} if name in _LONG_ANSWERS else {}),
-    }
-
-
-def _integer(default: int, minimum: int, maximum: int | None, description: str | None = None) -> Json:
-    schema: Json = {"type": "integer", "default": default, "minimum": minimum}
-    if maximum is not None:
-        schema["maximum"] = maximum
-    if description is not None:
-        schema["description"] = description
-    return schema
+    made: list[Json] = []
+    for name, (description, properties, required, hints) in _TOOLS.items():
+        schema: Json = {"type": "object", "properties": properties}
+        tool: Json = {
+            "name": name,
+            "description": shorten(
+                description.replace("{inventory}", _inventory(inventory)), MAX_DESCRIPTION
+            ),
+            "inputSchema": schema | ({"required": required} if required else {}),
+            "annotations": hints,
+        }
+        made.append(tool | ({"_meta": {INLINE_META: UNKNOWN.result.plain}} if name in _LONG_ANSWERS else {}))
+    return made
 
 
 def _inventory(inventory: Sequence[tuple[str, int]]) -> str:

@@ -72,9 +72,9 @@ class Relay:
             return ChainClient(caller)
         return ChainClient(caller, self.call_done, self.call_progress)
 
-    @property
-    def shows_progress(self) -> bool:
-        return self._token is not None
+    def follow(self, call: Relay | None) -> None:
+        """Send what another call of the same client wants from now on; nothing while none is open (None)."""
+        self._send, self._token = (call._send, call._token) if call else (_drop, None)
 
     def call_done(self, record: CallRecord) -> None:
         self._progress(self._steps.finished(), record.progress_line())
@@ -107,6 +107,10 @@ class Relay:
                 "message": self._redactor.redact(message),
             }
             self._send(PROGRESS, params)
+
+
+def _drop(_method: str, _params: Json) -> None:
+    """Send nothing."""
 
 
 def progress_token(meta: Mapping[str, Any] | None) -> str | int | None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import anyio
 import mcp_types as types
@@ -67,13 +68,13 @@ class Scope:
         return kind in self.kinds and (self.backend is None or backend is None or backend == self.backend)
 
 
-def scope_of(surface: Surface, uri: str) -> Scope:
+def scope_of(uri: str) -> Scope:
     """Return what `uri` depends on. Raises ResourceNotFound, which says what exists."""
     kind, rest = split_address(uri)
-    kinds = KINDS.get(kind, frozenset[Kind]())
-    if kind == "backend" and rest.endswith("/tools"):
-        kinds = KINDS["tools"]
-    return Scope(kinds, surface.backend_of(kind, rest))
+    if kind == "backend":
+        name, _, part = rest.partition("/")
+        return Scope(KINDS["tools" if part else kind], unquote(name))
+    return Scope(KINDS.get(kind, frozenset()))
 
 
 class Feed:
@@ -117,7 +118,7 @@ class Feed:
         The acknowledgement names only what can happen: tools and prompts of this gateway never change.
         """
         asked = params.notifications
-        uris = [uri for uri in dict.fromkeys(asked.resource_subscriptions or ()) if self._is_address(uri)]
+        uris = [uri for uri in dict.fromkeys(asked.resource_subscriptions or ()) if _is_address(uri)]
         honored = types.SubscriptionFilter(
             resources_list_changed=asked.resources_list_changed, resource_subscriptions=uris or None
         )
@@ -131,13 +132,6 @@ class Feed:
             for uri in held:
                 self._release(uri)
 
-    def _is_address(self, uri: str) -> bool:
-        try:
-            scope_of(self._surface, uri)
-        except ResourceNotFound:
-            return False
-        return True
-
     def _hold(self, uri: str) -> None:
         if uri not in self._scopes:
             if len(self._scopes) >= MAX_SUBSCRIPTIONS:
@@ -145,7 +139,7 @@ class Feed:
                     f"this connection has {MAX_SUBSCRIPTIONS} subscriptions, the most it may have",
                     hint="unsubscribe from some, or subscribe to gatemini://tools instead",
                 )
-            self._scopes[uri] = scope_of(self._surface, uri)
+            self._scopes[uri] = scope_of(uri)
         self._holders[uri] += 1
 
     def _release(self, uri: str) -> None:
@@ -199,3 +193,11 @@ class Feed:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             logger.debug("not notified: the client is gone")
             self._client = None
+
+
+def _is_address(uri: str) -> bool:
+    try:
+        scope_of(uri)
+    except ResourceNotFound:
+        return False
+    return True

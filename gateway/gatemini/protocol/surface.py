@@ -24,7 +24,6 @@ from gatemini.protocol.resources.documents import (
     HEALTH,
     RESULT,
     TOOL_KINDS,
-    backend_of,
     complete,
     list_resources,
     list_templates,
@@ -148,7 +147,3 @@ class Surface:
         """Return (values for an argument of a template or prompt, how many there are in all)."""
         values, total = complete(self._view(self.session), argument, value)
         return [self.redactor.redact(found) for found in values], total
-
-    def backend_of(self, kind: str, rest: str) -> str | None:
-        """Return the backend that alone decides what an address returns; None where that is not one."""
-        return backend_of(self._view(self.session).registry, kind, rest)

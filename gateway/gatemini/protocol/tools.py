@@ -35,7 +35,7 @@ from gatemini.protocol.definitions import (
     REGISTER_MANUAL,
     SEARCH_TOOLS,
 )
-from gatemini.protocol.registration.dynamic import Registration
+from gatemini.protocol.registration.registering import Registration
 from gatemini.protocol.tool_arguments import read_arguments
 from gatemini.tracker import Tracker
 from gatemini.unlisted import FIRST_LISTING_SECONDS

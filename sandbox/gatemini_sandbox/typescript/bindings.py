@@ -7,7 +7,6 @@ from tree_sitter import Node, Query, QueryCursor
 from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, descendants, text
 from gatemini_sandbox.typescript.parse import LANGUAGE
 
-CLASSES = ("class_declaration", "abstract_class_declaration")
 FUNCTIONS = frozenset(
     {
         "function_expression",
@@ -18,15 +17,10 @@ FUNCTIONS = frozenset(
         "generator_function_declaration",
     }
 )
-NAMESPACES = ("internal_module", "module")
-
-
-def binding_names(node: Node) -> list[str]:
-    """Names bound by a declarator, a pattern or a parameter; default values bind nothing."""
-    return [text(name) for name in binding_nodes(node)]
 
 
 def binding_nodes(node: Node) -> list[Node]:
+    """The names bound by a declarator, a pattern or a parameter; default values bind nothing."""
     kind = node.type
     if kind in ("identifier", "shorthand_property_identifier_pattern"):
         return [node]
@@ -48,8 +42,9 @@ def binding_nodes(node: Node) -> list[Node]:
 _BINDERS = ("variable_declarator", "required_parameter", "optional_parameter", "rest_pattern")
 _NAMED = (
     *FUNCTION_DECLARATIONS,
-    *CLASSES,
-    *NAMESPACES[:1],
+    "class_declaration",
+    "abstract_class_declaration",
+    "internal_module",
     "function_expression",
     "class",
     "enum_declaration",
@@ -93,70 +88,9 @@ def identifiers(root: Node) -> list[Node]:
 
 
 def value_names(root: Node) -> set[str]:
-    """Names that are used as values: not in types, not where an import or an alias declares them."""
-    found = set()
-    for node in identifiers(root):
-        parent = node.parent
-        if parent is not None and parent.type in _NOT_VALUES:
-            continue
-        if parent is not None and parent.type == "import_alias" and parent.named_child(0) == node:
-            continue
-        if parent is not None and parent.type in ("member_expression", "nested_identifier"):
-            top = parent
-            while top.parent is not None and top.parent.type == top.type:
-                top = top.parent
-            if top.parent is not None and top.parent.type in _NOT_VALUES:
-                continue
-        found.add(text(node))
-    return found
-
-
-def unwrapped(statement: Node) -> Node:
-    while statement.type in ("export_statement", "expression_statement") and statement.named_child_count:
-        statement = statement.named_children[-1]
-    return statement
-
-
-def declared_names(statement: Node) -> list[str]:
-    """Names a statement declares as values."""
-    inner = unwrapped(statement)
-    if inner.type in ("lexical_declaration", "variable_declaration"):
-        return [name for child in inner.named_children for name in binding_names(child)]
-    if inner.type in (*CLASSES, *FUNCTION_DECLARATIONS, "enum_declaration", *NAMESPACES):
-        name = inner.child_by_field_name("name")
-        return [text(name).split(".")[0]] if name is not None else []
-    if inner.type == "import_alias":
-        return [text(inner.named_children[0])]
-    return []
-
-
-def bound_inside(node: Node, name: str, top: Node, known: dict[int, frozenset[str]]) -> bool:
-    """Whether something between `top` and the use of the name at `node` declares it anew: a parameter, a variable of
-    a block, the binding of a loop or a catch clause. `known` keeps what each of them declares."""
-    scope = node.parent
-    while scope is not None and scope != top:
-        if scope.id not in known:
-            known[scope.id] = frozenset(_declared_by(scope))
-        if name in known[scope.id]:
-            return True
-        scope = scope.parent
-    return False
-
-
-def _declared_by(scope: Node) -> list[str]:
-    kind = scope.type
-    if kind == "statement_block":
-        return [name for statement in scope.named_children for name in declared_names(statement)]
-    if kind == "for_in_statement":
-        left = scope.child_by_field_name("left")
-        return binding_names(left) if left is not None and scope.child_by_field_name("kind") else []
-    if kind == "for_statement":
-        first = scope.child_by_field_name("initializer")
-        return declared_names(first) if first is not None else []
-    if kind == "catch_clause":
-        caught = scope.child_by_field_name("parameter")
-        return binding_names(caught) if caught is not None else []
-    parameters, only = scope.child_by_field_name("parameters"), scope.child_by_field_name("parameter")
-    if parameters is not None:
-        return [name for child in parameters.named_children for name in binding_names(child)]
-    return binding_names(only) if only is not None else []
+    """Names that are used as values: not in types, not where an import declares them."""
+    return {
+        text(node)
+        for node in identifiers(root)
+        if node.parent is not None and node.parent.type not in _NOT_VALUES
+    }

@@ -1,14 +1,13 @@
 """The second parser, for code the first one does not take: the OXC transform, itself WebAssembly.
 
 By quickjs-rs' public `transform_source`. It reprints the code and gives no positions, so these are
-carried over by aligning the tokens of both texts, and only when an error asks for one. The first use takes half a
-second (it compiles); code that the first parser takes never comes here.
+carried over by aligning the tokens of both texts, and only when an error asks for one. Code that the first parser takes never
+comes here.
 """
 
 from __future__ import annotations
 
 import difflib
-import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
@@ -34,32 +33,29 @@ class Refused(Exception):
 _OPEN, _CLOSE = "[async function() {", "}];"
 
 
-_compiled = threading.Event()
-
-
-def is_ready() -> bool:
-    """Whether the next use compiles nothing any more."""
-    return _compiled.is_set()
-
-
-def make_ready() -> None:
-    """Compile it: about a second of CPU time, once in a process; others run meanwhile."""
-    transform("")
-
-
 def transform(code: str) -> str:
     """TypeScript to reprinted JavaScript; raises Refused with OXC's words, which hold no position."""
+    printed = _transformed(f"{_OPEN}{code}\n{_CLOSE}").strip()
+    if not (printed.startswith(_OPEN) and printed.endswith(_CLOSE)):
+        raise Refused("Unexpected token")
+    return printed[len(_OPEN) : -len(_CLOSE)]
+
+
+MARKED_RETURN = "__gatemini_return: throw"
+
+
+def transform_namespaces(code: str) -> str:
+    """As `transform`, of code with namespaces: outside a function, the `return`s in it written as MARKED_RETURN."""
+    return _transformed(code).replace(MARKED_RETURN, "return")
+
+
+def _transformed(code: str) -> str:
     try:
-        printed = transform_source(_FILE, f"{_OPEN}{code}\n{_CLOSE}").strip()
+        return transform_source(_FILE, code)
     except (Trap, WasmtimeError):
         raise Refused("") from None  # nested deeper than its stack
     except RuntimeError as error:
         raise Refused(str(error).split(f"{_FILE}:", 1)[-1].strip()) from error
-    finally:
-        _compiled.set()
-    if not (printed.startswith(_OPEN) and printed.endswith(_CLOSE)):
-        raise Refused("Unexpected token")
-    return printed[len(_OPEN) : -len(_CLOSE)]
 
 
 class Alignment:

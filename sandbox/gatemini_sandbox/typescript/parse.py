@@ -52,7 +52,6 @@ _KINDS = [
     "internal_module",
     "module",
     "decorator",
-    "html_comment",
     "hash_bang_line",
     "return_statement",
     "await_expression",
@@ -66,9 +65,8 @@ _QUERY = Query(
     "\n".join(f"({kind}) @{kind}" for kind in _KINDS)
     + """
     (required_parameter pattern: (this)) @this_parameter
-    (required_parameter (accessibility_modifier)) @property_parameter
-    (required_parameter (override_modifier)) @property_parameter
-    (required_parameter "readonly") @property_parameter
+    ([(required_parameter [(accessibility_modifier) (override_modifier) "readonly"])
+      (optional_parameter [(accessibility_modifier) (override_modifier) "readonly"])]) @property_parameter
     """
     + f"[{' '.join(f'({kind})' for kind in sorted(ANY_FUNCTION))}] @function",
 )
@@ -103,9 +101,7 @@ _KEYWORD_ALONE = re.compile(
     rb"\b(?:let|new|export|public|private|protected|readonly|abstract|override|declare)\b"
     rb"(?=(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?:\n|//|/\*))"
 )
-# What the grammar does not take, and as what it does: a method of that name (it expects one with a name of its own),
-# a namespace with its brace on the next line.
-_ABSTRACT = re.compile(rb"\babstract(?=\s*[(<])")
+# The grammar wants the brace of a namespace on its line.
 _NEXT_LINE_BRACE = re.compile(rb"\b(?:namespace|module)[ \t]++[\w$.\x80-\xff]++[^\S\n]*+\n\s*+\{")
 _INVISIBLE = re.compile(b"\xe2\x80\x8b|\xe2\x81\xa0")
 
@@ -131,12 +127,17 @@ class Parsed:
     def doubtful(self) -> bool:
         """Whether the grammar fails, or is known to read such code in another way than TypeScript.
 
-        A generic call may become two comparisons, and these become a generic name; a keyword before a line break or a comment may become a name, or stay a
-        modifier where TypeScript sees a name; a namespace may lose the body on its next line.
+        A generic call may become two comparisons, and these a generic name; a keyword before a line break or a comment
+        may become a name, or stay a modifier where TypeScript sees a name.
         """
-        if self.root.has_error or any(
-            _is_generic_call(kind, node) or _lost_body(kind, node) or _is_comparison(kind, node, self.data)
-            for kind, node in self.nodes
+        # `a<!--b` is arithmetic in TypeScript; a script would take it for a comment of the nineties.
+        if (
+            self.root.has_error
+            or b"<!--" in self.data
+            or any(
+                _is_generic_call(kind, node) or _is_comparison(kind, node, self.data)
+                for kind, node in self.nodes
+            )
         ):
             return True
         for match in _KEYWORD_ALONE.finditer(self.data):
@@ -159,18 +160,14 @@ def _is_comparison(kind: str, node: Node, data: bytes) -> bool:
     return kind == "instantiation_expression" and _SIGN_BEHIND.match(data, node.end_byte) is not None
 
 
-def _lost_body(kind: str, node: Node) -> bool:
-    if kind not in ("internal_module", "module") or node.child_by_field_name("body") is not None:
-        return False
-    return node.parent is None or node.parent.type != "ambient_declaration"
-
-
 def parse(data: bytes) -> Parsed:
     """Parse; never raises: a tree with errors says so in `root.has_error`."""
     tree = parse_tree(data)
     if not data.isascii():
         data, tree = _repair_characters(data, tree)
-    seen, tree = _readable(data, tree)
+    seen = _NEXT_LINE_BRACE.sub(lambda found: found[0].replace(b"\n", b" "), data)
+    if seen != data:
+        tree = parse_tree(seen)
     breaks: list[int] = []
     nodes = collect(seen, tree.root_node)
     for _ in range(MAX_REPAIRS):
@@ -275,13 +272,3 @@ def _repair_characters(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
     if repaired == data:
         return data, tree
     return bytes(repaired), parse_tree(bytes(repaired))
-
-
-def _readable(data: bytes, tree: Tree) -> tuple[bytes, Tree]:
-    """The text to read in place of `data`, of the same length, and its tree."""
-    renamed = _ABSTRACT.sub(b"abstracT", data) if tree.root_node.has_error else data
-    renamed = _NEXT_LINE_BRACE.sub(lambda found: found[0].replace(b"\n", b" "), renamed)
-    if renamed == data:
-        return data, tree
-    again = parse_tree(renamed)
-    return (data, tree) if again.root_node.has_error else (renamed, again)

@@ -1,20 +1,20 @@
 """Make the text an agent sends a script that the guest can run, with the way back for positions.
 
-In order: parse.py (one parse), erase.py and emit.py (types away, enums and the like written out), shape.py (what gives
-the value), facts.py (how backends are used), oxc.py (the second parser, where the first fails), diagnose.py (what is
+In order: parse.py (one parse), erase.py (types away), shape.py (what gives
+the value), facts.py (how backends are used), oxc.py (the second parser, for enums and the like and where the first fails), diagnose.py (what is
 wrong where that fails too). The same text and backends give the same program; programs are cached.
 """
 
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
-from gatemini_sandbox.errors import SecondParserCold
+from tree_sitter import Node
+
 from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.diagnosis.diagnose import (
     check_awaits,
@@ -26,62 +26,49 @@ from gatemini_sandbox.typescript.diagnosis.returned import Given, returned
 from gatemini_sandbox.typescript.facts import Facts, gather
 from gatemini_sandbox.typescript.javascript.erase import Eraser
 from gatemini_sandbox.typescript.javascript.shape import Kind, Shape, Shaper
-from gatemini_sandbox.typescript.nodes import TEXTUAL
+from gatemini_sandbox.typescript.nodes import with_functions
 from gatemini_sandbox.typescript.parse import BeyondRepair, Parsed, parse
 from gatemini_sandbox.typescript.positions import Patch, Patched, SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 _HEAD = "(async function(){'use strict';"
 _TAIL = "\n})"
-_DECLARED_ENUM = re.compile(rb"\bdeclare(?=\s+const\s+enum\b)")
 
 # Programs kept, and the largest text worth keeping: together at most some 20 MB.
 CACHED_PROGRAMS = 128
 CACHED_LENGTH = 64 * 1024
 
-# Nodes whose erasing ends in an error that names them.
-_NAMED = ("decorator", "public_field_definition", "using")
-# What OXC leaves none of. Where the parse sees some in its print it is mistaken: `abstract = 1` is a field of that name,
-# `[a < b, c > -1]` are two comparisons.
-_PRINTED_PLAIN = frozenset(
-    [
-        "type_annotation",
-        "type_predicate_annotation",
-        "asserts_annotation",
-        "type_parameters",
-        "type_arguments",
-        "implements_clause",
-        "accessibility_modifier",
-        "override_modifier",
-        "abstract_method_signature",
-        "method_signature",
-        "index_signature",
-        "public_field_definition",
-        "optional_parameter",
-        "non_null_expression",
-        "as_expression",
-        "satisfies_expression",
-        "type_assertion",
-        "definite",
-    ]
+# Nodes whose erasing ends in an error that names them; what is in an ambient declaration goes with it.
+_NAMED = ("ambient_declaration", "decorator", "public_field_definition", "using", "internal_module", "module")
+# What TypeScript writes code for, and casts in front, which may leave an operand that reads as a block: these go
+# through OXC.
+_NAMESPACES = ("internal_module", "module")
+_EMITTED = ("enum_declaration", "type_assertion", "property_parameter", "import_alias", *_NAMESPACES)
+# OXC exports enums in this form, and takes from a namespace only constants.
+_EXPORTED_ENUM = re.compile(r"export let (?=(\w+) = /\* @__PURE__ \*/ function\(\1\))")
+# What OXC leaves to do, types that are exported among it. Other types that the parse sees in its print are none: `[a < b, c > -1]` are two comparisons.
+_LEFT_BY_OXC = (
+    "decorator",
+    "using",
+    "import",
+    "interface_declaration",
+    "type_alias_declaration",
+    "ambient_declaration",
 )
 
 
-class _Positions:
-    """Guest position -> submitted text: back over our edits, then over OXC's printing if there was one."""
+Positions = Callable[[int, int], tuple[int, int]]
+"""1-based line and byte column in the guest's text -> line and column in the submitted text."""
 
-    def __init__(
-        self, submitted: SourceText, patched: Patched, alignment: oxc.Alignment | None = None
-    ) -> None:
-        self._submitted = submitted
-        self._patched = patched
-        self._alignment = alignment
 
-    def __call__(self, line: int, byte_column: int) -> tuple[int, int]:
-        offset = self._patched.original(self._patched.offset(line, byte_column))
-        if self._alignment is not None:
-            offset = self._alignment.offset(offset)
-        return self._submitted.position(offset)
+def _positions(submitted: SourceText, patched: Patched, alignment: oxc.Alignment | None = None) -> Positions:
+    """Back over our edits, then over OXC's printing if there was one."""
+
+    def back(line: int, byte_column: int) -> tuple[int, int]:
+        offset = patched.original(patched.offset(line, byte_column))
+        return submitted.position(offset if alignment is None else alignment.offset(offset))
+
+    return back
 
 
 @dataclass(frozen=True)
@@ -103,66 +90,42 @@ class Program:
     lost_value: tuple[int, int, str] | None
     read: frozenset[str]
     rounded: tuple[tuple[int, int, str], ...]
-    _positions: _Positions = field(repr=False, compare=False)
-
-    def position(self, line: int, byte_column: int) -> tuple[int, int]:
-        """The guest's 1-based line and byte column in `js` -> line and column in the submitted text."""
-        return self._positions(line, byte_column)
+    position: Positions = field(repr=False, compare=False)
 
     def returned(self) -> tuple[Given, ...]:
         """The expressions of the submitted text that may have given its value."""
         return returned(self.source)
 
 
-_cache: OrderedDict[tuple[str, frozenset[str], frozenset[str]], Program] = OrderedDict()
-_cache_lock = threading.Lock()
-
-
-def prepare(
-    source: str,
-    backends: Collection[str] = (),
-    watched: frozenset[str] = frozenset(),
-    *,
-    compiling: bool = True,
-) -> Program:
+def prepare(source: str, backends: Collection[str] = (), watched: frozenset[str] = frozenset()) -> Program:
     """Make the submitted text runnable; raises SandboxSyntaxError. `backends` are the identifiers of the globals,
-    `watched` the names the program's `read` is about (facts.gather). Without `compiling` it raises SecondParserCold
-    rather than wait for the second parser to be made."""
-    names = frozenset(backends)
-    key = (source, names, watched)
-    with _cache_lock:
-        known = _cache.get(key)
-        if known is not None:
-            _cache.move_to_end(key)
-            return known
-    program = _prepare(source, names, watched, compiling)
-    if len(source) <= CACHED_LENGTH:
-        with _cache_lock:
-            _cache[key] = program
-            while len(_cache) > CACHED_PROGRAMS:
-                _cache.popitem(last=False)
-    return program
+    `watched` the names the program's `read` is about (facts.gather)."""
+    make = _kept if len(source) <= CACHED_LENGTH else _prepare
+    return make(source, frozenset(backends), watched)
 
 
-def _prepare(source: str, backends: frozenset[str], watched: frozenset[str], compiling: bool) -> Program:
+def _prepare(source: str, backends: frozenset[str], watched: frozenset[str]) -> Program:
     submitted = SourceText(source)
     check_comment(submitted)
     parsed = _parsed(submitted)
-    if parsed is None or parsed.doubtful:
+    emitted = parsed is not None and _is_emitted(parsed)
+    if parsed is None or parsed.doubtful or emitted:
         if parsed is not None:  # named errors first: OXC leaves these as they are, or words them worse
             Eraser(parsed, submitted, Patch(parsed.data)).run([n for n in parsed.nodes if n[0] in _NAMED])
-        if not compiling and not oxc.is_ready():
-            raise SecondParserCold("the second parser has still to be compiled")
         try:
-            printed = oxc.transform(submitted.text if parsed is None else _with_constants(parsed))
+            printed = _printed(submitted, parsed)
         except oxc.Refused as refusal:
-            if parsed is None or parsed.root.has_error:
+            if parsed is None or parsed.root.has_error or emitted:
                 raise syntax_error(str(refusal), submitted, parsed) from None
         else:
-            return _reprinted(source, submitted, printed, backends, watched)
+            known = parsed if parsed is not None and not parsed.root.has_error else None
+            return _reprinted(source, submitted, known, printed, backends, watched)
     patched, shape = _erased(parsed, submitted, backends)
     facts = gather(parsed, submitted, backends, watched)
-    return _program(source, patched, shape, facts, _Positions(submitted, patched), exact=True)
+    return _program(source, patched, shape, facts, _positions(submitted, patched), exact=True)
+
+
+_kept = lru_cache(CACHED_PROGRAMS)(_prepare)
 
 
 def _parsed(submitted: SourceText) -> Parsed | None:
@@ -176,31 +139,62 @@ def _parsed(submitted: SourceText) -> Parsed | None:
     return parsed
 
 
-def _with_constants(parsed: Parsed) -> str:
-    """The text with `declare const enum` as `const enum`: TypeScript writes its members where they are used, OXC drops it."""
-    data = bytearray(parsed.data)
-    for match in _DECLARED_ENUM.finditer(parsed.data):
-        node = parsed.root.descendant_for_byte_range(match.start(), match.end())
-        if node is None or node.type not in (*TEXTUAL, "comment"):
-            data[match.start() : match.end()] = b" " * len(match[0])
-    return data.decode("utf-8", "replace")
+def _is_emitted(parsed: Parsed) -> bool:
+    """Whether TypeScript writes code for something in the text; for ambient declarations it writes none."""
+    ambient_until = 0
+    for kind, node in parsed.nodes:
+        if kind == "ambient_declaration":
+            ambient_until = node.end_byte
+        elif kind in _EMITTED and node.start_byte >= ambient_until:
+            return True
+    return False
 
 
-def _erased(parsed: Parsed, text: SourceText, backends: frozenset[str]) -> tuple[Patched, Shape]:
+def _printed(submitted: SourceText, parsed: Parsed | None) -> str:
+    """What OXC makes of the text. It takes a `return` only in a function, and namespaces only outside of one: where it
+    has left namespaces, the text's own returns become marked throws for a second run."""
+    code = submitted.text
+    if parsed is not None and not parsed.root.has_error:
+        patch = Patch(parsed.data)
+        for offset in parsed.breaks:
+            patch.insert_after(offset, b";")
+        code = patch.apply().data.decode("utf-8", "replace")
+    printed = oxc.transform(code)
+    again = parse(_EXPORTED_ENUM.sub("export const ", printed).encode())
+    if not any(kind in _NAMESPACES for kind, _ in again.nodes):
+        return printed
+    patch = Patch(again.data)
+    for kind, node, function in with_functions(again.nodes):
+        if kind == "return_statement" and function is None:
+            value = b"" if node.named_child_count else b" void 0"
+            patch.replace(
+                node.start_byte, node.start_byte + len(b"return"), oxc.MARKED_RETURN.encode() + value
+            )
+    return oxc.transform_namespaces(patch.apply().data.decode())
+
+
+def _erased(
+    parsed: Parsed, text: SourceText, backends: frozenset[str], nodes: list[tuple[str, Node]] | None = None
+) -> tuple[Patched, Shape]:
     """The steps that note edits, in order, and their result."""
     patch = Patch(parsed.data)
     for offset in parsed.breaks:
         patch.insert_after(offset, b";")
     check_awaits(parsed, text)
-    Eraser(parsed, text, patch).run(parsed.nodes)
+    Eraser(parsed, text, patch).run(parsed.nodes if nodes is None else nodes)
     shape = Shaper(parsed, text, patch, backends).run()
     return patch.apply((_HEAD + shape.prefix).encode(), (shape.suffix + _TAIL).encode()), shape
 
 
 def _reprinted(
-    source: str, submitted: SourceText, printed: str, backends: frozenset[str], watched: frozenset[str]
+    source: str,
+    submitted: SourceText,
+    known: Parsed | None,
+    printed: str,
+    backends: frozenset[str],
+    watched: frozenset[str],
 ) -> Program:
-    """The same steps on what OXC printed: enums and types are gone, namespaces and the shape are still to do."""
+    """The same steps on what OXC printed; the facts are those of the submitted text where its parse is `known`."""
     text = SourceText(printed)
     parsed = parse(text.data)
     alignment = oxc.Alignment(text.data, submitted.data)
@@ -208,9 +202,9 @@ def _reprinted(
     def back(line: int, column: int) -> tuple[int, int]:
         return submitted.position(alignment.offset(text.offset(line, column)))
 
-    nodes = [entry for entry in parsed.nodes if entry[0] not in _PRINTED_PLAIN]
+    nodes = [entry for entry in parsed.nodes if entry[0] in _LEFT_BY_OXC]
     try:
-        patched, shape = _erased(replace(parsed, nodes=nodes), text, backends)
+        patched, shape = _erased(parsed, text, backends, nodes)
     except SandboxSyntaxError as error:
         line, column = back(error.line, error.column)
         raise SandboxSyntaxError(
@@ -223,15 +217,18 @@ def _reprinted(
         ) from None
     if shape.lost_value is not None:
         shape.lost_value = *back(*shape.lost_value[:2]), shape.lost_value[2]
-    facts = gather(parsed, text, backends, watched)
-    facts.shadowed = {name: back(*place) for name, place in facts.shadowed.items()}
-    facts.rounded = [(*back(line, column), digits) for line, column, digits in facts.rounded]
-    positions = _Positions(submitted, patched, alignment)
-    return _program(source, patched, shape, facts, positions, exact=False)
+    if known is not None:
+        facts = gather(known, submitted, backends, watched)
+    else:
+        facts = gather(parsed, text, backends, watched)
+        facts.shadowed = {name: back(*place) for name, place in facts.shadowed.items()}
+        facts.rounded = [(*back(line, column), digits) for line, column, digits in facts.rounded]
+    position = _positions(submitted, patched, alignment)
+    return _program(source, patched, shape, facts, position, exact=False)
 
 
 def _program(
-    source: str, patched: Patched, shape: Shape, facts: Facts, positions: _Positions, *, exact: bool
+    source: str, patched: Patched, shape: Shape, facts: Facts, position: Positions, *, exact: bool
 ) -> Program:
     return Program(
         source=source,
@@ -246,5 +243,5 @@ def _program(
         lost_value=shape.lost_value,
         read=frozenset(facts.read),
         rounded=tuple(facts.rounded),
-        _positions=positions,
+        position=position,
     )

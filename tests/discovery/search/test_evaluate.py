@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatemini.discovery.search.evaluate import Event, Query, evaluate, parse_queries, queries_from_history
+from gatemini.discovery.search.evaluate import Query, evaluate, parse_queries
 from gatemini.errors import InvalidRequest
 
 
@@ -64,19 +64,3 @@ def test_a_query_may_have_needs_tools_or_one_tool(entry: Any, needs: Any) -> Non
 def test_a_file_that_is_none_says_what_one_looks_like(data: Any) -> None:
     with pytest.raises(InvalidRequest):
         parse_queries(data)
-
-
-def test_history_pairs_a_search_with_the_calls_after_it() -> None:
-    events = [
-        Event("s1", "call", "b.before"),
-        Event("s1", "search", "read a file"),
-        Event("s2", "search", "send mail"),
-        Event("s1", "call", "files.read"),
-        Event("s1", "call", "files.read"),
-        Event("s1", "search", "nothing came of it"),
-        Event("s2", "call", "mail.send"),
-    ]
-    assert queries_from_history(events) == [
-        Query("read a file", (("files.read",),), "history"),
-        Query("send mail", (("mail.send",),), "history"),
-    ]

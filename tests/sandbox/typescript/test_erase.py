@@ -62,15 +62,7 @@ def words_lead_back_to_themselves(program: Program) -> None:
             here = lines[at[0] - 1][at[1] - 1 :] if at[0] <= len(lines) else ""
             if at[0] == number and match[0] in lines[number - 1] and not here.startswith(match[0]):
                 wrong.append((match[0], number, at, here[:20]))
-    # Words of emitted code (enums, namespaces, parameter properties) point at the construct they came from.
-    emitted = len(
-        re.findall(
-            r"\b(?:enum|namespace|module|private|public|readonly|import|export|protected)\b", program.source
-        )
-    )
-    assert len(wrong) <= emitted * 40
-    if not emitted:
-        assert not wrong
+    assert not wrong
 
 
 @pytest.mark.parametrize(
@@ -98,6 +90,16 @@ def test_plain_javascript_is_not_touched(code):
         ("class X {\n  accessor y = 1;\n}", "`accessor` fields are not supported", (2, 3)),
         ("class X { static accessor y = 1 }", "`accessor` fields are not supported", (1, 18)),
         ("if (x) {\n  using y = z;\n}", "`using` declarations are not supported", (2, 3)),
+        (
+            "const n = 1;\nnamespace N { export let a = n; }",
+            "a namespace cannot export a variable (`export let`)",
+            (2, 22),
+        ),
+        (
+            "namespace N { export const a = 1 }\nnamespace N.M { export const b = 1 }",
+            "the namespace N is declared in several blocks",
+            (2, 1),
+        ),
         (
             "const q: import('a').B = 1;\nclass X { @dec y = 1 }",
             "decorators are not supported (@dec)",
@@ -132,16 +134,6 @@ async def test_what_the_grammar_does_not_take_runs_by_the_second_opinion(sandbox
     end = await Runner(sandbox)(code)
     assert isinstance(end, Done), end
     assert end.text == "x"
-
-
-@pytest.mark.anyio
-async def test_parameter_properties_are_set_behind_each_of_several_super_calls(sandbox):
-    code = """class A { constructor(public n: number) {} }
-class B extends A { constructor(public x: number) { if (x > 2) { super(x) } else { super(0) } } }
-return [new B(1), new B(5)];"""
-    end = await Runner(sandbox)(code)
-    assert isinstance(end, Done), end
-    assert json.loads(end.text) == [{"n": 0, "x": 1}, {"n": 5, "x": 5}]
 
 
 TOKENS = st.sampled_from(

@@ -24,6 +24,8 @@ _SHORT = 3
 _MILLISECONDS_FROM = 1000
 """A timeout without a unit is in milliseconds from here on."""
 _GEMINI_VARIABLE = re.compile(r"\A\$([A-Z_][A-Z0-9_]*)\Z")
+_BRACED = re.compile(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHELL_VARIABLE = re.compile(r"(?<![\\$])\$([A-Za-z_][A-Za-z0-9_]*)")
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -66,7 +68,17 @@ def client_faults(document: Document) -> list[Problem]:
 
 def _sections(document: Document) -> list[KeyPath]:
     found: list[KeyPath] = [path for path in table.SECTIONS if isinstance(_at(document.value, path), dict)]
+    if not found and _are_servers(_at(document.value, table.BARE_SECTION)):
+        found = [table.BARE_SECTION]
     return found or _project_sections(document)
+
+
+def _are_servers(value: Any) -> bool:
+    """Whether a mapping holds servers, and else only switches for servers of other files (OpenCode, Crush)."""
+    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+        return False
+    others = [one for one in value.values() if one.keys().isdisjoint(("command", "url"))]
+    return len(others) < len(value) and all(one and one.keys() <= {"enabled", "disabled"} for one in others)
 
 
 def _project_sections(document: Document) -> list[KeyPath]:
@@ -190,18 +202,26 @@ class _Translation:
         self.entry.notes.append(self.entry.document.problem(path, found, allowed, remedy, severity=severity))
 
     def environment(self) -> None:
-        """A variable that is null is not set (VS Code); `"$NAME"` is a variable (Gemini)."""
+        """`environment`, and the variables of OpenCode (`{env:NAME}`), Crush (`$NAME`) and Gemini (`"$NAME"`)."""
+        if "environment" in self.value and "env" not in self.raw:
+            self.take("env", "environment", self.value["environment"])
+        bare, crush = (
+            self.entry.prefix[:-1] == table.BARE_SECTION,
+            self.entry.document.path.name in table.CRUSH_FILES,
+        )
         for place in ("env", "headers"):
             values = self.raw.get(place)
-            if isinstance(values, dict):
-                self.raw[place] = {k: self.value_of(v) for k, v in values.items() if v is not None}
-
-    def value_of(self, value: Any) -> Any:
-        gemini = self.is_gemini and isinstance(value, str)
-        return _GEMINI_VARIABLE.sub(r"${\1}", value) if gemini else value
+            if isinstance(values, dict):  # a variable that is null is not set (VS Code)
+                values = {name: value for name, value in values.items() if value is not None}
+                self.raw[place] = _referring(values, _GEMINI_VARIABLE) if self.is_gemini else values
+        for place in (place for place in table.SAME if bare and place in self.raw):
+            self.raw[place] = _referring(self.raw[place], _SHELL_VARIABLE if crush else _BRACED)
+            if crush and "$(" in str(self.raw[place]):
+                found = "holds $(…), a command that Crush runs and the gateway does not"
+                self.note(place, found, error=True, remedy="Write ${NAME}, or keep the value as a secret")
 
     def command(self) -> None:
-        """Zed's `command` may be `{path, args, env}`."""
+        """`command` may be a list (its rest are arguments) or Zed's `{path, args, env}`."""
         command = self.raw.get("command")
         if isinstance(command, dict):
             self.raw.pop("command")
@@ -209,6 +229,10 @@ class _Translation:
                 if command.get(theirs):
                     self.raw[ours] = command[theirs]
                     self.renamed[ours] = ("command", theirs)
+        elif isinstance(command, list) and command:
+            args = self.raw.get("args")
+            self.raw["command"] = command[0]
+            self.raw["args"] = [*command[1:], *(args if isinstance(args, list) else [])]
 
     def address(self) -> None:
         theirs = next((key for key in table.URLS if self.value.get(key)), None)
@@ -324,6 +348,15 @@ class _Translation:
         own = _mapping(self.raw.get("env"))
         self.raw["env"] = {**values, **own}
         self.entry.from_env_file = frozenset(values) - frozenset(own)
+
+
+def _referring(value: Any, variable: re.Pattern[str]) -> Any:
+    """The value with a client's own form of a variable as our reference."""
+    if isinstance(value, dict):
+        return {key: _referring(inner, variable) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_referring(inner, variable) for inner in value]
+    return variable.sub(r"${\1}", value) if isinstance(value, str) else value
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -32,6 +32,18 @@ CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
     "kiro": ("~/.kiro/settings/mcp.json",),
     "lmstudio": ("~/.lmstudio/mcp.json",),
     "amazonq": ("~/.aws/amazonq/mcp.json",),
+    "opencode": (
+        "~/.config/opencode/opencode.json",
+        "~/.config/opencode/opencode.jsonc",
+        "./opencode.json",
+        "./opencode.jsonc",
+    ),
+    "crush": (
+        "~/.config/crush/crush.json",
+        "$LOCALAPPDATA/crush/crush.json",
+        "./crush.json",
+        "./.crush.json",
+    ),
     "amp": ("~/.config/amp/settings.json",),
 }
 """`~` is the home, `.` the working folder, `$NAME` a variable."""
@@ -46,9 +58,12 @@ SECTIONS: tuple[tuple[str, ...], ...] = (
     ("amp.mcpServers",),
 )
 """Where servers are: most clients, VS Code's mcp.json, VS Code's settings, Codex, Zed, Amp."""
+BARE_SECTION = ("mcp",)
+"""Where OpenCode and Crush have theirs; the word alone does not say that servers are there."""
 SECTIONS_OF_CLIENTS_ONLY = ("mcpServers", "mcp_servers", "context_servers", "amp.mcpServers")
 EDITOR_FOLDERS = (".vscode", ".cursor", ".gemini", ".windsurf", ".claude", ".kiro", ".roo", ".amazonq")
 """Folders of a workspace that hold a client's file; the workspace is the folder above."""
+CRUSH_FILES = ("crush.json", ".crush.json")
 
 # The words of one server. Keys of the same name and meaning as ours:
 SAME = ("command", "args", "env", "cwd", "url", "headers")
@@ -80,7 +95,7 @@ TIMEOUTS: Mapping[str, tuple[str, float | None]] = {
 APPROVALS = ("autoApprove", "alwaysAllow", "trust", "autoapprove", "always_allow")
 """What the client itself decides; without effect here."""
 KNOWN = frozenset(
-    (*SAME, *URLS, *TRANSPORTS, *SWITCHES, *FILTERS, *TIMEOUTS, *APPROVALS, "envFile", "env_vars",
+    (*SAME, *URLS, *TRANSPORTS, *SWITCHES, *FILTERS, *TIMEOUTS, *APPROVALS, "envFile", "environment", "env_vars",
      "bearer_token_env_var", "http_headers", "env_http_headers", "source")
 )  # fmt: skip
 

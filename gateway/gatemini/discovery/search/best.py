@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from heapq import nlargest
-from itertools import pairwise
 from typing import Any
 
 from gatemini.discovery.search.bm25 import Bm25
 from gatemini.discovery.search.lexicon import FOREIGN_STOP_WORDS, SYNONYMS, foreign, foreign_run
-from gatemini.discovery.search.postings import STEP, Postings, Scores
+from gatemini.discovery.search.postings import Postings, Scores
 from gatemini.discovery.search.query_repair import Vocabulary
 from gatemini.discovery.search.ranked import Meaning, Ranked, likeness
 from gatemini.discovery.search.words import (
@@ -52,7 +51,6 @@ SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.5, 0.8
 _MAX_PARAMETERS = 60
 _MAX_SQUASHED = 60
 _MAX_TERMS = 60
-_SHORTEST_JOINED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,6 @@ class BestRanker:
         self._letters = Postings()
         self._norms: dict[int, float] = {}
         self._name_words: Counter[str] = Counter()
-        self._held: dict[int, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {}
         self.vocabulary = Vocabulary(self._lexical.postings.count, lambda w: self._name_words[w])
 
     def add(self, slot: int, tool: Tool) -> None:
@@ -83,29 +80,15 @@ class BestRanker:
         self._letters.add(slot, letters)
         self._norms[slot] = max(1.0, math.sqrt(sum(n * n for n in letters.values())))
         self._name_words.update(named)
-        self._held[slot] = (tuple(frequencies), tuple(letters), tuple(named))
 
-    def remove(self, gone: AbstractSet[int]) -> Iterator[None]:
-        """Remove tools in steps. Searching between the steps is allowed, adding is not."""
-        terms: set[str] = set()
-        letters: set[str] = set()
-        for number, slot in enumerate(gone, start=1):
-            held, windows, named = self._held.pop(slot)
-            terms.update(held)
-            letters.update(windows)
-            self._name_words.subtract(named)
-            for word in named:
-                if self._name_words[word] <= 0:
-                    del self._name_words[word]
-            if number % STEP == 0:
-                yield
-        for lost in self._lexical.remove(gone, terms):
-            self.vocabulary.remove(lost)
-            yield
-        for _ in self._letters.remove(gone, letters):
-            yield
-        for slot in gone:
-            del self._norms[slot]
+    def remove(self, slot: int, tool: Tool) -> None:
+        self.vocabulary.remove(self._lexical.remove(slot))
+        self._letters.remove(slot)
+        del self._norms[slot]
+        for word in words(tool.name):
+            self._name_words[word] -= 1
+            if not self._name_words[word]:
+                del self._name_words[word]
 
     def rank(self, text: str, allowed: AbstractSet[int], meaning: Meaning | None, limit: int) -> Ranked:
         query = self.read(text)
@@ -127,14 +110,9 @@ class BestRanker:
         telling = [w for w in spoken if w not in STOP_WORDS and w not in FOREIGN_STOP_WORDS]
         terms: dict[str, float] = {}
         repaired: dict[str, str] = {}
-        whole = self._joined(spoken)
         for word in dict.fromkeys(telling):
             if len(terms) >= _MAX_TERMS:
                 break
-            if word in whole:
-                _raise(terms, whole[word], 1.0)
-                if stem(word) not in self._lexical.postings:
-                    continue  # half a word (`e-mail`) means nothing by itself
             if is_unspaced(word):
                 self._read_run(word, terms)
             else:
@@ -142,18 +120,6 @@ class BestRanker:
                 if shown is not None:
                     repaired[word] = shown
         return Query(terms, squash(" ".join(telling or spoken))[:_MAX_SQUASHED], repaired)
-
-    def _joined(self, spoken: Sequence[str]) -> dict[str, str]:
-        """Return stems that tools write as one word (`time zone`, `e-mail`), by each of their halves."""
-        whole: dict[str, str] = {}
-        for first, second in pairwise(spoken[:_MAX_TERMS]):
-            made = first + second
-            telling = first not in STOP_WORDS and second not in STOP_WORDS
-            if telling and len(made) >= _SHORTEST_JOINED and made.isascii() and made.isalpha():
-                term = stem(made)
-                if term in self._lexical.postings:
-                    whole[first] = whole[second] = term
-        return whole
 
     def _read_run(self, run: str, terms: dict[str, float]) -> None:
         known = self._lexical.postings
@@ -190,9 +156,6 @@ class BestRanker:
             return None
         for meant, share in found.words.items():
             _raise(terms, meant, share)
-            for more in SYNONYMS.get(meant, ()):
-                if more in known:
-                    _raise(terms, more, share * SYNONYM_SHARE)
         return found.shown
 
     def lexical(self, query: Query) -> Scores:
@@ -205,12 +168,12 @@ class BestRanker:
     def letters(self, query: Query) -> Scores:
         """Return the cosine of the letter trigrams of the squashed query and each squashed name, 0..1."""
         asked = Counter(trigrams(query.squashed))
-        total = len(self._held)
+        total = len(self._norms)
         idf = {t: math.log((total + 1.0) / (self._letters.count(t) + 1.0)) + 1.0 for t in asked}
         sums: Scores = {}
         for trigram, frequency in asked.items():
             factor = frequency * idf[trigram] ** 2
-            for slot, weight in zip(*self._letters.get(trigram), strict=True):
+            for slot, weight in self._letters.get(trigram).items():
                 sums[slot] = sums.get(slot, 0.0) + factor * weight
         if not sums:
             return sums

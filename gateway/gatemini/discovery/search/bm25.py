@@ -13,7 +13,7 @@ every document for each term; a test compares the scores with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Mapping
 
 from gatemini.discovery.search.postings import Postings, Scores
 
@@ -33,7 +33,7 @@ class Bm25:
 
     @property
     def count(self) -> int:
-        """Number of documents."""
+        """Return the number of documents."""
         return len(self._lengths)
 
     def add(self, slot: int, frequencies: Mapping[str, float]) -> list[str]:
@@ -42,26 +42,23 @@ class Bm25:
         self._total += length
         return self.postings.add(slot, frequencies)
 
-    def remove(self, gone: Set[int], terms: Iterable[str]) -> Iterator[list[str]]:
-        """Remove documents in steps; `terms` are all they hold. Each step yields terms that left the vocabulary."""
-        for slot in gone:
-            self._total -= self._lengths.pop(slot)
-        return self.postings.remove(gone, terms)
+    def remove(self, slot: int) -> list[str]:
+        """Remove a document; return the terms that left the vocabulary."""
+        self._total -= self._lengths.pop(slot)
+        return self.postings.remove(slot)
 
     def idf(self, term: str) -> float:
         count = self.postings.count(term)
-        # A removal in steps counts its documents out before its last terms: never take a logarithm below zero.
-        return math.log(max(0.0, self.count - count + 0.5) / (count + 0.5) + 1.0)
+        return math.log((self.count - count + 0.5) / (count + 0.5) + 1.0)
 
     def scores(self, weights: Mapping[str, float]) -> Scores:
-        """Score of every document that holds a query term; `weights` has the weight of each term."""
+        """Return the score of every document that holds a query term; `weights` has the weight of each term."""
         average = self._total / self.count if self._total > 0 else 1.0
         base, slope = self.k1 * (1.0 - self.b), self.k1 * self.b / average
         lengths = self._lengths
         scores: Scores = {}
         for term, weight in weights.items():
             factor = weight * self.idf(term) * (self.k1 + 1.0)
-            for slot, tf in zip(*self.postings.get(term), strict=True):
-                length = lengths.get(slot, 0.0)
-                scores[slot] = scores.get(slot, 0.0) + factor * tf / (tf + base + slope * length)
+            for slot, tf in self.postings.get(term).items():
+                scores[slot] = scores.get(slot, 0.0) + factor * tf / (tf + base + slope * lengths[slot])
         return scores

@@ -6,7 +6,7 @@ Each tier is used only when the one before it finds nothing. Its scores can be c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from heapq import nlargest
 
@@ -31,7 +31,6 @@ class ClassicRanker:
         self._bm25 = Bm25(k1, b)
         self._trigrams = TrigramMatch()
         self._name_weight = name_weight
-        self._held: dict[int, tuple[str, ...]] = {}
 
     def add(self, slot: int, tool: Tool) -> None:
         frequencies: dict[str, float] = dict(Counter(plain_tokens(tool.description[:MAX_TEXT])))
@@ -39,12 +38,10 @@ class ClassicRanker:
             frequencies[token] = frequencies.get(token, 0.0) + self._name_weight
         self._bm25.add(slot, frequencies)
         self._trigrams.add(slot, tool)
-        self._held[slot] = tuple(frequencies)
 
-    def remove(self, gone: AbstractSet[int]) -> Iterator[None]:
-        for _ in self._bm25.remove(gone, {t for slot in gone for t in self._held.pop(slot)}):
-            yield
-        yield from self._trigrams.remove(gone)
+    def remove(self, slot: int, tool: Tool) -> None:
+        self._bm25.remove(slot)
+        self._trigrams.remove(slot)
 
     def rank(self, text: str, allowed: AbstractSet[int], meaning: Meaning | None, limit: int) -> Ranked:
         terms = plain_tokens(text)

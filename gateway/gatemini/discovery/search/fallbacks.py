@@ -5,8 +5,7 @@ Each tier is used only when the one before it finds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence
 
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
@@ -27,25 +26,21 @@ class TrigramMatch:
 
     def __init__(self) -> None:
         self._postings = Postings()
-        self._held: dict[int, tuple[str, ...]] = {}
 
     def add(self, slot: int, tool: Tool) -> None:
         weights = dict.fromkeys(_windows(squash(tool.description[:_MAX_DESCRIPTION])), DESCRIPTION_SHARE)
         weights.update(dict.fromkeys(_windows(squash(tool.name)), 1.0))
         self._postings.add(slot, weights)
-        self._held[slot] = tuple(weights)
 
-    def remove(self, gone: AbstractSet[int]) -> Iterator[None]:
-        """Remove tools, in steps."""
-        for _ in self._postings.remove(gone, {t for slot in gone for t in self._held.pop(slot)}):
-            yield
+    def remove(self, slot: int) -> None:
+        self._postings.remove(slot)
 
     def scores(self, terms: Sequence[str]) -> Scores:
-        """Weighted share of the terms' trigrams that each tool holds, from `ENOUGH` up."""
+        """Return the weighted share of the terms' trigrams that each tool holds, from `ENOUGH` up."""
         asked = dict.fromkeys(t for term in terms for t in _windows(squash(term)))
         sums: Scores = {}
         for trigram in asked:
-            for slot, weight in zip(*self._postings.get(trigram), strict=True):
+            for slot, weight in self._postings.get(trigram).items():
                 sums[slot] = sums.get(slot, 0.0) + weight
         return {slot: total / len(asked) for slot, total in sums.items() if total >= ENOUGH * len(asked)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,8 +18,7 @@ from typing import Any, Literal
 from gatemini.discovery.search.best import BestRanker, embedding_texts
 from gatemini.discovery.search.bm25 import K1, B
 from gatemini.discovery.search.classic import NAME_WEIGHT, ClassicRanker
-from gatemini.discovery.search.name_order import NameOrder
-from gatemini.discovery.search.postings import STEP, Scores
+from gatemini.discovery.search.postings import Scores
 from gatemini.discovery.search.ranked import Meaning, Ranked, Ranker
 from gatemini.discovery.search.words import MAX_QUERY, STOP_WORDS, plain_tokens, squash
 from gatemini.model import Tool
@@ -35,11 +34,9 @@ _TELLING = 24
 """Terms ranked per backend: more than the words of one query remove."""
 _LONGEST_TERM = 30
 """Longest term in `try_also`: longer ones are no words to search with."""
-_MIN_PREFIX = 3
 TOOLS_AT_ONCE = 50
 """Tools indexed in one step (5 to 10 ms). A smaller backend is searchable as soon as it has listed."""
-_DONE = object()
-_EXACT, _SQUASHED, _PREFIX = 3, 2, 1
+_EXACT, _SQUASHED = 2, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +79,13 @@ class SearchIndex:
         self._free: list[int] = []
         self._slots: dict[str, dict[str, int]] = {}
         self._qualified: dict[str, int] = {}
-        self._names = NameOrder()
+        self._named: dict[str, set[int]] = {}
         self._terms: dict[str, Counter[str]] = {}
         self._documents: Counter[str] = Counter()
         self._distinctive_terms: dict[str, list[str]] = {}  # emptied by every change
         self._waiting: dict[str, dict[str, Tool]] = {}  # tools to index, by backend and name
         self._new: set[str] = set()
         self._dead: list[tuple[int, Tool]] = []
-        self._clearing: Iterator[None] | None = None
 
     def __len__(self) -> int:
         return len(self._alive)
@@ -122,10 +118,7 @@ class SearchIndex:
 
     def work(self) -> bool:
         """Do a few milliseconds of what `expect` noted; return False once nothing is left to do."""
-        if self._clearing is not None:
-            if next(self._clearing, _DONE) is _DONE:
-                self._clearing = None
-        elif self._waiting:
+        if self._waiting:
             backend, tools = next(iter(self._waiting.items()))
             for name in list(islice(tools, TOOLS_AT_ONCE)):
                 self._bury(backend, [name] if name in self._slots[backend] else [])
@@ -133,10 +126,11 @@ class SearchIndex:
             if not tools:
                 del self._waiting[backend]
                 self._new.discard(backend)
-        elif self._dead:
-            self._clearing = self._clear(self._dead)
-            self._dead = []
-        return bool(self._clearing or self._waiting or self._dead)
+        else:
+            for slot, tool in self._dead[:TOOLS_AT_ONCE]:
+                self._clear(slot, tool)
+            del self._dead[:TOOLS_AT_ONCE]
+        return bool(self._waiting or self._dead)
 
     def incomplete(self) -> list[str]:
         """Return the new backends that are not completely indexed yet."""
@@ -147,10 +141,6 @@ class SearchIndex:
         self.expect(backend, tools)
         while self.work():
             pass
-
-    def remove(self, backend: str) -> None:
-        """Forget all tools of `backend`."""
-        self.replace(backend, ())
 
     def follow(self, backend: str, tools: Sequence[Tool] | None) -> None:
         """Index a change at once, as a listener of the registry."""
@@ -191,7 +181,7 @@ class SearchIndex:
             len(scores.keys() | pins.keys()),
             None if pins else ranked.did_you_mean,
             self._try_also(hits, text),
-            "exact" if any(p > _PREFIX for p in pins.values()) else ranked.tier,
+            "exact" if pins else ranked.tier,
         )
 
     def tags(self) -> list[str]:
@@ -209,7 +199,8 @@ class SearchIndex:
             self._tools.append(tool)
         self._alive.add(slot)
         self._qualified[tool.qualified] = slot
-        self._names.add(slot, {squash(tool.name), squash(tool.qualified)})
+        for name in _squashed_names(tool):
+            self._named.setdefault(name, set()).add(slot)
         self._ranker.add(slot, tool)
         self._distinctive_terms.clear()
         fresh = set(_distinctive_words(tool))
@@ -218,7 +209,7 @@ class SearchIndex:
         return slot
 
     def _bury(self, backend: str, names: Sequence[str]) -> None:
-        """Make tools unfindable at once; `_clear` removes them from the lists later."""
+        """Make tools unfindable at once; `work` removes them from the lists later."""
         for name in names:
             slot = self._slots[backend].pop(name)
             tool = self._tools[slot]
@@ -229,17 +220,16 @@ class SearchIndex:
             self._alive.discard(slot)
             self._dead.append((slot, tool))
 
-    def _clear(self, dead: Sequence[tuple[int, Tool]]) -> Iterator[None]:
-        """Remove buried tools from every list, in steps; their slots are free at the end."""
+    def _clear(self, slot: int, tool: Tool) -> None:
+        """Remove a buried tool from every list, and free its slot."""
         self._distinctive_terms.clear()
-        slots = {slot for slot, _ in dead}
-        for start in range(0, len(dead), STEP):
-            for slot, tool in dead[start : start + STEP]:
-                self._names.remove(slot)
-                self._forget_terms(tool)
-            yield
-        yield from self._ranker.remove(slots)
-        self._free += slots
+        for name in _squashed_names(tool):
+            self._named[name].discard(slot)
+            if not self._named[name]:
+                del self._named[name]
+        self._forget_terms(tool)
+        self._ranker.remove(slot, tool)
+        self._free.append(slot)
 
     def _forget_terms(self, tool: Tool) -> None:
         inside = self._terms.get(tool.backend, Counter())
@@ -266,25 +256,13 @@ class SearchIndex:
         return boosts
 
     def _pinned(self, text: str) -> dict[int, int]:
-        """Return slots whose name equals the query, or its only completion, with the strength of the match."""
-        asked = squash(text)
-        if not asked:
-            return {}
-        pins: dict[int, int] = {}
-        begins: set[int] = set()
+        """Return slots whose name equals the query, with the strength of the match."""
         plain = text.strip().lower()
-        for name, slot in self._names.beginning(asked):
+        pins: dict[int, int] = {}
+        for slot in self._named.get(squash(text), ()):
             tool = self._tools[slot]
-            if tool is None:
-                continue
-            if name == asked:
-                same = plain in (tool.name.lower(), tool.qualified.lower())
-                pins[slot] = max(pins.get(slot, 0), _EXACT if same else _SQUASHED)
-            begins.add(slot)
-            if len(begins) > 1 and not pins:
-                return {}
-        if not pins and len(begins) == 1 and len(asked) >= _MIN_PREFIX:
-            pins[begins.pop()] = _PREFIX
+            if tool is not None:
+                pins[slot] = _EXACT if plain in (tool.name.lower(), tool.qualified.lower()) else _SQUASHED
         return pins
 
     def _order(self, scores: Scores, pins: Mapping[int, int], limit: int) -> list[int]:
@@ -310,7 +288,7 @@ class SearchIndex:
         if slot in boosts:
             why["usage"] = round(boosts[slot], 3)
         if slot in pins:
-            why["name"] = {_EXACT: "exact", _SQUASHED: "exact", _PREFIX: "unique prefix"}[pins[slot]]
+            why["name"] = "exact"
         return Hit(tool, scores.get(slot, 0.0), why)
 
     def _try_also(self, hits: Sequence[Hit], text: str) -> dict[str, list[str]]:
@@ -337,6 +315,10 @@ class SearchIndex:
                 idf = math.log((total - df + 0.5) / (df + 0.5) + 1.0)
                 scored.append((-math.log1p(inside) * idf, word))
         return [word for _, word in heapq.nsmallest(_TELLING, scored)]
+
+
+def _squashed_names(tool: Tool) -> set[str]:
+    return {squash(tool.name), squash(tool.qualified)} - {""}
 
 
 def _distinctive_words(tool: Tool) -> list[str]:

@@ -1,30 +1,26 @@
 """Inverted lists (term → slots and weights) that grow and shrink in place.
 
 A slot is a document's number in the index. Adding or removing a backend costs what its own terms cost; nothing is
-rebuilt. The lists are standard-library arrays: numpy would add 11 MB to every gateway, and at the size of real
-catalogs a query spends less than two milliseconds in these loops.
+rebuilt. The lists are plain dicts: numpy would add 11 MB to every gateway, and at the size of real catalogs a query
+spends less than two milliseconds in these loops.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import islice
-
-STEP = 256
-"""Terms that one step of a removal looks at: a few milliseconds."""
+from collections.abc import Iterable, Mapping
 
 Scores = dict[int, float]
 """Slot → score; slots without a score are left out."""
 
-_EMPTY: tuple[array[int], array[float]] = (array("i"), array("f"))
+_EMPTY: Mapping[int, float] = {}
 
 
 class Postings:
     """Which documents hold a term, and with what weight."""
 
     def __init__(self) -> None:
-        self._lists: dict[str, tuple[array[int], array[float]]] = {}
+        self._lists: dict[str, dict[int, float]] = {}
+        self._held: dict[int, tuple[str, ...]] = {}
 
     def __contains__(self, term: object) -> bool:
         return term in self._lists
@@ -32,37 +28,29 @@ class Postings:
     def terms(self) -> Iterable[str]:
         return self._lists.keys()
 
-    def get(self, term: str) -> tuple[array[int], array[float]]:
-        """The slots that hold `term` and its weight in each, as two arrays of one length."""
+    def get(self, term: str) -> Mapping[int, float]:
+        """Return the weight of `term` in each slot that holds it."""
         return self._lists.get(term, _EMPTY)
 
     def count(self, term: str) -> int:
-        """Number of documents that hold `term`."""
-        return len(self.get(term)[0])
+        """Return the number of documents that hold `term`."""
+        return len(self.get(term))
 
     def add(self, slot: int, weights: Mapping[str, float]) -> list[str]:
         """Add a document; return the terms that no document had before."""
-        fresh: list[str] = []
+        fresh = [term for term in weights if term not in self._lists]
         for term, weight in weights.items():
-            found = self._lists.get(term)
-            if found is None:
-                self._lists[term] = (array("i", (slot,)), array("f", (weight,)))
-                fresh.append(term)
-            else:
-                found[0].append(slot)
-                found[1].append(weight)
+            self._lists.setdefault(term, {})[slot] = weight
+        self._held[slot] = tuple(weights)
         return fresh
 
-    def remove(self, gone: Set[int], terms: Iterable[str]) -> Iterator[list[str]]:
-        """Remove the slots `gone` from the lists of `terms`; each step yields the terms that became empty."""
-        rest = iter(terms)
-        while some := list(islice(rest, STEP)):
-            yield [term for term in some if self._shrink(term, gone)]
-
-    def _shrink(self, term: str, gone: Set[int]) -> bool:
-        slots, weights = self.get(term)
-        kept = [(slot, weight) for slot, weight in zip(slots, weights, strict=True) if slot not in gone]
-        if kept:
-            self._lists[term] = (array("i", [s for s, _ in kept]), array("f", [w for _, w in kept]))
-            return False
-        return self._lists.pop(term, None) is not None
+    def remove(self, slot: int) -> list[str]:
+        """Remove a document; return the terms that no document has any more."""
+        lost: list[str] = []
+        for term in self._held.pop(slot):
+            slots = self._lists[term]
+            del slots[slot]
+            if not slots:
+                del self._lists[term]
+                lost.append(term)
+        return lost

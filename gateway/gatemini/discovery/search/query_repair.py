@@ -1,7 +1,7 @@
 """Repair of query words that no tool contains, one word at a time.
 
 An empty result is the wrong trigger for repair: in a large catalog almost every query hits something. So each unknown
-word is looked up by itself: as an abbreviation, a compound of known words, a misspelling, a prefix.
+word is looked up by itself: as an abbreviation, a compound of known words, a misspelling.
 """
 
 from __future__ import annotations
@@ -67,42 +67,28 @@ class Vocabulary:
 
     def remove(self, words: Iterable[str]) -> None:
         """Forget stemmed words that left the catalog."""
-        gone: set[int] = set()
-        pairs: set[str] = set()
         for word in words:
             self._written.pop(word, None)
-            slot = self._slots.pop(word, None)
-            if slot is not None:
-                gone.add(slot)
-                pairs.update(_letter_pairs(word))
-        for _ in self._pairs.remove(gone, pairs):
-            pass
-        self._free += gone
+            slot = self._slots.pop(word)
+            self._pairs.remove(slot)
+            self._free.append(slot)
 
     def repair(self, word: str) -> Repaired | None:
         """Return what an unknown `word` (folded, not stemmed) probably means, or None.
 
         A known English word that no tool contains is not taken for a misspelling of one that some tool contains.
         """
-        expanded = self._expand(word)
-        if expanded is not None:
+        expanded = self.expand(word)
+        if expanded:
             return Repaired(dict.fromkeys(expanded, 1.0))
         pieces = self._split(word) if len(word) >= 5 else None
-        near, edits = self._misspelt(word) if stem(word) not in ENGLISH else (None, 0)
-        # One wrong letter is more likely a misspelling than a compound of short pieces; two wrong letters are not.
-        if pieces is not None and (near is None or _is_convincing(pieces, edits)):
+        if pieces is not None:
             return self._compound(pieces)
-        if near is not None:
-            return near
-        return self._completed(word)
+        return self._misspelt(word) if stem(word) not in ENGLISH else None
 
     def expand(self, word: str) -> list[str]:
         """Return the stems a known short form also stands for, as far as the catalog has them."""
-        return self._expand(word) or []
-
-    def _expand(self, word: str) -> list[str] | None:
-        stems = [s for s in SHORT_FORMS.get(word, ()) if self._count(s)]
-        return stems or None
+        return [s for s in SHORT_FORMS.get(word, ()) if self._count(s)]
 
     def _compound(self, pieces: list[str]) -> Repaired:
         meant: dict[str, float] = {}
@@ -137,18 +123,18 @@ class Vocabulary:
     def _piece_cost(self, piece: str) -> float | None:
         uses = self._named(stem(piece))
         if len(piece) <= 3:
-            if piece in SHORT_FORMS and self._expand(piece):
+            if self.expand(piece):
                 return 1.6
             return 1.4 + 2.0 / uses if uses >= 3 else None
         if uses:
             return 1.0 + 0.5 / uses
-        return 1.5 if piece in SHORT_FORMS and self._expand(piece) else None
+        return 1.5 if self.expand(piece) else None
 
-    def _misspelt(self, word: str) -> tuple[Repaired | None, int]:
-        """Return the known words that differ least, and the number of edits to the closest."""
+    def _misspelt(self, word: str) -> Repaired | None:
+        """Return the known words that differ least."""
         if len(word) < 3:
-            return None, 0
-        scored: list[tuple[float, str, int]] = []
+            return None
+        scored: list[tuple[float, str]] = []
         for asked in {word, stem(word)}:
             bound = 1 if len(asked) <= 4 else 2 if len(asked) <= 9 else 3
             for candidate in self._similar(asked):
@@ -162,54 +148,29 @@ class Vocabulary:
                 cost = distance + (0.0 if candidate[0] == asked[0] else 0.7)
                 cost -= 0.08 * min(5.0, math.log2(1 + self._count(candidate)))
                 cost -= 0.06 * min(4.0, math.log2(1 + self._named(candidate)))
-                scored.append((cost, candidate, distance))
+                scored.append((cost, candidate))
         if not scored:
-            return None, 0
+            return None
         scored.sort()
         meant: dict[str, float] = {}
-        for cost, candidate, _ in scored:
+        for cost, candidate in scored:
             if cost > scored[0][0] + 0.35 or len(meant) == 3:
                 break
             meant.setdefault(candidate, 0.9 if not meant else 0.5)
-        return Repaired(meant, self._shown(scored[0][1])), scored[0][2]
-
-    def _shown(self, word: str) -> str:
-        return self._written.get(word, word)
+        closest = scored[0][1]
+        return Repaired(meant, self._written.get(closest, closest))
 
     def _similar(self, word: str) -> list[str]:
         """Return known words that share letter pairs with `word`, the most alike first, at most `_CANDIDATES`."""
-        shared = self._shared(dict.fromkeys(_letter_pairs(word)))
+        shared: Counter[int] = Counter()
+        for pair in dict.fromkeys(_letter_pairs(word)):
+            shared.update(self._pairs.get(pair).keys())
         # Two words that share n pairs of l each are alike by n / l; the longer one counts.
         least = max(1, (len(word) + 1) // 4)
         near = [slot for slot, count in shared.items() if count >= least]
         near.sort(key=lambda slot: (-shared[slot], slot))
         found = (self._words[slot] for slot in near[:_CANDIDATES])
         return [known for known in found if abs(len(known) - len(word)) <= 3]
-
-    def _shared(self, pairs: Iterable[str]) -> Counter[int]:
-        """Return the number of `pairs` that each known word contains, by slot."""
-        counts: Counter[int] = Counter()
-        for pair in pairs:
-            counts.update(self._pairs.get(pair)[0])
-        return counts
-
-    def _completed(self, word: str) -> Repaired | None:
-        """Return the most common words that begin with `word`."""
-        if len(word) < 3:
-            return None
-        pairs = {f"^{word[0]}", *(word[i : i + 2] for i in range(len(word) - 1))}
-        shared = self._shared(pairs)
-        holding = (self._words[slot] for slot, count in shared.items() if count == len(pairs))
-        begins = [known for known in holding if known.startswith(word)]
-        if not begins:
-            return None
-        begins.sort(key=lambda w: (-self._named(w), -self._count(w), w))
-        return Repaired({w: 0.8 if i == 0 else 0.5 for i, w in enumerate(begins[:3])}, self._shown(begins[0]))
-
-
-def _is_convincing(pieces: list[str], edits: int) -> bool:
-    lengths = sorted(map(len, pieces))
-    return len(pieces) == 2 and (lengths[0] >= 4 or (edits >= 2 and lengths[1] >= 4))
 
 
 def _letter_pairs(word: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,13 +25,13 @@ class Ranked:
 
 
 class Ranker(Protocol):
-    """A ranking over slots. `remove` works in steps; `rank` returns scores of slots in `allowed` only."""
+    """A ranking over slots. `rank` returns scores of slots in `allowed` only."""
 
     def add(self, slot: int, tool: Tool) -> None: ...
-    def remove(self, gone: AbstractSet[int]) -> Iterator[None]: ...
+    def remove(self, slot: int, tool: Tool) -> None: ...
     def rank(self, text: str, allowed: AbstractSet[int], meaning: Meaning | None, limit: int) -> Ranked: ...
 
 
 def likeness(meaning: Meaning, slots: AbstractSet[int]) -> Scores:
-    """The cosines of `slots` that are above zero."""
+    """Return the cosines of `slots` that are above zero."""
     return {slot: value for slot, value in enumerate(meaning) if value > 0 and slot in slots}

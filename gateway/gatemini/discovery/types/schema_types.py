@@ -1,8 +1,7 @@
 """Translate one JSON Schema, whatever it holds, to TypeScript type expressions.
 
-References that are used again or refer to themselves become type aliases; one that would make an alias refer directly
-to itself becomes `unknown`, as TypeScript forbids it. Size, depth and enums are bounded, with a note where something
-was cut.
+References below an object or array that are used again or refer to themselves become type aliases; others are written
+in place, and a loop of these becomes `unknown`. Size, depth and enums are bounded, with a note where something was cut.
 """
 
 from __future__ import annotations
@@ -77,8 +76,8 @@ class SchemaTypes:
         self._uses = count_references(root)
         self._names: dict[str, str] = {}
         self._bodies: dict[str, str] = {}
-        self._stack: list[tuple[str, bool]] = []
-        self._direct: dict[str, set[str]] = {}
+        self._stack: list[str] = []
+        self._order: Mapping[str, int] = {}
 
     def aliases(self) -> list[str]:
         """Return `type X = …;` for every reference that got a name, in order of use."""
@@ -220,6 +219,7 @@ class SchemaTypes:
     ) -> str:
         inner = None if indent is None else indent + 1
         members: list[str] = []
+        comments: list[str] = []
         optional = hidden = 0
         for name in names:
             if name not in required:
@@ -235,20 +235,21 @@ class SchemaTypes:
                 made = made.removesuffix(" | null")
             member = f"{property_name(name)}{'' if name in required else '?'}: {made}"
             self._left -= len(member)
-            members.append(self._comment(known[name], inner) + member)
+            members.append(member)
+            comments.append(self._comment(known[name], inner))
         if index:
             members.append(index)
-        note = f" /* +{hidden} optional */" if hidden else ""
-        if note and inner is not None:
-            members.append(note.strip())
+            comments.append("")
+        note = f"/* +{hidden} optional */" if hidden else ""
         if inner is None or indent is None:
-            return f"{{ {'; '.join(members)}{note} }}" if members else f"{{{note} }}"
-        pad, close = "  " * inner, "  " * indent
-        lines = "".join(f"{_doc_of(m)}{pad}{_ended(_code_of(m))}\n" for m in members)
-        return f"{{\n{lines}{close}}}"
+            return f"{{ {'; '.join(members)}{note and f' {note}'} }}" if members else f"{{ {note} }}"
+        pad = "  " * inner
+        lines = [f"{comment}{pad}{member};\n" for comment, member in zip(comments, members, strict=True)]
+        lines += [f"{pad}{note}\n"] if note else []
+        return f"{{\n{''.join(lines)}{'  ' * indent}}}"
 
     def _comment(self, schema: Any, indent: int | None) -> str:
-        """Return the doc comment in front of a member, followed by a NUL that is removed when the lines are joined."""
+        """Return the doc comment in front of a member."""
         if indent is None or not self._layout.doc_chars or not isinstance(schema, Mapping):
             return ""
         text = schema.get("description")
@@ -261,7 +262,7 @@ class SchemaTypes:
             text if isinstance(text, str) else "", self._layout.doc_chars, indent=indent, extra=extra
         )
         self._left -= len(comment)
-        return f"{comment}\0" if comment else ""
+        return comment
 
     def _index_signature(
         self, schema: Mapping[str, Any], known: Mapping[str, Any], depth: int, indent: int | None
@@ -301,53 +302,21 @@ class SchemaTypes:
         target = resolve_pointer(self._root, reference)
         if target is None:
             return UNKNOWN
-        if self._taken is None or (self._uses[reference] < 2 and reference not in ("#", "#/")):
-            return self._inlined(reference, target, depth, indent, direct=direct)
-        for frame, is_direct in self._stack:
-            if frame == reference and reference not in self._names and not is_direct:
+        # A direct reference is written in place: TypeScript forbids an alias that refers directly to itself.
+        if direct or self._taken is None or (self._uses[reference] < 2 and reference not in ("#", "#/")):
+            if reference in self._stack or depth > self._layout.depth:
                 return UNKNOWN
-        chain = self._chain()
-        if direct and chain:
-            if any(self._reaches(reference, above) for above in chain):
-                return UNKNOWN
-            for above in chain:
-                self._direct.setdefault(above, set()).add(reference)
+            self._stack.append(reference)
+            made = self._type(target, depth, indent, direct=direct)
+            self._stack.pop()
+            return made
         if reference not in self._names:
             self._names[reference] = self._name(reference)
             self._bodies[reference] = UNKNOWN
-            self._stack.append((reference, direct))
+            above, self._stack = self._stack, [reference]
             self._bodies[reference] = self._type(target, 0, 0, direct=True)
-            self._stack.pop()
+            self._stack = above
         return self._names[reference]
-
-    def _inlined(self, reference: str, target: Any, depth: int, indent: int | None, *, direct: bool) -> str:
-        if any(frame == reference for frame, _ in self._stack) or depth > self._layout.depth:
-            return UNKNOWN
-        self._stack.append((reference, direct))
-        made = self._type(target, depth, indent, direct=direct)
-        self._stack.pop()
-        return made
-
-    def _chain(self) -> list[str]:
-        """Return the aliases in progress whose bodies reach this place without an object or array between."""
-        chain: list[str] = []
-        for frame, is_direct in reversed(self._stack):
-            if frame in self._names:
-                chain.append(frame)
-            if not is_direct:
-                break
-        return chain
-
-    def _reaches(self, start: str, goal: str) -> bool:
-        seen, todo = {start}, [start]
-        while todo:
-            here = todo.pop()
-            if here == goal:
-                return True
-            fresh = self._direct.get(here, set()) - seen
-            seen |= fresh
-            todo += fresh
-        return False
 
     def _name(self, reference: str) -> str:
         taken = self._taken if self._taken is not None else set()
@@ -361,18 +330,3 @@ class SchemaTypes:
             made, number = f"{name}{number}", number + 1
         taken.add(made)
         return made
-
-    _order: Mapping[str, int] = {}
-
-
-def _doc_of(member: str) -> str:
-    head, parted, _ = member.rpartition("\0")
-    return head if parted else ""
-
-
-def _code_of(member: str) -> str:
-    return member.rpartition("\0")[2]
-
-
-def _ended(code: str) -> str:
-    return code if code.startswith("/*") else code + ";"

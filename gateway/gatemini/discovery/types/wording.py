@@ -162,19 +162,19 @@ _CUT = " … [cut] … "
 
 
 def listed(names: Iterable[str], most: int = LISTED) -> str:
-    """Names with commas; of many the first, and how many there are."""
+    """Return the names with commas; of many the first, and how many there are."""
     every = list(dict.fromkeys(names))
     shown = ", ".join(every[:most])
     return f"{shown}, … ({len(every)} in all)" if len(every) > most else shown
 
 
 def closest(name: str, known: Iterable[str], ratio: float = 0.6, most: int = CLOSEST) -> list[str]:
-    """The known names most like this one (by difflib's ratio), best first."""
+    """Return the known names most like this one (by difflib's ratio), best first."""
     return difflib.get_close_matches(name, list(dict.fromkeys(known)), most, ratio)
 
 
 def cut_middle(text: str, limit: int) -> str:
-    """At most `limit` characters: three quarters from the beginning, the rest from the end."""
+    """Return at most `limit` characters: three quarters from the beginning, the rest from the end."""
     if len(text) <= limit:
         return text
     if limit <= len(_CUT):

@@ -19,7 +19,7 @@ from gatemini.discovery.types.identifiers import LONGEST_NAME, call_expression, 
 from gatemini.discovery.types.schema_reader import parameters, required_parameters
 from gatemini.discovery.types.typescript import argument_types, declaration, result_type, signature
 from gatemini.discovery.types.wording import BRIEF_CHARS, first_sentence, shorten, visible
-from gatemini.errors import InvalidRequest, ToolNotFound
+from gatemini.errors import InvalidRequest
 from gatemini.model import Json, Tool
 from gatemini.protocol.answers.fitting import (
     DEFAULT_ROOM,
@@ -184,7 +184,7 @@ def _cursor_name(cursor: str) -> str:
 def tool_info(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -> Json:
     """Answer `tool_info`, brief or full, in at most `room` bytes."""
     asked, _ = read_arguments("tool_info", arguments)
-    tool = _named(registry, asked["tool_name"])
+    tool = registry.resolve(asked["tool_name"])
     answer: Json = {"name": short_name(tool.qualified), "backend": short_name(tool.backend)}
     notes: list[str] = []
     if asked["detail"] == "brief":
@@ -196,7 +196,12 @@ def tool_info(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -
         answer["signature"] = signature(tool, spoken=registry.is_spoken(tool))
         answer["call"] = call_of(registry, tool)
     else:
-        _fill(answer, tool, spoken=registry.is_spoken(tool))
+        answer["description"] = visible(tool.description, lines=True)
+        answer["input_schema"] = shown(tool.input_schema)
+        if tool.output_schema is not None:
+            answer["output_schema"] = shown(tool.output_schema)
+        answer["annotations"] = shown(tool.annotations)
+        answer["declaration"] = declaration(tool, spoken=registry.is_spoken(tool))
         answer["call"] = call_of(registry, tool)
     cut = fit_parts(answer, BRIEF_PARTS if asked["detail"] == "brief" else FULL_PARTS, room)
     if cut:
@@ -206,26 +211,6 @@ def tool_info(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -
     if notes:
         answer["note"] = "; ".join(notes)
     return answer
-
-
-def _named(registry: Registry, name: str) -> Tool:
-    """Resolve a tool's name; white space around it is ignored where no tool is called so."""
-    try:
-        return registry.resolve(name)
-    except ToolNotFound:
-        if name == name.strip():
-            raise
-    return registry.resolve(name.strip())
-
-
-def _fill(answer: Json, tool: Tool, *, spoken: bool) -> None:
-    """Add the whole description, schemas, annotations and declaration of a tool to the answer."""
-    answer["description"] = visible(tool.description, lines=True)
-    answer["input_schema"] = shown(tool.input_schema)
-    if tool.output_schema is not None:
-        answer["output_schema"] = shown(tool.output_schema)
-    answer["annotations"] = shown(tool.annotations)
-    answer["declaration"] = declaration(tool, spoken=spoken)
 
 
 def _notes(registry: Registry, tool: Tool) -> list[str]:
@@ -245,7 +230,7 @@ def get_required_keys_for_tool(
 ) -> Json:
     """Answer `get_required_keys_for_tool`; `keys(backend)` returns (names, missing names) as `keys_of` does."""
     asked, _ = read_arguments("get_required_keys_for_tool", arguments)
-    tool = _named(registry, asked["tool_name"])
+    tool = registry.resolve(asked["tool_name"])
     names, missing = keys(tool.backend)
     return {
         "tool": short_name(tool.qualified),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from gatemini.discovery.embedding import Embedding
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.search.ranked import Meaning
 from gatemini.errors import InvalidRequest
@@ -30,14 +31,6 @@ Keys = Callable[[str], tuple[Iterable[str], Iterable[str]]]
 """Backend → (names of the keys it needs, those without a value)."""
 
 
-class Semantics(Protocol):
-    """The part of `Embedding` that search by meaning needs."""
-
-    @property
-    def under_way(self) -> bool: ...
-    async def meaning(self, text: str) -> Meaning | None: ...
-
-
 class Catalog:
     """Answers the four discovery tools."""
 
@@ -48,7 +41,7 @@ class Catalog:
         tracker: Tracker,
         keys: Keys,
         names: Callable[[], list[str]],
-        embedding: Semantics | None = None,
+        embedding: Embedding,
     ) -> None:
         self._registry = registry
         self._index = index
@@ -61,16 +54,9 @@ class Catalog:
 
     async def meaning(self, text: str) -> Meaning | None:
         """Return the cosine of `text` with every tool; None where there is no model, or not yet."""
-        return await self._embedding.meaning(text) if self._embedding is not None else None
+        return await self._embedding.meaning(text)
 
     async def answer(self, name: str, arguments: Any, room: int = DEFAULT_ROOM) -> Json:
-        """Answer a discovery tool, with the meaning of the query where a model is ready. Raises GateminiError."""
-        meaning = await self.meaning(search_text(arguments)) if name == "search_tools" else None
-        return self.call(name, arguments, room, meaning)
-
-    def call(
-        self, name: str, arguments: Any, room: int = DEFAULT_ROOM, meaning: Meaning | None = None
-    ) -> Json:
         """Answer a discovery tool in at most `room` bytes. Raises GateminiError."""
         match name:
             case "search_tools":
@@ -79,8 +65,8 @@ class Catalog:
                     self._index,
                     arguments,
                     usage=self._tracker.usage,
-                    meaning=meaning,
-                    under_way=self._embedding is not None and self._embedding.under_way,
+                    meaning=await self.meaning(search_text(arguments)),
+                    under_way=self._embedding.under_way,
                     room=room,
                 )
             case "list_tools_meta":

@@ -63,12 +63,8 @@ class ConnectedClients(Clients):
         able = [client for client in self._known.values() if "roots" in client.can]
         if not able:
             raise RpcError(METHOD_NOT_FOUND, f"the gateway's client does not answer {ROOTS}")
-        if len(self._known) > 1:
+        if len(self._known) > 1 or able[0].ask is None:
             raise RpcError(
-                INTERNAL_ERROR, f"several clients are connected, so {ROOTS} has to wait for a call"
-            )
-        if able[0].ask is None:
-            raise RpcError(
-                METHOD_NOT_FOUND, f"this client can be asked {ROOTS} only while a call of it is open"
+                INTERNAL_ERROR, f"{ROOTS} is passed on to this client only while a call of it is open"
             )
         return await able[0].ask(method, params)

@@ -17,8 +17,7 @@ import anyio.abc
 from anyio.abc import TaskStatus
 from mcp.server.request_state import AESGCMRequestStateCodec
 
-from gatemini.backends.callers import INTERNAL_ERROR, AskFn, Caller, RpcError
-from gatemini.chain.client import CallRecord, ChainClient
+from gatemini.backends.callers import INTERNAL_ERROR, RpcError
 from gatemini.model import Json
 from gatemini.protocol.relay import Relay
 
@@ -54,35 +53,14 @@ class Stay:
     session: str
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     questions: dict[str, Question] = field(default_factory=dict)
-    listener: Relay | None = None
-    """Receives notifications: the client's call that is open now, if any."""
+    relay: Relay | None = None
+    """Sends notifications to the client's call that is open now, if any."""
     result: Json | None = None
     finished: anyio.Event = field(default_factory=anyio.Event)
     changed: anyio.Event = field(default_factory=anyio.Event)
     taken_up: anyio.Event = field(default_factory=anyio.Event)
     """Set while a call of the client waits for the chain, not while it is parked."""
     asked: int = 0
-
-    def client(self, first: Relay, can: Json, ask: AskFn) -> ChainClient:
-        """Return the client for the chain; `first` is the call that starts it."""
-        caller = Caller(can=can, ask=ask, tell=self.tell, log_level=first.log_level)
-        if not first.shows_progress:
-            return ChainClient(caller)
-        return ChainClient(caller, self.call_done, self.call_progress)
-
-    def call_done(self, record: CallRecord) -> None:
-        if self.listener is not None:
-            self.listener.call_done(record)
-
-    def call_progress(
-        self, record: CallRecord, progress: float, total: float | None, message: str | None
-    ) -> None:
-        if self.listener is not None:
-            self.listener.call_progress(record, progress, total, message)
-
-    def tell(self, backend: str, method: str, params: Json) -> None:
-        if self.listener is not None:
-            self.listener.tell(backend, method, params)
 
     def give(self, answers: Mapping[str, Any]) -> None:
         """Pass on the user's answers by request; requests without one stay open."""
@@ -92,9 +70,12 @@ class Stay:
                 question.answer = answer
                 question.answered.set()
 
-    async def until_asked(self, listener: Relay) -> dict[str, Question]:
+    async def until_asked(self, call: Relay) -> dict[str, Question]:
         """Wait for and return the chain's requests; none once it has its `result`. Cancelling this cancels the chain."""
-        self.listener = listener
+        if self.relay is None:
+            self.relay = call
+        else:
+            self.relay.follow(call)
         try:
             while self.result is None and not self.questions and not self.finished.is_set():
                 self.changed = anyio.Event()
@@ -105,7 +86,7 @@ class Stay:
                 await self.finished.wait()
             raise
         finally:
-            self.listener = None
+            self.relay.follow(None)
         if self.result is not None:
             return {}
         if self.finished.is_set():

@@ -32,7 +32,6 @@ from gatemini.protocol.resources.view import (
     backend_rows,
     health,
 )
-from gatemini.registry import Registry
 
 JSON_TYPE = "application/json"
 MARKDOWN = "text/markdown"
@@ -128,18 +127,6 @@ def split_address(uri: str) -> tuple[str, str]:
     if kind not in _TEMPLATE_READERS or not rest:
         raise _missing(uri, f"there are {', '.join(SCHEME + p for p in (*_STATIC, *_TEMPLATES))}")
     return kind, rest
-
-
-def backend_of(registry: Registry, kind: str, rest: str) -> str | None:
-    """Return the backend that alone decides what a template's address returns; None where that is not one."""
-    name = unquote(rest.removesuffix("/tools") if kind == "backend" else rest)
-    if kind == "tool":
-        try:
-            return registry.resolve(name).backend
-        except (ToolNotFound, AmbiguousTool):
-            return None
-    # A namespace may cover several backends.
-    return name if kind in ("backend", "types") and name in registry.backends() else None
 
 
 def complete(view: View, argument: str, value: str) -> tuple[list[str], int]:

@@ -65,7 +65,7 @@ def get_prompt(
     Raises ResourceNotFound for an unknown name, InvalidRequest for arguments.
     """
     if name == "discover":
-        return _message("How to use this gateway", _discover(view, index))
+        return _message("How to use this gateway", _discover(view))
     if name == "find_tool":
         task = arguments.get("task", "")
         if not task.strip():
@@ -77,7 +77,7 @@ def get_prompt(
     raise ResourceNotFound(f"there is no prompt '{shorten(visible(name), 80)}'; there are {known}")
 
 
-def _discover(view: View, index: SearchIndex) -> str:
+def _discover(view: View) -> str:
     tools = view.registry.tools()
     backends = view.registry.backends()
     text = f"This gateway has {counted(len(tools), 'tool')} of {counted(len(backends), 'backend')} right now.\n\n{STEPS}\n"
@@ -85,13 +85,11 @@ def _discover(view: View, index: SearchIndex) -> str:
         return text + "\nNo backend has listed tools yet; read gatemini://health to see why.\n"
     first = _largest(view)
     asked = first_sentence(first.description, 60) or first.name
-    found = index.search(asked, limit=3).hits
-    lines = "\n".join(
-        f"- {short_name(h.tool.qualified)}: {first_sentence(h.tool.description, 100)}" for h in found
-    )
+    name = short_name(first.qualified)
     return (
-        f"{text}\nWith the tools of this gateway:\n\nStep 1: search_tools with task_description {asked!r} finds\n{lines}\n\n"
-        f"Step 2: tool_info with tool_name '{short_name(first.qualified)}' shows its parameters.\n\n"
+        f"{text}\nWith the tools of this gateway:\n\n"
+        f"Step 1: search_tools with task_description {asked!r} finds {name}.\n\n"
+        f"Step 2: tool_info with tool_name '{name}' shows its parameters.\n\n"
         f"Step 3 only if needed. Step 4: call_tool_chain with\n\n{_example(view, first)}"
     )
 

@@ -20,8 +20,6 @@ from gatemini.tracker import Tracker
 
 NOTE_BYTES = 200
 """Reserved for a note on what was cut."""
-_LINES_SHOWN = (None, 5, 1, 0)
-"""Lines of stderr and repairs per backend in `gatemini://health`: the next number is tried while all does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def backend_row(view: View, name: str, status: BackendStatus | None) -> Json:
     row: Json = {
         "name": visible(name),
         "state": str(status.state) if status is not None else "unknown",
-        "available": _is_available(status),
+        "available": status is not None and str(status.state) == "healthy",
         "transport": status.transport if status is not None else None,
         "tools": len(view.registry.backend_tools(name)),
         "calls": latency.get("calls", 0),
@@ -66,42 +64,28 @@ def backend_row(view: View, name: str, status: BackendStatus | None) -> Json:
     return row
 
 
-def _is_available(status: BackendStatus | None) -> bool:
-    return status is not None and str(status.state) == "healthy"
-
-
 def health(view: View) -> str:
-    """Return the health of all backends; where that is too long, fewer lines of stderr, then only backends in trouble."""
+    """Return the health of all backends; where that is too long, without stderr and repairs, and only what fits."""
     room = view.room.plain
     problems = [visible(problem, lines=True) for problem in view.problems]
     first = fit_names(problems, room // 2)
-    some = f"{len(first)} of {len(problems)} config_problems: `gatemini config check` has all"
-    body: Json = {}
-    for lines in _LINES_SHOWN:
-        rows = {visible(status.name): _health_row(status, lines) for status in view.statuses}
-        body = {"backends": rows, "config_problems": first}
-        notes = [some] if len(first) < len(problems) else []
-        if lines is not None:
-            notes.append(f"stderr and repairs: the last {lines} of each backend; `gatemini doctor` has more")
-        if notes:
-            body["note"] = "; ".join(notes)
-        if size_of(body) <= room:
-            return as_json(body)
-    ranked = sorted(rows.items(), key=lambda pair: pair[1]["state"] == "healthy")
-    kept = fit_names(ranked, room - size_of({**body, "backends": {}}) - NOTE_BYTES)
-    body["backends"] = dict(kept)
-    body["note"] += (
-        f"; {len(kept)} of {len(rows)} backends, those in trouble first: gatemini://backends has all"
-    )
-    return as_json(body)
+    notes: list[str] = []
+    if len(first) < len(problems):
+        notes.append(f"{len(first)} of {len(problems)} config_problems: `gatemini config check` has all")
+    rows = {visible(status.name): _health_row(status) for status in view.statuses}
+    body: Json = {"backends": rows, "config_problems": first}
+    if size_of(body) > room - NOTE_BYTES:
+        ranked = sorted(rows.items(), key=lambda pair: pair[1]["state"] == "healthy")
+        short = [(name, row | {"repairs": [], "stderr": []}) for name, row in ranked]
+        kept = fit_names(short, room - size_of({**body, "backends": {}}) - NOTE_BYTES)
+        body["backends"] = dict(kept)
+        notes.append(
+            f"{len(kept)} of {len(rows)} backends, without stderr and repairs: `gatemini doctor` has more"
+        )
+    return as_json(body | ({"note": "; ".join(notes)} if notes else {}))
 
 
-def _last(lines: Sequence[str], count: int | None) -> list[str]:
-    start = 0 if count is None else max(0, len(lines) - count)
-    return [visible(line) for line in lines[start:]]
-
-
-def _health_row(status: BackendStatus, lines: int | None) -> Json:
+def _health_row(status: BackendStatus) -> Json:
     return {
         "state": str(status.state),
         "error": visible(status.error, lines=True) if status.error else None,
@@ -111,9 +95,9 @@ def _health_row(status: BackendStatus, lines: int | None) -> Json:
         "peak_rss_bytes": status.peak_rss,
         "memory_limit_mb": status.max_memory_mb,
         "restarts": status.restarts,
-        "repairs": _last(status.repairs, lines),
+        "repairs": list(map(visible, status.repairs)),
         "skipped_lines": status.skipped_lines,
-        "stderr": _last(status.stderr_tail, lines),
+        "stderr": list(map(visible, status.stderr_tail)),
     }
 
 
@@ -122,11 +106,7 @@ def backend_names(view: View) -> list[str]:
 
 
 def as_json(value: Any) -> str:
-    return _dump(value).decode()
-
-
-def _dump(value: Any) -> bytes:
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value).decode()
     except TypeError:  # lone surrogates and integers beyond 64 bits
-        return orjson.dumps(shown(value), default=str)
+        return orjson.dumps(shown(value), default=str).decode()

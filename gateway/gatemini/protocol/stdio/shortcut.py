@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -34,6 +34,7 @@ from gatemini.model import Json
 from gatemini.protocol.asking import asks_now
 from gatemini.protocol.questions.translation import can_be_asked
 from gatemini.protocol.relay import Relay, wanted_level
+from gatemini.protocol.stdio.line_writer import LineWriter
 from gatemini.protocol.surface import Surface
 
 logger = logging.getLogger(__name__)
@@ -50,16 +51,6 @@ CALL = "tools/call"
 CANCELLED = "notifications/cancelled"
 
 Ident = str | int
-
-
-class Lines(Protocol):
-    """A writer of answers."""
-
-    def send_now(self, line: bytes) -> bool:
-        """Write a line if that cannot block; return whether it was written."""
-        ...
-
-    async def send(self, line: bytes) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,7 @@ class Shortcut:
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._lines: Lines | None = None
+        self._lines: LineWriter | None = None
         self._client: list[Any] | None = None
         self._stamp: Json = {}
         self._modern = False
@@ -88,7 +79,7 @@ class Shortcut:
         self._ask: AskFn | None = None
         self._open: dict[Ident, _Call] = {}
 
-    def attach(self, tasks: anyio.abc.TaskGroup, lines: Lines) -> None:
+    def attach(self, tasks: anyio.abc.TaskGroup, lines: LineWriter) -> None:
         """Set the task group that calls run in and the writer of their answers."""
         self._tasks, self._lines = tasks, lines
 

@@ -20,23 +20,6 @@ from gatemini_sandbox.typescript.parse import parse_tree
 _LOOPS: Final = ("for_statement", "for_in_statement", "while_statement", "do_statement")
 _BLOCKS: Final = ("statement_block", "switch_body", "program", *_LOOPS)
 _FUNCTIONS: Final = FUNCTIONS | {"class_static_block"}
-_TARGETS: Final = (
-    "identifier",
-    "member_expression",
-    "subscript_expression",
-    "object_pattern",
-    "array_pattern",
-    "parenthesized_expression",
-)
-_RESERVED: Final = frozenset(
-    word
-    for line in (
-        "await break case catch class const continue debugger default delete do else enum export extends false finally",
-        "for function if implements import in instanceof interface let new null package private protected public return",
-        "static super switch this throw true try typeof var void while with yield",
-    )
-    for word in line.split()
-)
 
 Broken = Callable[[Node, list[Node]], Node | None]
 """Of a node that breaks the rule, the part to point at. It is called for every node, with those around it, outermost first:
@@ -90,40 +73,9 @@ def _around(above: list[Node]) -> Iterator[Node]:
 def _no_value(node: Node, above: list[Node]) -> Node | None:
     if node.type != "variable_declarator" or above[-1].type != "lexical_declaration":
         return None
-    name = None if node.child_by_field_name("value") else node.child_by_field_name("name")
-    return name if above[-1].children[0].type == "const" or (name and name.type != "identifier") else None
-
-
-def _reserved_name(node: Node, above: list[Node]) -> Node | None:
-    names = binding_nodes(node) if node.type == "variable_declarator" else []
-    return next((name for name in names if text(name) in _RESERVED), None) or _no_value(node, above)
-
-
-def _no_target(node: Node, above: list[Node]) -> Node | None:
-    target = _changed(node)
-    if target is None or (target.type in _TARGETS and not _is_optional(target)):
+    if node.child_by_field_name("value") or above[-1].children[0].type != "const":
         return None
-    return target
-
-
-def _changed(node: Node) -> Node | None:
-    """What gets another value in `a = 1`, `a += 1` and `a++`."""
-    if node.type not in ("assignment_expression", "augmented_assignment_expression", "update_expression"):
-        return None
-    return node.child_by_field_name("left") or node.child_by_field_name("argument")
-
-
-def _is_optional(node: Node) -> bool:
-    inner: Node | None = node
-    while inner is not None and inner.type in (
-        "member_expression",
-        "subscript_expression",
-        "call_expression",
-    ):
-        if any(child.type == "optional_chain" for child in inner.children):
-            return True
-        inner = inner.child_by_field_name("object") or inner.child_by_field_name("function")
-    return False
+    return node.child_by_field_name("name")
 
 
 def _jump(kind: str) -> Broken:
@@ -202,10 +154,6 @@ def _parameters(function: Node) -> list[Node]:
 
 _RULES: Final[tuple[tuple[str, Broken], ...]] = (
     ("missing initializer for variable", _no_value),
-    ("variable name expected", _reserved_name),
-    ("invalid destructuring target", _reserved_name),
-    ("invalid assignment left-hand side", _no_target),
-    ("invalid increment/decrement operand", _no_target),
     ("break must be inside", _jump("break_statement")),
     ("continue must be inside", _jump("continue_statement")),
     ("expecting ';'", _not_ended),

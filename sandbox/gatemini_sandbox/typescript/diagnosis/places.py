@@ -265,7 +265,13 @@ def _functions_to_search(
     named = None if begun is None else begun.child_by_field_name("name")
     if begun is not None and named is not None and text(named) == name:
         yield begun, start
-    around = (node for node in _upwards(at) if node.type in FUNCTIONS and node.start_point != start)
+    # Its closing brace is the place of a call of it.
+    behind = (start[0], start[1] + 1)
+    around = (
+        node
+        for node in _upwards(at)
+        if node.type in FUNCTIONS and node.start_point != start and node.end_point != behind
+    )
     yield next(around, root), start
     if begun is not None and named is None:
         yield begun, start

@@ -1,19 +1,17 @@
 """Erase types: type-only code becomes blanks of the same length, so that positions stay.
 
-What TypeScript emits code for (enum, namespace) is in emit.py and parameter_properties.py; imports, exports and the shape of
-the whole are in shape.py.
+What TypeScript emits code for (enums, namespaces, parameter properties) is written by the second parser (oxc.py);
+imports, exports and the shape of the whole are in shape.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tree_sitter import Node
 
 from gatemini_sandbox.patience import check
-from gatemini_sandbox.typescript.javascript.emit import Emitter
-from gatemini_sandbox.typescript.javascript.parameter_properties import ParameterProperties
 from gatemini_sandbox.typescript.line_breaks import continues
 from gatemini_sandbox.typescript.nodes import code_end, text
 from gatemini_sandbox.typescript.parse import Parsed
@@ -41,8 +39,6 @@ _ERASED_MODIFIERS = frozenset(
 _ACCESSOR = re.compile(
     rb"(?:(?:static|public|private|protected|override|declare|readonly)\s+)*(accessor)[ \t]+[\w$#\[\"'\x80-\xff]"
 )
-# An operand that would read as a block or a declaration without the cast in front of it.
-_NEEDS_PARENTHESES = re.compile(rb"\{|(?:function|class|async|let)\b")
 
 
 class Eraser:
@@ -50,12 +46,11 @@ class Eraser:
 
     def __init__(self, parsed: Parsed, source: SourceText, patch: Patch) -> None:
         self._data = parsed.data
-        self._root = parsed.root
         self._source = source
         self._patch = patch
-        self._emitter = Emitter(parsed, patch)
-        self._properties = ParameterProperties(patch)
         self._gone_until = 0
+        # The block and the first name of each namespace.
+        self._namespaces: set[tuple[int, str]] = set()
         blank = self._blank
         remove = self._remove
         self._handlers: dict[str, Callable[[Node], None]] = {
@@ -65,14 +60,13 @@ class Eraser:
             "type_parameters": self._type_parameters,
             "type_arguments": blank,
             "implements_clause": blank,
-            "html_comment": blank,
             "hash_bang_line": blank,
             "definite": blank,
             "accessibility_modifier": self._modifier,
             "override_modifier": self._modifier,
             "interface_declaration": remove,
             "type_alias_declaration": remove,
-            "ambient_declaration": self._ambient,
+            "ambient_declaration": remove,
             "function_signature": remove,
             "abstract_method_signature": self._signature,
             "method_signature": self._signature,
@@ -80,16 +74,12 @@ class Eraser:
             "public_field_definition": self._field,
             "abstract_class_declaration": self._abstract_class,
             "optional_parameter": self._optional_parameter,
-            "property_parameter": self._properties.add,
             "this_parameter": self._this_parameter,
             "non_null_expression": self._non_null,
             "as_expression": self._as,
             "satisfies_expression": self._as,
-            "type_assertion": self._assertion,
-            "enum_declaration": self._enum,
             "internal_module": self._namespace,
             "module": self._namespace,
-            "import_alias": self._emitter.import_alias,
             "decorator": self._decorator,
             "using": self._using,
             "import": self._dynamic_import,
@@ -104,8 +94,6 @@ class Eraser:
             handler = handlers.get(kind)
             if handler is not None:
                 handler(node)
-        self._properties.finish()
-        self._html_comments()
 
     def error(
         self, node: Node, message: str, hint: str | None = None, at: int | None = None
@@ -131,27 +119,23 @@ class Eraser:
         self._patch.blank(node.start_byte, node.end_byte, b";")
         self._gone_until = node.end_byte
 
-    def _ambient(self, node: Node) -> None:
-        """`declare …` says what exists elsewhere; only `declare const enum` has values, which are inlined."""
-        inner = node.named_child(0)
-        constant = (
-            inner is not None and inner.type == "enum_declaration" and inner.children[0].type == "const"
-        )
-        above = node.parent
-        whole = above if above is not None and above.type == "export_statement" else node
-        if inner is not None and constant and self._emitter.hoisted_enum(inner, whole):
-            self._gone_until = whole.end_byte
-        else:
-            self._remove(node)
-
-    def _enum(self, node: Node) -> None:
-        if self._emitter.enumeration(node):
-            self._gone_until = node.end_byte
-
     def _namespace(self, node: Node) -> None:
-        gone = self._emitter.namespace(node)
-        if gone is not None:
-            self._gone_until = gone
+        """OXC writes no namespace that exports what changes, and no name from one block of a namespace in another."""
+        body, name = node.child_by_field_name("body"), node.child_by_field_name("name")
+        first = "" if name is None else text(name).split(".")[0]
+        scope = next((up.id for up in _around(node) if up.type in ("statement_block", "program")), 0)
+        if (scope, first) in self._namespaces:
+            message = f"the namespace {first} is declared in several blocks"
+            raise self.error(node, message, "write it as one block, with dotted names as blocks inside it")
+        self._namespaces.add((scope, first))
+        for child in body.named_children if body is not None else ():
+            declared = child.child_by_field_name("declaration") if child.type == "export_statement" else None
+            if declared is not None and declared.children[0].type in ("let", "var"):
+                raise self.error(
+                    declared,
+                    f"a namespace cannot export a variable (`export {text(declared.children[0])}`)",
+                    "export a const, or functions that read and set the variable",
+                )
 
     def _annotation(self, node: Node) -> None:
         start, end = node.start_byte, node.end_byte
@@ -255,8 +239,6 @@ class Eraser:
         for child in node.children:
             if child.type == "?":
                 self._blank(child)
-            elif child.type in ("accessibility_modifier", "override_modifier", "readonly"):
-                self._properties.add(node)
 
     def _this_parameter(self, node: Node) -> None:
         following = node.next_sibling
@@ -272,27 +254,6 @@ class Eraser:
         operand = node.child(0)
         if operand is not None:
             self._patch.blank(operand.end_byte, node.end_byte, self._separator(node))
-
-    def _assertion(self, node: Node) -> None:
-        """`<T>x`. Parentheses where a line break or an opening brace would otherwise come to the front."""
-        kind, operand = node.child(0), node.named_child(node.named_child_count - 1)
-        if kind is None or operand is None:
-            return
-        skipped = self._data[kind.start_byte : operand.start_byte]
-        if b"\n" in skipped or _NEEDS_PARENTHESES.match(self._data, operand.start_byte):
-            self._patch.blank(kind.start_byte, kind.end_byte, b"(")
-            self._patch.insert_after(code_end(node), b")")
-        else:
-            self._blank(kind)
-
-    def _html_comments(self) -> None:
-        """`a<!--b` is arithmetic in TypeScript; a script would take it for a comment of the nineties."""
-        at = self._data.find(b"<!--")
-        while at >= 0:
-            node = self._root.descendant_for_byte_range(at, at + 1)
-            if node is not None and node.type == "<":
-                self._patch.insert_after(at + 1, b" ")
-            at = self._data.find(b"<!--", at + 1)
 
     def _using(self, node: Node) -> None:
         raise self.error(
@@ -311,3 +272,9 @@ class Eraser:
             f"decorators are not supported ({name})",
             "call a function on the class or wrap the method instead",
         )
+
+
+def _around(node: Node) -> Iterator[Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node

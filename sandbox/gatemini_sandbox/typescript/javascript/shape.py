@@ -42,11 +42,7 @@ _DECLARATIONS = frozenset(
         "variable_declaration",
         "class_declaration",
         "abstract_class_declaration",
-        "enum_declaration",
-        "internal_module",
-        "module",
         "import_statement",
-        "import_alias",
         *_TYPES,
         *FUNCTION_DECLARATIONS,
     ]
@@ -310,18 +306,14 @@ def _called(name: str) -> str:
 def _unwrapped(statement: Node) -> Node:
     if statement.type == "export_statement":
         return statement.child_by_field_name("declaration") or statement
-    if statement.type == "expression_statement" and statement.named_child_count:
-        inner = statement.named_children[0]
-        return inner if inner.type in ("internal_module", "module") else statement
     return statement
 
 
 def _expression(statement: Node | None) -> Node | None:
-    """The expression of an expression statement, unless it is a namespace."""
+    """The expression of an expression statement."""
     if statement is None or statement.type != "expression_statement" or not statement.named_child_count:
         return None
-    inner = next((child for child in statement.named_children if child.type != "comment"), None)
-    return None if inner is None or inner.type in ("internal_module", "module") else inner
+    return next((child for child in statement.named_children if child.type != "comment"), None)
 
 
 def _without_parentheses(node: Node) -> Node:

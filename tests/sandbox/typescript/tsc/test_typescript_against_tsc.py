@@ -278,7 +278,7 @@ def disagreements(results: list[dict[str, Any]]) -> str:
 def test_written_programs_give_what_the_compilers_output_gives() -> None:
     results = compare(written())
     assert not disagreements(results)
-    assert sum(r["theirs"] not in ("rejected", "threw SyntaxError") for r in results) >= 320
+    assert sum(r["theirs"] not in ("rejected", "threw SyntaxError") for r in results) >= 316
 
 
 def test_composed_programs_give_what_the_compilers_output_gives() -> None:
