@@ -68,7 +68,7 @@ def _fields(rows: list[Any]) -> list[str]:
 
 
 def _within(rows: list[Any], budget: int, *, droppable: bool) -> tuple[list[Any], list[str]]:
-    """Drops the heaviest fields, where these may go, all but one identity at last; then rows from the end."""
+    """Drop the heaviest fields, where these may go, but one identity; then rows from the end, but the first."""
     weight = size(rows)
     if weight <= budget:
         return rows, []
@@ -85,8 +85,8 @@ def _within(rows: list[Any], budget: int, *, droppable: bool) -> tuple[list[Any]
             rows = [{key: item for key, item in row.items() if key not in gone} for row in rows]
             if size(rows) <= budget:
                 return rows, dropped
-    while rows and size(rows) > budget:
-        rows = rows[: int(len(rows) * ROW_STEP)]
+    while len(rows) > 1 and size(rows) > budget:
+        rows = rows[: max(1, int(len(rows) * ROW_STEP))]
     return rows, dropped
 
 
