@@ -130,11 +130,6 @@ class Failed(msgspec.Struct, tag="failed"):
     unawaited: list[Whole] = []
     lines: dict[int, int] = {}
 
-    @classmethod
-    def placeholder(cls) -> Failed:
-        """For a place that must hold an end before there is one."""
-        return cls(ErrorInfo("InternalError", "the chain has not ended"))
-
 
 Step = Calls | Done | Failed
 
