@@ -68,6 +68,11 @@ def between(low: int, high: int) -> Callable[[str], int]:
     return number
 
 
+def limit(most: int, default: int, text: str) -> Argument:
+    """The option `--limit N`, from 1 to `most`."""
+    return argument("--limit", type=between(1, most), default=default, metavar="N", help=text)
+
+
 def start(commands: Sequence[Command], words: Sequence[str]) -> int:
     """Run a command line; the exit code. Errors are printed as text, with --json as JSON, never as a traceback."""
     as_json = "--json" in words
@@ -149,6 +154,14 @@ def emit(value: Any) -> None:
     """One JSON document on stdout, in ASCII where stdout cannot encode more."""
     narrow = sys.stdout.encoding.lower().replace("-", "") != "utf8"
     sys.stdout.write(json.dumps(value, ensure_ascii=narrow, indent=2, default=str) + "\n")
+
+
+def result(value: Any, text: str, *, as_json: bool) -> None:
+    """The result of a command: `value` with --json, else `text`."""
+    if as_json:
+        emit(value)
+    else:
+        say(text)
 
 
 def say(text: str) -> None:
