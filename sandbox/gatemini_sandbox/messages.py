@@ -99,7 +99,7 @@ class Done(msgspec.Struct, tag="done"):
     unawaited: list[Whole] = []
     refs: list[Name] = []
     lines: dict[int, int] = {}
-    """Lines of calls that nobody awaited, or that were open when the code had come to its end, by id."""
+    """Lines of calls that were never awaited, or that were open when the code had come to its end, by id."""
     given: list[tuple[int, int, str]] = []
     """Line, column and text of the expressions that may have given a value that is undefined."""
 

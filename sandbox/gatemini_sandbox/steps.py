@@ -36,7 +36,7 @@ MOST_FRAMES = 20
 PLACING_SECONDS = 1.0
 """How long the place of an error may be looked for: the chain has ended, and its answer waits."""
 UNAWAITED = "(…) is a promise here and was "
-"""In the error of a call nobody awaited, which stands where the call was made."""
+"""Part of the error of a call that was never awaited; its place is where the call was made."""
 OUT_OF_MEMORY_NULL = "null (thrown as null"
 """What is thrown when there is no memory left even for the error."""
 _FRAME = re.compile(r"at ([^\n]*?) ?\(?" + re.escape(PROTOCOL["program"]) + r":(\d{1,9}):(\d{1,9})\)?")

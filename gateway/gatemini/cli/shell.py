@@ -1,4 +1,4 @@
-"""How all commands parse their arguments, print, and leave.
+"""Parse the arguments of a command, run it, print its result or error, and return its exit code.
 
 Only the standard library is used until the arguments are parsed: a command imports what it runs in its own function.
 argparse, because Typer needs as much time as the rest of a short command.

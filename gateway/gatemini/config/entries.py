@@ -1,4 +1,4 @@
-"""One backend as a file has it, in our key names, with the lines of the file. All formats of files become entries."""
+"""Entries: one backend each as a file has it, in our key names, with its lines. Every file format becomes entries."""
 
 from __future__ import annotations
 
