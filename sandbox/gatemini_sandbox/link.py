@@ -50,6 +50,8 @@ START_SECONDS = 60.0
 STOP_SECONDS = 8.0
 """How long a dropped chain may go on before its process is killed. A guest ends within an epoch tick (0.01 s), a
 parser within its 5 s; the rest is a loaded machine."""
+LATE_SECONDS = 0.5
+"""From here on a process that has not stopped a dropped chain gets no new ones."""
 READ_BYTES = 1 << 18
 GONE = "the sandbox process of this chain ended"
 
@@ -84,6 +86,12 @@ class Link:
     @property
     def guests(self) -> int:
         return len(self._sessions) + len(self._dropping)
+
+    @property
+    def late(self) -> bool:
+        """Whether a dropped chain should have stopped by now."""
+        due = time.monotonic() + STOP_SECONDS - LATE_SECONDS
+        return any(timer is not None and timer.when() < due for timer in self._dropping.values())
 
     async def until_ready(self) -> None:
         """Wait for the start. Raises SandboxError for what keeps it from being ready."""
@@ -301,8 +309,10 @@ def exchange(to: socket.socket, request: Request, seconds: float = START_SECONDS
         return answer_of(b"".join(_received(to, frame_size(head), until)))
     except TimeoutError:
         raise WorkerLost("a sandbox process did not answer in time") from None
-    except (OSError, GuestFault) as exc:
-        raise WorkerLost(f"a sandbox process ended: {exc}") from None
+    except OSError as exc:
+        raise WorkerLost(f"a sandbox process ended: {exc.strerror or exc}") from None
+    except GuestFault as exc:
+        raise WorkerLost(f"a sandbox process sent nonsense: {exc}") from None
 
 
 def _received(source: socket.socket, size: int, until: float) -> Iterator[bytes]:

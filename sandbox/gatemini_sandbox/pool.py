@@ -136,7 +136,7 @@ class Pool:
         with self._lock:
             if self.isolation == "thread":
                 return next(iter(self._links), None) or self._new("small")
-            links = [link for link in self._links if link.lane == lane and not link.gone]
+            links = [link for link in self._links if link.lane == lane and not link.gone and not link.late]
             free = [link for link in links if link.guests < self._guests_per_process]
             usual = self._processes if lane == "small" else 1
             best = min(free, key=lambda link: (not link.ready, link.guests), default=None)

@@ -222,6 +222,7 @@ async def test_a_backend_gets_the_roots_outside_of_a_call_from_a_client_of_the_h
         assert await told_of(client, "roots") in (
             ["file:///home/me/project"],  # when a call happened to be open
             "roots/list is passed on to this client only while a call of it is open",
+            "roots/list was not answered in time, or its call has ended",
         )
         return
     assert await told_of(client, "roots") == ["file:///home/me/project"]

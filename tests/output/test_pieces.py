@@ -104,3 +104,9 @@ def test_a_reply_leaves_room_for_what_stands_around_its_rows() -> None:
     assert room.row < 32 << 20
     assert room.piece == 1 << 20
     assert room.rows == 4 << 20
+
+
+def test_an_object_with_thousands_of_keys_is_not_described_key_by_key() -> None:
+    wide = {f"key{n}": {"value": n} for n in range(7_000)}
+    index = rows_module.index_rows(json.dumps(wide).encode(), as_text=False)
+    assert (index.total, index.schema, index.digest) == (1, "object", {})

@@ -157,6 +157,21 @@ async def test_killing_a_process_ends_each_of_its_chains_and_no_other(apart: San
     assert await Runner(apart).value("return 2") == 2
 
 
+async def test_a_process_that_does_not_stop_a_chain_gets_no_new_one(
+    apart: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "LATE_SECONDS", 0.0)
+    chain = Chain(apart, "await demo.echo({}); return 1")
+    step = await chain.start()
+    victim = apart._links[0].pid
+    os.kill(victim, signal.SIGSTOP)
+    with anyio.move_on_after(SECONDS):
+        await chain.resume([Reply(step.calls[0].id, True, b"1")])
+    assert await Runner(apart).value("return 2") == 2
+    assert psutil.pid_exists(victim), "it was not waited for"
+    os.kill(victim, signal.SIGCONT)
+
+
 @pytest.mark.parametrize("size", [1, 2_000_000], ids=["a small message", "one the socket does not hold"])
 async def test_a_process_that_does_not_drop_a_chain_is_killed_and_replaced(
     apart: Sandbox, monkeypatch: pytest.MonkeyPatch, size: int

@@ -203,7 +203,7 @@ class Summary:
             columns = self._by_shape(rows)
         else:
             self.shapes.add(first)
-        if len(self.shapes) > _MAX_SHAPES or len(self.columns) > _MAX_KEYS:
+        if len(self.shapes) > _MAX_SHAPES or max(len(columns), len(self.columns)) > _MAX_KEYS:
             self.all_objects = False
             return
         for key, values in columns.items():
