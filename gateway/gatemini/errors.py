@@ -101,15 +101,8 @@ class BackendError(GateminiError):
 
     code = "backend.error"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        sent: bool = False,
-        hint: str | None = None,
-        details: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__(message, hint=hint, details=details)
+    def __init__(self, message: str, *, sent: bool = False, **rest: Any) -> None:
+        super().__init__(message, **rest)
         self.sent = sent
 
 

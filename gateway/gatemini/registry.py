@@ -258,7 +258,7 @@ class Registry:
         if name in self._faulty:
             return CompositeFaulty(
                 f"composite.{short_name(bare or name)} cannot be called, its code is faulty: {self._faulty[name]}",
-                hint="This is in the configuration (composite_tools), not in your code: its owner must mend it.",
+                hint="This is in the configuration (composite_tools), not in your code: its owner must correct it.",
             )
         if name in self._removed:
             close = self._close_tools(name, inside)

@@ -202,7 +202,7 @@
   // --- what other hosts have ------------------------------------------------------------------------------------------
 
   function absence(head, hint) {
-    // Code that catches it reads all of it; of an error nobody catches the host shows message and hint apart.
+    // Code that catches it reads all of it; of an uncaught error the host shows message and hint apart.
     const error = new own.ReferenceError(head + ": " + hint);
     define(error, "hint", { __proto__: null, value: hint, writable: true, configurable: true });
     return error;

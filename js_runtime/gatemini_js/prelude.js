@@ -536,7 +536,7 @@
   }
 
   function rejected(promise, reason) {
-    // A rejection nobody handled, reported by the engine. Calls are left out: they are reported as un-awaited.
+    // An unhandled rejection, reported by the engine. Calls are left out: they are reported as un-awaited.
     if (own.weakGet(calls, promise) !== undefined) return;
     note("a rejected promise was not handled: " + thrownLine(reason));
   }

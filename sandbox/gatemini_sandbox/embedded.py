@@ -32,7 +32,7 @@ class ThreadLink(Link):
     def _emit(self, answer: Answer) -> None:
         loop = self._loop
         if loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no session waits any more
                 loop.call_soon_threadsafe(self._received, answer)
 
     def close(self) -> None:

@@ -80,7 +80,7 @@ class Link:
         self._dropping: dict[int, asyncio.TimerHandle | None] = {}
         self._starting = threading.Lock()
         self._failure: SandboxError | None = (
-            None  # what kept it from starting, for everyone who waited for it
+            None  # what kept it from starting, for the sessions that waited for it
         )
 
     @property
@@ -134,7 +134,7 @@ class Link:
             return
         if not self.ready:  # it knows nothing of the session yet
             return self._on_change(self)
-        with contextlib.suppress(RuntimeError):  # without a loop nobody can wait for the end either
+        with contextlib.suppress(RuntimeError):  # without a loop nothing can wait for the end either
             loop = asyncio.get_running_loop()
             self._dropping[session] = loop.call_later(STOP_SECONDS, self._does_not_stop)
         self.send(Drop(session))
@@ -166,10 +166,10 @@ class Link:
         elif (listener := self._sessions.get(answer.session)) is not None:
             listener.answered(answer)
         elif answer.session not in self._dropping:
-            raise GuestFault("an answer to nobody")
+            raise GuestFault("an answer for no session")
 
     def _lose(self, text: str) -> None:
-        """It is of no more use: tell everyone who waits."""
+        """Mark the process as lost, and fail the sessions that wait for it."""
         self.gone, self.ready = True, False
         sessions, self._sessions = self._sessions, {}
         for timer in self._dropping.values():

@@ -99,7 +99,7 @@ class Done(msgspec.Struct, tag="done"):
     unawaited: list[Whole] = []
     refs: list[Name] = []
     lines: dict[int, int] = {}
-    """Lines of calls that nobody awaited, or that were open when the code had come to its end, by id."""
+    """Lines of calls that were never awaited, or that were open when the code had come to its end, by id."""
     given: list[tuple[int, int, str]] = []
     """Line, column and text of the expressions that may have given a value that is undefined."""
 
@@ -129,11 +129,6 @@ class Failed(msgspec.Struct, tag="failed"):
     console: Console = msgspec.field(default_factory=Console)
     unawaited: list[Whole] = []
     lines: dict[int, int] = {}
-
-    @classmethod
-    def placeholder(cls) -> Failed:
-        """For a place that must hold an end before there is one."""
-        return cls(ErrorInfo("InternalError", "the chain has not ended"))
 
 
 Step = Calls | Done | Failed

@@ -179,7 +179,7 @@ def _locked(handle: int) -> bool:
 
 
 def read_private(path: Path, most: int) -> bytes | None:
-    """A file's content if it is a plain file of ours that nobody else can reach and not too large, else None."""
+    """A file's content if it is a plain file of ours that no other user can reach and not too large, else None."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         handle = os.open(path, flags | getattr(os, "O_BINARY", 0))

@@ -215,28 +215,20 @@ def decode_summary(raw: bytes) -> Summary:
         raise GuestFault(f"the guest's summary has the wrong shape: {exc}") from None
 
 
+_ERROR_TEXTS = ("name", "message", "stack", "limit", "tool", "backend", "hint", "cause")
+
+
 def decode_error(raw: bytes) -> tuple[ErrorInfo, str]:
     """The error and its stack text; anything of the wrong type is left out, never trusted."""
     message = decode(raw, "error")
     if not isinstance(message, dict):
         raise GuestFault("the guest's error is not an object")
 
-    def text(key: str) -> str | None:
-        value = message.get(key)
-        return value if isinstance(value, str) else None
-
-    error = ErrorInfo(
-        name=text("name") or "Error",
-        message=text("message") or "",
-        limit=text("limit"),
-        tool=text("tool"),
-        backend=text("backend"),
-        code=message.get("code"),
-        structured=message.get("structured"),
-        hint=text("hint"),
-        cause=text("cause"),
-    )
-    return error, text("stack") or ""
+    texts = {key: message[key] for key in _ERROR_TEXTS if isinstance(message.get(key), str)}
+    name, stack = texts.pop("name", "") or "Error", texts.pop("stack", "")
+    texts.setdefault("message", "")
+    error = ErrorInfo(name, **texts, code=message.get("code"), structured=message.get("structured"))
+    return error, stack
 
 
 def decode_console(raw: bytes) -> Console:

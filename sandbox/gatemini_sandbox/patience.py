@@ -18,7 +18,7 @@ PIECE = 64 * 1024
 """Bytes of code that a parser is given at a time."""
 
 NODE_PIECE = 256
-"""Bytes of code that are copied at a time when the text of a node is asked for."""
+"""Bytes of code that are copied at a time when the text of a node is read."""
 
 _until: ContextVar[float] = ContextVar("until", default=float("inf"))
 
@@ -39,10 +39,10 @@ def over() -> bool:
 
 
 def parse_until(parser: Parser, data: bytes, stop: Callable[[], bool]) -> Tree | None:
-    """The tree, or None once `stop` says so, which is asked again and again."""
+    """The tree, or None once `stop` returns True; it is called again and again."""
     stopped = False
 
-    def asked(*_progress: object) -> bool:
+    def stops(*_progress: object) -> bool:
         nonlocal stopped
         stopped = stopped or stop()
         return stopped
@@ -54,7 +54,7 @@ def parse_until(parser: Parser, data: bytes, stop: Callable[[], bool]) -> Tree |
 
     # Only what is read in pieces can be stopped, and lets go of the interpreter in between.
     try:
-        tree = parser.parse(piece, progress_callback=asked)
+        tree = parser.parse(piece, progress_callback=stops)
         size = NODE_PIECE
         return tree
     except ValueError:

@@ -1,4 +1,4 @@
-"""The processes of a sandbox: started, shared among chains, replaced when they are lost, let go when they idle."""
+"""The processes of a sandbox: started, shared among chains, replaced when they are lost, ended when they idle."""
 
 from __future__ import annotations
 

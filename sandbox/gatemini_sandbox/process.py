@@ -92,7 +92,7 @@ def serve(settings: Settings, inbox: Inbox, parent: int) -> None:
     give_back()
 
     def look_for_parent() -> None:
-        # A process whose parent has died gets another one; needed where threads compute and nobody reads the socket.
+        # A process whose parent has died gets another one; needed where threads compute and none reads the socket.
         if os.getppid() != parent:
             os._exit(0)
 
@@ -153,5 +153,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except Exception:  # noqa: BLE001 - nobody reads a process' words: the gateway sees that it is gone
+    except Exception:  # noqa: BLE001 - what a process prints is not read: the gateway sees that it is gone
         sys.exit(1)

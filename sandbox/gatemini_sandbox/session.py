@@ -77,34 +77,21 @@ class Session:
             raise SessionClosed("this session has been started already, or is closed")
         self._started = True
         lane: Lane = "large" if len(self._source) > LARGE_CODE else "small"
-        try:
-            answer = await self._begun(lane, start, complete=supply is None)
-            if isinstance(answer, Needs) and supply is not None:
-                self._take(answer.facts)
-                start = await supply(answer)
-                answer = await self._asked(self._run(start, complete=True))
-        except WorkerLost as exc:
-            return self._ended(_lost(str(exc)))
-        except BaseException:
-            self.close()
-            raise
-        return self._step(answer)
+        return await self._stepped(self._begun(lane, start, supply))
 
     async def resume(self, replies: Sequence[Reply]) -> Step:
         """Go on with these answers; with none, only time has passed."""
         self._check_live()
-        return await self._stepped(Replies(self._number, list(replies)))
+        return await self._stepped(self._exchange(Replies(self._number, list(replies))))
 
     async def outcome(self) -> Step:
         """The end of a chain whose last step was Calls with `settled`, without waiting for its open calls."""
         self._check_live()
-        return await self._stepped(Conclude(self._number))
+        return await self._stepped(self._exchange(Conclude(self._number)))
 
     def close(self) -> None:
         """Free the guest, also while it runs. Idempotent."""
-        self._over = True
-        self._pool.held.pop(self._number, None)
-        link, self._link = self._link, None
+        link = self._leave()
         if link is not None:
             link.drop(self._number)
 
@@ -113,7 +100,7 @@ class Session:
     def answered(self, answer: Answer) -> None:
         waiting = self._waiting
         if waiting is None:
-            raise GuestFault("a chain that was not asked")
+            raise GuestFault("an answer for a chain that waits for none")
         if isinstance(answer, Stepped):
             self._check(answer)
         self._waiting = None
@@ -132,11 +119,15 @@ class Session:
         if not self._started or self._over or self._waiting is not None:
             raise SessionClosed("this session is not at a step: it was not started, has ended, or is closed")
 
-    async def _begun(self, lane: Lane, start: Start, *, complete: bool) -> Answer:
+    async def _begun(self, lane: Lane, start: Start, supply: Supply | None) -> Answer:
         link = self._link = self._pool.link_for(lane)
-        link.open(self._number, self)  # before it is ready, so that nobody else takes the place
+        link.open(self._number, self)  # before it is ready, so that no other chain takes the place
         await self._pool.until_ready(link)
-        return await self._asked(self._run(start, complete=complete))
+        answer = await self._exchange(self._run(start, complete=supply is None))
+        if isinstance(answer, Needs) and supply is not None:
+            self._take(answer.facts)
+            answer = await self._exchange(self._run(await supply(answer), complete=True))
+        return answer
 
     def _run(self, start: Start, *, complete: bool) -> Run:
         return Run(
@@ -151,27 +142,29 @@ class Session:
             complete,
         )
 
-    async def _stepped(self, request: Replies | Conclude) -> Step:
+    async def _stepped(self, exchange: Awaitable[Answer]) -> Step:
+        """The step that an exchange ends with. Where the process is gone it is the chain's end; other errors close."""
         try:
-            answer = await self._asked(request)
+            answer = await exchange
         except WorkerLost as exc:
-            return self._ended(_lost(str(exc)))
+            self._end()
+            return Failed(ErrorInfo("WorkerLost", str(exc), limit=WorkerLost.code))
         except BaseException:
             self.close()
             raise
         return self._step(answer)
 
-    async def _asked(self, request: Run | Replies | Conclude) -> Answer:
+    async def _exchange(self, request: Run | Replies | Conclude) -> Answer:
         """One exchange, once there is a place among the guests that run."""
         places = self._pool.running
         try:
             places.acquire_on_behalf_of_nowait(self)
         except anyio.WouldBlock:
-            asked = time.monotonic()
+            since = time.monotonic()
             try:
                 await places.acquire_on_behalf_of(self)
             finally:
-                self.queued_seconds += time.monotonic() - asked
+                self.queued_seconds += time.monotonic() - since
         try:
             if self._link is None:
                 raise WorkerLost(GONE)
@@ -193,13 +186,14 @@ class Session:
                 self._take(answer.facts)
             self.readings.frombytes(answer.readings)
             if not isinstance(answer.step, Calls):
-                return self._ended(answer.step)
+                self._end()
+                return answer.step
             if self._pool.holds_too_much(self._number, answer.memory):
                 self.close()
                 text = self._limits.total_memory_text
                 return Failed(ErrorInfo("MemoryError", text, limit=TOTAL_MEMORY))
             return answer.step
-        self._ended(None)
+        self._end()
         if isinstance(answer, NotCode):
             raise SandboxSyntaxError(
                 answer.message,
@@ -213,13 +207,16 @@ class Session:
             raise ReadingTooLong(answer.text) if answer.code == ReadingTooLong.code else error_of(answer)
         raise SandboxError(f"the sandbox answered {type(answer).__name__}")
 
-    def _ended(self, step: Step | None) -> Step:
+    def _end(self) -> None:
+        link = self._leave()
+        if link is not None:
+            link.end(self._number)
+
+    def _leave(self) -> Link | None:
         self._over = True
         self._pool.held.pop(self._number, None)
         link, self._link = self._link, None
-        if link is not None:
-            link.end(self._number)
-        return step if step is not None else Failed.placeholder()
+        return link
 
     def _check(self, answer: Stepped) -> None:
         """What decoding does not see: raises GuestFault for a step that a guest within its limits cannot make."""
@@ -246,8 +243,3 @@ class Session:
                 call.arguments = orjson.loads(call.text)
             except orjson.JSONDecodeError as exc:
                 raise GuestFault(f"arguments of call {call.id} that are not JSON: {exc}") from None
-
-
-def _lost(text: str) -> Failed:
-    """The end of a chain whose process is gone."""
-    return Failed(ErrorInfo("WorkerLost", text, limit=WorkerLost.code))

@@ -36,7 +36,7 @@ MOST_FRAMES = 20
 PLACING_SECONDS = 1.0
 """How long the place of an error may be looked for: the chain has ended, and its answer waits."""
 UNAWAITED = "(…) is a promise here and was "
-"""In the error of a call nobody awaited, which stands where the call was made."""
+"""Part of the error of a call that was never awaited; its place is where the call was made."""
 OUT_OF_MEMORY_NULL = "null (thrown as null"
 """What is thrown when there is no memory left even for the error."""
 _FRAME = re.compile(r"at ([^\n]*?) ?\(?" + re.escape(PROTOCOL["program"]) + r":(\d{1,9}):(\d{1,9})\)?")
@@ -68,13 +68,8 @@ class Reader:
         try:
             return self._step(raw)
         except GuestFault as exc:
-            return Failed(
-                ErrorInfo(
-                    "InternalError", f"the chain broke its sandbox: {exc}", limit="sandbox.guest_fault"
-                ),
-                list(self._notes),
-                decode_console(raw.console),
-            )
+            error = self._fault(f"the chain broke its sandbox: {exc}")
+            return Failed(error, list(self._notes), decode_console(raw.console))
 
     def _step(self, raw: Raw) -> Step:
         outboxes = [decode_outbox(text, self._limits, self._known) for text in raw.outboxes]
@@ -122,7 +117,7 @@ class Reader:
         if raw.end == "failed":
             return self._placed(*decode_error(raw.text), raw.full)
         if raw.full and (raw.end != "trapped" or raw.reason == "fault"):
-            return self._limit("MemoryError", self._memory_text("out of memory"), codes.MEMORY)
+            return ErrorInfo("MemoryError", self._memory_text("out of memory"), limit=codes.MEMORY)
         if raw.end == "deadlock":
             text = "the code waits for a promise that nothing will settle: nothing left to run"
             return self._placed(
@@ -130,11 +125,7 @@ class Reader:
             )
         if raw.end == "trapped":
             return self._trapped(raw)
-        return self._limit(
-            "InternalError",
-            f"the bridge of this chain was broken by its own code. {raw.detail}".strip(),
-            "sandbox.guest_fault",
-        )
+        return self._fault(f"the bridge of this chain was broken by its own code. {raw.detail}".strip())
 
     def _placed(self, error: ErrorInfo, stack: str, full: bool) -> ErrorInfo:
         """Positions of the program's frames, as the author sees them; a memory error in our words."""
@@ -174,27 +165,22 @@ class Reader:
         return f"{cause}: the code may use {self._limits.memory_mb} MiB ({codes.MEMORY})"
 
     @staticmethod
-    def _limit(name: str, text: str, code: str) -> ErrorInfo:
-        return ErrorInfo(name, text, limit=code)
+    def _fault(text: str) -> ErrorInfo:
+        return ErrorInfo("InternalError", text, limit=GuestFault.code)
 
     def _trapped(self, raw: Raw) -> ErrorInfo:
         limits = self._limits
-        match raw.reason:
-            case codes.CPU:
-                text = f"the code used more than {limits.cpu_seconds:g} s of CPU time ({codes.CPU})"
-                return self._limit("TimeoutError", text, codes.CPU)
-            case codes.WALL:
-                text = f"the chain ran longer than {limits.wall_seconds:g} s, waiting included ({codes.WALL})"
-                return self._limit("TimeoutError", text, codes.WALL)
-            case codes.STACK:
-                text = f"the code nests its calls, brackets or values too deeply: the stack is full ({codes.STACK})"
-                return self._limit("StackError", text, codes.STACK)
-            case codes.MEMORY:
-                return self._limit("MemoryError", self._memory_text("out of memory"), codes.MEMORY)
-            case codes.TOTAL_MEMORY:
-                return self._limit("MemoryError", limits.total_memory_text, codes.TOTAL_MEMORY)
-            case "cancelled":
-                return self._limit("CancelledError", "the chain was cancelled", "cancelled")
-        return self._limit(
-            "InternalError", f"the guest ended itself: {raw.detail[:200]}", "sandbox.guest_fault"
-        )
+        cpu = f"the code used more than {limits.cpu_seconds:g} s of CPU time ({codes.CPU})"
+        wall = f"the chain ran longer than {limits.wall_seconds:g} s, waiting included ({codes.WALL})"
+        stack = f"the code nests its calls, brackets or values too deeply: the stack is full ({codes.STACK})"
+        known = {
+            codes.CPU: ("TimeoutError", cpu),
+            codes.WALL: ("TimeoutError", wall),
+            codes.STACK: ("StackError", stack),
+            codes.MEMORY: ("MemoryError", self._memory_text("out of memory")),
+            codes.TOTAL_MEMORY: ("MemoryError", limits.total_memory_text),
+            "cancelled": ("CancelledError", "the chain was cancelled"),
+        }
+        if raw.reason in known:
+            return ErrorInfo(*known[raw.reason], limit=raw.reason)
+        return self._fault(f"the guest ended itself: {raw.detail[:200]}")

@@ -260,7 +260,7 @@ def test_doctor_does_not_say_that_all_is_well_beside_a_warning(run: Run, tmp_pat
     result = run("doctor", "-c", str(file))
     assert result.code == 0
     assert "all is well" not in result.out
-    assert "nothing needs mending" in result.out
+    assert "nothing needs a fix" in result.out
 
 
 def test_a_user_without_a_home_is_served_and_doctor_says_what_cannot_be_kept(
@@ -388,7 +388,9 @@ def test_tools_missing_in_the_catalog_are_not_counted_as_misses_only(run: Run, t
     queries.write_text(
         '\ufeff[{"query": "clock.now", "tools": ["clock.now", "gone.tool"]}]', encoding="utf-8"
     )
-    assert "1 of the tools asked for are not in this catalog: gone.tool" in run("eval", str(queries)).err
+    assert (
+        "1 of the tools that queries need are not in this catalog: gone.tool" in run("eval", str(queries)).err
+    )
 
 
 def test_search_is_measured_on_ones_own_history(run: Run, tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ async def test_where_asking_itself_fails_the_backend_says_so_and_the_gateway_ser
     backends = {"waits": backend("secretref:keyring:gh"), "plain": backend("plainly")}
     async with App.open(config(tmp_path, backends), environ={}) as app:
         await until(lambda: "waits" in app.loaded.disabled)
-        assert "secretref:keyring:gh could not be asked for" in app.loaded.disabled["waits"]
+        assert "secretref:keyring:gh could not be fetched" in app.loaded.disabled["waits"]
         assert app.loaded.waits == {}
         assert await given(app, "plain") == "plainly"
 

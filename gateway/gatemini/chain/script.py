@@ -20,7 +20,7 @@ from gatemini.explain.name_hints import not_available
 from gatemini.model import Json
 from gatemini.output.results import ResultStore
 from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.messages import Facts, Failed, Needs, Start, Step
+from gatemini_sandbox.messages import ErrorInfo, Facts, Failed, Needs, Start, Step
 
 GRACE_SECONDS = 1.0
 """What the guest gets beyond the chain's time to end by itself and hand over its console."""
@@ -61,7 +61,7 @@ async def run_script(
     if trace.start is not None:
         told = trace.start.backends
         identifiers = {identifier: name for identifier, name in told if identifier and name}
-    run = ScriptRun(Facts(source=code), Failed.placeholder())
+    run = ScriptRun(Facts(source=code), Failed(ErrorInfo("InternalError", "the chain has not ended")))
     guest = services.sandbox.session(
         code,
         identifiers,

@@ -184,26 +184,6 @@ def _kilobytes(count: float) -> str:
 
 
 COMMANDS = (
-    shell.Command(
-        "stats",
-        stats,
-        [
-            shell.argument(
-                "--limit", type=shell.between(1, 200), default=30, metavar="N", help="answers shown as bars"
-            )
-        ],
-    ),
-    shell.Command(
-        "recent",
-        recent,
-        [
-            shell.argument(
-                "--limit",
-                type=shell.between(1, RECENT_CALLS),
-                default=50,
-                metavar="N",
-                help="calls, newest first",
-            )
-        ],
-    ),
+    shell.Command("stats", stats, [shell.limit(200, 30, "answers shown as bars")]),
+    shell.Command("recent", recent, [shell.limit(RECENT_CALLS, 50, "calls, newest first")]),
 )

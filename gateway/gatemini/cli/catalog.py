@@ -157,10 +157,7 @@ def types(*, backend: str, config: Path | None, as_json: bool) -> None:
         return backend_declarations(tools, spoken=gateway.registry.is_spoken(tools[0]))
 
     text = with_app(config, action)
-    if as_json:
-        shell.emit({"backend": backend, "declarations": text})
-    else:
-        shell.say(text.rstrip("\n"))
+    shell.result({"backend": backend, "declarations": text}, text.rstrip("\n"), as_json=as_json)
 
 
 COMMANDS = (
@@ -169,7 +166,7 @@ COMMANDS = (
         search,
         [
             shell.argument("query", help="what the tool should do, in any words"),
-            shell.argument("--limit", type=shell.between(1, 50), default=10, metavar="N", help="results"),
+            shell.limit(50, 10, "results"),
             shell.argument("--tag", help="only tools of backends with this tag"),
             shell.argument(
                 "--explain", action="store_true", help="show the share of each signal in the score"

@@ -28,33 +28,15 @@ def _milliseconds(text: str) -> int:
         raise ArgumentTypeError(f"{text}: 500ms to 10m") from None
 
 
-def run(
-    *,
-    file: Path,
-    intent: str | None,
-    timeout: int | None,
-    full: bool,
-    quiet: bool,
-    config: Path | None,
-    as_json: bool,
-) -> int:
+def run(*, file: Path, intent: str | None, **options: Any) -> int:
     """Run a TypeScript chain."""
     arguments: dict[str, Any] = {"code": shell.source_text(file)}
     if intent is not None:
         arguments["intent"] = intent
-    return _chain(config, arguments, timeout, full=full, as_json=as_json, quiet=quiet)
+    return _chain(arguments, **options)
 
 
-def call(
-    *,
-    tool: str,
-    arguments: str,
-    timeout: int | None,
-    full: bool,
-    quiet: bool,
-    config: Path | None,
-    as_json: bool,
-) -> int:
+def call(*, tool: str, arguments: str, **options: Any) -> int:
     """Call one tool."""
     text = arguments
     if arguments == "-":
@@ -68,18 +50,19 @@ def call(
     if not isinstance(value, dict):
         raise shell.UsageError("gatemini call: ARGUMENTS must be a JSON object")
     code = json.dumps({"tool": tool, "arguments": value})
-    return _chain(config, {"code": code}, timeout, full=full, as_json=as_json, quiet=quiet)
+    return _chain({"code": code}, **options)
 
 
 def _chain(
-    config: Path | None,
     arguments: dict[str, Any],
-    timeout: int | None,
     *,
+    timeout: int | None,
     full: bool,
-    as_json: bool,
     quiet: bool,
+    config: Path | None,
+    as_json: bool,
 ) -> int:
+    """Run the chain; the options are those of both commands."""
     from gatemini.chain.client import ChainClient
     from gatemini.config.schema import OutputConfig
 

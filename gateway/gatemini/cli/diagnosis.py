@@ -22,13 +22,13 @@ def doctor(*, config: Path | None, as_json: bool) -> int:
     else:
         table = shell.table("", "", "", show_header=False)
         for finding in findings:
-            mend = f"\n→ {finding.mend}" if finding.mend else ""
-            table.add_row(_MARKS[finding.verdict], finding.what, f"{finding.seen}{mend}")
+            remedy = f"\n→ {finding.mend}" if finding.mend else ""
+            table.add_row(_MARKS[finding.verdict], finding.what, f"{finding.seen}{remedy}")
         shell.stdout_console().print(table, markup=False)
         bad = sum(finding.verdict == "fail" for finding in findings)
         looks = sum(finding.verdict == "warn" for finding in findings)
-        rest = f"nothing needs mending; {looks} of {len(findings)} to look at (!)" if looks else "all is well"
-        shell.say(f"{bad} of {len(findings)} need mending" if bad else rest)
+        rest = f"nothing needs a fix; {looks} of {len(findings)} to look at (!)" if looks else "all is well"
+        shell.say(f"{bad} of {len(findings)} need a fix" if bad else rest)
     return shell.FAILED if failed else shell.OK
 
 

@@ -30,30 +30,30 @@ _SELF_TEST_MS = 20_000
 _COMPILE_SECONDS = 60.0
 """Compiling the guest takes about a second, once; this bounds it on a machine that is very busy."""
 _REINSTALL = "reinstall gatemini: the guest's file is damaged or missing"
-_MEND_LIMITS = (
+_CHECK_LIMITS = (
     "look at the limits of processes, threads, open files and address space of this user (`ulimit -a`)"
 )
-_MEND_FAULT = (
-    f"{_MEND_LIMITS}; if they are wide enough, please report it: the guest's file is as it should be"
+_REPORT_FAULT = (
+    f"{_CHECK_LIMITS}; if they are wide enough, please report it: the guest's file is as it should be"
 )
-_MEND_MODULES = "delete that folder, or what stands in its place (without a home: set HOME), and start again"
-_MEND_URL = "look at its url and headers in the configuration, and ask the url by hand (curl -i URL)"
-_MEND_BACKEND: dict[str, str] = {
+_CLEAR_MODULES = "delete that folder, or what is in its place (without a home: set HOME), and start again"
+_CHECK_URL = "look at its url and headers in the configuration, and ask the url by hand (curl -i URL)"
+_CHECK_BACKEND: dict[str, str] = {
     "stdio": "look at its command, args and env in the configuration, and run the command by hand",
-    "streamable-http": _MEND_URL,
-    "sse": _MEND_URL,
+    "streamable-http": _CHECK_URL,
+    "sse": _CHECK_URL,
     "python": "look at its module in the configuration, and import it by hand with the Python of this gateway",
     "cli-adapter": "look at its tools' commands (and adapter_file) in the configuration, and run them by hand",
 }
 """Transport → where the trouble of a backend of that kind lies."""
 _WALLS = ("no_new_privs", "landlock", "seccomp")
-"""Of the kernel; the names confine.py tells."""
+"""Those of the kernel, as confine.py names them."""
 Verdict = Literal["ok", "warn", "fail"]
 
 
 @dataclass(slots=True)
 class Finding:
-    """One thing looked at: how it is, what was seen, what mends it."""
+    """The result of one check: how it is, what was seen, and (`mend`) what to do about it."""
 
     what: str
     verdict: Verdict
@@ -105,12 +105,12 @@ def backend_finding(status: BackendStatus) -> Finding:
             seen += f"; {status.skipped_lines} lines on stdout that are no messages were skipped"
         return Finding(what, "ok" if status.tools else "warn", seen)
     seen = status.error or f"is {status.state}"
-    told = {line.strip() for line in seen.splitlines()} | {""}
-    tail = [line for line in status.stderr_tail[-_STDERR_LINES:] if line.strip() not in told]
+    shown = {line.strip() for line in seen.splitlines()} | {""}
+    tail = [line for line in status.stderr_tail[-_STDERR_LINES:] if line.strip() not in shown]
     if tail:
         seen += "\nstderr: " + "\n".join(tail)
-    mend = status.remedy or _MEND_BACKEND[status.transport]
-    return Finding(what, "warn" if status.state == "starting" else "fail", seen, mend)
+    remedy = status.remedy or _CHECK_BACKEND[status.transport]
+    return Finding(what, "warn" if status.state == "starting" else "fail", seen, remedy)
 
 
 def naming_findings(gateway: App) -> list[Finding]:
@@ -128,10 +128,10 @@ def naming_findings(gateway: App) -> list[Finding]:
                 registry.find(call.name, call.member)
             except GateminiError as error:
                 if call.name in map(backend_identifier, down):
-                    continue  # told already, at that backend
+                    continue  # the finding of that backend says it already
                 seen = f"line {call.line} of its code calls {call.name}.{call.member}: {error.message}"
-                mend = error.hint or "correct it under composite_tools"
-                findings.append(Finding(f"composite tool {name}", "fail", seen, mend))
+                remedy = error.hint or "correct it under composite_tools"
+                findings.append(Finding(f"composite tool {name}", "fail", seen, remedy))
     return findings
 
 
@@ -169,23 +169,23 @@ async def sandbox_findings(gateway: App) -> list[Finding]:
         with anyio.move_on_after(_COMPILE_SECONDS):
             await anyio.to_thread.run_sync(gateway.sandbox.warm, abandon_on_cancel=True)
     except SandboxError as exc:
-        return [Finding("sandbox", "fail", str(exc), _mend_of_sandbox(exc))]
+        return [Finding("sandbox", "fail", str(exc), _remedy_of_sandbox(exc))]
     findings = [await self_test_finding(gateway)]
     if gateway.sandbox.isolation == "process":
         findings.append(walls_finding(gateway.sandbox.confinement))
     if gateway.sandbox.cache_problem:
         seen = f"the guest is compiled at every start, which takes about a second: {gateway.sandbox.cache_problem}"
-        findings.append(Finding("compiled guest", "warn", seen, _MEND_MODULES))
+        findings.append(Finding("compiled guest", "warn", seen, _CLEAR_MODULES))
     else:
         findings.append(Finding("compiled guest", "ok", "kept on disk, under a key of this user"))
     return findings
 
 
-def _mend_of_sandbox(error: SandboxError) -> str:
+def _remedy_of_sandbox(error: SandboxError) -> str:
     """Only what says so has to do with the guest's file: what else fails after its check lies elsewhere."""
     if isinstance(error, GuestMissing | GuestTampered):
         return _REINSTALL
-    return _MEND_FAULT if isinstance(error, GuestFault) else _MEND_LIMITS
+    return _REPORT_FAULT if isinstance(error, GuestFault) else _CHECK_LIMITS
 
 
 def walls_finding(walls: Sequence[str]) -> Finding:
@@ -209,7 +209,7 @@ async def self_test_finding(gateway: App) -> Finding:
     if not answer.get("isError") and blocks and parsed(blocks[0]) == _SELF_TEST_ANSWER:
         return Finding("sandbox", "ok", f"self-test passed in {ms:.0f} ms")
     seen = "\n".join(blocks) or "no answer"
-    return Finding("sandbox", "fail", f"self-test failed: {seen}", _MEND_FAULT)
+    return Finding("sandbox", "fail", f"self-test failed: {seen}", _REPORT_FAULT)
 
 
 async def model_finding(gateway: App) -> Finding:

@@ -99,7 +99,7 @@ def note_unknown(queries: Sequence[Query], known: set[str]) -> None:
     if unknown:
         more = ", …" if len(unknown) > UNKNOWN_SHOWN else ""
         shown = ", ".join(map(short_name, unknown[:UNKNOWN_SHOWN]))
-        shell.note(f"{len(unknown)} of the tools asked for are not in this catalog: {shown}{more}")
+        shell.note(f"{len(unknown)} of the tools that queries need are not in this catalog: {shown}{more}")
 
 
 def show(report: Report) -> None:

@@ -64,9 +64,7 @@ def _complete_streams() -> None:
         if getattr(sys, name) is None:
             # stdout is opened for reading only: a command then fails instead of losing its answer.
             null = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
-            if null != number:
-                os.dup2(null, number)
-                os.close(null)
+            os.dup2(null, number)  # the same number, unless something has taken it
             setattr(sys, name, open(number, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

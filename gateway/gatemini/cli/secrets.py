@@ -47,30 +47,23 @@ def put(*, name: str, keyring: bool, config: Path | None, as_json: bool) -> None
         where, written = {"service": service}, f"secretref:keyring:{name}"
     else:
         where, written = {"path": str(store.put(name, value))}, f"${{input:{name}}}"
-    if as_json:
-        shell.emit({"ok": True, "name": name, **where})
-    else:
-        shell.say(f"kept; write {written} in the configuration")
+    text = f"kept; write {written} in the configuration"
+    shell.result({"ok": True, "name": name, **where}, text, as_json=as_json)
 
 
 def names(*, config: Path | None, as_json: bool) -> None:
     """The names of stored values, never the values."""
     found, kept = _store().names(), _keychain(config).names()
-    if as_json:
-        shell.emit({"names": found, "keyring": kept})
-    else:
-        lines = [*found, *(f"{name} (keychain)" for name in kept)]
-        shell.say("\n".join(lines) if lines else "nothing is stored")
+    lines = [*found, *(f"{name} (keychain)" for name in kept)]
+    text = "\n".join(lines) or "nothing is stored"
+    shell.result({"names": found, "keyring": kept}, text, as_json=as_json)
 
 
 def remove(*, name: str, keyring: bool, config: Path | None, as_json: bool) -> None:
     """Remove a value."""
     if not (_keychain(config).remove(name) if keyring else _store().remove(name)):
         raise InvalidRequest(f"there is no stored value {name}", hint="gatemini secret list")
-    if as_json:
-        shell.emit({"ok": True, "name": name})
-    else:
-        shell.say(f"{name} was removed")
+    shell.result({"ok": True, "name": name}, f"{name} was removed", as_json=as_json)
 
 
 _NAME = shell.argument("name", help="as in ${input:NAME}")

@@ -1,4 +1,4 @@
-"""How all commands parse their arguments, print, and leave.
+"""Parse the arguments of a command, run it, print its result or error, and return its exit code.
 
 Only the standard library is used until the arguments are parsed: a command imports what it runs in its own function.
 argparse, because Typer needs as much time as the rest of a short command.
@@ -66,6 +66,11 @@ def between(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def limit(most: int, default: int, text: str) -> Argument:
+    """The option `--limit N`, from 1 to `most`."""
+    return argument("--limit", type=between(1, most), default=default, metavar="N", help=text)
 
 
 def start(commands: Sequence[Command], words: Sequence[str]) -> int:
@@ -149,6 +154,14 @@ def emit(value: Any) -> None:
     """One JSON document on stdout, in ASCII where stdout cannot encode more."""
     narrow = sys.stdout.encoding.lower().replace("-", "") != "utf8"
     sys.stdout.write(json.dumps(value, ensure_ascii=narrow, indent=2, default=str) + "\n")
+
+
+def result(value: Any, text: str, *, as_json: bool) -> None:
+    """The result of a command: `value` with --json, else `text`."""
+    if as_json:
+        emit(value)
+    else:
+        say(text)
 
 
 def say(text: str) -> None:

@@ -71,7 +71,7 @@ class Builder:
     redact: frozenset[str]
     store: Path
     resolves: bool = True
-    """False when the configuration is refused anyway, so that no provider is asked."""
+    """False when the configuration is refused anyway, so that no secret is fetched."""
 
     def build(self, entry: Entry) -> Built:
         """Never raises: an error of one entry disables that entry."""

@@ -89,17 +89,15 @@ def read_document(path: Path, *, absent: str = "Check the path.") -> Document:
 
 def _json(path: Path, text: str) -> Document:
     parsed = read_json(path, text)
-    faults = [
-        Fault(
-            p,
-            line,
-            f"{dotted(p[-1:])} is written twice, on lines {first} and {line}",
-            "Remove one of the two",
-        )
-        for p, first, line in parsed.duplicates
-    ]
+    faults = [_twice(*found) for found in parsed.duplicates]
     _must_be_mapping(path, parsed.value)
     return Document(path, parsed.value, parsed.lines, parsed.texts, faults)
+
+
+def _twice(path: KeyPath, first: int, line: int) -> Fault:
+    """The fault of a key that one mapping has on two lines."""
+    found = f"{dotted(path[-1:])} is written twice, on lines {first} and {line}"
+    return Fault(path, line, found, "Remove one of the two")
 
 
 def _toml(path: Path, text: str) -> Document:
@@ -251,15 +249,7 @@ class _YamlReader:
             key, line = key_node.value, key_node.start_mark.line + 1
             inner = (*path, key)
             if key in result:
-                first = self.document.lines[inner]
-                self.document.faults.append(
-                    Fault(
-                        inner,
-                        line,
-                        f"{key} is written twice, on lines {first} and {line}",
-                        "Remove one of the two",
-                    )
-                )
+                self.document.faults.append(_twice(inner, self.document.lines[inner], line))
                 continue
             self.document.lines[inner] = line
             result[key] = self.convert(value_node, inner)

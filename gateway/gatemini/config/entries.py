@@ -1,4 +1,4 @@
-"""One backend as a file has it, in our key names, with the lines of the file. All formats of files become entries."""
+"""Entries: one backend each as a file has it, in our key names, with its lines. Every file format becomes entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Any, Literal
+from typing import Any
 
 from gatemini.config.document import Document
 from gatemini.config.problems import KeyPath, Problem
@@ -41,19 +41,9 @@ class Entry:
             return (*self.prefix, *self.renamed[path[0]], *path[1:])
         return (*self.prefix, *path)
 
-    def problem(
-        self,
-        path: KeyPath,
-        found: str,
-        *,
-        allowed: str = "",
-        remedy: str = "",
-        severity: Literal["error", "warning"] = "error",
-        unresolved: bool = False,
-    ) -> Problem:
-        """A finding at a key of this entry."""
-        full = self.source_path(path)
-        return self.document.problem(full, found, allowed, remedy, severity=severity, unresolved=unresolved)
+    def problem(self, path: KeyPath, found: str, **more: Any) -> Problem:
+        """A finding at a key of this entry; `more` as in `Document.problem`."""
+        return self.document.problem(self.source_path(path), found, **more)
 
     @property
     def is_self(self) -> bool:

@@ -22,11 +22,7 @@ def read_environment(
     """Merge the files in order under the process environment; files that cannot be read are warnings."""
     merged: dict[str, str] = {}
     problems: list[Problem] = []
-    seen: set[Path] = set()
-    for file in files:
-        if file in seen:
-            continue
-        seen.add(file)
+    for file in dict.fromkeys(files):
         merged.update(read_env_file(file, {**merged, **process}, problems))
     return {**merged, **process}, problems
 

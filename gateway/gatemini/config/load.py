@@ -87,7 +87,7 @@ def load_config(
     """Read the configuration. Without a file `source` is None and there are no backends.
 
     `environ` is the process environment; variables of `.env` files are added below it, or `variables` has both. With
-    `answers` no slow provider is asked for a secret: backends without an answer are in `waits` (but not under
+    `answers` no slow provider is called for a secret: backends without an answer are in `waits` (but not under
     `secrets.strict`, where every secret must be there).
     """
     directory = config_dir if config_dir is not None else config_directory()

@@ -1,4 +1,4 @@
-"""What aliases and composite tools name must be there: an error of the configuration, found before it is met.
+"""Check that the targets of aliases and the calls of composite tools exist, before a chain meets them.
 
 Which tools a backend has is known only once it runs: that half is `gatemini doctor`'s. The code of composite tools is
 parsed by the sandbox package, in another process.

@@ -1,6 +1,6 @@
 """Resolve `secretref:PROVIDER:PATH`: variables, private files, the OS keychain, and commands with their presets.
 
-A value may be asked for now, or (`later`) only by `ask`, so that slow providers do not delay the start.
+A value is fetched at once, or (`later`) only by `ask`, so that slow providers do not delay the start.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SecretResolver:
     home: Path
     answers: SecretAnswers = field(default_factory=SecretAnswers)
     later: bool = False
-    """A slow reference without an answer raises SecretPending instead of being asked for."""
+    """A slow reference without an answer raises SecretPending instead of being fetched."""
     files: set[Path] = field(default_factory=set)
     """Files that hold secrets, there or not: a change of one reloads the configuration."""
     slow: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Secret values in text: a type that does not print itself, names that sound secret, and redaction."""
+"""Redact secret values in text; a type that does not print itself, and the names that look secret."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Redactor:
 
 
 def _without_beginnings(text: str, form: str, instead: str) -> str:
-    """The text with each beginning of `form` that stands before the mark of a cut replaced."""
+    """The text with each beginning of `form` directly before the mark of a cut replaced."""
     head = form[:MIN_REDACTED]
     parts: list[str] = []
     done, at = 0, text.find(head)

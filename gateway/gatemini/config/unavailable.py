@@ -12,4 +12,4 @@ class SecretUnavailable(Exception):
 
 
 class SecretPending(SecretUnavailable):
-    """The provider is slow and is asked in the background; the message names the reference."""
+    """The provider is slow and is called in the background; the message names the reference."""

@@ -1,4 +1,4 @@
-"""The gateway's side of the search model: a process that loads it when it is needed and is let go when it is not.
+"""The gateway's side of the search model: a process that loads it when it is needed and ends when it is not.
 
 A new catalog or a search starts the process. Until it has the vectors of the catalog, search ranks by words only and
 says so. The process holds the texts of every tool; what it lacks is found by comparing what was sent with the index, so

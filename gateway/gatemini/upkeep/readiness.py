@@ -45,7 +45,7 @@ class Readiness:
         return not scope.cancelled_caught
 
     async def unlisted(self, seconds: float, *, live: bool = False) -> Unlisted:
-        """Wait for backends whose tools are unknown, or (`live`) only known from the cache; a `Look`."""
+        """Wait for backends whose tools are unknown, or (`live`) only known from the cache."""
         # A slow backend delays one answer, not each one until it has started.
         waited_for: set[str] = set() if live else self._waited_for
         with anyio.move_on_after(seconds):

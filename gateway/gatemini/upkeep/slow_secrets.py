@@ -1,7 +1,7 @@
-"""Ask slow secret providers (commands, the OS keychain) in the background, so that they do not delay the start.
+"""Call slow secret providers (commands, the OS keychain) in the background, so that they do not delay the start.
 
 Only backends that need such a secret wait for it. Every new answer makes the configuration load again with it; when its
-files change, every provider is asked again.
+files change, every provider is called again.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from gatemini.config.unavailable import SecretUnavailable
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 8
-"""Providers that are asked at the same time."""
+"""Providers that are called at the same time."""
 ONE_BY_ONE = ("keyring", "bws")
 """A locked keychain would open one prompt for each question; bws answers many references with one list."""
 
 
 class Awaited:
-    """Ask for the secrets of the configuration in force, while `run` runs. Used on the event loop."""
+    """Fetch the secrets of the configuration in force, while `run` runs. Used on the event loop."""
 
     def __init__(self) -> None:
         self.answers = SecretAnswers()
         self._news = anyio.Event()
         self._again = True
         self._resolver: SecretResolver | None = None
-        """The one that is asked now; answers of an older configuration are dropped."""
+        """The one whose references are fetched now; answers of an older configuration are dropped."""
         self._threads = anyio.CapacityLimiter(AT_ONCE)
         self._tasks: anyio.abc.TaskGroup | None = None
 
     def anew(self) -> None:
-        """Ask for everything again with the next `follow`: the files have changed. From any thread."""
+        """Fetch everything again with the next `follow`: the files have changed. From any thread."""
         self._again = True
 
     async def news(self) -> None:
@@ -47,7 +47,7 @@ class Awaited:
         self._news = anyio.Event()
 
     async def run(self, loaded: Loaded, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Ask until cancelled, then kill the commands that still run."""
+        """Fetch until cancelled, then kill the commands that still run."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -59,7 +59,7 @@ class Awaited:
             self._end()
 
     def follow(self, loaded: Loaded) -> None:
-        """Ask for the references of this configuration, unless only answers were put into the one that is asked."""
+        """Fetch the references of this configuration, unless it is the one being fetched with only answers added."""
         if self._tasks is None or not self._again:
             return
         self._again = False
@@ -83,7 +83,7 @@ class Awaited:
             self._resolver.commands.end()
 
     async def _ask(self, resolver: SecretResolver, references: list[str]) -> None:
-        """Ask for references one after another; groups are asked at the same time."""
+        """Fetch references one after another; groups are fetched at the same time."""
         for reference in references:
             if self._resolver is not resolver:
                 return
@@ -100,9 +100,9 @@ class Awaited:
                 resolver.ask, reference, abandon_on_cancel=True, limiter=self._threads
             )
         except Exception:  # an answer too, or the backend would wait without end
-            logger.exception("a secret provider could not be asked")
+            logger.exception("a secret provider could not be called")
             return SecretUnavailable(
-                f"secretref:{reference} could not be asked for", "The log of the gateway has the cause"
+                f"secretref:{reference} could not be fetched", "The log of the gateway has the cause"
             )
 
 

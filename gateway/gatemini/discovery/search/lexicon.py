@@ -314,7 +314,7 @@ def _foreign() -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
 SHORT_FORMS: dict[str, tuple[str, ...]] = {
     word: tuple(map(stem, long)) for word, long in _parsed(_SHORT_FORMS).items()
 }
-"""Short form → the stems it stands for."""
+"""Short form → the stems it means."""
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     stem(word): tuple(map(stem, others)) for word, others in _parsed(_SYNONYMS).items()

@@ -87,7 +87,7 @@ class Vocabulary:
         return self._misspelt(word) if stem(word) not in ENGLISH else None
 
     def expand(self, word: str) -> list[str]:
-        """Return the stems a known short form also stands for, as far as the catalog has them."""
+        """Return the stems a known short form also means, as far as the catalog has them."""
         return [s for s in SHORT_FORMS.get(word, ()) if self._count(s)]
 
     def _compound(self, pieces: list[str]) -> Repaired:

@@ -53,7 +53,7 @@ def question(method: str, params: Json, can: Json, version: str) -> Request:
         passed_on = ", ".join(CAPABILITY)
         raise RpcError(METHOD_NOT_FOUND, f"the gateway passes {passed_on} on to its client, not {method}")
     if capability not in can:
-        raise RpcError(METHOD_NOT_FOUND, f"the client cannot be asked {method}: it announced no {capability}")
+        raise RpcError(METHOD_NOT_FOUND, f"the client does not take {method}: it announced no {capability}")
     # Progress and tasks belong to one connection and are not passed on.
     params = {key: value for key, value in params.items() if key not in ("_meta", "task")}
     modern = version in MODERN_PROTOCOL_VERSIONS

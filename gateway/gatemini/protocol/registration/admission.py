@@ -30,7 +30,7 @@ LOOKUP_SECONDS = 5.0
 """Bounds the lookup of a host's addresses. A host without an address fails later, when it is connected to."""
 
 MOST_SHOWN = 6000
-"""Longest question shown to the user, in characters. A longer one is refused: nobody would read its end."""
+"""Longest question shown to the user, in characters. A longer one is refused: its end would not be read."""
 
 METADATA_HOSTS = ("metadata.google.internal", "metadata", "instance-data")
 METADATA_ADDRESSES = frozenset(map(ip_address, ("100.100.100.200", "fd00:ec2::254")))
@@ -113,7 +113,7 @@ class Admission:
         if action != "accept":
             did = "declined" if action == "decline" else "closed the question without an answer"
             raise RegistrationRefused(
-                f"the person who was asked {did}: nothing was registered",
+                f"the user {did}: nothing was registered",
                 hint="continue without it; do not send it again unless the user says so",
             )
 
@@ -173,7 +173,7 @@ async def _addresses(host: str) -> list[Address]:
 
 
 def _unwrapped(address: Address) -> Address:
-    """Return the IPv4 address inside an IPv6 one that stands for it (mapped, 6to4, NAT64 and others)."""
+    """Return the IPv4 address embedded in an IPv6 one (mapped, 6to4, NAT64 and others)."""
     if isinstance(address, IPv4Address):
         return address
     if any(address in network for network in _WRAPPING_NETWORKS):

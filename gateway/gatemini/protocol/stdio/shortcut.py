@@ -3,7 +3,7 @@
 Nearly every message of an agent is a `tools/call`. The SDK checks the client's revision, capabilities and identity for
 each of them and validates each answer twice, which costs more than most calls. A request whose envelope equals one that
 the SDK has accepted is parsed once, run, and written once here: that saves 58 % of what the gateway adds to a call.
-Everything else goes to the SDK, and so do all calls of 2026-07-28 clients that can be asked something (elicitation,
+Everything else goes to the SDK, and so do all calls of 2026-07-28 clients that take requests (elicitation,
 sampling, roots), whose calls are answered in rounds.
 """
 

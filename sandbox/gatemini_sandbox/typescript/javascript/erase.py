@@ -139,7 +139,7 @@ class Eraser:
 
     def _annotation(self, node: Node) -> None:
         start, end = node.start_byte, node.end_byte
-        # A node finds its parent from the root on: that is asked only where it can matter.
+        # A node finds its parent from the root on: that is looked up only where it can matter.
         parent = (
             node.parent if self._breaks_near(start, end) or continues(self._data, code_end(node)) else None
         )
