@@ -241,7 +241,7 @@ def asking(questions: int) -> Json:
     return {"resultType": "input_required", "inputRequests": {f"q{n}": one for n in range(questions)}}
 
 
-async def test_all_questions_of_a_result_are_asked_at_the_same_time(bench: Bench) -> None:
+async def test_all_questions_of_a_result_are_sent_in_parallel(bench: Bench) -> None:
     await bench.odd(options={"on_discover": "modern"})
     both = anyio.Event()
     open_now: list[Json] = []

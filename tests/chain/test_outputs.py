@@ -98,7 +98,7 @@ async def test_the_backend_that_answered_instead_is_named_in_meta(app: App) -> N
         assert [call["answered_by"] for call in meta["calls"]] == ["odd"]
 
 
-async def test_an_address_that_has_to_be_visited_first_is_told(app: App) -> None:
+async def test_an_address_that_must_be_visited_first_is_shown(app: App) -> None:
     asked = {"mode": "url", "url": "https://x.test/login", "elicitationId": "e", "message": "m"}
     error = {"code": -32042, "message": "log in first", "data": {"elicitations": [asked]}}
     line = json.dumps({"jsonrpc": "2.0", "id": 0, "error": error}).replace('"id": 0', '"id": ID') + "\n"

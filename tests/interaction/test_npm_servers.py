@@ -195,7 +195,7 @@ async def test_one_chain_works_over_all_four(client: Client, shared_folder: Path
     assert (shared_folder / "sum.txt").read_text() == "12"
 
 
-async def test_a_server_that_offers_more_to_a_client_that_can_be_asked_does_so_through_the_gateway(
+async def test_a_server_lists_tools_for_client_capabilities_through_the_gateway(
     tmp_path: Path,
 ) -> None:
     async def decline(_context: object, _params: object) -> ElicitResult:

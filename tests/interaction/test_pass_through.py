@@ -171,7 +171,9 @@ async def test_the_roots_of_the_client_reach_the_backend(client: Client, backend
 
 
 @both_clients
-async def test_what_a_client_cannot_be_asked_is_refused_at_once(tmp_path: Path, mode: Any) -> None:
+async def test_a_question_that_the_client_does_not_support_is_refused_at_once(
+    tmp_path: Path, mode: Any
+) -> None:
     async with gateway_in_process(tmp_path, BACKENDS, mode=mode) as client:
         for backend in BACKENDS:
             assert (await chain_value(client, f"return await {backend}.told();"))["announced"] == {}
@@ -187,7 +189,7 @@ async def test_what_a_client_cannot_be_asked_is_refused_at_once(tmp_path: Path, 
 
 
 @both_clients
-async def test_a_backend_is_told_of_exactly_what_the_client_can(tmp_path: Path, mode: Any) -> None:
+async def test_a_backend_sees_exactly_the_capabilities_of_the_client(tmp_path: Path, mode: Any) -> None:
     tools = SamplingCapability(tools=SamplingToolsCapability())
     sampling = {"sampling_callback": Person().sample, "sampling_capabilities": tools}
     async with gateway_in_process(tmp_path, BACKENDS, mode=mode, **sampling) as client:
@@ -243,7 +245,7 @@ async def set_level(client: Client, level: Any) -> None:
 
 
 @both_backends
-async def test_log_messages_of_a_call_reach_the_client_from_the_level_it_asked_for(
+async def test_log_messages_of_a_call_reach_the_client_from_the_level_it_set(
     client: Client, person: Person, backend: str
 ) -> None:
     newer = client.protocol_version >= "2026-07-28"

@@ -67,7 +67,7 @@ async def test_the_end_of_a_session_ends_its_instance_and_a_fresh_one_takes_its_
         assert (await value(app, app.new_session(), "return await demo.stats({});"))["written"] == {}
 
 
-async def test_a_session_too_many_is_told_which_limit_it_met(tmp_path: Path) -> None:
+async def test_a_session_over_the_limit_gets_an_error_that_names_the_limit(tmp_path: Path) -> None:
     async with gateway(tmp_path, min_idle=0, max_instances=1, acquire_timeout="50ms") as app:
         one, two = app.new_session(), app.new_session()
         await value(app, one, "return await demo.stats({});")

@@ -107,7 +107,7 @@ FINISHED = {
 
 
 @pytest.mark.parametrize("code", FINISHED.values(), ids=FINISHED)
-def test_a_machine_is_freed_when(image: Image, stocked: MachinePool, code: str) -> None:
+def test_a_machine_is_freed_after_an_unclean_end(image: Image, stocked: MachinePool, code: str) -> None:
     guest, machine, _ = begun(stocked, image, code)
     guest.stop()
     guest.close()

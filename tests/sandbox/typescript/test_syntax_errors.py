@@ -132,7 +132,7 @@ def test_a_syntax_error_names_the_offending_token_and_what_helps(marked, message
         "class A { m() { «await 1 } }",
     ],
 )
-def test_await_outside_an_async_function_is_said_as_such(marked):
+def test_await_outside_an_async_function_has_its_own_message(marked):
     before = marked[: marked.index("«")]
     with pytest.raises(SandboxSyntaxError, match="`await` is only valid in an async function") as caught:
         prepare(marked.replace("«", ""))
