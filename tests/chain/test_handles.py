@@ -1,4 +1,4 @@
-"""`results.*` and media descriptors as a chain really passes them: wrong ones are told, none costs the answer."""
+"""`results.*` and media descriptors as a chain really passes them: wrong ones are named, none loses the answer."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ async def test_what_only_looks_like_an_image_is_data_and_never_costs_the_answer(
     assert json.loads(text.split("\n")[0])["n"] == 1
     assert "<image>" not in text
     assert "<audio>" not in text
-    # Somebody else's `ref` is no business of ours; a handle of ours without an image is told.
+    # A `ref` of another program is left alone; a handle of ours without an image gets a note.
     assert ("is kept under this ref" in text) == ("figure-7" not in value and "zzz" not in value)
 
 

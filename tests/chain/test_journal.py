@@ -157,7 +157,7 @@ Calls = list[tuple[Tool, bool, Fate | None]]
 
 
 def recorded(calls: Calls, *, finished: bool = False) -> Trace:
-    """Record calls; the code of a finished trace was not told of those that time cut off."""
+    """Record calls; a finished trace has not delivered the calls that a timeout cut off."""
     trace = Trace(finished=finished)
     for ident, (tool, sent, fate) in enumerate(calls, 1):
         entry = issued(trace, ident, tool, sent=sent)

@@ -1,4 +1,4 @@
-"""MCP results become the values the code sees (spec 2.3), whatever shape they have."""
+"""MCP results of any shape become the values that the code sees."""
 
 from __future__ import annotations
 

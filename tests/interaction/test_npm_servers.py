@@ -1,4 +1,4 @@
-"""The reference servers from npm behind a real gateway: servers nobody here wrote, on an SDK that is not ours."""
+"""The reference servers from npm behind a real gateway: independent servers on another SDK."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 BACKENDS = {"everything": 13, "filesystem": 14, "memory": 9, "thinking": 1}
-"""The pinned servers and how many tools each lists; everything lists more to a client that can be asked."""
+"""The pinned servers and how many tools each lists; everything lists more to a client that supports elicitation."""
 
 
 @pytest.fixture(scope="module")

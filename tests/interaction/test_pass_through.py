@@ -58,7 +58,7 @@ both_backends = pytest.mark.parametrize("backend", ["old", "fresh"])
 
 
 class Person:
-    """The user of a client that can be asked everything; keeps the questions, log lines and progress it gets."""
+    """The user of a client with every capability; keeps the questions, log lines and progress it gets."""
 
     def __init__(self) -> None:
         self.begin()
@@ -210,7 +210,7 @@ async def test_tools_in_sampling_are_for_clients_that_take_them(client: Client) 
 
 
 async def told_of(client: Client, key: str) -> Any:
-    """What the old backend was told outside of any call, once it was."""
+    """Wait for what the old backend receives outside of any call."""
     with anyio.fail_after(60):
         while not (told := await chain_value(client, "return await old.told();")).get(key):
             pass

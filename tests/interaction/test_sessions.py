@@ -55,14 +55,14 @@ async def test_the_end_of_a_session_ends_its_instance_and_a_fresh_one_takes_its_
         session = app.new_session()
         await value(app, session, "return await demo.write({ key: 'a', value: 1 });")
         with anyio.fail_after(60):
-            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - nobody tells
+            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - there is no event
                 await anyio.sleep(0.01)
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         app.end_session(session)
         with anyio.fail_after(60):
             while before <= {child.pid for child in psutil.Process().children(recursive=True)}:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
-            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - nobody tells
+            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - there is no event
                 await anyio.sleep(0.01)
         assert (await value(app, app.new_session(), "return await demo.stats({});"))["written"] == {}
 

@@ -292,7 +292,7 @@ async def test_a_chain_that_finds_no_free_guest_names_the_limit(tmp_path: Path) 
             for _ in range(8):
                 tasks.start_soon(app.call_meta_tool, "call_tool_chain", {"code": waiting})
             with anyio.fail_after(60):
-                while app.manager.status("demo").calls_open < 8:  # noqa: ASYNC110 - nobody tells
+                while app.manager.status("demo").calls_open < 8:  # noqa: ASYNC110 - there is no event
                     await anyio.sleep(0.005)
             text, _, _ = await answer(app, "return 1;", timeout=200)
             tasks.cancel_scope.cancel()

@@ -40,15 +40,15 @@ QUICK = {
 
 
 def odd(options: dict[str, Any] | None = None, *, health: dict[str, Any] | None = None, **keys: Any) -> Any:
-    """A configuration whose backend is a process that does what these options say."""
+    """A configuration with the odd server and these options as its backend."""
     backend = {"command": sys.executable, "args": [*FLAGS, str(ODD), json.dumps(options or {})], **keys}
     return {"backends": {"demo": backend}, **({"health": health} if health else {})}
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait for what nobody tells: look again and again, bounded."""
+    """Poll for something that sends no event; bounded."""
     with anyio.fail_after(WAIT_SECONDS):
-        while not holds():  # noqa: ASYNC110 - nobody tells
+        while not holds():  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.005)
 
 

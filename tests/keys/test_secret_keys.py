@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
 def asking(secret: str) -> dict[str, Any]:
-    """A configuration whose backend is given this secret, and tells its length when asked."""
+    """A configuration with a backend that gets this secret and returns its length."""
     args = ["-I", "-S", str(ODD)]
     backend = {"command": sys.executable, "args": args, "env": {"GIVEN": secret}}
     return {"backends": {"demo": backend}}

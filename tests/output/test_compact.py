@@ -1,4 +1,4 @@
-"""Rows within a token budget: heavy fields first, then rows, always told."""
+"""Rows within a token budget: heavy fields are dropped first, then rows, always with a note."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The pipeline by example: which stage runs when, and what the reader is told."""
+"""The pipeline by example: which stage runs when, and what the notes say."""
 
 import json
 import re

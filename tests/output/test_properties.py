@@ -39,7 +39,7 @@ texts = st.one_of(
         lambda drawn: "\n".join(f"{drawn[0] * (n % 30)} {n}" for n in range(drawn[1]))
     ),
 )
-"""JSON and plain text; the pipeline is told nothing of which it is but what it sees."""
+"""JSON and plain text; the pipeline has nothing but the text to find out which it is."""
 
 
 @given(texts, options())
@@ -107,7 +107,7 @@ def test_with_room_for_a_few_lines_json_is_never_cut_as_text(value: Any, made: O
 
 
 def collapsed(value: Any) -> Any:
-    """Every object in `value` that stands for an array."""
+    """Every object in `value` that summarises an array."""
     if isinstance(value, list):
         for item in value:
             yield from collapsed(item)
@@ -133,7 +133,7 @@ def test_the_counts_in_notes_equal_the_counts_dropped(rows: int, lacking: int, d
         assert found["total_rows"] == rows
         assert found["first_rows"] == table[: found["shown_rows"]]
         assert "chunks" not in found or lacking > rows * 0.1
-        if lacking > rows * 0.1:  # too few of the rows have the key: the others are told by key path
+        if lacking > rows * 0.1:  # too few of the rows have the key: the others are listed by key path
             assert found.get("missing_in_rows", {"extra": lacking}) == {"extra": lacking}
             continue
         assert len(found["first_rows"]) == found["shown_rows"] == min(rows, FIRST_ROWS)

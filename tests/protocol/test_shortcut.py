@@ -29,7 +29,7 @@ MODERN = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 DIFFERS = {"id", "gatemini/chain"}
-"""Keys whose values differ between two answers to the same call."""
+"""Keys with values that differ between two answers to the same call."""
 
 
 class Client:

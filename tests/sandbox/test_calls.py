@@ -1,4 +1,4 @@
-"""Calls as the code makes them: one exchange per batch, errors with their fields, what nobody waited for."""
+"""Calls as the code makes them: one exchange per batch, errors with their fields, calls without await."""
 
 from __future__ import annotations
 

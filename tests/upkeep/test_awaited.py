@@ -29,7 +29,7 @@ GIVEN = "return [...(await {}.env({{}})).GIVEN].join(' ');"
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Other processes and the watcher of files tell nobody: look again and again, bounded."""
+    """Poll for changes of other processes and of watched files; bounded."""
     with anyio.fail_after(WAIT_SECONDS):
         while not holds():  # noqa: ASYNC110
             await anyio.sleep(0.01)

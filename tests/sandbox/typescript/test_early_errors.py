@@ -14,7 +14,7 @@ from gatemini_sandbox.typescript.diagnosis import places as blame
 from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
 from gatemini_sandbox.typescript.diagnosis.places import refine
 
-# « stands in front of what has to be pointed at.
+# « marks the position that the error must have.
 BROKEN = [
     "const «b;",
     "const a1 = 1, «b: number;",
