@@ -90,7 +90,7 @@ async def test_removing_a_backend_ends_its_open_questions(bench: Bench, tool: st
 
 
 async def test_an_answer_reaches_a_backend_that_was_restarted_meanwhile(bench: Bench, tmp_path: Path) -> None:
-    """A stateless question survives a restart of the process, and is asked only once."""
+    """A stateless question survives a restart of the process, and reaches the client only once."""
     journal = tmp_path / "journal"
     await bench.odd(options={"on_discover": "modern", "journal": str(journal)})
     asked: list[Json] = []
@@ -241,7 +241,7 @@ def asking(questions: int) -> Json:
     return {"resultType": "input_required", "inputRequests": {f"q{n}": one for n in range(questions)}}
 
 
-async def test_all_questions_of_a_result_are_asked_at_the_same_time(bench: Bench) -> None:
+async def test_all_questions_of_a_result_are_sent_in_parallel(bench: Bench) -> None:
     await bench.odd(options={"on_discover": "modern"})
     both = anyio.Event()
     open_now: list[Json] = []

@@ -1,4 +1,4 @@
-"""Dedicated instances, fallbacks and prerequisites: who serves a call, and what runs beside it."""
+"""Dedicated instances, fallbacks and prerequisites: which process serves a call, and what runs beside it."""
 
 from __future__ import annotations
 

@@ -314,7 +314,9 @@ async def test_a_lazy_backend_starts_with_its_first_call(bench: Bench) -> None:
     assert bench.manager.status("odd").restarts == 0
 
 
-async def test_trouble_of_one_backend_stays_its_own(tmp_path: Path, quick_health: HealthConfig) -> None:
+async def test_an_unhealthy_backend_does_not_affect_others(
+    tmp_path: Path, quick_health: HealthConfig
+) -> None:
     async with running_bench(tmp_path, health=quick_health) as bench:
         await bench.odd("good")
         for name, options in {

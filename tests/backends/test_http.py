@@ -207,7 +207,7 @@ async def test_only_errors_about_the_session_renew_it_and_only_once(
 async def test_a_refused_call_is_sent_again_after_retry_after_if_it_cannot_run_twice(
     bench: Bench, server: OddHttp, tool: str, status: int, times: int
 ) -> None:
-    """503 may come from a proxy whose server has the call; 429 means that it was not processed."""
+    """503 may come from a proxy after the server got the call; 429 means that it was not processed."""
 
     async def handler(request: Request) -> None:
         if server.calls(tool) == 1:
@@ -314,7 +314,7 @@ async def test_a_broken_stream_is_resumed_after_its_last_event(bench: Bench, ser
         waiting.append(request)
         await request.begin_events()
         await request.write(b"retry: 10\nid: e1\ndata:\n\n")
-        await request.write(b'id: e2\ndata: {"jsonrpc":')  # never came whole, so it is asked for again
+        await request.write(b'id: e2\ndata: {"jsonrpc":')  # incomplete, so the stream is resumed after it
         await request.stream.aclose()
 
     async def resumed(request: Request) -> None:

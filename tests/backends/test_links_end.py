@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 class OldServer(OddHttp):
-    """HTTP+SSE, one connection for each request, and a door that can be closed: who knocks then is left standing."""
+    """HTTP+SSE, one connection for each request, and an accept loop that can be paused: connections then wait."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ async def test_a_change_stream_is_opened_in_the_stateless_revision(bench: Bench)
 
 
 @pytest.mark.parametrize("what", ["call", "read"])
-async def test_what_waits_goes_to_the_backend_that_replaces_the_first(bench: Bench, what: str) -> None:
+async def test_waiting_calls_go_to_the_backend_that_replaces_the_first(bench: Bench, what: str) -> None:
     silent = odd_config(options={"on_discover": "silent", "on_initialize": "silent"})
     await bench.manager.apply({"odd": silent})
     answers: list[Any] = []

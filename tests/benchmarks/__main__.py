@@ -1,7 +1,7 @@
 """`python -m tests.benchmarks [NAME…] [--rounds N] [--json]`, from the top of the checkout.
 
 Prints a table of medians and of the ratios that matter; README.md says what each scenario is and what is
-expected of it. Above: `make bench`. Below: the scenario modules.
+expected of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The first chain of a cold process whose compiled guest is in the cache: what an agent waits for after the handshake.
+"""Measure the first chain of a new process with the compiled guest in the cache: the wait after the handshake.
 
 The gateway warms its sandbox while the client says hello; whatever of that is left counts here, and so does all that
-the first chain is the first to meet: the parser, TypeScript, a worker thread. Above: `__main__.py`. Below:
-`client.py`, `measure.py`.
+the first chain is the first to meet: the parser, TypeScript, a worker thread.
 """
 
 from __future__ import annotations

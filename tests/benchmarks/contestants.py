@@ -1,8 +1,7 @@
 """Everything that is measured, as a client connected over stdio: direct, gatemini, and the rivals.
 
-All of a scenario have the same backend behind them, a process of its own, and the same client in front, so what
-differs is only what stands between. Above: `gateway.py` and the other scenarios. Below: `client.py`,
-`plain_server.py`, `rivals.py`.
+All of a scenario have the same backend behind them, a process of its own, and the same client in front, so only
+what is between the two differs.
 """
 
 from __future__ import annotations

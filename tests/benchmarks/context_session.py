@@ -8,10 +8,10 @@
    `same chains`: the very chains of 2, each of which returns a whole result; where what is visible does not suffice,
    one more chain works on the handle.
    `gatemini`: the agent does as the instructions say and returns just what it needs, in one chain, wherever it can:
-   the script lets it only if every field that the code names has stood as a key in an earlier answer, or in a type.
+   the script lets it only if every field that the code names has been a key in an earlier answer, or in a type.
 
-The tasks come one by one, so nothing is searched ahead, and a search asks for as many results as it gives by itself.
-In 2 and 3 a tool is searched for unless an earlier answer named it, and `tool_info` is asked unless the search showed
+The tasks come one by one, so nothing is searched in advance, and a search uses its default number of results.
+In 2 and 3 a tool is searched for unless an earlier answer named it, and `tool_info` is called unless the search showed
 every argument that the call needs.
 
 The backends are real: the three demo servers, `mcp-server-git` over a repository made here, and
@@ -19,7 +19,7 @@ The backends are real: the three demo servers, `mcp-server-git` over a repositor
 Counted are bytes of definitions, instructions, arguments and answers (JSON without white space); a token is
 estimated as 4 bytes. Since a model is stateless, every turn pays for all earlier ones: `re-sent` is the sum over all
 turns. The first way's definitions are those of the few tools of these five backends; what it would be with as many
-tools as people connect (`MANY_TOOLS`, each as large as these on average) is told beside it, and so is what it would
+tools as people connect (`MANY_TOOLS`, each as large as these on average) is printed beside it, and so is what it would
 be if it never fetched the same a second time (it would have to join 3,000 orders with 400 customers in its head).
 """
 
@@ -63,7 +63,7 @@ class Way:
     turns: list[dict[str, int]] = field(default_factory=list)
     per_task: list[int] = field(default_factory=list)
     fetched_again: list[int] = field(default_factory=list)
-    """Turns, by number, whose call had been made before."""
+    """Numbers of the turns that repeat an earlier call."""
 
     def turn(self, **parts: int) -> None:
         self.turns.append(parts)
@@ -185,7 +185,7 @@ class Agent:
         self.arguments_of: dict[str, set[str]] = {}
         """Tool → names of the arguments that an answer has shown."""
         self.keys: set[str] = set()
-        """Keys that stood in the answers of chains, or in the type of a result."""
+        """Keys seen in the answers of chains, or in the type of a result."""
 
     async def session(self, config: Path) -> Way:
         async with App.open(config) as app:

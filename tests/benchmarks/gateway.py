@@ -1,7 +1,6 @@
 """The scenarios that go through the whole gateway: the hop, chains, and chains against FastMCP's code mode.
 
-Above: `__main__.py`. Below: `contestants.py`, `measure.py`. Each scenario connects its contestants at the same
-time and measures them in turns.
+Each scenario connects its contestants at the same time and measures them in turns.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ def codemode(rounds: int) -> Outcome:
 
 
 def codemode_sdk(rounds: int) -> Outcome:
-    """The same with a backend that the SDK serves, whose own time both pay."""
+    """The same with a backend on the SDK; both contestants include its time."""
     return _codemode("codemode_sdk", SDK_SERVER, rounds)
 
 

@@ -1,7 +1,4 @@
-"""What the sandbox itself costs, in this very process: chains without a client, guests without a gateway.
-
-Above: `__main__.py`. Below: `measure.py`, the gateway's own App, and quickjs-rs as the rival.
-"""
+"""Measure the sandbox in this process: chains without a client, guests without a gateway, quickjs-rs as the rival."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MB = 1_000_000
 
 
 def large(rounds: int) -> Outcome:
-    """A JSON call whose result is so large, and the same through FastMCP's proxy and without anything between."""
+    """A JSON call with a result of this size, and the same through FastMCP's proxy and without anything between."""
     figures: list[Figure] = []
     with (
         direct(PLAIN_SERVER) as straight,

@@ -1,8 +1,7 @@
 """Interleaved timing and the table it ends in.
 
 Two noisy cores drift within a minute, so contestants take turns: every round runs each of them once, and what
-is compared are medians over the rounds of one run. Above: `gateway.py` and the other scenarios. Below: nothing
-of the product.
+is compared are medians over the rounds of one run.
 """
 
 from __future__ import annotations

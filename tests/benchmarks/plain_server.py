@@ -1,9 +1,8 @@
 """A small MCP server without any SDK: `python -P plain_server.py [TOOLS [FILE]]`, on stdio until its input ends.
 
 A call costs it a few hundredths of a millisecond, as it would a server in a compiled language, so that what is
-measured is whoever stands in front of it. It speaks the handshake revisions and has `echo`, `rows` (a result as
-large as asked for), and as many tools more as TOOLS says, which are only listed. Where FILE exists it never answers.
-Above: `contestants.py`, `warm.py`, `waits.py`.
+measured is the contestant in front of it. It speaks the handshake revisions and has `echo`, `rows` (a result of
+the requested size), and as many tools more as TOOLS says, which are only listed. Where FILE exists it never answers.
 """
 
 from __future__ import annotations

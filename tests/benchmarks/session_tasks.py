@@ -1,7 +1,6 @@
 """The ten tasks of the session that `context_session.py` measures, and the repository that one of them reads.
 
 Each task has what a client without gateway calls, the chains of one with gateway, and how its answer is read.
-Above: context_session.py. Below: nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Call = tuple[str, str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Worked:
-    """The chain that works out the answer itself, for whoever has seen the `fields` that it names."""
+    """The chain that computes the answer itself; it is used once the `fields` it names have been seen."""
 
     code: str
     fields: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The benchmarks run and judge themselves by checked answers; what they measure is nobody's assertion."""
+"""The benchmarks run and judge themselves by checked answers; the figures they measure are not asserted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How long others wait while a large result passes: a task on the event loop that wakes every 2 ms, and `search_tools`.
 
 A wake that comes late because other processes had the machine says nothing of the gateway, so a gap counts only as far
-as this process used the processor meanwhile. Above: `__main__.py`. Below: `guests.py`, `plain_server.py`.
+as this process used the processor meanwhile.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Watch:
             woke, used = now, cpu
 
     def longest(self) -> float:
-        """Since it was last asked."""
+        """The longest gap since the last call, in milliseconds."""
         gaps, self.gaps = self.gaps, []
         return max(gaps, default=0.0)
 

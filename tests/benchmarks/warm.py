@@ -2,7 +2,6 @@
 are the gateway's own, the rest is Python importing the SDK).
 
 Thirty backends and 2,820 tools are in the cache, and no backend ever answers: what is found comes from the cache.
-Above: `__main__.py`. Below: `contestants.py`, `measure.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The blocks of a finished chain: all text together keeps within what was asked for and what the client takes."""
+"""The blocks of a finished chain: all text together keeps within the requested size and the client's limit."""
 
 from __future__ import annotations
 

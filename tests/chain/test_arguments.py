@@ -410,7 +410,7 @@ DECLARED = st.sampled_from([{}, *({"$schema": f"http://json-schema.org/{draft}"}
     DECLARED,
     JSON | st.dictionaries(st.sampled_from("abc"), JSON),
 )
-def test_checking_is_total(schema, declared, arguments):
+def test_any_arguments_can_be_checked_against_any_schema(schema, declared, arguments):
     try:
         found, _ = check(tool({"type": "object"} | schema | declared), arguments, lambda _: "(…)")
     except ArgumentsInvalid:

@@ -73,14 +73,14 @@ FORMS = [
 
 
 @pytest.mark.parametrize("code", FORMS)
-async def test_it_answers_in_every_tier(app: App, code: str) -> None:
+async def test_a_composite_tool_answers_in_every_tier(app: App, code: str) -> None:
     text, failed, meta = await answer(app, code)
     assert not failed, text
     assert json.loads(text) == {"total": 6}
     assert [c["tool"] for c in meta["calls"]] == ["__composite.sum-three", "demo.add", "demo.add"]
 
 
-async def test_search_finds_it_and_shows_how_to_call_it(app: App) -> None:
+async def test_search_finds_a_composite_tool_and_shows_how_to_call_it(app: App) -> None:
     result = await app.call_meta_tool("search_tools", {"task_description": "add up three numbers"})
     found = json.loads(result["content"][0]["text"])["results"]
     entry = next(r for r in found if r["name"] == "__composite.sum-three")
@@ -95,7 +95,7 @@ async def test_arguments_are_checked_before_its_code_runs(app: App) -> None:
     assert [c["tool"] for c in meta["calls"]] == ["__composite.sum-three"]
 
 
-async def test_a_string_and_nothing_come_as_what_they_are(app: App) -> None:
+async def test_a_composite_tool_may_return_a_string_or_nothing(app: App) -> None:
     text, failed, _ = await answer(app, "return [await composite.text({}), await composite.nothing({})];")
     assert not failed
     lines = text.splitlines()
@@ -139,7 +139,7 @@ async def test_code_that_cannot_be_read_fails_that_call_only(app: App) -> None:
         ("d0", True, "nested deeper than 4: composite.d0 → composite.d1 → composite.d2 → composite.d3 → composite.d4"),
     ],
 )  # fmt: skip
-async def test_a_circle_and_more_than_four_levels_are_errors_that_name_the_path(
+async def test_recursion_and_more_than_four_levels_are_errors_that_name_the_path(
     app: App, tool: str, failed: bool, said: str
 ) -> None:
     text, is_error, _ = await answer(app, f"return await composite.{tool}({{}});")
@@ -147,7 +147,7 @@ async def test_a_circle_and_more_than_four_levels_are_errors_that_name_the_path(
     assert said in text
 
 
-async def test_many_at_once_do_not_wait_for_each_other_forever(app: App) -> None:
+async def test_many_parallel_composite_calls_do_not_deadlock(app: App) -> None:
     code = "return await Promise.all([1, 2, 3, 4].map(() => composite.d1({})));"
     text, failed, _ = await answer(app, code, timeout=20000)
     assert not failed, text
@@ -161,7 +161,7 @@ async def test_its_calls_count_towards_the_limit_of_the_chain(app: App) -> None:
     assert len(meta["calls"]) == 21
 
 
-async def test_they_are_replaced_while_the_gateway_runs(tmp_path: Path) -> None:
+async def test_composite_tools_are_replaced_while_the_gateway_runs(tmp_path: Path) -> None:
     async with running_app(tmp_path) as app:
         app.set_composite_tools({"old": CompositeTool(code="return 1;")})
         app.set_composite_tools({"new": CompositeTool(code="return 2;")})
@@ -198,7 +198,7 @@ async def test_an_error_inside_names_each_composite_tool_its_place_and_its_line(
     assert "__composite" not in text
 
 
-async def test_a_wrong_call_inside_is_not_told_as_the_callers(app: App) -> None:
+async def test_a_wrong_call_inside_a_composite_tool_is_not_blamed_on_the_caller(app: App) -> None:
     text, failed, _ = await answer(app, "return await composite.wrong({});")
     assert failed
     assert 'composite.wrong failed: ToolError: demo.add was not called: required "b" is missing' in text
@@ -213,7 +213,7 @@ async def test_a_wrong_call_inside_is_not_told_as_the_callers(app: App) -> None:
         "return [await gatemini.tool_info({ tool_name: 'composite.bad' })];",
     ],
 )
-async def test_one_whose_code_is_faulty_says_so_with_its_place_and_is_whole_again_when_mended(
+async def test_a_faulty_composite_tool_names_its_line_and_works_after_repair(
     tmp_path: Path, code: str
 ) -> None:
     faulty = {"bad": {"code": "const a = 1;\nconst b = ;\nreturn b;"}}

@@ -57,7 +57,7 @@ return { sum, first, second };"""
         'const r = await demo.write.raw({ key: "k", value: 1 }); return [r];',
     ],
 )
-async def test_every_tier_holds(app: App, code: str) -> None:
+async def test_every_tier_holds_writes_back_in_a_dry_run(app: App, code: str) -> None:
     text, failed, _ = await answer(app, f"// @dry-run\n{code}")
     assert not failed
     assert '"dry_run":true' in text.splitlines()[0]

@@ -80,7 +80,7 @@ def test_fences_inside_strings_templates_and_comments_are_code(code):
         ("const md = `\n```js\nx\n```\n`;\nreturn md;", "line 1"),
     ],
 )
-def test_what_would_lose_code_is_refused(text, said):
+def test_fences_that_would_lose_code_are_refused(text, said):
     with pytest.raises(CodeError, match=said) as caught:
         clean(text)
     assert caught.value.hint
@@ -235,7 +235,7 @@ LINES = st.lists(
 @example("`\n~~~\n" * 5_000)
 @example("```\n" * 2_000)
 @example("/*\n" * 20_000 + "```")
-def test_cleaning_is_total_and_keeps_line_numbers(text):
+def test_cleaning_any_text_keeps_line_numbers(text):
     try:
         cleaned = clean(text)
     except CodeError:

@@ -1,4 +1,4 @@
-"""`results.*` and media descriptors as a chain really passes them: wrong ones are told, none costs the answer."""
+"""`results.*` and media descriptors as a chain really passes them: wrong ones are named, none loses the answer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
         ("compact({ a: 1 })", 'results.compact takes an array of rows first, not {"a":1}'),
     ],
 )
-async def test_a_wrong_argument_is_told_and_never_passed_over(app: App, call: str, said: str) -> None:
+async def test_a_wrong_argument_is_an_error_and_never_ignored(app: App, call: str, said: str) -> None:
     code = f"""const {{ handle: h }} = await results.save(Array.from({{ length: 100 }}, (_, id) => ({{ id }})));
         try {{ return await results.{call}; }} catch (e) {{ return [e.name, e.message]; }}"""
     text, failed, _ = await answer(app, code)
@@ -139,7 +139,7 @@ async def test_a_saved_value_comes_back_as_it_was_or_the_answer_tells(
     assert bool(told) == bool(notes)
 
 
-async def test_what_a_typed_array_loses_on_the_way_back_is_told(app: App) -> None:
+async def test_a_note_names_what_a_typed_array_loses_on_the_way_back(app: App) -> None:
     session = app.new_session()
     chain = {"code": "return new Float64Array(1500).fill(NaN);"}
     kept = await app.call_meta_tool("call_tool_chain", chain, session)
@@ -171,7 +171,7 @@ async def test_pages_looped_over_without_waiting_say_how_and_returned_ones_what_
     assert text.endswith("collect what it gives with `for await`")
 
 
-async def test_the_address_of_a_stored_result_stands_for_its_handle(app: App) -> None:
+async def test_the_address_of_a_stored_result_is_accepted_as_its_handle(app: App) -> None:
     text, failed, _ = await answer(
         app,
         """const { handle } = await results.save([1, 2]);
@@ -190,7 +190,7 @@ async def test_a_saved_value_may_nest_as_deep_as_arguments_may(app: App, levels:
     assert (json.loads(text.split("\n")[0]), failed) == ([5, 6, True, [5, 1, 6]], False)
 
 
-async def test_keys_of_half_pairs_stay_apart_in_the_answer_and_are_told(app: App) -> None:
+async def test_keys_with_half_surrogate_pairs_stay_distinct_and_are_noted(app: App) -> None:
     code = (
         "return { '\\ud800': 1, '\\ud801': 2, '\\ufffd': 3, ok: new Map([['\\udc00', 4], ['\\udc01', 5]]) };"
     )
@@ -273,7 +273,7 @@ async def test_what_only_looks_like_an_image_is_data_and_never_costs_the_answer(
     assert json.loads(text.split("\n")[0])["n"] == 1
     assert "<image>" not in text
     assert "<audio>" not in text
-    # Somebody else's `ref` is no business of ours; a handle of ours without an image is told.
+    # A `ref` of another program is left alone; a handle of ours without an image gets a note.
     assert ("is kept under this ref" in text) == ("figure-7" not in value and "zzz" not in value)
 
 

@@ -102,7 +102,9 @@ def test_sessions_share_what_all_journals_may_use(clock: Clock, monkeypatch: pyt
     assert first.bytes == 0
 
 
-def test_many_small_chains_do_not_add_up(session: SessionJournals, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_chains_stay_within_the_memory_of_journals(
+    session: SessionJournals, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journals_module, "MOST_JOURNALS", 10)
     monkeypatch.setattr(journals_module, "REMEMBERED_IDS", 20)
     idents = [interrupted(session).id for _ in range(100)]
@@ -124,7 +126,7 @@ def test_a_chain_with_more_than_a_journal_holds_says_so_when_it_is_interrupted(
     assert session.bytes == 0
 
 
-def test_ending_twice_counts_once(session: SessionJournals) -> None:
+def test_ending_a_journal_twice_counts_it_once(session: SessionJournals) -> None:
     journal = session.begin("code")
     session.end(journal)
     session.end(journal, interrupted="was cancelled")
@@ -155,7 +157,7 @@ Calls = list[tuple[Tool, bool, Fate | None]]
 
 
 def recorded(calls: Calls, *, finished: bool = False) -> Trace:
-    """Record calls; the code of a finished trace was not told of those that time cut off."""
+    """Record calls; a finished trace has not delivered the calls that a timeout cut off."""
     trace = Trace(finished=finished)
     for ident, (tool, sent, fate) in enumerate(calls, 1):
         entry = issued(trace, ident, tool, sent=sent)
@@ -208,7 +210,7 @@ def test_a_failure_the_code_has_dealt_with_is_given_again() -> None:
     assert entry.fate is Fate.FAILED
 
 
-def test_what_time_cut_off_is_issued_anew_and_the_clock_goes_on_from_there() -> None:
+def test_calls_cut_off_by_a_timeout_are_sent_again_and_the_clock_continues() -> None:
     trace = Trace()
     answered(trace, 1, WRITE)
     trace.answer(issued(trace, 2, READ), Outcome(False, {}, fate=Fate.CUT))

@@ -93,7 +93,7 @@ def test_numbers_are_written_as_the_engine_writes_them(value):
 
 
 @given(VALUES)
-def test_what_was_written_and_read_is_written_the_same_again(value):
+def test_values_survive_repeated_writing_and_reading(value):
     assert dumps(loads_exact(dumps(value))) == dumps(value)
 
 
@@ -121,7 +121,7 @@ def test_loads_keeps_every_digit(text, value, kept):
 @pytest.mark.parametrize(
     "text", ["", "{", "[NaN]", "[Infinity]", "{'a': 1}", "[1,]", "[" * 100_000, "[01]", "\x00"]
 )
-def test_what_is_no_json_says_so(text):
+def test_text_that_is_no_json_is_a_named_error(text):
     with pytest.raises(NotJson):
         loads(text)
 

@@ -48,7 +48,7 @@ async def test_a_result_too_large_for_the_code_is_kept_under_the_handle_its_erro
         app.end_session(session)
 
 
-async def test_a_text_too_large_for_the_code_is_kept_as_text_and_told_with_both_sizes(tmp_path: Path) -> None:
+async def test_a_text_too_large_for_the_code_is_stored_and_both_sizes_are_named(tmp_path: Path) -> None:
     """Each end of a line takes two bytes in JSON."""
     backends = {"cli": {"tools": {"lines": {"command": ["sh", "-c", "yes '' | head -c 2001"]}}}}
     async with running_app(tmp_path, backends, sandbox={"max_result_bytes": 3000}) as app:
@@ -153,7 +153,7 @@ async def test_a_call_that_the_end_of_the_chains_time_cuts_off_is_listed_in_one_
     assert listed == dict.fromkeys(codes, "1. demo.sleep: cancelled")
 
 
-async def test_a_caught_error_that_ends_its_first_line_with_a_colon_is_listed_with_what_stands_below(
+async def test_a_caught_error_is_listed_with_its_second_line_after_a_colon(
     tmp_path: Path,
 ) -> None:
     code = """try { await demo.fail({ message: "it wrote:\\n  disk full\\n  giving up" }) } catch {}

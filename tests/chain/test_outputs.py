@@ -76,7 +76,7 @@ async def test_what_a_backend_lists_itself_counts_and_not_what_its_fallback_does
     async with running_app(tmp_path, {"reader": reader, "writer": writer, "dead": dead}) as app:
         held = "// @dry-run\nreturn await {}.echo({{ query: 1 }});"
         assert (await answer(app, held.format("reader")))[0].startswith('{"query":1}')
-        for name in ("writer", "dead"):  # who may come up again is not known to read only
+        for name in ("writer", "dead"):  # a backend that may start again is not known to be read-only
             assert f"would call {name}.echo" in (await answer(app, held.format(name)))[0]
         assert await answer_of(app, "writer") == '{"a":1}'
         assert '"query" is missing' in await answer_of(app, "dead")
@@ -98,7 +98,7 @@ async def test_the_backend_that_answered_instead_is_named_in_meta(app: App) -> N
         assert [call["answered_by"] for call in meta["calls"]] == ["odd"]
 
 
-async def test_an_address_that_has_to_be_visited_first_is_told(app: App) -> None:
+async def test_an_address_that_must_be_visited_first_is_shown(app: App) -> None:
     asked = {"mode": "url", "url": "https://x.test/login", "elicitationId": "e", "message": "m"}
     error = {"code": -32042, "message": "log in first", "data": {"elicitations": [asked]}}
     line = json.dumps({"jsonrpc": "2.0", "id": 0, "error": error}).replace('"id": 0', '"id": ID') + "\n"

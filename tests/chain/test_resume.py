@@ -106,13 +106,13 @@ async def test_an_error_that_the_same_code_would_meet_again_is_no_interruption(r
 # -- what is given again -----------------------------------------------------------------------------------
 
 
-async def test_the_journal_is_not_used_unless_asked_for(run: Run) -> None:
+async def test_the_journal_is_used_only_on_request(run: Run) -> None:
     await run.cancelled(TWO_WRITES, "go")
     STATE.open("go")
     assert await run.value(TWO_WRITES) == [2, 3]
 
 
-async def test_it_can_be_resumed_again_after_a_second_interruption(run: Run) -> None:
+async def test_a_chain_can_be_resumed_again_after_a_second_interruption(run: Run) -> None:
     code = """for (const key of ["a", "b", "c"]) {
   await gate.write({ key });
   await gate.read({ tag: key });
@@ -135,7 +135,7 @@ async def test_a_finished_chain_gives_its_answer_again_without_a_call(run: Run) 
     assert STATE.calls == ["write"]
 
 
-async def test_randomness_is_the_same_again(run: Run) -> None:
+async def test_a_resumed_chain_draws_the_same_random_numbers(run: Run) -> None:
     code = """const id = crypto.randomUUID();
 await gate.write({ key: id, value: Math.random() });
 await gate.read({ tag: "go" });
@@ -147,7 +147,7 @@ return [id];"""
     assert [key for key, _ in STATE.written] == [name, name]
 
 
-async def test_the_clock_is_read_again_as_it_was(run: Run) -> None:
+async def test_a_resumed_chain_reads_the_same_times(run: Run) -> None:
     code = """const start = Date.now();
 await gate.write({ key: new Date(start).toISOString(), value: performance.now() });
 await gate.read({ tag: "go" });
@@ -161,7 +161,7 @@ return [start];"""
     assert first[0].startswith(datetime.fromtimestamp(start / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S"))
 
 
-async def test_timers_of_the_code_come_again_where_they_came(run: Run) -> None:
+async def test_timers_fire_in_the_same_order_in_a_resumed_chain(run: Run) -> None:
     code = """const seen = [];
 const late = sleep(60).then(() => { seen.push("timer"); return gate.write({ key: "timer", value: Date.now() }); });
 await Promise.race([gate.read({ tag: "never" }), late]);
@@ -212,7 +212,7 @@ return order;"""
     assert STATE.written == [("fast", 1), ("middle", 2), ("slow", 3)]
 
 
-async def test_an_answer_the_code_never_got_to_see_is_not_asked_for_again(run: Run) -> None:
+async def test_a_recorded_answer_is_reused_even_if_the_code_never_read_it(run: Run) -> None:
     # Both calls are answered; the code is interrupted before it continues.
     code = """const [a, b] = await Promise.all([gate.write({ key: "a" }), gate.write({ key: "b" })]);
 await gate.read({ tag: "go" });
@@ -276,7 +276,7 @@ async def test_a_single_call_is_resumed_in_the_cheap_tiers_too(run: Run, code: s
     assert STATE.calls == ["put", "put"]
 
 
-async def test_of_a_batch_only_what_has_no_answer_is_made(run: Run) -> None:
+async def test_a_resumed_batch_sends_only_calls_without_an_answer(run: Run) -> None:
     calls = [
         {"tool": "gate.write", "arguments": {"key": "a"}},
         {"tool": "gate.read", "arguments": {"tag": "go"}},
@@ -315,7 +315,7 @@ await gate.write({ key: "late" });
 return first.n;"""
 
 
-async def test_a_composite_tool_goes_on_in_its_middle(run: Run) -> None:
+async def test_a_composite_tool_is_resumed_in_its_middle(run: Run) -> None:
     run.app.set_composite_tools({"twice": CompositeTool(code=INNER)})
     code = 'await gate.write({ key: "outer" });\nreturn [await composite.twice({ n: 5 })];'
     ident = await run.cancelled(code, "go")
@@ -324,7 +324,7 @@ async def test_a_composite_tool_goes_on_in_its_middle(run: Run) -> None:
     assert [key for key, _ in STATE.written] == ["outer", "inner", "late"]
 
 
-async def test_a_composite_tool_whose_code_has_changed_is_not_resumed(run: Run) -> None:
+async def test_a_composite_tool_is_not_resumed_after_its_code_changed(run: Run) -> None:
     run.app.set_composite_tools({"twice": CompositeTool(code=INNER)})
     code = "return [await composite.twice({ n: 5 })];"
     ident = await run.cancelled(code, "go")
@@ -352,7 +352,7 @@ async def refused(run: Run, ident: str, code: str, why: str, session: Session | 
     assert len(STATE.calls) == before
 
 
-async def test_other_code_is_refused(run: Run) -> None:
+async def test_resuming_with_other_code_is_refused(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     await refused(run, ident, TWO_WRITES + "\n// one more line", "this is not the code it ran")
 
@@ -377,7 +377,7 @@ async def test_a_call_at_another_point_is_refused(run: Run) -> None:
     await refused(run, ident, TWO_WRITES, 'gate.read({"tag":"go"}) was not called at this point')
 
 
-async def test_another_session_is_refused(run: Run) -> None:
+async def test_resuming_from_another_session_is_refused(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     await refused(run, ident, TWO_WRITES, "belongs to another session", run.app.new_session())
 
@@ -454,7 +454,9 @@ async def test_a_reload_in_between_leaves_the_journal_as_it_was(run: Run) -> Non
     assert STATE.calls == ["write", "read", "read", "write"]
 
 
-async def test_a_backend_gone_since_is_not_asked_and_what_it_did_stays_done(run: Run) -> None:
+async def test_resuming_after_a_backend_was_removed_sends_nothing_and_keeps_its_earlier_answers(
+    run: Run,
+) -> None:
     code = 'const a = await gate.write({ key: "a" });\nconst r = await gate.read({ tag: "go" });\nreturn [a.n, r];'
     ident = await run.cancelled(code, "go")
     loaded = run.app.loaded

@@ -52,7 +52,7 @@ async def parked(parking: Parking, session: str = "s") -> tuple[Stay, str]:
     return stay, parking.park(stay)
 
 
-async def test_the_answer_reaches_the_chain_that_asked(parking: Parking) -> None:
+async def test_an_answer_reaches_the_chain_that_is_waiting_for_it(parking: Parking) -> None:
     _, token = await parked(parking)
     stay = parking.take_up(token, "s")
     assert stay is not None
@@ -62,7 +62,7 @@ async def test_the_answer_reaches_the_chain_that_asked(parking: Parking) -> None
     assert parking.waiting == 0
 
 
-async def test_it_is_taken_up_once_and_only_by_its_own_session(parking: Parking) -> None:
+async def test_a_parked_chain_is_resumed_once_and_only_by_its_own_session(parking: Parking) -> None:
     _, token = await parked(parking)
     assert parking.take_up(token, "another") is None
     assert parking.take_up("made up", "s") is None
@@ -133,7 +133,9 @@ async def test_a_call_that_is_cancelled_takes_its_chain_along(parking: Parking) 
     assert stay.finished.is_set()
 
 
-async def test_one_question_too_many_is_refused(parking: Parking, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_question_over_the_limit_is_refused(
+    parking: Parking, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parking_module, "MOST_PARKED", 2)
     for _ in range(2):
         await parked(parking)

@@ -1,4 +1,4 @@
-"""MCP results become the values the code sees (spec 2.3), whatever shape they have."""
+"""MCP results of any shape become the values that the code sees."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_embedded_resources_are_objects_and_their_bytes_stay_outside():
         ("DATA:image/png;BASE64," + PNG, 68),
     ],
 )
-def test_base64_in_other_dress_is_taken_as_meant(data, size):
+def test_base64_in_other_spellings_is_decoded(data, size):
     blobs = Blobs()
     found = value_of({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}, blobs=blobs)
     assert (found.value["bytes"], found.notes) == (size, [])
@@ -241,14 +241,14 @@ def base64_of(start: bytes) -> str:
     ],
 )
 @pytest.mark.parametrize("told", [None, "", "png", "image/jpg", "image/x-none", "application/octet-stream"])
-def test_a_picture_is_called_what_its_bytes_are_for_models_refuse_it_under_another_name(start, kind, told):
+def test_an_image_gets_the_media_type_of_its_bytes(start, kind, told):
     found = value_of({"content": [{"type": "image", "data": base64_of(start), "mimeType": told}]})
     assert found.value["mimeType"] == kind
     assert bool(found.notes) == bool(told)
 
 
 @pytest.mark.parametrize("told", ["image/svg+xml", "image/png"])
-def test_data_that_shows_no_kind_is_what_it_is_called(told):
+def test_data_of_unknown_format_keeps_its_declared_media_type(told):
     found = value_of({"content": [{"type": "image", "data": base64_of(b"RIFF    AVI "), "mimeType": told}]})
     assert (found.value["mimeType"], found.notes) == (told, [])
 

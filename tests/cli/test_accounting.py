@@ -119,7 +119,7 @@ async def test_prompts_are_counted_and_the_results_of_calls_of_a_failed_chain(tm
 
 
 @pytest.mark.anyio
-async def test_the_first_look_at_a_stored_result_is_not_taken_on_the_event_loop(tmp_path: Path) -> None:
+async def test_a_stored_result_is_first_parsed_off_the_event_loop(tmp_path: Path) -> None:
     threads: set[int] = set()
 
     def clock() -> float:

@@ -163,7 +163,7 @@ def test_stats_count_tools_and_what_they_would_cost(run: Run) -> None:
     assert answer["catalog_tokens_estimate"] > 100
 
 
-def test_doctor_is_content_with_the_demo(run: Run) -> None:
+def test_doctor_finds_no_problem_in_the_demo(run: Run) -> None:
     answer = run("doctor", "--json")
     assert answer.code == 0
     verdicts = {finding["what"]: finding["verdict"] for finding in answer.json["findings"]}

@@ -103,7 +103,7 @@ def test_the_plain_command_says_that_the_daemon_comes_later_and_names_direct(run
         (["--direct", "search"], "--direct takes no command"),
     ],
 )
-def test_wrong_usage_is_two_and_says_what_is_right(run: Run, words: list[str], says: str) -> None:
+def test_wrong_usage_exits_with_two_and_names_the_right_usage(run: Run, words: list[str], says: str) -> None:
     result = run(*words)
     assert result.code == 2
     assert says in result.err
@@ -111,7 +111,7 @@ def test_wrong_usage_is_two_and_says_what_is_right(run: Run, words: list[str], s
 
 
 @pytest.mark.parametrize("words", [["config"], ["run"], ["search"], ["call"], ["call", "x.y", "[1]"]])
-def test_wrong_usage_of_a_command_is_two_as_well(run: Run, words: list[str]) -> None:
+def test_wrong_usage_of_a_command_exits_with_two(run: Run, words: list[str]) -> None:
     assert run(*words).code == 2
 
 
@@ -168,7 +168,7 @@ def test_a_full_disk_is_named(home: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "gatemini: could not finish: No space left on device\n")
 
 
-def test_closed_stdin_and_stderr_are_as_good_as_empty(home: Path) -> None:
+def test_closed_stdin_and_stderr_are_treated_as_empty(home: Path) -> None:
     assert shell("$G config check <&- 2>&-").stdout.startswith("no configuration file")
     assert shell("$G --direct <&-").returncode == 0
 
@@ -204,7 +204,7 @@ def test_a_fault_of_gatemini_is_one_line_with_its_place(
     assert "Traceback" not in told.out + told.err
 
 
-def test_what_strangers_call_their_tools_is_no_markup(run: Run, tmp_path: Path) -> None:
+def test_names_of_tools_are_not_read_as_markup(run: Run, tmp_path: Path) -> None:
     queries = tmp_path / "queries.json"
     queries.write_text(json.dumps([{"query": "[/x] :smile:", "tools": ["[bold]y"]}]))
     shown = run("eval", str(queries))

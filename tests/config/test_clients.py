@@ -38,7 +38,7 @@ def test_servers_as_opencode_writes_them_are_understood(load: Load) -> None:
     assert not loaded.problems
 
 
-def test_opencodes_variables_are_read_wherever_they_stand_and_in_no_other_clients_file(load: Load) -> None:
+def test_opencode_variables_are_read_anywhere_in_its_own_file_only(load: Load) -> None:
     local = {"command": ["{env:T}/bin", "--at={env:T}"], "environment": {"A": "a-{env:T}"}}
     remote = {"url": "https://{env:T}/mcp?v={env:T}", "headers": {"B": "{env:T}"}}
     backends = servers(load, {"a": local, "b": remote}, key="mcp", T="t").config.backends
@@ -84,7 +84,7 @@ def test_a_server_that_is_only_switched_off_does_not_hide_the_others(load: Load)
         ["a"],
     ],
 )
-def test_a_word_as_general_as_mcp_is_a_section_only_if_servers_stand_there(load: Load, value: Any) -> None:
+def test_a_section_named_mcp_counts_only_if_it_holds_servers(load: Load, value: Any) -> None:
     loaded = load(json.dumps({"mcp": value}), name="settings.json")
     assert not loaded.config.backends
     assert any("unknown key mcp" in str(problem) for problem in loaded.problems)

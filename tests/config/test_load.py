@@ -371,7 +371,7 @@ def test_other_clients_words_in_our_format_are_errors_that_name_ours(load: Load)
     assert "the key is backends" in one(loaded, "mcpServers")
 
 
-def test_findings_stand_in_the_order_of_the_file(load: Load) -> None:
+def test_findings_are_listed_in_the_order_of_the_file(load: Load) -> None:
     loaded = load(
         "backends:\n  a: {command: x, zz: 1}\n  b: {command: x, yy: 1}\nlog_levl: info\nsearch: {x: 1}\n"
     )
@@ -410,7 +410,7 @@ def test_a_part_that_stops_the_start_does_not_hide_what_is_wrong_elsewhere(load:
     ]
 
 
-def test_a_composite_tool_whose_code_cannot_be_parsed_is_left_out_with_its_line(load: Load) -> None:
+def test_a_composite_tool_with_a_syntax_error_is_left_out_and_its_line_is_named(load: Load) -> None:
     loaded = load(
         "composite_tools:\n  bad: {code: \"const a = 1;\\nif (\"}\n  good: {code: 'return args.x as number;'}\n"
     )
@@ -451,7 +451,7 @@ def test_a_pool_that_keeps_more_ready_than_it_may_have_is_refused(load: Load) ->
         ("tools: {t: {command: echo}}, health_check: ['']", "health_check", "names no program"),
     ],
 )
-def test_what_could_only_fail_later_is_an_error_of_the_file(
+def test_values_that_could_only_fail_later_are_errors_of_the_file(
     load: Load, keys: str, key: str, says: str
 ) -> None:
     loaded = load(f"backends: {{a: {{{keys}}}, b: {{command: x}}}}")

@@ -147,7 +147,7 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_command_whose_time_is_over_ends_with_all_it_started(tmp_path: Path) -> None:
+def test_a_command_that_times_out_ends_with_all_its_children(tmp_path: Path) -> None:
     """A wrapper's child holds the wrapper's output open: waiting for its end would take as long as it likes."""
     pid = tmp_path / "pid"
     script = private(tmp_path / "wrapper", f"#!/bin/sh\nsleep 600 & echo $! > {pid}\nwait\n", 0o700)

@@ -18,7 +18,7 @@ CELLS = [
 ]
 
 
-def test_every_parameter_stands_there_with_its_type_and_default() -> None:
+def test_every_parameter_is_listed_with_its_type_and_default() -> None:
     documented: dict[tuple[str, str], tuple[str, str]] = {}
     tool = ""
     for cells in CELLS:
@@ -35,7 +35,7 @@ def test_every_parameter_stands_there_with_its_type_and_default() -> None:
     assert documented == real
 
 
-def test_every_resource_template_and_prompt_stands_there_and_no_other() -> None:
+def test_exactly_the_existing_resource_templates_and_prompts_are_listed() -> None:
     store = ResultStore()
     view = View(catalog()[0], [], Tracker(), store)
     addresses = {r["uri"] for r in list_resources(view)} | {t["uriTemplate"] for t in list_templates(view)}

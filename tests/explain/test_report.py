@@ -12,7 +12,7 @@ from gatemini.output.room import Room
 SOURCE = "const a = 1;\n\treturn a.b.c;\n"
 
 
-def test_everything_there_is_to_say_comes_in_order():
+def test_a_report_lists_its_parts_in_order():
     report = ErrorReport(
         "ToolError",
         "no such id",

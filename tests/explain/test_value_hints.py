@@ -42,7 +42,7 @@ CONTEXT = HintContext(backends={"demo": "demo", "files_eu": "files-eu"}, last_re
 
 
 def said(message: str, source: str, at: str) -> str:
-    """The hint for an error whose place is marked by the last `at` in the code."""
+    """The hint for an error at the last `at` in the code."""
     before = source[: source.rindex(at)]
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return hint(ErrorFacts("TypeError", message, line, column, source), CONTEXT) or ""

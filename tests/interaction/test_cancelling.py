@@ -41,7 +41,7 @@ async def gateway(tmp_path: Path, **keys: Any) -> AsyncIterator[App]:
 
 async def until(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(20):
-        while not holds():  # noqa: ASYNC110 - nobody tells
+        while not holds():  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.005)
 
 

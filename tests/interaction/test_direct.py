@@ -91,7 +91,7 @@ def direct(config: Path | None, **environ: str) -> Iterator[Raw]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
-    """One gateway for all tests that leave it as it was; its client can be asked."""
+    """One gateway for all tests that leave it as it was; its client supports elicitation."""
     with direct(write_config(tmp_path_factory.mktemp("direct"), DEMO)) as raw:
         raw.initialize()
         yield raw

@@ -1,4 +1,4 @@
-"""Through a client nobody here wrote: `@modelcontextprotocol/inspector --cli`, from npm."""
+"""Use the gateway through an independent client: `@modelcontextprotocol/inspector --cli`, from npm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.npm, pytest.mark.skipif(missing() is not None, reason=
 
 CONNECT_MS = 60_000
 SECONDS = 120
-"""Bounds one run of the inspector, which takes fifteen seconds for a slow start if not told otherwise."""
+"""Bounds one run of the inspector, which takes fifteen seconds for a slow start by default."""
 
 
 def inspect(folder: Path, *arguments: str) -> dict[str, Any]:

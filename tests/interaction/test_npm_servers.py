@@ -1,4 +1,4 @@
-"""The reference servers from npm behind a real gateway: servers nobody here wrote, on an SDK that is not ours."""
+"""The reference servers from npm behind a real gateway: independent servers on another SDK."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 BACKENDS = {"everything": 13, "filesystem": 14, "memory": 9, "thinking": 1}
-"""The pinned servers and how many tools each lists; everything lists more to a client that can be asked."""
+"""The pinned servers and how many tools each lists; everything lists more to a client that supports elicitation."""
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,7 @@ async def test_one_chain_works_over_all_four(client: Client, shared_folder: Path
     assert (shared_folder / "sum.txt").read_text() == "12"
 
 
-async def test_a_server_that_offers_more_to_a_client_that_can_be_asked_does_so_through_the_gateway(
+async def test_a_server_lists_tools_for_client_capabilities_through_the_gateway(
     tmp_path: Path,
 ) -> None:
     async def decline(_context: object, _params: object) -> ElicitResult:

@@ -58,7 +58,7 @@ both_backends = pytest.mark.parametrize("backend", ["old", "fresh"])
 
 
 class Person:
-    """The user of a client that can be asked everything; keeps the questions, log lines and progress it gets."""
+    """The user of a client with every capability; keeps the questions, log lines and progress it gets."""
 
     def __init__(self) -> None:
         self.begin()
@@ -171,7 +171,9 @@ async def test_the_roots_of_the_client_reach_the_backend(client: Client, backend
 
 
 @both_clients
-async def test_what_a_client_cannot_be_asked_is_refused_at_once(tmp_path: Path, mode: Any) -> None:
+async def test_a_question_that_the_client_does_not_support_is_refused_at_once(
+    tmp_path: Path, mode: Any
+) -> None:
     async with gateway_in_process(tmp_path, BACKENDS, mode=mode) as client:
         for backend in BACKENDS:
             assert (await chain_value(client, f"return await {backend}.told();"))["announced"] == {}
@@ -187,7 +189,7 @@ async def test_what_a_client_cannot_be_asked_is_refused_at_once(tmp_path: Path, 
 
 
 @both_clients
-async def test_a_backend_is_told_of_exactly_what_the_client_can(tmp_path: Path, mode: Any) -> None:
+async def test_a_backend_sees_exactly_the_capabilities_of_the_client(tmp_path: Path, mode: Any) -> None:
     tools = SamplingCapability(tools=SamplingToolsCapability())
     sampling = {"sampling_callback": Person().sample, "sampling_capabilities": tools}
     async with gateway_in_process(tmp_path, BACKENDS, mode=mode, **sampling) as client:
@@ -208,7 +210,7 @@ async def test_tools_in_sampling_are_for_clients_that_take_them(client: Client) 
 
 
 async def told_of(client: Client, key: str) -> Any:
-    """What the old backend was told outside of any call, once it was."""
+    """Wait for what the old backend receives outside of any call."""
     with anyio.fail_after(60):
         while not (told := await chain_value(client, "return await old.told();")).get(key):
             pass
@@ -244,7 +246,7 @@ async def set_level(client: Client, level: Any) -> None:
 
 
 @both_backends
-async def test_log_messages_of_a_call_reach_the_client_from_the_level_it_asked_for(
+async def test_log_messages_of_a_call_reach_the_client_from_the_level_it_set(
     client: Client, person: Person, backend: str
 ) -> None:
     newer = client.protocol_version >= "2026-07-28"

@@ -69,7 +69,7 @@ async def until_sleeping(client: Client, times: int) -> None:
 
 
 def processes(name: str) -> list[psutil.Process]:
-    """Descendants of this test whose command line has that word."""
+    """Descendants of this test with that word in their command line."""
     found = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it may end while it is looked at

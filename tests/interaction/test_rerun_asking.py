@@ -47,9 +47,7 @@ async def stats(client: Client) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_user_is_asked_in_mid_script_and_every_write_happens_once(
-    tmp_path: Path, mode: Any
-) -> None:
+async def test_a_question_during_a_script_repeats_no_write(tmp_path: Path, mode: Any) -> None:
     user = User()
     async with gateway_in_process(tmp_path, BACKENDS, mode=mode, elicitation_callback=user) as client:
         assert await chain_value(client, CODE) == "end"
@@ -71,7 +69,7 @@ async def test_the_user_is_asked_in_mid_script_and_every_write_happens_once(
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_client_that_cannot_be_asked_gets_an_error_that_says_so(tmp_path: Path, mode: Any) -> None:
+async def test_a_client_without_elicitation_gets_an_error_that_says_so(tmp_path: Path, mode: Any) -> None:
     async with gateway_in_process(tmp_path, BACKENDS, mode=mode) as client:
         result = await run_chain(client, CODE)
         assert result.is_error
@@ -79,7 +77,7 @@ async def test_a_client_that_cannot_be_asked_gets_an_error_that_says_so(tmp_path
         assert (await stats(client))["writes"] == 1
 
 
-async def test_the_time_a_user_takes_is_not_the_chains(tmp_path: Path) -> None:
+async def test_the_time_of_an_open_question_does_not_count_for_the_chain(tmp_path: Path) -> None:
     async def slow(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
         """Answer only when another chain that began later has used up the same time."""
         over = await run_chain(client, "await new Promise(() => setTimeout(() => {}, 60000))", timeout=2000)
@@ -117,7 +115,7 @@ async def again(client: Client, first: InputRequiredResult, code: str = CODE, **
     return result
 
 
-async def test_only_the_same_code_and_the_very_state_take_it_up_and_only_once(tmp_path: Path) -> None:
+async def test_a_parked_chain_is_resumed_once_by_the_same_code_and_state(tmp_path: Path) -> None:
     async with gateway_in_process(tmp_path, BACKENDS, elicitation_callback=User()) as client:
         first = await asked(client)
         state = str(first.request_state)
@@ -156,7 +154,7 @@ async def test_a_session_outlives_its_connection_and_so_does_its_parked_chain(tm
             assert text_of(await again(reconnected, first)) == "end"
 
 
-async def test_another_session_cannot_take_it_up(tmp_path: Path) -> None:
+async def test_another_session_cannot_resume_a_parked_chain(tmp_path: Path) -> None:
     async with (
         running_app(tmp_path) as app,
         client_of(app, elicitation_callback=User()) as client,

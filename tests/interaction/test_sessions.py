@@ -55,19 +55,19 @@ async def test_the_end_of_a_session_ends_its_instance_and_a_fresh_one_takes_its_
         session = app.new_session()
         await value(app, session, "return await demo.write({ key: 'a', value: 1 });")
         with anyio.fail_after(60):
-            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - nobody tells
+            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - there is no event
                 await anyio.sleep(0.01)
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         app.end_session(session)
         with anyio.fail_after(60):
             while before <= {child.pid for child in psutil.Process().children(recursive=True)}:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
-            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - nobody tells
+            while app.manager.status("demo").idle_instances != 1:  # noqa: ASYNC110 - there is no event
                 await anyio.sleep(0.01)
         assert (await value(app, app.new_session(), "return await demo.stats({});"))["written"] == {}
 
 
-async def test_a_session_too_many_is_told_which_limit_it_met(tmp_path: Path) -> None:
+async def test_a_session_over_the_limit_gets_an_error_that_names_the_limit(tmp_path: Path) -> None:
     async with gateway(tmp_path, min_idle=0, max_instances=1, acquire_timeout="50ms") as app:
         one, two = app.new_session(), app.new_session()
         await value(app, one, "return await demo.stats({});")

@@ -23,13 +23,13 @@ ENV = "return (await demo.env({})).PASSED_ON ?? 'not there';"
 
 
 def odd(options: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
-    """A configuration whose backend is a process that does what these options say."""
+    """A configuration with the odd server and these options as its backend."""
     args = [*PYTHON[1:], str(ODD), json.dumps(options or {})]
     return {"backends": {"demo": {"command": PYTHON[0], "args": args, **keys}}}
 
 
 def cli(**keys: Any) -> dict[str, Any]:
-    """One whose backend is a command-line adapter with the tool `demo`."""
+    """A configuration with a command-line adapter that has the tool `demo`."""
     tool = {"command": ["echo", "hello {{x}}"], **keys}
     return {"backends": {"demo": {"transport": "cli-adapter", "tools": {"demo": tool}}}}
 

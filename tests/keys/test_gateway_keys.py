@@ -65,7 +65,7 @@ async def registered(app: App, template: dict[str, Any]) -> str:
     "registration.allow_hosts",
     "max_dynamic_backends",
 )
-async def test_what_an_agent_may_register(
+async def test_an_agent_may_register_what_the_registration_keys_allow(
     tmp_path: Path, key: str, value: Any, template: dict[str, Any], before: str, after: str
 ) -> None:
     async with changed_app(tmp_path, "log_level", "error") as app:
@@ -75,7 +75,7 @@ async def test_what_an_agent_may_register(
 
 
 @pytest.mark.proves("registration.allow_commands")
-async def test_which_commands_an_agent_may_register(tmp_path: Path) -> None:
+async def test_an_agent_may_register_only_allowed_commands(tmp_path: Path) -> None:
     base = {"registration": {"stdio": "allow"}}
     async with changed_app(tmp_path, "registration.allow_commands", ["other"], base) as app:
         assert "allow_commands" in await registered(app, PROGRAM)
@@ -98,7 +98,9 @@ async def scores(app: App) -> dict[str, float]:
     ],
 )
 @pytest.mark.proves("search.ranking", "search.k1", "search.b", "search.name_weight")
-async def test_what_search_ranks_by(tmp_path: Path, key: str, value: Any, base: dict[str, Any]) -> None:
+async def test_search_ranks_by_the_configured_ranking(
+    tmp_path: Path, key: str, value: Any, base: dict[str, Any]
+) -> None:
     async with changed_app(tmp_path, "log_level", "error", base) as app:
         shipped = await scores(app)
     async with changed_app(tmp_path, key, value, base) as app:
@@ -108,7 +110,7 @@ async def test_what_search_ranks_by(tmp_path: Path, key: str, value: Any, base: 
 
 
 @pytest.mark.proves("search.history", "cache_path")
-async def test_whether_searches_are_kept_and_where(tmp_path: Path) -> None:
+async def test_searches_are_kept_in_the_configured_file(tmp_path: Path) -> None:
     for history in (True, False):
         folder = tmp_path / str(history)
         top: dict[str, Any] = {"search": {"history": history}, "cache_path": str(folder / "own" / "c.json")}
@@ -120,7 +122,7 @@ async def test_whether_searches_are_kept_and_where(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("semantic.model")
-async def test_whether_a_model_is_loaded_and_which(tmp_path: Path) -> None:
+async def test_the_configured_model_is_loaded(tmp_path: Path) -> None:
     for model, says in (("none", None), (str(tmp_path), str(tmp_path)), ("bundled", None)):
         async with changed_app(tmp_path, "semantic.model", model) as app:
             with anyio.fail_after(60):
@@ -130,7 +132,7 @@ async def test_whether_a_model_is_loaded_and_which(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("log_level")
-async def test_what_is_logged(tmp_path: Path) -> None:
+async def test_logs_have_the_configured_level(tmp_path: Path) -> None:
     async with changed_app(tmp_path, "log_level", "error") as app:
         await app.reconfigure(app.loaded)
         assert not logging.getLogger("gatemini").isEnabledFor(logging.WARNING)
@@ -148,7 +150,7 @@ def same_log_level() -> Any:
 
 
 @pytest.mark.proves("aliases")
-async def test_what_short_names_mean(tmp_path: Path) -> None:
+async def test_aliases_are_resolved_to_their_tools(tmp_path: Path) -> None:
     async with changed_app(tmp_path, "aliases", {"plus": "demo.add"}) as app:
         text, failed, _ = await answer(app, json.dumps({"tool": "plus", "arguments": {"a": 1, "b": 2}}))
     assert (failed, json.loads(text)) == (False, {"sum": 3})
@@ -157,7 +159,7 @@ async def test_what_short_names_mean(tmp_path: Path) -> None:
 @pytest.mark.proves(
     "composite_tools.*.description", "composite_tools.*.input_schema", "composite_tools.*.code"
 )
-async def test_what_a_composite_tool_is(tmp_path: Path) -> None:
+async def test_a_composite_tool_is_described_and_run_by_its_keys(tmp_path: Path) -> None:
     tool = {
         "description": "Doubles carefully.",
         "input_schema": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]},
@@ -174,7 +176,7 @@ async def test_what_a_composite_tool_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("backends.*.required_keys", "backends.*.health_check", "backends.*.adapter_file")
-async def test_what_a_backend_needs_and_how_it_is_probed(tmp_path: Path) -> None:
+async def test_required_keys_adapter_file_and_health_check_take_effect(tmp_path: Path) -> None:
     async with changed_app(tmp_path, "backends.*.required_keys", ["BANK_KEY"]) as app:
         told = await app.call_meta_tool("get_required_keys_for_tool", {"tool_name": "demo.echo"})
         assert json.loads(told["content"][0]["text"])["missing"] == ["BANK_KEY"]
@@ -191,7 +193,7 @@ async def test_what_a_backend_needs_and_how_it_is_probed(tmp_path: Path) -> None
 
 
 @pytest.mark.proves("include")
-async def test_which_files_are_included(tmp_path: Path) -> None:
+async def test_the_configured_files_are_included(tmp_path: Path) -> None:
     more = tmp_path / "more.json"
     more.write_text(
         json.dumps({"mcpServers": {"other": {"command": sys.executable, "args": PROGRAM["args"]}}})
@@ -211,7 +213,7 @@ async def kept(folder: Path, key: str, value: Any) -> AsyncIterator[Any]:
 
 
 @pytest.mark.proves("results.memory_mb", "results.disk_mb")
-async def test_how_much_of_results_is_kept_and_where(tmp_path: Path) -> None:
+async def test_results_are_kept_within_the_configured_memory_and_disk(tmp_path: Path) -> None:
     async with kept(tmp_path, "results.memory_mb", 64) as results:
         assert results.handles()
         in_memory = results.info(results.handles()[0])
@@ -224,7 +226,7 @@ async def test_how_much_of_results_is_kept_and_where(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("results.idle")
-async def test_how_long_results_are_kept(tmp_path: Path) -> None:
+async def test_results_expire_after_the_configured_time(tmp_path: Path) -> None:
     for idle, left in (("1ms", 0), ("1h", 1)):
         async with changed_app(tmp_path, "results.idle", idle) as app:
             session = app.new_session()
@@ -257,7 +259,7 @@ async def test_guests_run_in_processes_or_on_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("sandbox.processes")
-async def test_as_many_sandbox_processes_are_always_there(tmp_path: Path) -> None:
+async def test_the_configured_number_of_sandbox_processes_is_kept(tmp_path: Path) -> None:
     others = sandbox_processes()
     async with changed_app(tmp_path, "sandbox.processes", 3) as app:
         await anyio.to_thread.run_sync(app.sandbox.warm)
@@ -283,14 +285,14 @@ async def test_a_full_sandbox_process_takes_no_further_chain(tmp_path: Path) -> 
 
 
 @pytest.mark.proves("sandbox.max_concurrent_sandboxes")
-async def test_how_many_chains_hold_a_guest(tmp_path: Path) -> None:
+async def test_a_chain_that_finds_no_free_guest_names_the_limit(tmp_path: Path) -> None:
     async with changed_app(tmp_path, "sandbox.max_concurrent_sandboxes", 1) as app:
         waiting = "const slept = await demo.sleep({ ms: 20000 }); return [slept];"
         async with anyio.create_task_group() as tasks:
             for _ in range(8):
                 tasks.start_soon(app.call_meta_tool, "call_tool_chain", {"code": waiting})
             with anyio.fail_after(60):
-                while app.manager.status("demo").calls_open < 8:  # noqa: ASYNC110 - nobody tells
+                while app.manager.status("demo").calls_open < 8:  # noqa: ASYNC110 - there is no event
                     await anyio.sleep(0.005)
             text, _, _ = await answer(app, "return 1;", timeout=200)
             tasks.cancel_scope.cancel()

@@ -40,15 +40,15 @@ QUICK = {
 
 
 def odd(options: dict[str, Any] | None = None, *, health: dict[str, Any] | None = None, **keys: Any) -> Any:
-    """A configuration whose backend is a process that does what these options say."""
+    """A configuration with the odd server and these options as its backend."""
     backend = {"command": sys.executable, "args": [*FLAGS, str(ODD), json.dumps(options or {})], **keys}
     return {"backends": {"demo": backend}, **({"health": health} if health else {})}
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait for what nobody tells: look again and again, bounded."""
+    """Poll for something that sends no event; bounded."""
     with anyio.fail_after(WAIT_SECONDS):
-        while not holds():  # noqa: ASYNC110 - nobody tells
+        while not holds():  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.005)
 
 
@@ -85,7 +85,7 @@ def listening() -> Iterator[tuple[int, list[str]]]:
 
 
 @pytest.mark.proves("backends.*.url", "backends.*.headers", "backends.*.transport")
-async def test_where_and_how_a_remote_backend_is_asked(tmp_path: Path) -> None:
+async def test_a_remote_backend_is_called_as_its_keys_say(tmp_path: Path) -> None:
     with listening() as (port, seen):
         there = f"http://127.0.0.1:{port}"
         base = {"backends": {"demo": {"url": f"{there}/first"}}}
@@ -104,7 +104,7 @@ async def test_where_and_how_a_remote_backend_is_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("backends.*.cwd")
-async def test_where_a_backend_runs(tmp_path: Path) -> None:
+async def test_a_backend_runs_in_its_configured_directory(tmp_path: Path) -> None:
     base = {"backends": {"demo": {"command": sys.executable, "args": [*FLAGS, Path(ODD).name]}}}
     async with changed_app(tmp_path, "backends.*.cwd", str(Path(ODD).parent), base) as app:
         assert app.manager.state("demo") is State.HEALTHY
@@ -113,7 +113,7 @@ async def test_where_a_backend_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("backends.*.lazy")
-async def test_when_a_backend_is_started(tmp_path: Path) -> None:
+async def test_a_lazy_backend_is_not_started_with_the_gateway(tmp_path: Path) -> None:
     async with changed_app(tmp_path, "backends.*.lazy", True, odd()) as app:
         assert app.manager.status("demo").pid is None
     async with changed_app(tmp_path, "log_level", "error", odd()) as app:
@@ -121,7 +121,7 @@ async def test_when_a_backend_is_started(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("backends.*.shutdown_grace_period")
-async def test_how_long_a_backend_may_take_to_leave(tmp_path: Path) -> None:
+async def test_a_backend_is_killed_after_its_grace_period(tmp_path: Path) -> None:
     code = (
         "import os, runpy, signal, sys, time\n"
         "def leave(*_):\n"
@@ -141,7 +141,7 @@ async def test_how_long_a_backend_may_take_to_leave(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("health.drain_timeout")
-async def test_how_long_open_calls_may_go_on_when_a_backend_is_replaced(tmp_path: Path) -> None:
+async def test_open_calls_of_a_replaced_backend_end_after_drain_timeout(tmp_path: Path) -> None:
     for drain, ends in (("10s", True), ("1ms", False)):
         async with changed_app(tmp_path, "health.drain_timeout", drain, odd()) as app:
             told: list[str] = []
@@ -175,7 +175,7 @@ def beside(folder: Path, **keys: Any) -> Any:
     "backends.*.prerequisite.env",
     "backends.*.prerequisite.cwd",
 )
-async def test_what_is_started_beside_a_backend(tmp_path: Path) -> None:
+async def test_a_prerequisite_is_started_as_its_keys_say(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     relative = [*FLAGS, "-c", WRITES, "here"]
     for key, value, file, content in (
@@ -194,7 +194,7 @@ async def test_what_is_started_beside_a_backend(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("backends.*.prerequisite.process_match", "backends.*.prerequisite.managed")
-async def test_whose_the_process_beside_a_backend_is(tmp_path: Path) -> None:
+async def test_a_running_prerequisite_is_recognised_by_process_match(tmp_path: Path) -> None:
     mark = f"mark-{os.getpid()}-of-this-test"
     already = Popen([sys.executable, *FLAGS, "-c", "import time; time.sleep(600)", mark])  # noqa: ASYNC220 - forks at once
     try:
@@ -221,7 +221,7 @@ async def test_whose_the_process_beside_a_backend_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("backends.*.prerequisite.startup_delay")
-async def test_how_long_a_prerequisite_is_watched_before_the_backend_starts(tmp_path: Path) -> None:
+async def test_a_backend_starts_after_the_startup_delay_of_its_prerequisite(tmp_path: Path) -> None:
     failing = [*FLAGS, "-c", "raise SystemExit(3)"]
     going_on = [*FLAGS, "-c", "import time; time.sleep(600)"]
     key = "backends.*.prerequisite.startup_delay"
@@ -242,7 +242,7 @@ async def pid_of(app: App, session: Any) -> str:
 
 
 @pytest.mark.proves("backends.*.instance_mode", "backends.*.pool.min_idle")
-async def test_whose_a_process_is(tmp_path: Path) -> None:
+async def test_sessions_share_or_own_processes_by_instance_mode(tmp_path: Path) -> None:
     for mode, processes in (("shared", 1), ("dedicated", 2)):
         async with changed_app(tmp_path, "backends.*.instance_mode", mode, odd()) as app:
             assert len({await pid_of(app, app.new_session()) for _ in range(2)}) == processes
@@ -252,7 +252,7 @@ async def test_whose_a_process_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("backends.*.pool.max_instances", "backends.*.pool.acquire_timeout")
-async def test_how_many_instances_there_are_and_how_long_one_is_waited_for(tmp_path: Path) -> None:
+async def test_a_session_waits_acquire_timeout_for_one_of_max_instances(tmp_path: Path) -> None:
     pool = {"max_instances": 1, "acquire_timeout": "50ms"}
     base = odd(instance_mode="dedicated", timeout="1h", pool=pool)
     async with changed_app(tmp_path, "log_level", "error", base) as app:
@@ -262,7 +262,7 @@ async def test_how_many_instances_there_are_and_how_long_one_is_waited_for(tmp_p
 
 
 @pytest.mark.proves("backends.*.pool.replenish_delay")
-async def test_when_an_instance_that_was_taken_is_replaced(tmp_path: Path) -> None:
+async def test_a_taken_instance_is_replaced_after_replenish_delay(tmp_path: Path) -> None:
     pool = {"max_instances": 1, "replenish_delay": "1h"}
     base, slow = (odd(instance_mode="dedicated", pool=dict(pool)) for _ in range(2))
     base["backends"]["slow"] = slow["backends"]["demo"]
@@ -296,7 +296,7 @@ async def test_when_an_instance_that_was_taken_is_replaced(tmp_path: Path) -> No
     "backends.*.retry.multiplier",
     "backends.*.retry.max_delay",
 )
-async def test_how_often_a_call_is_repeated_and_after_what_pauses(
+async def test_a_call_is_repeated_as_often_and_after_the_pauses_configured(
     tmp_path: Path, key: str, value: Any, shared: dict[str, Any], shipped: int, changed: int
 ) -> None:
     for folder, at, what, times in (
@@ -327,7 +327,7 @@ async def ill(folder: Path, key: str, value: Any, **health: Any) -> AsyncIterato
 
 
 @pytest.mark.proves("health.interval", "health.timeout", "health.failure_threshold")
-async def test_when_a_backend_is_taken_for_ill(tmp_path: Path) -> None:
+async def test_a_backend_counts_as_unhealthy_by_its_health_keys(tmp_path: Path) -> None:
     # As shipped each of the three alone would make it last far longer than is waited here.
     for key, value, others in (
         ("interval", "20ms", {}),
@@ -342,7 +342,7 @@ async def test_when_a_backend_is_taken_for_ill(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("health.max_restarts", "health.recovery_multiplier")
-async def test_whether_an_ill_backend_is_started_again_and_when_it_is_probed_next(tmp_path: Path) -> None:
+async def test_an_unhealthy_backend_is_restarted_and_probed_by_its_health_keys(tmp_path: Path) -> None:
     async with ill(tmp_path, "max_restarts", 2) as app:
         await until(lambda: app.manager.status("demo").restarts == 2)
         await until(lambda: app.manager.status("demo").circuit == "open")
@@ -353,7 +353,7 @@ async def test_whether_an_ill_backend_is_started_again_and_when_it_is_probed_nex
 
 
 @pytest.mark.proves("health.restart_window", "health.backoff_initial", "health.backoff_max")
-async def test_how_soon_a_backend_that_does_not_start_is_tried_again(tmp_path: Path) -> None:
+async def test_a_backend_that_fails_to_start_is_retried_after_the_configured_delay(tmp_path: Path) -> None:
     fails = {"exit_code": 1}
     quick = {"backoff_initial": "1ms", "backoff_max": "1ms", "max_restarts": 1}
     # More automatic restarts than one within any window: they were in different ones.
@@ -368,7 +368,7 @@ async def test_how_soon_a_backend_that_does_not_start_is_tried_again(tmp_path: P
 
 
 @pytest.mark.proves("health.restart_timeout")
-async def test_how_long_an_automatic_restart_may_take(tmp_path: Path) -> None:
+async def test_an_automatic_restart_ends_at_its_configured_limit(tmp_path: Path) -> None:
     base = odd(
         {"ready_once": str(tmp_path / "started")}, health={**QUICK, "interval": "1h", "max_restarts": 1}
     )
@@ -381,7 +381,7 @@ async def test_how_long_an_automatic_restart_may_take(tmp_path: Path) -> None:
 @pytest.mark.proves(
     "backends.*.max_memory_mb", "health.memory_check_interval", "health.memory_restart_cooldown"
 )
-async def test_how_much_memory_a_backend_may_use(tmp_path: Path) -> None:
+async def test_a_backend_is_restarted_over_its_memory_limit(tmp_path: Path) -> None:
     base = odd(health={"memory_check_interval": "20ms", "memory_restart_cooldown": "1ms"})
     async with changed_app(tmp_path, "backends.*.max_memory_mb", 1, base) as app:
         await until(lambda: app.manager.status("demo").restarts >= 2)  # both pauses are short

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
 def asking(secret: str) -> dict[str, Any]:
-    """A configuration whose backend is given this secret, and tells its length when asked."""
+    """A configuration with a backend that gets this secret and returns its length."""
     args = ["-I", "-S", str(ODD)]
     backend = {"command": sys.executable, "args": args, "env": {"GIVEN": secret}}
     return {"backends": {"demo": backend}}
@@ -39,7 +39,7 @@ async def given(folder: Path, config: dict[str, Any], environ: dict[str, str] | 
 
 
 @pytest.mark.proves("secrets.redact")
-async def test_which_variables_are_hidden(tmp_path: Path) -> None:
+async def test_the_configured_variables_are_hidden(tmp_path: Path) -> None:
     args = ["-I", "-S", str(ODD), "{}", "${SHOWN_VALUE}"]
     base = {"backends": {"demo": {"command": sys.executable, "args": args}}}
     for hidden in ([], ["SHOWN_VALUE"]):
@@ -50,7 +50,7 @@ async def test_which_variables_are_hidden(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("secrets.strict")
-async def test_whether_an_unresolved_secret_stops_the_start(tmp_path: Path) -> None:
+async def test_strict_mode_stops_the_start_for_an_unresolved_secret(tmp_path: Path) -> None:
     base = asking("${NOT_SET_ANYWHERE}")
     assert "NOT_SET_ANYWHERE" in await given(tmp_path, base)
     with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE"):
@@ -58,7 +58,7 @@ async def test_whether_an_unresolved_secret_stops_the_start(tmp_path: Path) -> N
 
 
 @pytest.mark.proves("secrets.commands", "secrets.command_timeout")
-async def test_which_commands_print_secrets_and_how_long_they_may_take(tmp_path: Path) -> None:
+async def test_secret_commands_run_with_their_configured_timeout(tmp_path: Path) -> None:
     words = [sys.executable, "-IS", "-c", "import time; time.sleep(0.5); print('printed-by-it')"]
     base = asking("secretref:command:own")
     assert "secrets.commands.own" in await given(tmp_path, base)
@@ -86,7 +86,7 @@ class _OneService(KeyringBackend):
 
 
 @pytest.mark.proves("secrets.keyring.service")
-async def test_under_which_service_the_keychain_is_asked(tmp_path: Path) -> None:
+async def test_the_keychain_is_read_under_the_configured_service(tmp_path: Path) -> None:
     before = keyring.get_keyring()
     keyring.set_keyring(_OneService())
     try:

@@ -1,4 +1,4 @@
-"""Rows within a token budget: heavy fields first, then rows, always told."""
+"""Rows within a token budget: heavy fields are dropped first, then rows, always with a note."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def test_fields_picks_and_orders_columns() -> None:
     assert not made["truncated"]
 
 
-def test_a_field_that_no_row_has_is_told() -> None:
+def test_a_field_that_no_row_has_is_named_in_a_note() -> None:
     made = compact([{"id": 1, "name": "a"}], fields=["nmae", "id"])
     assert made["rows"] == [{"id": 1}]
     assert made["note"] == 'no row has: "nmae"; fields left out: name'
@@ -78,6 +78,6 @@ def test_the_rows_fit_the_budget_and_the_counts_are_true(rows: list[dict[str, An
         ([], {"fields": [1]}),
     ],
 )
-def test_what_makes_no_sense_is_refused(rows: Any, options: dict[str, Any]) -> None:
+def test_wrong_arguments_of_compact_are_refused(rows: Any, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         compact(rows, **options)

@@ -99,7 +99,7 @@ def test_secrets_are_taken_out_of_a_row_before_it_is_cut(value: Any) -> None:
         assert dump(shown) == dump(row).replace("abcdefg", instead)
 
 
-def test_a_reply_leaves_room_for_what_stands_around_its_rows() -> None:
+def test_a_reply_leaves_room_for_the_text_around_its_rows() -> None:
     room = PageRoom.of_reply(32 << 20)
     assert room.row < 32 << 20
     assert room.piece == 1 << 20

@@ -1,4 +1,4 @@
-"""The pipeline by example: which stage runs when, and what the reader is told."""
+"""The pipeline by example: which stage runs when, and what the notes say."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def test_a_large_uniform_array_becomes_count_types_first_rows_and_identities(sto
     assert shown["digest"]["counts"]["team"] == {"red": 400, "blue": 200}
 
 
-def test_an_array_inside_an_object_is_collapsed_where_it_stands(store: ResultStore) -> None:
+def test_an_array_inside_an_object_is_collapsed_in_place(store: ResultStore) -> None:
     shown = json.loads(reduced({"items": people(600), "total": 600}, store).text)
     assert shown["total"] == 600
     assert shown["items"]["total_rows"] == 600
@@ -129,7 +129,7 @@ def stand_ins(value: Any) -> Any:
             yield from stand_ins(item)
 
 
-def test_of_objects_with_differing_keys_it_is_told_how_many_what_keys_and_what_counts(
+def test_objects_with_differing_keys_are_summarised_by_number_keys_and_counts(
     store: ResultStore,
 ) -> None:
     rows = [
@@ -178,7 +178,7 @@ def test_what_is_no_uniform_array_is_listed_by_key_path_with_size_and_small_bran
     assert covered == 100
 
 
-def test_rows_that_are_arrays_are_told_like_those_of_differing_keys(store: ResultStore) -> None:
+def test_rows_that_are_arrays_are_summarised_like_those_with_differing_keys(store: ResultStore) -> None:
     cells = [["Name", "Team"], *([f"person {n}", "blue" if n % 2 else "red"] for n in range(900))]
     answer = reduced({"range": "A1:B901", "values": cells}, store)
     shown = json.loads(answer.text)["shown"]
@@ -308,7 +308,7 @@ def test_what_fits_the_token_budget_is_left_alone_however_large(store: ResultSto
     assert json.loads(answer.text) == rows
 
 
-def test_white_space_in_json_goes_and_the_saving_is_told(store: ResultStore) -> None:
+def test_white_space_in_json_is_removed_and_the_saving_is_noted(store: ResultStore) -> None:
     value = {"a": [[n] for n in range(400)]}
     answer = reduce_output(json.dumps(value, indent=4), options=OutputOptions(), store=store)
     assert answer.text == json.dumps(value, separators=(",", ":"))
@@ -331,7 +331,7 @@ def test_digits_are_shown_as_written_and_halves_of_characters_as_replaced(store:
         assert store.text(answer.handle) == text
 
 
-def test_duplicate_keys_are_noticed_and_told(store: ResultStore) -> None:
+def test_duplicate_keys_are_reported_in_a_note(store: ResultStore) -> None:
     for count in (100, 1_000):
         text = (
             "["

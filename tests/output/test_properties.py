@@ -39,7 +39,7 @@ texts = st.one_of(
         lambda drawn: "\n".join(f"{drawn[0] * (n % 30)} {n}" for n in range(drawn[1]))
     ),
 )
-"""JSON and plain text; the pipeline is told nothing of which it is but what it sees."""
+"""JSON and plain text; the pipeline has nothing but the text to find out which it is."""
 
 
 @given(texts, options())
@@ -107,7 +107,7 @@ def test_with_room_for_a_few_lines_json_is_never_cut_as_text(value: Any, made: O
 
 
 def collapsed(value: Any) -> Any:
-    """Every object in `value` that stands for an array."""
+    """Every object in `value` that summarises an array."""
     if isinstance(value, list):
         for item in value:
             yield from collapsed(item)
@@ -119,7 +119,7 @@ def collapsed(value: Any) -> Any:
 
 
 @given(st.integers(5, 400), st.integers(0, 30), st.integers(1, 4))
-def test_counts_told_equal_counts_dropped(rows: int, lacking: int, depth: int) -> None:
+def test_the_counts_in_notes_equal_the_counts_dropped(rows: int, lacking: int, depth: int) -> None:
     table = [{"id": n, "text": "word " * 9, **({} if n < lacking else {"extra": n})} for n in range(rows)]
     value: Any = table
     for level in range(depth):
@@ -133,7 +133,7 @@ def test_counts_told_equal_counts_dropped(rows: int, lacking: int, depth: int) -
         assert found["total_rows"] == rows
         assert found["first_rows"] == table[: found["shown_rows"]]
         assert "chunks" not in found or lacking > rows * 0.1
-        if lacking > rows * 0.1:  # too few of the rows have the key: the others are told by key path
+        if lacking > rows * 0.1:  # too few of the rows have the key: the others are listed by key path
             assert found.get("missing_in_rows", {"extra": lacking}) == {"extra": lacking}
             continue
         assert len(found["first_rows"]) == found["shown_rows"] == min(rows, FIRST_ROWS)
@@ -144,7 +144,7 @@ def test_counts_told_equal_counts_dropped(rows: int, lacking: int, depth: int) -
 
 
 @given(st.integers(31, 300), st.integers(1, 30), st.sampled_from(["needle", "needle hay", "hay"]))
-def test_the_sections_told_of_an_intent_are_those_kept_and_those_there_were(
+def test_the_note_of_an_intent_counts_the_sections_kept_and_in_total(
     count: int, every: int, intent: str
 ) -> None:
     rows = [
@@ -162,7 +162,7 @@ def test_the_sections_told_of_an_intent_are_those_kept_and_those_there_were(
 
 
 @given(st.integers(1, 400), st.integers(200, 3000))
-def test_lines_told_as_truncated_are_those_that_are_not_shown(count: int, budget: int) -> None:
+def test_the_lines_noted_as_truncated_are_those_not_shown(count: int, budget: int) -> None:
     lines = [f"line number {n}" for n in range(count)]
     text = "\n".join(lines)
     made = OutputOptions(max_chars=budget)
@@ -209,7 +209,7 @@ def test_what_a_cut_tells_of_lines_kilobytes_and_characters_is_what_is_missing(
 
 
 @given(st.integers(60, 400), st.integers(100, 900), st.booleans())
-def test_rows_and_fields_told_as_dropped_for_a_token_budget_are_those_missing(
+def test_the_rows_and_fields_noted_as_dropped_are_those_missing(
     count: int, tokens: int, wrapped: bool
 ) -> None:
     rows = [{"id": n, "name": f"name {n}", "text": "word " * 9} for n in range(count)]

@@ -66,7 +66,7 @@ def test_a_row_nested_deeply_is_a_row_like_the_others() -> None:
     assert store.text(handle) == text
 
 
-def test_a_page_of_no_rows_still_leads_on() -> None:
+def test_a_page_without_rows_names_the_next_offset() -> None:
     store = ResultStore()
     page = store.rows(store.save(ROWS), 0, 0)
     assert (len(page["rows"]), page["next_offset"]) == (1, 1)
@@ -107,7 +107,7 @@ def test_rows_come_at_most_forty_at_a_time_and_lead_to_the_end() -> None:
     }  # fmt: skip
 
 
-def test_chunks_are_as_long_as_asked_for() -> None:
+def test_chunks_have_the_requested_length() -> None:
     store = ResultStore()
     handle = store.save(ROWS)
     assert store.chunk(handle, 10, 75)["rows"] == ROWS[10:85]
@@ -122,7 +122,7 @@ def test_an_offset_that_is_no_whole_number_is_refused(bad: Any) -> None:
         store.rows(handle, bad)
 
 
-def test_of_a_text_the_rows_are_its_lines() -> None:
+def test_the_rows_of_a_text_are_its_lines() -> None:
     store = ResultStore()
     handle = store.save("a\nb\u2028still b\r\n\nd")
     assert store.rows(handle)["rows"] == ["a", "b\u2028still b\r", "", "d"]

@@ -176,7 +176,7 @@ def test_rows_inside_an_object_become_a_table_below_the_json_around_them(path: t
     assert f"the table is the array at {' > '.join(path)}" in answer.notes[0]
 
 
-def test_an_object_whose_bulk_is_elsewhere_is_no_table() -> None:
+def test_an_object_is_no_table_when_most_of_it_is_outside_the_array() -> None:
     rows = [{"identifier": n, "quantity": n} for n in range(60)]
     value = {"text": "word " * 600, "items": rows}
     answer = reduce_output(dump(value), options=OutputOptions(), store=ResultStore())

@@ -105,7 +105,7 @@ async def test_the_process_of_a_cancelled_request_is_killed_when_it_goes_on(modu
         before = await pid(pool)
         with anyio.move_on_after(0.05):
             await pool.ask(b"sleep 1000")
-        assert await pid(pool) != before  # nobody waits for the one that is busy
+        assert await pid(pool) != before  # no request waits for the busy one
         await until(lambda: not psutil.pid_exists(before) or psutil.Process(before).status() == "zombie")
 
 

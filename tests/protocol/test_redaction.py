@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def app_with_token(folder: Path, monkeypatch: pytest.MonkeyPatch, secret: str) -> AsyncIterator[App]:
-    """Run a gateway whose one backend gets the secret through a variable."""
+    """Run a gateway with one backend, which gets the secret through a variable."""
     monkeypatch.setenv("MY_TOKEN", secret)
     (folder / ".env").write_text(f"MY_TOKEN={secret}\n")
     backend = {"command": sys.executable, "args": ["-P", str(DEMO_SERVER)], "env": {"TOKEN": "${MY_TOKEN}"}}

@@ -318,7 +318,7 @@ async def test_an_adapter_file_is_not_read_where_command_lines_may_not_be_regist
     assert "no-such-file" not in text
 
 
-async def test_a_host_whose_lookup_times_out_is_refused(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_is_refused_when_its_lookup_times_out(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gatemini.protocol.registration.admission.LOOKUP_SECONDS", 0)
     failed, text = await register(app, {"name": "slow", "url": "http://mcp.example.test/"})
     assert failed

@@ -29,7 +29,7 @@ MODERN = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 DIFFERS = {"id", "gatemini/chain"}
-"""Keys whose values differ between two answers to the same call."""
+"""Keys with values that differ between two answers to the same call."""
 
 
 class Client:
@@ -171,7 +171,7 @@ async def test_the_shortcut_gives_the_answer_of_the_sdk(
 
 
 @pytest.mark.parametrize("capability", ["elicitation", "sampling", "roots"])
-async def test_modern_clients_that_can_be_asked_go_through_the_sdk(app: App, capability: str) -> None:
+async def test_modern_clients_that_support_questions_go_through_the_sdk(app: App, capability: str) -> None:
     async with connected(app, modern=True, capabilities={capability: {}}) as (client, shortcut):
         for _ in range(2):
             await client.chain("return 1")
@@ -253,7 +253,7 @@ async def test_open_calls_get_an_error_when_the_connection_ends(app: App) -> Non
         assert (await client.answer(ident))["error"]["code"] == -32000
 
 
-async def test_a_request_whose_id_is_a_number_of_thousands_of_digits_is_served(app: App) -> None:
+async def test_a_request_with_an_id_of_thousands_of_digits_is_served(app: App) -> None:
     async with connected(app) as (client, _):
         await client.chain("return 1")
         ident: Any = "9" * 5000

@@ -1,4 +1,4 @@
-"""Calls as the code makes them: one exchange per batch, errors with their fields, what nobody waited for."""
+"""Calls as the code makes them: one exchange per batch, errors with their fields, calls without await."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_an_uncaught_tool_error_ends_the_chain_at_the_line_of_the_call(run
         ("demo.t({ b: new Uint8Array(1500) })", {"b": [0] * 1500}),
     ],
 )
-async def test_arguments_travel_as(run, call, arguments):
+async def test_arguments_reach_the_host_as_this_json(run, call, arguments):
     await run(f"await {call}")
     assert run.calls[-1].arguments == arguments
 
@@ -137,7 +137,7 @@ async def test_a_backend_is_never_thenable_and_ends_quickly_as_text(run):
     assert run.calls == []
 
 
-async def test_raw_and_resource_and_call_by_name(run):
+async def test_raw_calls_resources_and_calls_by_name_become_messages(run):
     await run(
         """
         await demo.t.raw({ a: 1 });
@@ -159,7 +159,7 @@ async def test_raw_and_resource_and_call_by_name(run):
     ]
 
 
-async def test_names_of_tools_and_backends_tell_the_truth(run):
+async def test_listed_tools_and_backends_are_those_that_exist(run):
     value = await run.value(
         "return ['a' in demo, 'zz' in demo, Object.keys(demo), Object.keys(__backends), [...Object.getOwnPropertyNames(demo)]]",
         catalog={"demo": ["a", "b-c"]},
@@ -179,7 +179,7 @@ async def test_an_ambiguous_identifier_names_its_owners_when_it_is_used(run):
     assert '__backends["a-b"]' in end.error.message
 
 
-async def test_a_call_nobody_waits_for_is_waited_for_and_reported(sandbox):
+async def test_a_call_without_await_is_completed_and_reported(sandbox):
     session = Chain(sandbox, 'demo.write({ key: "k" }); return "ok"')
     step = await session.start()
     assert isinstance(step, Calls)
@@ -239,7 +239,7 @@ async def test_integers_beyond_2_53_keep_their_digits(run):
     assert end.notes == ["integers beyond 2^53 arrived as strings, to keep their digits"]
 
 
-async def test_results_and_gatemini_are_messages(run):
+async def test_calls_of_results_and_gatemini_become_messages(run):
     await run(
         """
         await results.rows("res_1", { offset: 5, limit: 10 }); await results.save([1], { label: "x" });
@@ -280,7 +280,7 @@ async def test_chunks_go_on_where_the_host_says_and_tell_that_a_row_goes_on(run)
     assert run.calls[-1].arguments == ["r", {"offset": 21, "rows": 10}]
 
 
-async def test_chunks_asked_for_at_once_come_one_after_the_other(run):
+async def test_chunks_requested_in_parallel_arrive_in_order(run):
     value = await run.value(
         """const it = results.chunks("r"); const got = await Promise.all([it.next(), it.next(), it.next()]);
         await it.return(); return [...got, await it.next()].map((r) => r.done ? null : r.value[0])""",
@@ -289,7 +289,7 @@ async def test_chunks_asked_for_at_once_come_one_after_the_other(run):
     assert value == [0, 10, "piece 0", None]
 
 
-async def test_chunks_have_nothing_of_an_empty_result(run):
+async def test_an_empty_result_has_no_chunks(run):
     value = await run.value(
         "let n = 0; for await (const c of results.chunks('r')) n++; return n",
         lambda _: {"rows": [], "next_offset": None},
@@ -309,7 +309,7 @@ async def test_interfaces_are_synchronous(run):
     assert await run.value(code, interfaces=whole) == ["demo.a", "demo.a", "demo.a", None]
 
 
-async def test_args_are_there_only_when_given(run):
+async def test_args_is_defined_only_when_arguments_are_given(run):
     assert await run.value("return args.x", args={"x": 1}) == 1
     assert await run.value("return typeof args") == "undefined"
 

@@ -58,7 +58,7 @@ async def test_using_a_promise_as_its_value_is_an_error_that_names_await(
         ("return (await Promise.allSettled([demo.echo({ a: 1 })]))[0].status;", "fulfilled"),
     ],
 )
-async def test_what_a_promise_is_for_still_works(app: App, code: str, value: str) -> None:
+async def test_awaiting_storing_and_chaining_a_promise_still_works(app: App, code: str, value: str) -> None:
     text, failed, _ = await answer(app, code)
     assert not failed, text
     assert text.splitlines()[0] == value

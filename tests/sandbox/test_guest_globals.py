@@ -97,13 +97,13 @@ async def test_timers_and_locales_end_with_this_value_and_these_notes(run, code)
 
 
 @pytest.mark.parametrize("name", ["require", "fetch", "process", "window", "Intl", "nope"])
-async def test_a_name_that_is_not_there_is_undefined_and_left_to_the_host_to_explain(run, name):
+async def test_an_unknown_global_is_undefined_and_reported_to_the_host(run, name):
     assert await run.value(f"return typeof {name}") == "undefined"
     error = (await run.error(f"return {name}.x")).error
     assert (error.name, error.message, error.hint) == ("ReferenceError", f"{name} is not defined", None)
 
 
-async def test_the_clock_is_the_hosts(run):
+async def test_the_guest_reads_the_clock_of_the_host(run):
     assert await run.value("return Date.now()", now_ms=86_400_000.0) - 86_400_000 < 5000
     assert await run.value("return new Date().getTimezoneOffset()") == 0
     assert await run.value("return performance.now() >= 0 && performance.now() < 5000")
@@ -157,7 +157,7 @@ async def test_the_clock_is_the_hosts(run):
         ("typeof std + typeof os + typeof print + typeof scriptArgs", "undefined" * 4),
     ],
 )
-async def test_a_standard_helper_gives(run, code, value):
+async def test_a_standard_helper_gives_this_value(run, code, value):
     assert await run.value(f"return {code}") == value
 
 
@@ -177,12 +177,12 @@ async def test_a_standard_helper_gives(run, code, value):
         (["日本", "ñ", "o", "n", "é", "e"], "", ["e", "é", "n", "ñ", "o", "日本"]),
     ],
 )
-async def test_words_are_put_in_the_order_people_expect(run, words, options, order):
+async def test_words_are_sorted_by_locale_order(run, words, options, order):
     # What Node gives with its full ICU.
     assert await run.value(f"return {words}.sort((a, b) => a.localeCompare(b{options}))") == order
 
 
-async def test_words_compare_as_closely_as_they_are_asked_to(run):
+async def test_words_compare_by_the_requested_sensitivity(run):
     pairs = "[['a', 'A'], ['a', 'á'], ['a', 'b'], ['é', 'e\u0301']]"
     told = {
         "base": [0, 0, -1, 0],
@@ -216,11 +216,11 @@ ABSENT = {"fetch": "there is no network here", "import": "there are no modules"}
         ("return Object.keys(globalThis).includes('fetch')", False),
     ],
 )
-async def test_code_that_catches_the_error_reads_what_there_is_instead(run, code, value):
+async def test_a_caught_error_of_an_absent_name_has_the_substitute_in_its_text(run, code, value):
     assert await run.value(code, absent=ABSENT) == value
 
 
-async def test_an_error_nobody_catches_says_it_once(run):
+async def test_an_uncaught_error_is_shown_once(run):
     error = (await run.error("fetch('x')", absent=ABSENT)).error
     assert (error.message, error.hint) == ("fetch is not defined", "there is no network here")
     assert (error.line, error.column) == (1, 1)

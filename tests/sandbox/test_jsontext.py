@@ -35,7 +35,7 @@ def depth_of(item: object) -> int:
 
 
 @given(JSON, st.integers(2, 40), st.booleans(), st.booleans())
-def test_pieces_are_all_of_the_text_and_cut_no_string_and_no_number(value, size, spaced, escaped):
+def test_pieces_join_to_the_text_and_split_no_string_or_number(value, size, spaced, escaped):
     separators = (", ", ": ") if spaced else (",", ":")
     text = json.dumps(value, separators=separators, ensure_ascii=escaped).encode()
     whole = {m.span() for m in jsontext._TOKEN.finditer(text)}
@@ -67,7 +67,7 @@ def test_digits_are_the_same_wherever_the_text_is_cut(value, size):
     "text", [b'["' + rb"\"" * 50, b'["a' + b"\\" * 33, b"[" + b"7" * 99, b'"' * 99, b"\\" * 60]
 )
 @pytest.mark.parametrize("size", [2, 3, 7, 16])
-def test_what_is_no_json_is_cut_to_its_end_as_well(text, size):
+def test_text_that_is_no_json_is_split_to_its_end(text, size):
     with cut_at(size):
         assert "".join(text[start:end].decode() for start, end in pieces(text)) == text.decode()
 

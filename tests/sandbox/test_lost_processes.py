@@ -243,7 +243,7 @@ anyio.run(main, "process", False)
 
 
 @pytest.mark.long
-def test_where_memory_cannot_be_had_every_chain_is_told_and_works_again_later(
+def test_every_chain_gets_an_error_when_memory_runs_out_and_later_chains_work(
     module_cache: Path, sandbox: Sandbox
 ) -> None:
     code = textwrap.dedent(SCARCE).format(what="AS", value=2 << 30)

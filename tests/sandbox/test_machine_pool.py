@@ -52,7 +52,7 @@ def stocked(engine: Engine, image: Image):
 
 
 def begun(stocked: MachinePool, image: Image, code: str) -> tuple[Guest, Machine, str | None]:
-    """A guest whose first step has run `code`, its machine and how it ended."""
+    """A guest after the first step of `code`, its machine and how it ended."""
     guest = Guest(stocked, image, LIMITS, Ledger(1 << 40), Clock.at(0.0))
     begin = encode_start(Start(backends=[("demo", "demo")], seed=bytes(32), now_ms=0.0), LIMITS)
     raw = guest.begin(begin, f"(async () => {{ {code} }})".encode())
@@ -107,7 +107,7 @@ FINISHED = {
 
 
 @pytest.mark.parametrize("code", FINISHED.values(), ids=FINISHED)
-def test_a_machine_is_freed_when(image: Image, stocked: MachinePool, code: str) -> None:
+def test_a_machine_is_freed_after_an_unclean_end(image: Image, stocked: MachinePool, code: str) -> None:
     guest, machine, _ = begun(stocked, image, code)
     guest.stop()
     guest.close()

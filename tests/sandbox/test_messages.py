@@ -51,7 +51,7 @@ def test_a_good_outbox_is_taken():
     assert calls == [Call(1, "tool", "demo", "echo", False, b'{"a":1}', [])]
 
 
-def test_arguments_with_broken_utf8_are_mended_and_those_with_half_a_surrogate_pair_are_a_fault():
+def test_arguments_with_broken_utf8_are_repaired_and_half_a_surrogate_pair_is_refused():
     _, calls = decode_outbox(outbox(calls=[[*GOOD[:5], "?", []]]).replace(b"?", b"\xff"), LIMITS, set())
     assert calls[0].text.decode() == '"\ufffd"'
     with pytest.raises(GuestFault):
@@ -120,7 +120,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(st.binary(max_size=200) | JSON_VALUES.map(lambda value: json.dumps(value).encode("utf-8", "replace")))
-def test_decoding_is_total(raw):
+def test_decoding_any_bytes_gives_a_message_or_a_fault(raw):
     for decode in (lambda b: decode_outbox(b, LIMITS, set()), decode_summary, decode_error):
         with contextlib.suppress(GuestFault):
             decode(raw)
@@ -142,7 +142,7 @@ def console(used: int, dropped: int, body: bytes) -> bytes:
     return struct.pack("<4i", used, 1, dropped, 0) + body
 
 
-def test_a_console_buffer_with_lies_in_its_head_is_read_within_bounds():
+def test_a_console_buffer_with_false_lengths_is_read_within_bounds():
     assert decode_console(console(10**6, 5, b"abc\n")).lines == ["abc"]
     assert decode_console(console(-5, -7, b"abc\n")).lines == []
     assert decode_console(console(-5, -7, b"abc\n")).dropped == 0

@@ -39,7 +39,7 @@ def test_the_patch_changes_the_stack_its_checks_one_export_and_one_constant():
     assert after[CODE_SECTION].count(MORE_ARGUMENTS) == before[CODE_SECTION].count(ARGUMENT_CHECK) == 1
 
 
-def test_whatever_lowers_the_stack_pointer_is_checked():
+def test_every_instruction_that_lowers_the_stack_pointer_is_checked():
     ADD, CONST = 0x6A, 0x41
     lowered = 0
     for body in functions(dict(sections(patched(guest_wasm())))[CODE_SECTION]):

@@ -179,7 +179,7 @@ def test_code_of_another_configuration_of_the_engine_is_compiled_again(
 
 @posix
 def test_a_full_disk_leaves_nothing_half_written_and_is_reported(tmp_path: Path) -> None:
-    """A bound on the size of files stands for the full disk: the write ends in the middle either way."""
+    """A bound on the size of files replaces a full disk: the write ends in the middle either way."""
     code = (
         "import resource, sys, pathlib\n"
         "from gatemini_sandbox import module_cache as m\n"

@@ -154,7 +154,7 @@ async def test_cancelling_ends_the_guest_and_not_its_process(apart):
             await anyio.sleep(0.001)
 
 
-async def test_a_chain_that_waits_for_another_keeps_it_from_no_place(make) -> None:
+async def test_a_chain_that_waits_for_its_calls_takes_no_place_from_another(make) -> None:
     one = make(Limits(guests=1), processes=1)
     outer = Chain(one, "return 1 + await demo.echo({})")
     waiting = await outer.start()
@@ -182,7 +182,7 @@ async def test_guests_that_wait_count_towards_the_memory_of_all_in_one_process_o
     ("code", "exchanges"),
     [("return 1", 1), ("return Object.keys(__backends)", 2), ("try { fetch('x') } catch { return 1 }", 2)],
 )
-async def test_code_ends_in_one_exchange_and_in_two_where_it_asks_for_something(
+async def test_code_takes_one_exchange_and_a_second_if_it_needs_the_catalog(
     make, monkeypatch, code, exchanges
 ):
     asking = make(Limits(), processes=1, watched=frozenset({"fetch"}))
@@ -217,7 +217,7 @@ async def test_a_process_is_reached_through_descriptors_beyond_those_select_take
 
 
 @needs_linux
-async def test_a_process_started_beside_a_backend_does_not_wear_its_mark():
+async def test_a_sandbox_process_does_not_have_the_mark_of_a_backend():
     worn = mark.set_mark()
     child = spawn.Child()  # in the same turn of the event loop: the mark is still on
     try:

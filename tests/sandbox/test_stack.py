@@ -84,7 +84,7 @@ async def test_every_depth_gives_the_right_result_or_a_stack_error(request, walk
         await every_depth_about_the_end(run, code, deepest, lowest_full)
 
 
-async def test_the_depths_that_must_work_do(run):
+async def test_recursion_works_to_the_documented_depth(run):
     for walk, code in WALKS.items():
         assert await right_at(run, code, FLOOR[walk])
 

@@ -100,7 +100,7 @@ async def test_a_value_becomes_this_text(run, code, kind, text):
     assert (end.kind, end.text) == (kind, text)
 
 
-async def test_what_throws_says_so_in_its_place(run):
+async def test_a_property_that_throws_is_replaced_by_a_text_that_says_so(run):
     value = await run.value(
         """
         const revoked = Proxy.revocable({}, {}); revoked.revoke();
@@ -197,7 +197,7 @@ async def test_what_could_not_be_read_is_named_in_a_note(run, code, words):
         ("const e = new Error('e'); e.cause = e; throw e", ["Caused by: Error: e"]),
     ],
 )
-async def test_what_stands_behind_an_error_is_told_line_by_line(run, code, lines):
+async def test_causes_and_members_of_an_error_are_listed_line_by_line(run, code, lines):
     assert (await run.error(code)).error.cause.split("\n") == lines
 
 

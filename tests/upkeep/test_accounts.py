@@ -75,7 +75,7 @@ def test_the_file_stays_small_however_much_was_counted_and_whatever_tools_are_ca
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b'{"version":1,"pid":"x"}', b"[" * 5000])
-def test_what_is_no_account_is_passed_over_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_no_accounts_are_ignored_and_kept(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "gateway-1-1.json").write_bytes(content)
     assert read_accounts(tmp_path) == []
     written(AccountBook(tmp_path), counted())
@@ -96,7 +96,7 @@ def test_only_the_latest_accounts_of_gateways_that_are_gone_are_kept(tmp_path: P
     assert left == {os.getpid(), *range(5, FILES_KEPT + 5)}
 
 
-def test_where_it_cannot_be_written_the_gateway_goes_on(tmp_path: Path) -> None:
+def test_the_gateway_goes_on_when_an_account_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert not written(AccountBook(tmp_path / "file" / "below"), counted())
     assert read_accounts(tmp_path / "none") == []

@@ -29,7 +29,7 @@ GIVEN = "return [...(await {}.env({{}})).GIVEN].join(' ');"
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Other processes and the watcher of files tell nobody: look again and again, bounded."""
+    """Poll for changes of other processes and of watched files; bounded."""
     with anyio.fail_after(WAIT_SECONDS):
         while not holds():  # noqa: ASYNC110
             await anyio.sleep(0.01)
@@ -98,9 +98,7 @@ async def given(app: App, name: str) -> str:
     return text.replace(" ", "")
 
 
-async def test_others_serve_while_a_secret_is_waited_for_and_the_state_says_so(
-    tmp_path: Path, slow: Teller
-) -> None:
+async def test_other_backends_serve_while_a_secret_is_pending(tmp_path: Path, slow: Teller) -> None:
     backends = {"waits": backend(slow.secretref), "plain": backend("plainly")}
     async with App.open(config(tmp_path, backends), environ={}) as app:
         assert await given(app, "plain") == "plainly"
@@ -119,9 +117,7 @@ async def test_others_serve_while_a_secret_is_waited_for_and_the_state_says_so(
         assert "«secret" in (await answer(app, "return (await waits.env({})).GIVEN;"))[0]
 
 
-async def test_a_secret_that_cannot_be_had_is_the_reason_its_backend_is_not_there(
-    tmp_path: Path, slow: Teller
-) -> None:
+async def test_a_backend_without_its_secret_names_the_reason(tmp_path: Path, slow: Teller) -> None:
     backends = {"waits": backend(slow.secretref), "plain": backend("plainly")}
     async with App.open(config(tmp_path, backends), environ={}) as app:
         told: list[str] = []
@@ -187,9 +183,7 @@ def watchdogs(pid: int) -> int:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="process groups")
-async def test_a_gateway_that_is_killed_leaves_no_command_that_was_to_tell_a_secret(
-    tmp_path: Path, slow: Teller
-) -> None:
+async def test_a_killed_gateway_leaves_no_secret_command_running(tmp_path: Path, slow: Teller) -> None:
     path = config(tmp_path, {"waits": backend(slow.secretref)})
     command = [sys.executable, "-P", "-c", GATEWAY, str(path)]
     async with await anyio.open_process(command, stdout=None, stderr=None) as process:
@@ -215,7 +209,7 @@ async def test_tools_of_last_time_are_found_while_the_secret_is_waited_for(
         assert await given(app, "waits") == "another-secret"
 
 
-async def test_a_changed_file_asks_anew_and_restarts_only_whose_secret_is_another(
+async def test_a_changed_file_reads_secrets_again_and_restarts_only_backends_with_new_ones(
     tmp_path: Path, slow: Teller
 ) -> None:
     other = Teller(tmp_path, "other")
@@ -247,7 +241,7 @@ def change(folder: Path, backends: dict[str, Any], **secrets: Any) -> None:
     )
 
 
-async def test_a_file_changed_while_a_secret_is_asked_for_asks_anew_and_drops_the_answer(
+async def test_a_file_changed_during_a_secret_lookup_repeats_it_and_drops_the_old_answer(
     tmp_path: Path, slow: Teller
 ) -> None:
     backends = {"waits": backend(slow.secretref)}
@@ -274,7 +268,7 @@ def no_keychain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(references, "read_keychain", fails)
 
 
-async def test_where_asking_itself_fails_the_backend_says_so_and_the_gateway_serves_on(
+async def test_a_failed_secret_lookup_is_named_by_its_backend_and_the_gateway_serves_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_keychain(monkeypatch)
@@ -308,7 +302,7 @@ async def test_a_strict_configuration_waits_for_all_its_secrets(tmp_path: Path, 
             pass
 
 
-async def test_a_waiting_backend_whose_entry_is_wrong_is_not_waited_for(tmp_path: Path, slow: Teller) -> None:
+async def test_a_backend_with_a_wrong_entry_is_not_waited_for(tmp_path: Path, slow: Teller) -> None:
     wrong = backend(slow.secretref, timeout="soon")
     async with App.open(config(tmp_path, {"wrong": wrong, "plain": backend("x")}), environ={}) as app:
         assert "timeout" in app.loaded.disabled["wrong"]

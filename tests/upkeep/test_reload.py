@@ -72,7 +72,9 @@ async def test_a_changed_file_that_cannot_be_used_leaves_the_running_one_in_forc
         assert app.tools.config.max_output_size == 5000
 
 
-async def test_what_is_read_only_at_the_start_is_told_until_it_is_as_it_was(tmp_path: Path) -> None:
+async def test_a_changed_key_that_needs_a_restart_is_reported_until_it_is_changed_back(
+    tmp_path: Path,
+) -> None:
     config = write_config(tmp_path, DEMO)
     async with App.open(config, environ={}) as app:
 

@@ -1,6 +1,6 @@
 """Seven more answers of the true shape of well-known services: chat, payments, plans of infrastructure, errors, schemas, search, metrics.
 
-Made as those of `shapes.py` are, whose `Payload` and `Question` they use.
+Made like those of `shapes.py`, with its `Payload` and `Question`.
 """
 
 from __future__ import annotations

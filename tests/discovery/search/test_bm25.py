@@ -29,7 +29,7 @@ class SpecIdf(BM25Okapi):
         self.idf = {term: log((self.corpus_size - df + 0.5) / (df + 0.5) + 1) for term, df in nd.items()}
 
 
-def test_a_score_computed_by_hand() -> None:
+def test_a_score_equals_the_one_computed_by_hand() -> None:
     # N = 4, df(get) = 2, lengths 2, 3, 4, 1: average 2.5.
     idf = log((4 - 2 + 0.5) / (2 + 0.5) + 1)
     first = idf * 1 * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 2 / 2.5))

@@ -35,7 +35,7 @@ def test_tier_1_is_bm25_with_name_tokens_counted_twice() -> None:
     assert ladder().search("pages").hits[0].score == pytest.approx(by_text, rel=1e-5)
 
 
-def test_its_numbers_can_be_set() -> None:
+def test_the_constants_of_classic_ranking_can_be_configured() -> None:
     idf = log((3 - 1 + 0.5) / (1 + 0.5) + 1)
     # Without length normalisation and with k1 = 2, names counted 5 times.
     hit = ladder(k1=2.0, b=0.0, name_weight=5).search("search").hits[0]

@@ -165,7 +165,7 @@ def test_any_query_is_answered(ranking: Ranking, query: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_no_limit_no_hits(limit: int) -> None:
+def test_a_limit_of_zero_gives_no_hits(limit: int) -> None:
     assert names(index_of(), "read file", limit=limit) == []
 
 
@@ -288,12 +288,12 @@ def test_words_are_split_where_names_are_put_together(text: str, split: list[str
         ("searches", "search"),
     ],
 )
-def test_forms_of_a_word_meet(one: str, other: str) -> None:
+def test_forms_of_a_word_have_one_stem(one: str, other: str) -> None:
     assert stem(one) == stem(other)
 
 
 @given(st.text())
-def test_splitting_is_total_and_loses_no_ascii_letter(text: str) -> None:
+def test_splitting_any_text_loses_no_ascii_letter(text: str) -> None:
     words(text)
     ascii_only = "".join(c for c in text if c in string.ascii_letters + string.digits + " ")
     assert squash("".join(raw_words(ascii_only))) == squash(ascii_only)

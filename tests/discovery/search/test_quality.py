@@ -84,7 +84,7 @@ def test_best_finds_more_with_the_bundled_model(embedder: Embedder) -> None:
     assert report.categories["paraphrase"].recall[5] >= 0.80
 
 
-def test_the_classic_ladder_is_what_it_was() -> None:
+def test_the_classic_ranking_is_unchanged() -> None:
     report = built_in("classic")
     assert report.macro.recall[5] >= 0.60
     assert report.categories["exact"].recall[5] >= 0.95

@@ -30,7 +30,7 @@ from gatemini.discovery.types.identifiers import (
         ("", "_"),
     ],
 )
-def test_identifiers(name: str, made: str) -> None:
+def test_a_name_becomes_this_identifier(name: str, made: str) -> None:
     assert identifier(name) == made
 
 
@@ -46,7 +46,7 @@ def test_a_backend_named_like_a_word_of_the_language_gets_an_underscore(name: st
     assert backend_identifier(name) == name + "_"
 
 
-def test_names_of_ours_are_kept_free() -> None:
+def test_names_of_the_gateway_are_not_given_to_backends() -> None:
     assert backend_identifier("__backends") == "__backends_"
     assert backend_identifier("__composite") == "composite"
 

@@ -68,7 +68,7 @@ def test_a_tool_without_required_parameters_may_be_called_without_any() -> None:
     assert arguments_of({"type": "string"}) == "?: { [key: string]: unknown }"
 
 
-def test_enums_consts_unions_and_null() -> None:
+def test_enums_consts_unions_and_null_become_literal_types() -> None:
     properties = {
         "e": {"enum": ["a", 1, None]},
         "c": {"const": "x"},
@@ -278,7 +278,7 @@ def test_the_type_of_a_result_names_its_fields_as_far_as_they_fit() -> None:
     assert result_type(Tool("b", "t2", "", {}, found)) == "{rows: object[]}"
 
 
-def test_nothing_is_said_of_a_result_that_nothing_is_known_of() -> None:
+def test_an_unknown_result_type_is_left_out_of_the_signature() -> None:
     for schema in (None, {}, {"type": "object"}):
         assert result_type(Tool("b", "t", "", {}, schema)) == ""
 

@@ -47,7 +47,7 @@ def test_descriptions_keep_their_lines_and_tabs() -> None:
 
 
 @given(st.text())
-def test_nothing_hidden_is_left(text: str) -> None:
+def test_no_hidden_character_is_left(text: str) -> None:
     shown = visible(text)
     for char in shown:
         assert unicodedata.category(char) not in ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")

@@ -14,7 +14,7 @@ from gatemini_sandbox.typescript.diagnosis import places as blame
 from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
 from gatemini_sandbox.typescript.diagnosis.places import refine
 
-# « stands in front of what has to be pointed at.
+# « marks the position that the error must have.
 BROKEN = [
     "const «b;",
     "const a1 = 1, «b: number;",
@@ -50,7 +50,7 @@ async def test_a_broken_rule_is_placed_where_it_is_broken(sandbox: Sandbox, brok
 
 
 @pytest.mark.anyio
-async def test_of_a_rule_without_a_node_the_statement_is_shown(sandbox: Sandbox):
+async def test_a_broken_rule_without_a_node_is_placed_at_its_statement(sandbox: Sandbox):
     end = await Runner(sandbox)("const a: number = 1;\n  const q = {\n get x(a) { return 1 } };")
     assert isinstance(end, Failed)
     assert (end.error.line, end.error.column) == (2, 3)
@@ -67,13 +67,13 @@ async def test_code_that_the_code_makes_is_placed_where_it_is_made(sandbox: Sand
 
 
 @pytest.mark.parametrize("message", ["break must be inside", "invalid redefinition", "a rule not known"])
-def test_the_way_to_a_broken_rule_ends_with_the_patience(message: str):
+def test_the_search_for_a_broken_rule_ends_at_its_time_limit(message: str):
     with patience(0.0), pytest.raises(ReadingTooLong):
         find_early("a + " * 800 + "a;\nlet q;", message, 2, 5)
 
 
 @pytest.mark.parametrize("message", ["not a function", "cannot read property 'w' of null"])
-def test_the_way_to_what_failed_asks_for_patience_at_every_step(
+def test_the_search_for_the_failed_node_checks_its_time_limit_at_every_step(
     message: str, monkeypatch: pytest.MonkeyPatch
 ):
     asked = list[None]()
@@ -91,7 +91,7 @@ def test_the_way_to_what_failed_asks_for_patience_at_every_step(
         ("const a = 1;\nnull.x;", "cannot read", 1),
     ],
 )
-async def test_an_error_whose_place_takes_too_long_to_find_keeps_the_one_of_the_engine(
+async def test_an_error_that_takes_too_long_to_locate_keeps_the_position_of_the_engine(
     sandbox: Sandbox, code: str, message: str, line: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(steps, "PLACING_SECONDS", 0.0)

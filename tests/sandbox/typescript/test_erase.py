@@ -128,7 +128,7 @@ def test_what_is_not_supported_is_named_with_its_place(code, message, place):
     ],
 )
 @pytest.mark.anyio
-async def test_what_the_grammar_does_not_take_runs_by_the_second_opinion(sandbox, code):
+async def test_code_that_the_first_parser_refuses_runs_if_the_second_accepts_it(sandbox, code):
     program = prepare(code)
     assert not program.exact
     end = await Runner(sandbox)(code)
@@ -230,7 +230,7 @@ def test_any_text_gives_a_program_or_an_error_with_a_place_in_the_text(code):
 
 
 @given(st.sampled_from(sorted(PROGRAMS)), st.data())
-def test_a_program_with_a_piece_cut_out_is_run_or_refused_in_words(name, data):
+def test_a_program_with_a_piece_cut_out_runs_or_gets_a_readable_error(name, data):
     code = PROGRAMS[name][0]
     start = data.draw(st.integers(0, len(code)))
     end = data.draw(st.integers(start, min(len(code), start + 40)))

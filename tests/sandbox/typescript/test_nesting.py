@@ -52,11 +52,11 @@ def test_open_angles_in_thousands_are_refused_before_they_are_parsed(unit: str) 
         "const f = async <T,>(x: T): Promise<T> => x;\n",
     ],
 )
-def test_signs_that_close_again_are_taken_in_any_number(unit: str) -> None:
+def test_any_number_of_closed_brackets_is_accepted(unit: str) -> None:
     check_openings(of(unit).encode())
 
 
-def test_as_many_as_allowed_are_read() -> None:
+def test_nesting_up_to_the_limit_is_accepted() -> None:
     code = "return [" + "a<b," * (MOST_OPEN - 1) + "1].length"
     assert prepare(code).exact
 
@@ -69,7 +69,7 @@ def test_as_many_as_allowed_are_read() -> None:
         ("", "import { T# } from './types';\nlet a#: T# = 1;\n"),
     ],
 )
-def test_what_is_written_out_takes_time_in_proportion(head: str, unit: str) -> None:
+def test_writing_out_nested_code_takes_linear_time(head: str, unit: str) -> None:
     calls = {}
     for count in (250, 1000):
         code = head + "".join(unit.replace("#", str(n)) for n in range(count))

@@ -44,7 +44,7 @@ def test_the_last_line_of_long_monotonous_code_is_found():
     assert program.position(before.count("\n") + 1, column) == (15_002, 1)
 
 
-def test_what_is_compared_grows_with_the_text_and_not_with_its_square(monkeypatch: pytest.MonkeyPatch):
+def test_the_number_of_comparisons_grows_linearly_with_the_text(monkeypatch: pytest.MonkeyPatch):
     compared = 0
     real = difflib.SequenceMatcher
 
@@ -70,7 +70,7 @@ def test_tokens_left_out_and_added_do_not_move_the_others():
 
 
 @given(WORDS, WORDS)
-def test_pairs_ascend_and_are_of_the_same_token(printed: list[bytes], origin: list[bytes]):
+def test_paired_tokens_are_equal_and_in_order(printed: list[bytes], origin: list[bytes]):
     pairs = list(oxc.align(printed, origin))
     assert all(printed[a] == origin[b] for a, b in pairs)
     assert all(a < c and b < d for (a, b), (c, d) in pairwise(pairs))

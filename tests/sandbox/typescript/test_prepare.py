@@ -143,13 +143,13 @@ def test_a_function_that_needs_arguments_is_not_called_but_named():
     assert program.declared_never_called == "main"
 
 
-def test_of_several_functions_none_of_which_is_main_none_is_called():
+def test_none_of_several_functions_is_called_if_none_is_main():
     program = prepare("function a() { return 1 }\nfunction b() { return 2 }")
     assert program.shape == "statements"
     assert program.declared_never_called == "b"
 
 
-def test_a_value_that_a_block_swallows_is_a_fact_for_the_hint():
+def test_a_value_dropped_by_a_block_is_reported_for_the_hint():
     program = prepare('const x = { n: 3 };\nif (x.n > 1) {\n  "yes"\n}')
     assert program.shape == "statements"
     assert program.lost_value == (3, 3, '"yes"')
@@ -231,7 +231,7 @@ def test_the_same_text_and_backends_give_the_same_program():
         ("return { demo }", True),
     ],
 )
-def test_the_catalog_is_asked_for_only_where_names_may_be_listed(code, needed):
+def test_the_catalog_is_requested_only_where_names_may_be_listed(code, needed):
     assert prepare(code, ["demo"]).needs_catalog is needed
 
 
@@ -295,7 +295,7 @@ def test_interfaces_by_literal_name_bring_in_only_those():
         ("try {} catch (exa) {}", (1, 15)),
     ],
 )
-def test_a_variable_named_like_a_backend_is_a_fact(code, place):
+def test_a_variable_named_like_a_backend_is_reported_for_the_hint(code, place):
     assert prepare(code, ["exa", "demo"]).shadowed == {"exa": place}
 
 

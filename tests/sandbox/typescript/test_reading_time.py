@@ -36,7 +36,7 @@ def test_reading_ends_when_the_time_is_over(code: str) -> None:
         prepare(code)
 
 
-def test_what_was_given_up_is_read_again_with_more_time() -> None:
+def test_code_that_took_too_long_to_parse_is_parsed_again_with_more_time() -> None:
     code = "let a: number = 1;\n" * 1000 + "return 'patience';"
     with patience(0.0), pytest.raises(ReadingTooLong):
         prepare(code)
@@ -50,7 +50,7 @@ def test_expressions_deeper_than_the_parser_counts_are_refused(code: str) -> Non
 
 
 @pytest.mark.parametrize("code", ["!" * 20_000, "new " * 20_000, "f()" * 20_000, "{" + "new " * 20_000 + "}"])
-def test_rubble_is_a_syntax_error(code: str) -> None:
+def test_random_characters_are_a_syntax_error(code: str) -> None:
     with pytest.raises(SandboxSyntaxError):
         prepare(code)
 
@@ -71,7 +71,7 @@ def test_looking_for_the_place_of_an_error_ends_when_the_time_is_over() -> None:
 
 
 @pytest.mark.parametrize("stretch", [7, 64, 1000])
-def test_what_is_found_in_code_does_not_depend_on_the_stretches_it_is_looked_at_in(
+def test_findings_do_not_depend_on_the_pieces_the_code_is_read_in(
     stretch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (Path(__file__).parent / "cases" / "types.ts").read_bytes()

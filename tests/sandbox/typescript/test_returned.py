@@ -1,4 +1,4 @@
-"""Of a program whose value is undefined only expressions are named that can have given it."""
+"""For an undefined result, only expressions that can have produced it are named."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from gatemini_sandbox.messages import Failed
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
-# What stands before, around and behind the error; all of it moves, grows or shrinks when it is erased.
+# Code before, around and after the error; all of it moves, grows or shrinks when it is erased.
 SURROUNDINGS = {
     "enums": "enum Level { Low, High = 5, Next }\nconst enum Mode { Fast = 'fast', Slow = 'slow' }\n",
     "interfaces": "interface Row<T> {\n  id: T;\n  n?: number\n}\ntype A = { a: 1 } | null;\n",
@@ -32,7 +32,7 @@ LINES = {
 
 
 def placed(surroundings: str, line: str, error: str) -> tuple[str, int, int]:
-    """The code without the mark, and the line and column the mark stood at."""
+    """The code without the mark, and the line and column of the mark."""
     around = SURROUNDINGS[surroundings]
     again = around if surroundings in ("crlf", "tabs") and line == "x" else ""
     marked = LINES[line].format(around=around, around_again=again, error=error)
@@ -132,7 +132,7 @@ def test_a_syntax_error_names_the_offending_token_and_what_helps(marked, message
         "class A { m() { «await 1 } }",
     ],
 )
-def test_await_outside_an_async_function_is_said_as_such(marked):
+def test_await_outside_an_async_function_has_its_own_message(marked):
     before = marked[: marked.index("«")]
     with pytest.raises(SandboxSyntaxError, match="`await` is only valid in an async function") as caught:
         prepare(marked.replace("«", ""))

@@ -1,4 +1,4 @@
-"""Which backends code counts on is told without running it."""
+"""The backends that code uses are found without running it."""
 
 import pytest
 
