@@ -56,7 +56,7 @@ def names_of_the_sandbox() -> set[str]:
     """What the host calls the errors that end a guest, and what fails a call."""
     texts = [p.read_text() for d in ("sandbox", "gateway") for p in (ROOT / d).rglob("*.py")]
     said = re.compile(
-        r'''(?:ErrorInfo\(|_limit\(|"name": |\.name, error\.message = |^    name = )\s*"([A-Z][A-Za-z]+)"''',
+        r'''(?:ErrorInfo\(|_limit\(|codes\.[A-Z_]+: \(|"name": |\.name, error\.message = |^    name = )\s*"([A-Z][A-Za-z]+)"''',
         re.M,
     )
     return {name for text in texts for name in said.findall(text)}

@@ -252,7 +252,7 @@ def test_binary_data_comes_back_as_base64_whole_or_in_pieces() -> None:
     store = ResultStore()
     data = base64.b64encode(bytes(range(256)) * 1000).decode()
     ref = store.save_blob(data, "image/png")
-    assert store.base64(ref) == data
+    assert store.blob(ref)[0] == data
     assert store.blob(ref) == (data, "image/png")
     assert store.info(ref)["bytes"] == 256_000
     assert json.loads(store.read(ref)[1])["mime_type"] == "image/png"
@@ -264,7 +264,7 @@ def test_binary_data_comes_back_as_base64_whole_or_in_pieces() -> None:
     with pytest.raises(InvalidRequest):
         store.save_blob("not base64!", "image/png")
     with pytest.raises(InvalidRequest):
-        store.base64(store.save([1]))
+        store.blob(store.save([1]))
 
 
 def test_a_page_for_the_model_starts_with_the_facts_and_stays_readable() -> None:
@@ -372,7 +372,7 @@ def test_a_typed_array_is_kept_as_bytes_and_read_as_items() -> None:
     ref = store.save_array("Float64Array", base64.b64encode(floats).decode())
     assert store.load(ref) == [1.5, None, -2.0]
     assert store.json_text(ref) == b"[1.5,null,-2.0]"
-    assert base64.b64decode(store.base64(ref)) == floats
+    assert base64.b64decode(store.blob(ref)[0]) == floats
     assert store.rows(ref, offset=1, limit=1)["rows"] == store.load(ref)[1:2]
     assert store.rows(ref)["total_rows"] == len(store.load(ref))
     big = store.save_array("BigInt64Array", base64.b64encode(struct.pack("<q", -(2**60))).decode())

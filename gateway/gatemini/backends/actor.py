@@ -8,7 +8,6 @@ never open or close one.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -72,8 +71,6 @@ class Backend:
         self.link: Link | None = None
         self.skipped = self.stray = 0
         """Skipped lines, and stray replies, of connections that have ended."""
-        self.since = time.time()
-        """When the state last changed, in seconds since the epoch."""
         self.finished = anyio.Event()
         self._open_link = open_link
         self._events = events
@@ -387,8 +384,6 @@ class Backend:
     def _set(self, state: State, error: BackendError | None) -> None:
         changed = state is not self._state
         self._state, self._error = state, error
-        if changed:
-            self.since = time.time()
         previous, self._changed = self._changed, anyio.Event()
         previous.set()
         if changed:

@@ -335,14 +335,6 @@ class Manager:
     def config(self, name: str) -> BackendConfig:
         return self._find(name).config
 
-    def timeout(self, name: str) -> float:
-        """Seconds one call of this backend may take."""
-        return self._find(name).config.timeout
-
-    def fallbacks(self, name: str) -> tuple[str, ...]:
-        """The backend's `fallback_chain`."""
-        return self._find(name).config.fallback_chain
-
     def state(self, name: str) -> State | None:
         backend = self._backends.get(name)
         return backend.state if backend else None

@@ -19,12 +19,10 @@ def status_of(backend: Backend) -> BackendStatus:
         name=backend.config.name,
         state=backend.state,
         transport=backend.config.transport,
-        dynamic=backend.dynamic,
         era=backend.era,
         protocol_version=facts.protocol_version if facts else None,
         server_info=facts.server_info if facts else None,
         instructions=facts.instructions if facts else None,
-        capabilities=facts.capabilities if facts else {},
         pid=backend.pid,
         tools=len(backend.tools),
         error=error.message if error else None,
@@ -39,7 +37,6 @@ def status_of(backend: Backend) -> BackendStatus:
         peak_rss=backend.memory.peak,
         max_memory_mb=backend.config.max_memory_mb,
         circuit=backend.breaker.circuit,
-        since=backend.since,
     )
 
 

@@ -27,12 +27,10 @@ class BackendStatus:
     name: str
     state: State
     transport: str
-    dynamic: bool = False
     era: Era | None = None
     protocol_version: str | None = None
     server_info: Json | None = None
     instructions: str | None = None
-    capabilities: Json = field(default_factory=dict)
     pid: int | None = None
     tools: int = 0
     error: str | None = None
@@ -50,7 +48,6 @@ class BackendStatus:
     peak_rss: int | None = None
     max_memory_mb: int | None = None
     circuit: str = "closed"
-    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
-from gatemini.backends.callers import LOGGED, Caller, ProgressFn
+from gatemini.backends.callers import LOGGED, AskFn, Caller, ProgressFn
 from gatemini.backends.calls.large_messages import in_full
 from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
@@ -101,7 +102,9 @@ class Invoker:
     def __post_init__(self) -> None:
         self.config = self.services.config
         caller = self.client.caller
-        self.caller = replace(caller, ask=None if caller.ask is None else self._asked, tell=self._told)
+        self.caller = replace(
+            caller, ask=caller.ask and partial(self._ask_user, caller.ask), tell=self._pass_on
+        )
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
     def nested(self, name: str, trace: Trace) -> Invoker:
@@ -266,42 +269,32 @@ class Invoker:
             if self.services.backends.state(backend) not in ("starting", "stopped"):
                 raise
             # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
-            most = self._time_left(backend) / (1 + len(self.services.backends.fallbacks(backend)))
+            fallbacks = self.services.backends.config(backend).fallback_chain
+            most = self._time_left(backend) / (1 + len(fallbacks))
             try:
                 await self.services.backends.wait_ready(backend, most)
             except BackendError:
-                if (fallback := self._of_fallbacks(backend, spelled)) is None:
-                    raise
-                return fallback
+                # Without the annotations of the fallback: the backend may start in time and take the call itself.
+                for name in fallbacks:
+                    with suppress(GateminiError):
+                        tool = self.services.registry.find(name, spelled)
+                        return replace(tool, backend=backend, namespace=None, annotations={})
+                raise
             return self.services.registry.find(backend, spelled)
-
-    def _of_fallbacks(self, backend: str, spelled: str) -> Tool | None:
-        """Return the tool as a fallback of that backend lists it, for a backend that never listed anything itself.
-
-        Its `readOnlyHint` is not taken over: the backend may start in time and take the call itself.
-        """
-        for name in self.services.backends.fallbacks(backend):
-            with suppress(GateminiError):
-                tool = self.services.registry.find(name, spelled)
-                return replace(tool, backend=backend, namespace=None, annotations={})
-        return None
 
     def _time_left(self, backend: str) -> float:
         """Return the seconds this call may take. Raises ChainTimeout when the chain's own time is over."""
         left = self.time.left()
         if left <= LAST_MOMENT_SECONDS:
             raise ChainTimeout.after(self.time.seconds)
-        return min(left, self.services.backends.timeout(backend))
+        return min(left, self.services.backends.config(backend).timeout)
 
-    async def _asked(self, method: str, params: Json) -> Json:
+    async def _ask_user(self, ask: AskFn, method: str, params: Json) -> Json:
         """Pass a backend's request on to the user; the chain's clock is paused meanwhile."""
-        ask = self.client.caller.ask
-        if ask is None:
-            raise RuntimeError("nobody can be asked")
         with self.time.standing_still():
             return await ask(method, params)
 
-    def _told(self, backend: str, method: str, params: Json) -> None:
+    def _pass_on(self, backend: str, method: str, params: Json) -> None:
         """Pass a backend's notification on to the client; log messages are kept for `_meta` as well."""
         if method == LOGGED and len(self.said) < MOST_TOLD:
             data = params.get("data")

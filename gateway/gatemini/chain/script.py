@@ -44,12 +44,7 @@ UNREADABLE = (
 
 
 async def run_script(
-    code: str,
-    services: ChainServices,
-    invoker: Invoker,
-    results: ResultStore,
-    *,
-    args: Any = None,
+    code: str, services: ChainServices, invoker: Invoker, results: ResultStore, *, args: Any = None
 ) -> ScriptRun:
     """Run `code` in a fresh guest until it is done, has failed, or the chain's time is over.
 
@@ -59,15 +54,10 @@ async def run_script(
     trace = invoker.trace
     identifiers, ambiguous = services.identifiers()
     if trace.start is not None:
-        told = trace.start.backends
-        identifiers = {identifier: name for identifier, name in told if identifier and name}
+        identifiers = {identifier: name for identifier, name in trace.start.backends if identifier and name}
     run = ScriptRun(Facts(source=code), Failed(ErrorInfo("InternalError", "the chain has not ended")))
-    guest = services.sandbox.session(
-        code,
-        identifiers,
-        wall_seconds=max(MINIMUM_SECONDS, invoker.time.left())
-        + (ASKING_SECONDS if invoker.caller.ask else 0),
-    )
+    seconds = max(MINIMUM_SECONDS, invoker.time.left()) + (ASKING_SECONDS if invoker.caller.ask else 0)
+    guest = services.sandbox.session(code, identifiers, wall_seconds=seconds)
     context = HintContext(identifiers, owners=services.owners, disabled=services.disabled())
 
     async def first_step() -> Step:

@@ -73,13 +73,8 @@ def dumps(value: Any) -> str:
     if _may_differ(written):
         return "".join(_pieces(value))
     if _WHOLE_FLOAT.search(written):
-        written = _without_point_zero(written)
+        written = _replaced_outside_strings(written, _WHOLE_FLOAT, lambda _: b"")
     return written.decode()
-
-
-def _without_point_zero(written: bytes) -> bytes:
-    """`1.0` becomes `1`, outside of strings."""
-    return _replaced_outside_strings(written, _WHOLE_FLOAT, lambda found: b"")
 
 
 def with_long_integers_quoted(data: bytes) -> tuple[bytes, int]:
@@ -220,16 +215,11 @@ def simple_number(value: float) -> int | float:
 
 def ordered_keys(members: dict[str, Any]) -> dict[str, Any]:
     """The same members in JavaScript's order: array indices ascending, then the rest as they came."""
-    indices = [key for key in members if is_index(key)]
+    indices = [key for key in members if _INDEX.fullmatch(key) and int(key) <= _MAX_ARRAY_INDEX]
     if not indices:
         return members
     first = {key: members[key] for key in sorted(indices, key=int)}
     return first | members
-
-
-def is_index(key: str) -> bool:
-    """Whether a property of this name is enumerated before all others."""
-    return _INDEX.fullmatch(key) is not None and int(key) <= _MAX_ARRAY_INDEX
 
 
 def quoted(text: str) -> str:
@@ -263,7 +253,7 @@ def _pieces(root: Any) -> Iterator[str]:
     while True:
         if isinstance(current, dict):
             yield "{"
-            named = {key if isinstance(key, str) else _key_text(key): item for key, item in current.items()}
+            named = {key if isinstance(key, str) else _scalar(key): item for key, item in current.items()}
             stack.append((iter(ordered_keys(named).items()), "}"))
         elif isinstance(current, (list, tuple)):
             yield "["
@@ -292,7 +282,3 @@ def _pieces(root: Any) -> Iterator[str]:
 
 
 _END: Final[Any] = object()
-
-
-def _key_text(key: Any) -> str:
-    return _scalar(key) if not isinstance(key, str) else key

@@ -6,7 +6,7 @@ footer names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ from gatemini.output.json_reduce import (
 from gatemini.output.jsontext import dump, encode, looks_like_json, parse
 from gatemini.output.lazy import at_keys, bulk_path, placed
 from gatemini.output.outline import MAX_CHUNKS, Outline, outline
-from gatemini.output.passages import FilteredText, filter_texts
+from gatemini.output.passages import filter_texts
 from gatemini.output.results import Kind, ResultStore
 from gatemini.output.room import BOUNDLESS, Room, weight
 from gatemini.output.rows import Found, RowIndex, index_rows
@@ -180,9 +180,8 @@ def reduced(text: str, options: OutputOptions) -> Plan | None:
         return None
     index = None
     if footer and len(data) > INDEXED_BYTES:
-        if (
-            draft.raw is whole and whole is not None and len(whole) == len(data)
-        ):  # not filtered, no white space
+        # The arrays already found are those of the data, unless that was filtered or has white space.
+        if draft.raw is whole and whole is not None and len(whole) == len(data):
             index = index_rows(data, as_text=False, root=whole, known=draft.known)
         else:
             index = index_rows(data, as_text=kind == "text")
@@ -214,7 +213,11 @@ def kept(plan: Plan, whole: bytes, store: ResultStore, *, bytes_in: int, label: 
     """The answer, with the whole in the store where something was left out."""
     footer, handle = plan.footer, None
     if footer:
-        handle, footer = _keep(footer, store, whole, plan.kind, label, plan.index)
+        try:
+            handle = store.save_bytes(whole, plan.kind, label=label, index=plan.index)
+            footer = footer.format(handle=handle)
+        except ResultNotKept as error:
+            footer = footer.format(handle=f"not kept ({error.message})")
     out = weight("\n".join([plan.text, *plan.notes, *([footer] if footer else [])]))
     return Reduced(plan.text, plan.notes, footer, handle, bytes_in=bytes_in, bytes_out=out)
 
@@ -275,10 +278,6 @@ def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
     node, filtered = filter_texts(draft.raw, options.intent or "", options.intent_threshold)
     if filtered:
         draft.write_json(lazy.written(node), lossy=True)
-        _note_texts(draft, options, filtered)
-
-
-def _note_texts(draft: _Draft, options: OutputOptions, filtered: Sequence[FilteredText]) -> None:
     for text in filtered[:NAMED_ARRAYS]:
         _note_intent(draft, options, text.kept, text.total, f" of {path_text(text.path)}")
     if len(filtered) > NAMED_ARRAYS:
@@ -418,17 +417,6 @@ def _footer(draft: _Draft, bytes_in: int) -> str | None:
         f"[Output: {draft.bytes / 1024:.1f}KB returned, {bytes_in / 1024:.1f}KB processed, "
         f"{percent}% reduced; full result: {{handle}}]"
     )
-
-
-def _keep(
-    footer: str, store: ResultStore, data: bytes, kind: Kind, label: str | None, index: RowIndex | None
-) -> tuple[str | None, str]:
-    """(handle, footer); without a handle where the store has no room."""
-    try:
-        handle = store.save_bytes(data, kind, label=label, index=index)
-    except ResultNotKept as error:
-        return None, footer.format(handle=f"not kept ({error.message})")
-    return handle, footer.format(handle=handle)
 
 
 def _shorter(made: str, text: str, size: int, limit: Room) -> bool:

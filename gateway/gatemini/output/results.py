@@ -71,14 +71,6 @@ _Listing = list[dict[str, Any]]
 logger = logging.getLogger(__name__)
 
 
-class _Unparsed:
-    """The type of `UNPARSED`."""
-
-
-UNPARSED: Any = _Unparsed()
-"""No value given (None is a value)."""
-
-
 @dataclass(slots=True)
 class _Entry:
     handle: str
@@ -117,11 +109,9 @@ class ResultStore:
 
     # ------------------------------------------------------------------------------------------ writing
 
-    def save(self, value: Any = UNPARSED, *, text: str | None = None, label: str | None = None) -> str:
+    def save(self, value: Any = None, *, text: str | None = None, label: str | None = None) -> str:
         """Keeps a value (as JSON; a string as text) or a text, byte for byte. Returns the handle."""
         if text is None:
-            if value is UNPARSED:
-                raise InvalidRequest("results.save needs a value")
             text = value if isinstance(value, str) else dump(value)
         return self.save_bytes(encode(text), "text" if isinstance(value, str) else None, label=label)
 
@@ -287,9 +277,6 @@ class ResultStore:
         """Whether this is a typed array, which `save_array` kept."""
         facts = self.blob_facts(ref)
         return facts is not None and facts[1].startswith(arrays.MIME)
-
-    def base64(self, ref: str) -> str:
-        return self.blob(ref)[0]
 
     def list(self) -> _Listing:
         """Newest use last: handle, kind, bytes, label, seconds since it was kept."""

@@ -77,7 +77,7 @@ def _answer(method: str, given: list[Any], options: dict[str, Any], store: Resul
             return _written(store.info(handle))
         case "drop":
             return _written(store.drop(handle))
-    return _written(store.base64(handle))
+    return _written(store.blob(handle)[0])
 
 
 def _written(value: Any, *notes: str) -> Outcome:

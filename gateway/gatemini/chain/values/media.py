@@ -79,7 +79,7 @@ def find_media(text: str, store: ResultStore) -> Media:
             unshown.append(f"{ref} ({kind}, {size:,} bytes)")
         else:
             try:
-                data = store.base64(ref)
+                data = store.blob(ref)[0]
             except ResultGone as exc:
                 notes.append(exc.message)
                 continue
