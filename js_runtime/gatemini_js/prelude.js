@@ -341,6 +341,7 @@
 
   // --- the run --------------------------------------------------------------------------------------------------------
 
+  const OUT_OF_MEMORY = '{"name":"MemoryError","message":"out of memory","limit":"limit.memory"}';
   let status = protocol.state.pending;
   let outcome = "", outcomeKind = "undefined", refs = list();
 
@@ -389,8 +390,9 @@
       status = protocol.state.done;
       own.mapEach(pending, (entry) => { entry.late = true; });
     } catch (error) {
-      outcome = describe(error);
       status = protocol.state.failed;
+      outcome = OUT_OF_MEMORY; // stays where not even the error can be described
+      outcome = describe(error);
     }
   }
 
