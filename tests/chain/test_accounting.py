@@ -26,7 +26,7 @@ async def test_the_bytes_of_raw_and_failed_calls_are_counted_too(tmp_path: Path,
     assert all(size > 0 for size in counted), counted
 
 
-async def test_the_size_of_what_came_over_no_wire_is_that_of_its_json(tmp_path: Path) -> None:
+async def test_a_result_from_this_process_counts_with_the_size_of_its_json(tmp_path: Path) -> None:
     async with running_app(tmp_path) as app:
         await app.call_meta_tool("call_tool_chain", {"code": "return (await demo.rows({ n: 300 })).length;"})
         await app.call_meta_tool(

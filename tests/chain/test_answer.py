@@ -91,7 +91,7 @@ async def test_an_image_named_many_times_is_shown_once() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_is_said_of_many_images_is_one_note_of_each_kind() -> None:
+async def test_notes_about_many_images_are_merged_by_kind() -> None:
     store = ResultStore()
     large = base64.b64encode(b"p" * 1_500_000).decode()
     refs = [store.save_blob(large, "image/png") for _ in range(9)]

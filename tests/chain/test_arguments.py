@@ -33,7 +33,7 @@ def refusal(schema: dict, arguments) -> ArgumentsInvalid:
     return caught.value
 
 
-def test_arguments_that_fit_pass_untouched():
+def test_valid_arguments_are_unchanged():
     arguments = {"a": 1, "b": 2.5, "extra": [None]}
     assert checked(ADD, arguments) == (arguments, ()) == checked(ADD, [arguments])
 
@@ -82,7 +82,7 @@ def test_the_digits_of_a_bigint_leave_as_the_integer_where_only_a_number_is_take
     assert check(tool(IDS), [given_], str, [[0, *path] for path in paths]) == (arguments, notes)
 
 
-def test_a_bigint_beside_it_makes_no_integer_of_other_text():
+def test_text_beside_a_bigint_stays_text():
     with pytest.raises(ArgumentsInvalid, match='"maybe" must be'):
         check(tool(IDS), {"id": "5", "maybe": "12"}, str, [["id"]])
 
@@ -111,7 +111,7 @@ def test_a_json_string_of_an_object_is_taken_with_a_note(given_):
         ([1, 2, 3, 4], "4 positional", "({ name: value })"),
     ],
 )
-def test_positional_arguments_get_the_call_as_it_should_be(given_, said, example):
+def test_positional_arguments_are_an_error_that_shows_the_right_call(given_, said, example):
     error = refusal(ADD, given_)
     assert said in error.message
     assert example in (error.hint or "")
@@ -254,7 +254,7 @@ def test_arguments_in_a_wrapper_are_refused_with_the_remedy():
     assert 'without "arguments" around them' in (error.hint or "")
 
 
-def test_what_parts_of_a_schema_require_is_missed_and_listed_too():
+def test_arguments_required_by_subschemas_are_listed_when_missing():
     schema = {"type": "object", "required": ["a", "a"], "allOf": [{"required": ["b"]}, {"required": ["c"]}]}
     with pytest.raises(ArgumentsInvalid) as refused:
         check(tool(schema), {"c": 1}, lambda _: "(…)")
@@ -269,7 +269,7 @@ def test_required_beside_a_property_as_draft_3_writes_it_never_blocks_a_call(dra
     assert check(tool(schema | declared), {}, lambda _: "(…)") == ({}, ())
 
 
-def test_many_faults_are_counted_not_listed():
+def test_many_invalid_arguments_are_counted_and_not_listed():
     schema = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(30)}}
     error = refusal(schema, {f"p{i}": i for i in range(30)})
     assert len(error.message) < 500
@@ -313,7 +313,7 @@ def test_a_schema_that_cannot_be_used_never_blocks_a_call(schema):
     assert checked({"type": "object"} | schema, arguments) == (arguments, ())
 
 
-def test_the_usable_part_of_a_schema_still_counts():
+def test_the_usable_part_of_a_broken_schema_is_checked():
     schema = {
         "type": "object",
         "properties": {"x": {"$ref": "https://example.invalid/x"}, "y": {"type": "number"}},

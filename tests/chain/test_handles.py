@@ -101,7 +101,7 @@ async def test_a_wrong_argument_is_an_error_and_never_ignored(app: App, call: st
         "rows(`gatemini://result/${h}/1`)",
     ],
 )
-async def test_what_is_left_out_may_be_written_as_null_or_undefined(app: App, call: str) -> None:
+async def test_omitted_options_may_be_written_as_null_or_undefined(app: App, call: str) -> None:
     code = f"const {{ handle: h }} = await results.save([1, 2]); return (await results.{call}).rows;"
     assert (await answer(app, code))[:2] == ("[1,2]", False)
 
@@ -127,7 +127,7 @@ async def test_what_is_left_out_may_be_written_as_null_or_undefined(app: App, ca
         ("{ '\\ud800': 1, '\\ud801': 2 }", '{"\ufffd":1,"\ufffd (2)":2}', "half a surrogate pair in a key became U+FFFD"),
     ],
 )  # fmt: skip
-async def test_a_saved_value_comes_back_as_it_was_or_the_answer_tells(
+async def test_a_saved_value_comes_back_unchanged_or_with_a_note(
     app: App, value: str, comes_back: str, told: str
 ) -> None:
     code = f"const {{ handle }} = await results.save({value}); return JSON.stringify(await results.load(handle));"
@@ -159,7 +159,7 @@ async def test_an_error_of_chunks_is_named_after_it(app: App) -> None:
     assert text.startswith("ToolError: results.chunks: res_00000000 does not exist")
 
 
-async def test_pages_looped_over_without_waiting_say_how_and_returned_ones_what_they_are(app: App) -> None:
+async def test_chunks_used_without_await_get_a_hint(app: App) -> None:
     text, failed, _ = await answer(app, "for (const rows of results.chunks('res_00000000')) {} return 1;")
     assert failed
     assert (
@@ -267,7 +267,7 @@ async def test_chunks_go_on_from_an_offset(app: App) -> None:
         '[{ type: "image", ref: "res_zzzzzzzz", bytes: 1e999 }]',
     ],
 )
-async def test_what_only_looks_like_an_image_is_data_and_never_costs_the_answer(app: App, value: str) -> None:
+async def test_data_that_only_looks_like_an_image_stays_data(app: App, value: str) -> None:
     text, failed, _ = await answer(app, f"const found = {value}; return {{ found, n: 1 }};")
     assert not failed
     assert json.loads(text.split("\n")[0])["n"] == 1

@@ -74,7 +74,7 @@ def test_a_journal_is_there_for_an_hour_from_its_end(session: SessionJournals, c
     assert not session.kept
 
 
-def test_only_its_own_session_may_use_it(session: SessionJournals, clock: Clock) -> None:
+def test_a_journal_is_used_only_by_its_own_session(session: SessionJournals, clock: Clock) -> None:
     book = JournalBook(clock)
     mine, other = book.session(), book.session()
     ident = interrupted(mine).id
@@ -82,7 +82,7 @@ def test_only_its_own_session_may_use_it(session: SessionJournals, clock: Clock)
     assert mine.resume(ident, "code").id == ident
 
 
-def test_the_oldest_give_way_when_a_session_keeps_too_much(
+def test_the_oldest_journals_are_dropped_when_a_session_keeps_too_much(
     session: SessionJournals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals_module, "SESSION_BYTES", 100_000)
@@ -92,7 +92,7 @@ def test_the_oldest_give_way_when_a_session_keeps_too_much(
     assert session.resume(idents[-1], "code").id == idents[-1]
 
 
-def test_sessions_share_what_all_journals_may_use(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_share_the_memory_of_all_journals(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journals_module, "TOTAL_BYTES", 100_000)
     book = JournalBook(clock)
     first, second = book.session(), book.session()
@@ -201,7 +201,7 @@ def test_a_chain_is_resumed_only_where_nothing_can_happen_twice(trace: Trace, re
             trace.rewind()
 
 
-def test_a_failure_the_code_has_dealt_with_is_given_again() -> None:
+def test_a_caught_failure_is_answered_from_the_journal() -> None:
     trace = recorded([(WRITE, True, Fate.FAILED), (READ, True, Fate.ANSWERED)])
     trace.rewind()
     assert trace.steps == [(1,), (2,)]

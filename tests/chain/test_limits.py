@@ -118,7 +118,7 @@ async def test_an_endless_wait_lasts_as_long_as_the_chain(tmp_path: Path, isolat
         ("await sleep(600);\nfor (;;) {}", 700, False),
     ],
 )
-async def test_the_end_of_the_time_tells_whether_the_code_computed_or_waited(
+async def test_a_timeout_says_whether_the_code_computed_or_waited(
     tmp_path: Path, isolation: str, code: str, timeout: int, computing: bool
 ) -> None:
     async with running_app(tmp_path, sandbox={"isolation": isolation}) as app:

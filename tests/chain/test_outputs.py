@@ -69,7 +69,7 @@ async def test_a_mismatch_is_a_note_and_the_value_arrives(
 READER = {"name": "echo", "inputSchema": {"type": "object", "required": ["query"]}}
 
 
-async def test_what_a_backend_lists_itself_counts_and_not_what_its_fallback_does(tmp_path: Path) -> None:
+async def test_the_schema_of_the_backend_counts_and_not_that_of_its_fallback(tmp_path: Path) -> None:
     reader = odd(options={"tools": [{**READER, "annotations": {"readOnlyHint": True}}]})
     writer = odd(lazy=True, fallback_chain=["reader"])
     dead = odd(options={"exit_code": 1}, lazy=True, fallback_chain=["reader"])

@@ -59,7 +59,7 @@ def test_a_call_with_unquoted_keys_and_trailing_commas_is_still_a_call():
         ('{"tool": "a"}\n{"tool": "b"}', "not JSON"),
     ],
 )
-def test_json_that_means_to_be_a_call_and_is_not_says_why(text, said):
+def test_json_that_is_almost_a_call_is_an_error_with_the_reason(text, said):
     with pytest.raises(CodeError, match=said) as caught:
         plan(text)
     assert caught.value.hint
@@ -74,7 +74,7 @@ def test_a_synonym_of_arguments_is_named_in_the_hint():
 @pytest.mark.parametrize(
     "text", ["[1, 2]", "42", '"text"', "[]", "{ a: 1 }", "{ const x = 1 }", '{tool: "x"}', "[a]"]
 )
-def test_json_and_blocks_that_are_no_calls_are_code(text):
+def test_other_json_and_blocks_are_code(text):
     assert plan(text) == Script(text)
 
 
@@ -179,7 +179,7 @@ def test_one_call_in_any_usual_wrapping_is_a_single_call(code):
         "await await demo.echo({})",
     ],
 )
-def test_whatever_is_not_certainly_one_literal_call_is_a_script(code):
+def test_code_beyond_one_literal_call_is_a_script(code):
     assert plan(code) == Script(code)
 
 
@@ -212,7 +212,7 @@ def test_literals_are_read_as_javascript_reads_them():
     assert dumps(found.arguments) == '{"1":[null,null,true],"2":"x\\n\'é","b":4,"c":"`$1"}'
 
 
-def test_literals_nested_beyond_the_reader_go_to_the_sandbox():
+def test_too_deeply_nested_literals_go_to_the_sandbox():
     code = "demo.echo({a: " + "[" * 5_000 + "]" * 5_000 + "})"
     assert plan(code) == Script(code)
 

@@ -175,7 +175,7 @@ return seen;"""
     assert [key for key, _ in STATE.written] == ["timer", "after"]
 
 
-async def test_a_refused_try_leaves_the_record_as_it_was(run: Run) -> None:
+async def test_a_refused_resume_leaves_the_journal_unchanged(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     trace = run.session.journals.kept[ident].trace
     trace.issue(9, "tool", "gate", "write", b'{"key":"z"}', raw=False)
@@ -333,7 +333,7 @@ async def test_a_composite_tool_is_not_resumed_after_its_code_changed(run: Run) 
     await refused(run, ident, code, "the code of composite.twice has changed")
 
 
-async def test_what_a_composite_tool_sent_without_an_answer_is_not_repeated(run: Run) -> None:
+async def test_an_unanswered_write_of_a_composite_tool_is_not_repeated(run: Run) -> None:
     run.app.set_composite_tools({"once": CompositeTool(code='return gate.act({ tag: "go" });')})
     code = "return [await composite.once({})];"
     ident = await run.cancelled(code, "go")
@@ -369,7 +369,7 @@ async def test_arguments_that_no_longer_match_are_refused_before_anything_is_mad
     assert await run.value(f"// @resume {ident}\n{TWO_WRITES}") == [1, 2]
 
 
-async def test_a_call_at_another_point_is_refused(run: Run) -> None:
+async def test_resuming_with_a_call_at_another_point_is_refused(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     del run.session.journals.kept[ident].trace.entries[2]
     trace = run.session.journals.kept[ident].trace
@@ -405,7 +405,7 @@ async def test_a_write_in_a_script_without_an_answer_is_not_repeated(run: Run) -
     await refused(run, ident, code, 'gate.act({"tag":"go"}) was sent and never answered')
 
 
-async def test_a_write_the_code_left_behind_is_not_made_again(run: Run) -> None:
+async def test_a_write_without_await_is_not_sent_again(run: Run) -> None:
     code = 'gate.act({ tag: "go" });\nreturn 1;'
     text = await run(code, timeout=NO_TIME)
     assert (
@@ -418,7 +418,7 @@ async def test_a_write_the_code_left_behind_is_not_made_again(run: Run) -> None:
     assert STATE.calls == ["act"]
 
 
-async def test_what_composite_tools_have_done_is_counted_as_done(run: Run) -> None:
+async def test_finished_calls_of_composite_tools_are_counted(run: Run) -> None:
     run.app.set_composite_tools({"pair": CompositeTool(code='await gate.write({ key: "a" });\nreturn 1;')})
     code = 'await composite.pair({});\nawait gate.read({ tag: "go" });\nreturn 2;'
     text = await run(code, timeout=NO_TIME)
@@ -444,7 +444,7 @@ async def test_a_running_chain_cannot_be_resumed_beside_itself(run: Run) -> None
 # -- and a changed configuration ------------------------------------------------------------------------------
 
 
-async def test_a_reload_in_between_leaves_the_journal_as_it_was(run: Run) -> None:
+async def test_a_reload_does_not_change_the_journal(run: Run) -> None:
     ident = await run.cancelled(TWO_WRITES, "go")
     loaded = run.app.loaded
     sandbox = loaded.config.sandbox.model_copy(update={"memory_mb": loaded.config.sandbox.memory_mb * 2})

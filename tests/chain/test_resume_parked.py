@@ -70,7 +70,7 @@ async def test_a_parked_chain_is_resumed_once_and_only_by_its_own_session(parkin
     assert parking.take_up(token, "s") is None
 
 
-async def test_a_question_without_an_answer_is_put_again(parking: Parking) -> None:
+async def test_a_question_without_an_answer_is_sent_again(parking: Parking) -> None:
     _, token = await parked(parking)
     stay = parking.take_up(token, "s")
     assert stay is not None
@@ -107,7 +107,7 @@ async def test_a_question_without_an_answer_in_time_cancels_the_chain(
     assert parking.waiting == 0
 
 
-async def test_the_end_of_its_session_is_the_end_of_a_parked_chain(parking: Parking) -> None:
+async def test_a_parked_chain_ends_with_its_session(parking: Parking) -> None:
     stay, token = await parked(parking)
     other, _ = await parked(parking, "another")
     parking.end_session("s")
@@ -117,7 +117,7 @@ async def test_the_end_of_its_session_is_the_end_of_a_parked_chain(parking: Park
     assert (parking.waiting, other.finished.is_set()) == (1, False)
 
 
-async def test_a_call_that_is_cancelled_takes_its_chain_along(parking: Parking) -> None:
+async def test_cancelling_the_call_cancels_its_parked_chain(parking: Parking) -> None:
     begun = anyio.Event()
 
     async def endless(_ask: Ask) -> Json:

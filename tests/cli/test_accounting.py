@@ -54,7 +54,7 @@ async def _stats(client: Client) -> dict[str, Any]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "handshake"), [("legacy", "initialize"), ("auto", "server/discover")])
-async def test_every_answer_is_counted_once_it_is_made_and_never_in_itself(
+async def test_every_answer_is_counted_once_after_it_is_made(
     mode: Any, handshake: str, tmp_path: Path
 ) -> None:
     async with gateway_in_process(tmp_path, DEMO, mode=mode) as client:

@@ -90,7 +90,7 @@ def test_without_a_file_the_demo_is_named(run: Run) -> None:
     assert "demo backends" in result.out
 
 
-def test_show_puts_variables_in_and_masks_secrets(
+def test_config_show_inserts_variables_and_masks_secrets(
     run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOK", TOKEN)
@@ -147,7 +147,7 @@ def test_import_only_lists_without_write(run: Run, home: Path) -> None:
     assert "nothing to add" in run("import").out
 
 
-def test_import_does_not_offer_what_it_no_longer_can_do(run: Run, home: Path) -> None:
+def test_import_does_not_offer_servers_that_it_has_taken_over(run: Run, home: Path) -> None:
     (home / ".claude.json").write_text(
         json.dumps({"mcpServers": {"gh": {"command": "npx", "env": {"TOKEN": TOKEN}}}})
     )

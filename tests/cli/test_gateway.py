@@ -98,7 +98,7 @@ def test_all_tools_are_listed_and_those_of_one_backend(run: Run, tmp_path: Path)
     assert (gone.code, "gone has no tools (stopped: command not found" in gone.err) == (1, True)
 
 
-def test_a_name_that_nothing_resembles_leads_to_the_terminals_own_search(run: Run) -> None:
+def test_an_unknown_name_without_similar_ones_leads_to_gatemini_search(run: Run) -> None:
     told = run("call", "xyzzy_plugh_42").err
     assert "HINT: Use `gatemini search` with what you want to do; backends: clock, notes, shop." in told
 
@@ -113,7 +113,7 @@ def test_info_and_types_show_a_tool_and_name_the_closest_when_it_is_not_there(ru
     assert run("types", "clok").code == 1
 
 
-def test_a_tool_that_is_not_there_is_one_error_of_the_tree(run: Run) -> None:
+def test_an_unknown_tool_is_an_error_with_code_and_kind(run: Run) -> None:
     told = run("info", "clock.nov", "--json").json
     assert (told["kind"], told["code"]) == ("ToolNotFound", "tool.not_found")
     assert "clock.now" in told["hint"]
@@ -123,7 +123,7 @@ def test_a_tool_is_called_by_its_name_alone(run: Run) -> None:
     assert "T" in run("call", "now", "--json").json["value"]["time"]
 
 
-def test_what_a_backend_says_does_not_act_on_a_terminal(
+def test_control_characters_of_a_backend_are_escaped_on_a_terminal(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = tmp_path / "chain.ts"
@@ -242,7 +242,7 @@ def test_doctor_says_where_to_look_by_the_kind_of_backend(run: Run, tmp_path: Pa
     assert "tools' commands" in backend_finding(broken).mend
 
 
-def test_lines_of_stderr_that_an_error_quotes_are_not_said_twice() -> None:
+def test_stderr_lines_that_an_error_quotes_are_not_repeated() -> None:
     lines = ("first", "  at second", "", "third")
     quoted = BackendStatus(
         "x", State.STOPPED, "stdio", error="x exited:\n  at second\n  third", stderr_tail=lines
@@ -288,9 +288,7 @@ def test_a_user_without_a_home_is_served_and_doctor_says_what_cannot_be_kept(
         assert "InternalError" not in failed.err
 
 
-def test_doctor_names_aliases_and_composite_tools_that_name_tools_which_are_not_there(
-    run: Run, tmp_path: Path
-) -> None:
+def test_doctor_names_aliases_and_composite_tools_with_unknown_tools(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(
         "semantic: {model: none}\nbackends:\n  clock: {module: 'gatemini.demo.clock:server'}\n"
@@ -346,7 +344,7 @@ def test_the_sandbox_shows_its_imports_and_no_host_function(run: Run) -> None:
     assert "refused" in shown
 
 
-def test_search_is_measured_on_ones_own_catalog(run: Run, tmp_path: Path) -> None:
+def test_eval_measures_search_on_the_configured_catalog(run: Run, tmp_path: Path) -> None:
     queries = tmp_path / "queries.json"
     queries.write_text(
         '[{"query": "clock.now", "tools": ["clock.now"]}, {"query": "zzzz", "tools": ["shop.get_order"]}]'
@@ -393,7 +391,7 @@ def test_tools_missing_in_the_catalog_are_not_counted_as_misses_only(run: Run, t
     )
 
 
-def test_search_is_measured_on_ones_own_history(run: Run, tmp_path: Path) -> None:
+def test_eval_measures_search_on_the_kept_history(run: Run, tmp_path: Path) -> None:
     config = write_config(
         tmp_path, {"demo": {"transport": "python", "module": "fixtures.demo_server:server"}}
     )

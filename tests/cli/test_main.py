@@ -67,7 +67,7 @@ def cpu_seconds(*command: str) -> float:
     ],
     ids=" ".join,
 )
-def test_what_starts_nothing_costs_a_few_times_an_empty_python(words: list[str], home: Path) -> None:
+def test_commands_that_start_nothing_take_a_few_times_an_empty_python(words: list[str], home: Path) -> None:
     Path("broken.json").write_text('{"mcpServers": {')
     empty = cpu_seconds(sys.executable, "-c", "pass")
     assert cpu_seconds(sys.executable, "-P", "-m", "gatemini", *words) <= CPU_RATIO * empty
@@ -173,7 +173,7 @@ def test_closed_stdin_and_stderr_are_treated_as_empty(home: Path) -> None:
     assert shell("$G --direct <&-").returncode == 0
 
 
-def test_output_keeps_to_the_characters_that_a_terminal_takes(home: Path) -> None:
+def test_output_uses_only_characters_of_the_terminals_encoding(home: Path) -> None:
     variables = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     assert "COMMAND \\u2026" in shell("$G --help", **variables).stdout
     config = home / "config.yaml"
@@ -183,7 +183,7 @@ def test_output_keeps_to_the_characters_that_a_terminal_takes(home: Path) -> Non
     assert "é" in str(json.loads(listed.stdout))
 
 
-def test_a_place_that_cannot_be_written_is_named_with_the_way_out(run: Run) -> None:
+def test_a_folder_that_cannot_be_written_is_named_with_a_remedy(run: Run) -> None:
     result = run("init", "-c", "/dev/null/config.yaml")
     assert result.code == 1
     assert "/dev/null/config.yaml cannot be written" in result.err
@@ -191,7 +191,7 @@ def test_a_place_that_cannot_be_written_is_named_with_the_way_out(run: Run) -> N
 
 
 @pytest.mark.parametrize("words", [["info", "x.y"], ["info", "x.y", "--json"]])
-def test_a_fault_of_gatemini_is_one_line_with_its_place(
+def test_an_internal_error_is_one_line_with_its_position(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def info(*, tool: str, as_json: bool) -> None:

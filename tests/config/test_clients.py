@@ -260,7 +260,7 @@ def test_inputs_come_from_the_store_or_their_default_and_missing_ones_are_named(
     assert set(loaded.disabled) == {"b"}
 
 
-def test_editors_words_are_understood_and_foreign_ones_are_not_guessed(load: Load, tmp_path: Path) -> None:
+def test_editor_variables_are_resolved_and_unknown_ones_reported(load: Load, tmp_path: Path) -> None:
     entries = {
         "a": {"command": "x", "args": ["${workspaceFolder}", "${userHome}/y", "${workspaceFolderBasename}"]},
         "b": {"command": "x", "args": ["${config:foo}"]},
@@ -351,7 +351,7 @@ def test_disabled_is_understood_however_it_is_written(load: Load, value: object,
         assert ("a" in servers(load, {"a": {"command": "x", key: value}}).disabled) is not off
 
 
-def test_a_switch_that_cannot_be_read_leaves_the_server_off_and_says_so(load: Load) -> None:
+def test_an_invalid_switch_disables_the_server_with_a_warning(load: Load) -> None:
     loaded = load('{"mcpServers": {"a": {"command": "x", "disabled": "perhaps"}}}', name="mcp.json")
     assert loaded.disabled["a"] == "found 'perhaps', allowed: true, false (mcpServers.a.disabled)"
 
@@ -375,7 +375,7 @@ def test_an_invalid_timeout_is_a_warning_with_the_one_in_force(load: Load, writt
     assert "30 s is in force" in problem.found
 
 
-def test_variables_of_editors_are_warned_of_with_the_value_they_get(load: Load, tmp_path: Path) -> None:
+def test_editor_variables_get_a_warning_with_their_value(load: Load, tmp_path: Path) -> None:
     server = {"command": "${workspaceFolder}/bin/x", "args": ["${userHome}", "${file}"]}
     loaded = load(json.dumps({"mcpServers": {"a": server}}), name=".cursor/mcp.json")
     told = {problem.key: problem for problem in loaded.problems}
@@ -407,7 +407,7 @@ def test_a_misspelt_key_of_the_servers_is_corrected(load: Load) -> None:
     assert problem.remedy == "Write mcpServers"
 
 
-def test_a_url_with_a_missing_variable_is_blamed_for_nothing_else(load: Load) -> None:
+def test_a_url_with_a_missing_variable_has_one_finding(load: Load) -> None:
     loaded = load('{"mcpServers": {"a": {"url": "${NO}/mcp"}}}', name="mcp.json")
     assert loaded.disabled["a"] == (
         "NO is not set (mcpServers.a.url). Set NO in the environment or a .env file"

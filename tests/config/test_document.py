@@ -156,7 +156,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(JSON_VALUES, st.sampled_from([None, 1]))
-def test_whatever_json_writes_is_read_back_the_same(value: object, indent: int | None) -> None:
+def test_any_json_document_is_read_back_unchanged(value: object, indent: int | None) -> None:
     assert parse_jsonc(json.dumps(value, indent=indent), max_depth=100).value == value
 
 

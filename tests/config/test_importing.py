@@ -162,7 +162,7 @@ def test_secrets_written_in_clear_are_named_and_move_to_private_files(tmp_path: 
         ),
     ],
 )  # fmt: skip
-def test_a_secret_is_put_out_of_where_it_was_found_and_nowhere_else(
+def test_a_secret_is_replaced_only_where_it_was_found(
     tmp_path: Path, server: dict[str, Any], written: Any
 ) -> None:
     source = client_file(tmp_path / "c.json", {"a": server})
@@ -197,7 +197,7 @@ def test_a_secret_is_put_out_of_where_it_was_found_and_nowhere_else(
         ],
     ],
 )
-def test_facts_about_a_secret_are_not_taken_for_secrets(tmp_path: Path, args: list[str]) -> None:
+def test_values_about_secrets_are_not_taken_for_secrets(tmp_path: Path, args: list[str]) -> None:
     plan = planned(tmp_path, client_file(tmp_path / "c.json", {"a": {"command": "x", "args": args}}))
     assert plan.items[0].secrets == []
 
@@ -214,7 +214,7 @@ def test_secrets_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     assert plan.items[0].raw["args"][1::2] == ["${input:a.token}", "${input:a.token-2}", "${input:a.token}"]
 
 
-def test_what_is_imported_means_what_it_meant_at_the_client(tmp_path: Path) -> None:
+def test_an_imported_server_behaves_as_at_its_client(tmp_path: Path) -> None:
     servers = {
         "a": {
             "command": "x",
@@ -273,7 +273,7 @@ def test_our_file_keeps_its_comments_order_and_meaning(tmp_path: Path, before: s
     assert yaml.safe_load(edited.after) == {**old, "backends": {**(old.get("backends") or {}), "new": raw}}
 
 
-def test_a_form_that_cannot_be_added_to_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_extended_is_refused_with_a_remedy(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("backends: {a: {command: x}}\n")
     with pytest.raises(ConfigError, match=r"config\.yaml:1: backends is written on one line"):
@@ -331,7 +331,7 @@ def test_the_files_of_opencode_and_crush_are_found_and_read(tmp_path: Path, clie
     assert states(planned(tmp_path, *sources)) == {"a": "new", "b": "unusable"}
 
 
-def test_the_usual_places_are_looked_at(tmp_path: Path) -> None:
+def test_the_usual_client_files_are_found(tmp_path: Path) -> None:
     home, folder = tmp_path / "home", tmp_path / "work"
     for path in (
         home / ".claude.json",

@@ -51,14 +51,14 @@ def text(template: str) -> str:
         ("", ""),
     ],
 )
-def test_each_form_gives_its_value(template: str, result: str) -> None:
+def test_each_form_of_a_variable_gives_its_value(template: str, result: str) -> None:
     assert text(template) == result
 
 
 @pytest.mark.parametrize(
     "template", ["${", "${A", "${}", "${1A}", "${A-b}", "${A:?b}", "${a b}", "${command:x}", "${A:-${B}"]
 )
-def test_a_form_that_does_not_exist_is_an_error_that_names_the_ones_there_are(template: str) -> None:
+def test_an_unknown_form_is_an_error_that_names_the_known_ones(template: str) -> None:
     with pytest.raises(TemplateError, match=r"\$\$"):
         parse_template(template)
 

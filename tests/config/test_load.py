@@ -137,7 +137,7 @@ def test_a_backend_name_must_be_usable_in_a_qualified_name(load: Load) -> None:
     assert "letters, digits, _ and -" in one(loaded, "backends.my server")
 
 
-def test_a_backend_defined_twice_is_not_guessed_at(load: Load) -> None:
+def test_a_backend_defined_twice_is_an_error(load: Load) -> None:
     loaded = load("backends:\n  a: {command: x}\n  a: {command: y}\n  b: {command: z}\n")
     assert set(loaded.config.backends) == {"b"}
     assert "on lines 2 and 3" in loaded.disabled["a"]
@@ -251,7 +251,7 @@ def test_inherited_names_reach_what_only_an_env_file_sets(load: Load, tmp_path: 
     assert loaded.config.backends["a"].env == {"PROXY_USER": "me"}
 
 
-def test_no_file_is_no_error_and_a_named_one_must_be_there(tmp_path: Path) -> None:
+def test_a_default_file_may_be_missing_but_a_named_one_must_exist(tmp_path: Path) -> None:
     loaded = load_config(None, environ={}, home=tmp_path, config_dir=tmp_path)
     assert (loaded.source, loaded.config.backends, loaded.problems) == (None, {}, ())
     with pytest.raises(ConfigError, match="no such file"):
@@ -364,7 +364,7 @@ def test_a_wrong_value_that_a_variable_gave_is_not_shown(load: Load) -> None:
     assert "hush-hush" not in texts + str(loaded.disabled)
 
 
-def test_other_clients_words_in_our_format_are_errors_that_name_ours(load: Load) -> None:
+def test_keys_of_other_clients_are_errors_that_name_the_right_key(load: Load) -> None:
     loaded = load("backends: {a: {type: stdio, command: x}, b: {httpUrl: 'https://h/'}}\nmcpServers: {}\n")
     assert "unknown key type, the key is transport" in one(loaded, "backends.a.type")
     assert "the key is url" in one(loaded, "backends.b.httpUrl")

@@ -104,9 +104,7 @@ def test_a_command_gets_its_argument_at_its_place_and_no_shell(tmp_path: Path) -
         ("", "without a provider and a path"),
     ],
 )
-def test_a_reference_that_names_nothing_known_says_what_there_is(
-    tmp_path: Path, reference: str, says: str
-) -> None:
+def test_an_unknown_reference_names_the_known_providers(tmp_path: Path, reference: str, says: str) -> None:
     secrets = resolver(tmp_path, {"git": prints("x")})
     secrets.later = True  # an error in the file is found at once, not in the background
     with pytest.raises(SecretUnavailable, match=says) as caught:

@@ -33,7 +33,7 @@ backends:
     assert {name for name, _ in loaded.secrets} == {"ENV", "QUERY", "HEADER", "LISTED", "ALONE"}
 
 
-def test_what_the_secret_store_keeps_is_a_secret_wherever_it_is_put_in(load: Load, tmp_path: Path) -> None:
+def test_a_value_of_the_secret_store_is_hidden_wherever_it_is_used(load: Load, tmp_path: Path) -> None:
     SecretStore(tmp_path / "conf" / "secrets").put("pw", "hush-hush-1")
     for written in (
         "{command: x, args: ['--password=${input:pw}']}",
@@ -87,7 +87,7 @@ def test_redaction_replaces_every_spelling_and_the_longest_first() -> None:
     assert redactor.redact("my secret") == "my «secret WORD»"
 
 
-def test_pieces_of_a_secret_that_a_cut_left_are_taken_for_it() -> None:
+def test_pieces_of_a_secret_at_a_cut_are_hidden() -> None:
     redactor = Redactor([("KEY", "tok_ABCDEFGHIJKLMNOP")])
     assert redactor.redact("a tok_ABCDEF…") == "a «secret KEY»…"
     assert redactor.redact(
@@ -143,7 +143,7 @@ def test_a_dataclass_is_cleaned_field_by_field_and_stays_one() -> None:
 
 
 @given(st.text(min_size=6, max_size=30), st.text(max_size=20), st.text(max_size=20))
-def test_no_text_leaves_with_a_secret_in_it(secret: str, before: str, after: str) -> None:
+def test_redacted_text_never_contains_a_secret(secret: str, before: str, after: str) -> None:
     marker = "«secret N»"
     clean = Redactor([("N", secret)]).redact(before + secret + after)
     assert marker in clean
@@ -161,5 +161,5 @@ def test_names_that_say_secret_are_recognised(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["HOME", "LOG_LEVEL", "KEYBOARD", "TOKENIZER_PATH", "MONKEY", "NODE_ENV", "AUTHOR"]
 )
-def test_names_that_do_not_are_left_alone(name: str) -> None:
+def test_other_names_are_not_taken_for_secrets(name: str) -> None:
     assert not looks_secret(name)

@@ -80,7 +80,7 @@ def test_the_file_stays_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
     assert all(len(event.text) <= QUERY_CHARS for event in events)
 
 
-def test_a_damaged_file_costs_its_damaged_lines(tmp_path: Path) -> None:
+def test_a_damaged_file_loses_only_its_damaged_lines(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     path.write_bytes(
         b'\xff\xfe\n[1]\n{"session": 1, "search": "x"}\n{"session": "s"}\n' + b"[" * 100_000 + b"\n"
@@ -90,7 +90,7 @@ def test_a_damaged_file_costs_its_damaged_lines(tmp_path: Path) -> None:
     assert read_history(tmp_path / "none") == []
 
 
-def test_a_disk_that_refuses_costs_only_the_history(tmp_path: Path) -> None:
+def test_a_write_error_loses_only_the_history(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     history = SearchHistory(tmp_path / "file" / "h.jsonl")
     history.searched("s", "q")

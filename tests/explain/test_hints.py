@@ -106,7 +106,7 @@ def test_an_unknown_name_leads_to_a_known_one(source, part):
     assert part in said("ReferenceError", f"{name} is not defined", f"return await {source}")
 
 
-def test_no_name_is_proposed_in_its_own_place_and_no_module_is_guessed():
+def test_a_hint_never_proposes_the_same_name_or_a_module():
     assert "did you mean" not in said(
         "ReferenceError", "Foo is not defined", "declare class Foo {}; new Foo()"
     )

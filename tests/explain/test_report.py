@@ -82,7 +82,7 @@ def test_a_short_error_has_its_message_and_its_place_if_there_is_one(report, tex
     assert render_error(report) == text
 
 
-def test_of_many_calls_the_edges_and_the_failed_ones_are_listed():
+def test_the_first_last_and_failed_of_many_calls_are_listed():
     calls = [CallLine("demo.echo", "ok", 1.0) for _ in range(500)]
     calls[250] = CallLine("demo.fail", "error: boom", 1.0)
     text = render_error(ErrorReport("Error", "m", calls=calls))
@@ -138,7 +138,7 @@ def test_no_report_is_longer_than_its_budget(report, budget):
     assert text.startswith("Error: ")
 
 
-def test_of_a_very_long_line_only_the_part_around_the_caret_is_shown():
+def test_a_very_long_line_is_shown_only_around_the_caret():
     shown, caret = excerpt("x" * 5000 + "!" + "y" * 5000, 5001)
     assert len(shown) < 140
     assert shown[caret.index("^")] == "!"

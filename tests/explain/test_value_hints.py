@@ -101,7 +101,7 @@ def test_a_method_of_another_kind_of_value_is_answered_with_the_kind(source, at,
         (SEARCH + "log(...r.hits);", "r.hits", "r.hits is undefined: r is an object {total_count, items}; did you mean r.items?"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_looped_over_is_described(source, at, expected):
+def test_a_value_that_is_not_iterable_is_described(source, at, expected):
     assert said("value is not iterable", source, at) == expected
 
 
@@ -116,11 +116,11 @@ def test_what_cannot_be_looped_over_is_described(source, at, expected):
         "const [r] = await Promise.all([demo.list({})]);\nreturn r.data.map(f);",
     ],
 )
-def test_nothing_is_claimed_of_a_value_that_is_not_certain(source):
+def test_uncertain_values_get_no_hint(source):
     assert "return Object.keys(r) to see" in said("cannot read property 'map' of undefined", source, "map")
 
 
-def test_a_path_that_is_there_is_not_blamed():
+def test_an_existing_path_is_not_blamed():
     assert find("r.items", SEARCH, CONTEXT).rest == ()
     assert "items" not in said("cannot read property 'map' of undefined", LIST + "r[0].title.map(f)", "map")
 
@@ -183,7 +183,7 @@ def test_an_undefined_value_names_the_expression_that_gave_it(returned, expected
         ("return xs.filter((x) => x);", "[]", True, []),
     ],
 )
-def test_slips_for_want_of_an_await_are_noted(source, text, left_open, notes):
+def test_missing_awaits_are_noted(source, text, left_open, notes):
     found = promise_notes(ProgramFacts(source=source), text, left_open=left_open)
     assert len(found) == len(notes)
     assert all(part in note for part, note in zip(notes, found, strict=True))

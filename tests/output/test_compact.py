@@ -44,7 +44,7 @@ def test_the_heaviest_field_goes_first_and_the_identity_last() -> None:
 
 
 @pytest.mark.parametrize("budget", [1e308, float("inf"), 10**400])
-def test_a_budget_without_an_end_cuts_nothing(budget: float) -> None:
+def test_an_infinite_budget_cuts_nothing(budget: float) -> None:
     assert compact(ROWS, budget_tokens=budget)["rows"] == ROWS
 
 

@@ -53,7 +53,7 @@ ODD = {
 @pytest.mark.parametrize("count", [900, pytest.param(20_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("shape", ["[%s]", '{"total":1,"items":[%s]}', '{"x":{"y":1},"items":[[%s],[1]]}'])
 @pytest.mark.parametrize("intent", ["needle", None])
-def test_with_one_odd_row_all_others_are_shown_as_ever(
+def test_one_odd_row_does_not_change_how_the_others_are_shown(
     store: ResultStore, odd: str, count: int, shape: str, intent: str | None
 ) -> None:
     rows = [

@@ -68,7 +68,7 @@ def test_every_long_text_is_filtered_by_itself() -> None:
     ]
 
 
-def test_words_that_every_part_has_tell_no_part_from_another() -> None:
+def test_words_in_every_part_do_not_count_for_an_intent() -> None:
     found = filter_text(FILE, "line number 1321")
     assert found is not None
     assert found.text == "\n".join(LINES[1320:1330])
@@ -78,7 +78,7 @@ def test_words_that_every_part_has_tell_no_part_from_another() -> None:
     assert some is None, "all match, and each word is missing somewhere: nothing tells"
 
 
-def test_few_objects_with_long_texts_are_looked_into() -> None:
+def test_long_texts_in_few_objects_are_filtered() -> None:
     pages = [{"path": f"p{n}", "text": f"page {n} " + "word " * 600} for n in range(4)]
     _, seen = reduced({"pages": pages})
     assert [text[:6] for text in seen["texts"].values()] == [f"page {n}" for n in range(4)]

@@ -31,7 +31,7 @@ def test_two_of_three_questions_are_answered_at_once_and_all_with_one_step_more(
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: payload.name)
-def test_what_was_cut_is_byte_for_byte_in_the_store(payload: Payload) -> None:
+def test_cut_answers_are_kept_byte_for_byte_in_the_store(payload: Payload) -> None:
     store = ResultStore()
     answer = reduced(payload, store)
     assert answer.handle is not None

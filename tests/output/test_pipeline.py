@@ -302,7 +302,7 @@ def test_sizes_and_counts_within_a_token_budget_are_those_of_the_whole(
         assert set(told["dropped_fields"]) | set(told["rows"][0]) == set(rows[0])
 
 
-def test_what_fits_the_token_budget_is_left_alone_however_large(store: ResultStore) -> None:
+def test_an_answer_within_the_token_budget_is_unchanged(store: ResultStore) -> None:
     rows = [{"id": n, "body": "b" * 300} for n in range(100)]
     answer = reduced(rows, store, budget_tokens=20_000, table=False)
     assert json.loads(answer.text) == rows

@@ -78,7 +78,7 @@ def test_whatever_was_left_out_is_in_the_store_byte_for_byte(text: str, made: Ou
 
 
 @given(texts, options())
-def test_bytes_are_counted_as_they_are(text: str, made: OutputOptions) -> None:
+def test_the_footer_counts_bytes_exactly(text: str, made: OutputOptions) -> None:
     answer = reduced(text, made)
     assert answer.bytes_in == len(encode(text))
     assert answer.bytes_out == len(encode(whole(answer)))
@@ -185,7 +185,7 @@ def test_the_lines_noted_as_truncated_are_those_not_shown(count: int, budget: in
     ),
     st.integers(200, 3000),
 )
-def test_what_a_cut_tells_of_lines_kilobytes_and_characters_is_what_is_missing(
+def test_a_cut_names_the_missing_lines_kilobytes_and_characters(
     lines: list[tuple[str, int]], budget: int
 ) -> None:
     text = "\n".join(sign * count for sign, count in lines)
@@ -253,7 +253,7 @@ SWITCHES = {
     options(),
     st.sets(st.sampled_from(list(SWITCHES))),
 )
-def test_stages_switched_off_really_are_off(text: str, made: OutputOptions, off: set[str]) -> None:
+def test_a_stage_that_is_switched_off_does_not_run(text: str, made: OutputOptions, off: set[str]) -> None:
     answer = reduced(text, replace(made, **dict.fromkeys(off, False)))
     for stage in off:
         assert SWITCHES[stage] in text or SWITCHES[stage] not in whole(answer)
@@ -285,7 +285,7 @@ small = st.one_of(
 
 
 @given(small, st.sampled_from([None, "name 7"]))
-def test_small_input_goes_out_as_it_came_and_again(text: str, intent: str | None) -> None:
+def test_a_small_answer_is_unchanged_also_when_reduced_twice(text: str, intent: str | None) -> None:
     store = ResultStore()
     if len(encode(text)) > 2048:
         return
@@ -375,7 +375,7 @@ def test_no_stage_but_the_cut_runs_on_what_does_not_parse(
     st.booleans(),
     st.integers(100, 300),
 )
-def test_no_character_is_broken_or_made_up(parts: list[str], as_json: bool, budget: int) -> None:
+def test_no_character_is_split_or_invented(parts: list[str], as_json: bool, budget: int) -> None:
     inside = "".join(parts)
     text = dump([[inside, {"k": inside[:9]}] for _ in range(12)]) if as_json else inside
     answer = reduced(text, OutputOptions(max_chars=budget))
@@ -405,13 +405,11 @@ def test_parse_gives_back_what_dump_wrote(value: Any) -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_bytes_and_text_are_one(text: str) -> None:
+def test_decoding_encoded_text_gives_the_text(text: str) -> None:
     assert decode(encode(text)) == text
 
 
-def test_documents_nested_beyond_what_can_be_written_again_are_shown_within_the_budget_and_kept_whole() -> (
-    None
-):
+def test_deeply_nested_documents_are_shown_within_the_budget_and_kept_whole() -> None:
     for depth in (200, 254, 255, 600, 1000, 5000):
         text = '{"a":[' * depth + '"' + "x" * 4000 + '"' + "]}" * depth
         with closing(ResultStore()) as store:

@@ -23,7 +23,7 @@ def test_the_beginning_and_the_end_that_fit_are_the_longest_ones(text: str, room
 
 
 @given(st.lists(any_text, max_size=4), rooms)
-def test_what_is_left_beside_some_lines_holds_what_fits_together_with_them(
+def test_a_text_fits_the_remaining_room_if_it_fits_together_with_the_lines(
     lines: list[str], room: Room
 ) -> None:
     if room.holds("", *lines):
@@ -34,7 +34,7 @@ def test_what_is_left_beside_some_lines_holds_what_fits_together_with_them(
 
 
 @given(any_text)
-def test_the_weight_of_a_text_is_its_bytes(text: str) -> None:
+def test_the_size_of_a_text_is_its_length_in_utf8(text: str) -> None:
     assert weight(text) == len(encode(text))
 
 

@@ -49,7 +49,7 @@ def test_a_folder_of_another_process_with_our_number_is_swept(tmp_path: Path) ->
     assert file.read() == b"data"
 
 
-def test_what_is_no_folder_of_ours_is_left_alone(tmp_path: Path) -> None:
+def test_folders_of_other_programs_are_left_alone(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("precious")
@@ -86,7 +86,7 @@ store.save("y" * 100_000)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no limit of a file's size that ends a process")
-def test_of_a_gateway_killed_while_it_wrote_nothing_is_left_and_the_next_one_works(tmp_path: Path) -> None:
+def test_a_gateway_killed_during_a_write_leaves_no_file_after_the_next_start(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", KILLED_WHILE_WRITING, str(tmp_path)]
     ended = subprocess.run(command, timeout=60, check=False)
     assert ended.returncode == -signal.SIGXFSZ
@@ -101,7 +101,7 @@ def test_of_a_gateway_killed_while_it_wrote_nothing_is_left_and_the_next_one_wor
     assert list(tmp_path.iterdir()) == []
 
 
-def test_any_stretch_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_any_range_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     data = os.urandom(300_077)
     folder = SpillFolder(tmp_path)  # it removes its files when it goes
     file = folder.write("res_1", data)
@@ -144,7 +144,7 @@ KINDS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", ["rows", "lines"])
 @pytest.mark.parametrize("known", [True, False], ids=["read before", "never read"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_file_harmed_from_outside_fails_every_look_and_names_the_store(
+def test_a_damaged_file_fails_every_read_and_names_the_store(
     tmp_path: Path, damage: Callable[[Path], object], kind: str, known: bool
 ) -> None:
     for look in LOOKS:
@@ -164,9 +164,7 @@ def test_a_file_harmed_from_outside_fails_every_look_and_names_the_store(
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_the_facts_of_a_harmed_result_are_not_given_either(
-    tmp_path: Path, damage: Callable[[Path], object]
-) -> None:
+def test_info_of_a_damaged_result_is_refused(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     for binary in (True, False):
         store = ResultStore(memory_bytes=10, directory=tmp_path)
         handle = store.save_blob("QUJD" * 200, "image/png") if binary else store.save(KINDS["rows"])

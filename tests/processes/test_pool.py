@@ -81,7 +81,7 @@ async def test_an_exception_of_the_module_is_raised_with_its_type_and_text(modul
         assert await pid(pool) == before
 
 
-async def test_a_lost_process_says_how_it_ended_and_the_next_request_gets_another(module: str) -> None:
+async def test_a_lost_process_is_named_with_its_end_and_replaced(module: str) -> None:
     async with pool_of(module) as pool:
         with pytest.raises(WorkerLost, match="exited with code 3"):
             await pool.ask(b"die")
@@ -109,7 +109,7 @@ async def test_the_process_of_a_cancelled_request_is_killed_when_it_goes_on(modu
         await until(lambda: not psutil.pid_exists(before) or psutil.Process(before).status() == "zombie")
 
 
-async def test_a_process_without_work_is_let_go(module: str) -> None:
+async def test_an_idle_process_is_ended(module: str) -> None:
     async with pool_of(module, idle_seconds=0.05) as pool:
         await pid(pool)
         await until(lambda: not pool.pids)

@@ -59,12 +59,12 @@ def test_a_url_has_the_identity_that_its_revision_wants() -> None:
 
 
 @eras
-def test_what_concerns_one_connection_stays_on_it(version: str) -> None:
+def test_progress_tokens_and_tasks_are_not_passed_on_in_a_question(version: str) -> None:
     params = {**SAMPLE, "_meta": {"progressToken": 5}, "task": {"ttl": 5}}
     assert as_json(question("sampling/createMessage", params, ALL, version)) == SAMPLE
 
 
-def test_an_answer_is_passed_on_without_what_belongs_to_its_envelope() -> None:
+def test_an_answer_is_passed_on_without_its_envelope_fields() -> None:
     asked = question("elicitation/create", {}, ALL, NEW)
     given = {"action": "accept", "content": {"a": [" x "]}, "resultType": "complete", "_meta": {"k": 1}}
     assert answer(asked, given) == {"action": "accept", "content": {"a": [" x "]}}

@@ -35,7 +35,7 @@ async def registered(folder: Path, port: int) -> tuple[bool, str]:
     return result["isError"], result["content"][0]["text"]
 
 
-async def test_a_name_that_stays_is_connected_to_and_stays_the_host_of_the_request(
+async def test_a_host_with_an_unchanged_address_is_connected_and_named_in_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, "127.0.0.1")
@@ -46,7 +46,7 @@ async def test_a_name_that_stays_is_connected_to_and_stays_the_host_of_the_reque
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "10.1.2.3"])
-async def test_a_name_that_changes_after_it_was_checked_is_not_connected_to(
+async def test_a_host_with_an_address_changed_after_the_check_is_not_connected(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, "127.0.0.1", address)

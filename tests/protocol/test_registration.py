@@ -255,7 +255,7 @@ async def test_a_backend_that_is_being_registered_is_not_called_configured(app: 
     assert told[0][0] is False
 
 
-async def test_the_name_of_a_disabled_backend_is_configured_too(tmp_path: Path) -> None:
+async def test_the_name_of_a_disabled_backend_cannot_be_registered(tmp_path: Path) -> None:
     backends = {**DEMO, "off": {"command": "x", "disabled": True}}
     async with running_app(tmp_path, backends, registration={"stdio": "allow"}) as app:
         failed, text = await register(app, {**STDIO, "name": "off"})

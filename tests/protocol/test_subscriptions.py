@@ -106,7 +106,7 @@ async def test_subscribing_to_what_is_no_resource_says_what_exists(legacy: tuple
     await client.unsubscribe_resource("gatemini://nothing")
 
 
-async def test_a_stream_of_the_stateless_era_carries_the_same(modern: Client) -> None:
+async def test_a_stream_of_the_stateless_era_carries_the_same_notifications(modern: Client) -> None:
     uris = ["gatemini://types/extra", "gatemini://nothing", "gatemini://tools"]
     async with modern.listen(
         tools_list_changed=True, resources_list_changed=True, resource_subscriptions=uris

@@ -80,7 +80,7 @@ LIES = {
     "says a length of nothing": ("say(bytes(4)); silent()", "no message"),
     "says noise": ("say(struct.pack('<I', 64) + os.urandom(64)); silent()", ""),
     "closes its socket and lives on": ("os.close(0); silent()", "ended"),
-    "answers nobody": ("send(Dropped(n)); send(Stepped(n + 1, Calls([]))); silent()", "nobody"),
+    "answers nobody": ("send(Dropped(n)); send(Stepped(n + 1, Calls([]))); silent()", "for no session"),
     "becomes ready once more": ("send(Ready([])); silent()", "an answer to nothing"),
     "issues a call twice": ("c = Call(1, 'tool', 'demo', 'echo', False, b'{{}}'); send(Stepped(n, Calls([c, c]))); silent()", "twice"),
     "issues too many calls": ("send(Stepped(n, Calls([Call(i, 'tool', 'd', 'e', False, b'1') for i in range(9)]))); silent()", "more calls"),

@@ -300,3 +300,16 @@ async def test_fewer_guests_run_at_once_after_their_number_was_lowered_and_more_
         loops[2].cancel()
     assert ends == [1]
     made.close()
+
+
+@pytest.mark.parametrize("memory_mb", [8, 12, 16, 24])
+async def test_a_chain_without_memory_for_its_error_ends_and_does_not_wait_for_its_timers(
+    module_cache: Path, memory_mb: int
+) -> None:
+    sandbox = Sandbox(Limits(memory_mb=memory_mb), cache_dir=module_cache, isolation="thread")
+    try:
+        end = await Chain(sandbox, "for (;;) setTimeout(() => {}, 1e6);").start()
+    finally:
+        sandbox.close()
+    assert isinstance(end, Failed)
+    assert end.error.limit == "limit.memory"

@@ -61,6 +61,6 @@ def test_a_query_may_have_needs_tools_or_one_tool(entry: Any, needs: Any) -> Non
         [{"query": "q", "tools": 5}],
     ],
 )
-def test_a_file_that_is_none_says_what_one_looks_like(data: Any) -> None:
+def test_an_invalid_query_file_gets_an_example(data: Any) -> None:
     with pytest.raises(InvalidRequest):
         parse_queries(data)

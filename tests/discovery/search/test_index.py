@@ -169,7 +169,7 @@ def test_a_limit_of_zero_gives_no_hits(limit: int) -> None:
     assert names(index_of(), "read file", limit=limit) == []
 
 
-def test_odd_tools_are_indexed_too() -> None:
+def test_tools_with_unusual_texts_are_indexed() -> None:
     odd = [
         Tool("b", "", "no name at all"),
         Tool("b", "long", "word " * 13_000),

@@ -31,7 +31,7 @@ def test_a_vector_is_the_weighted_sum_of_its_texts() -> None:
     assert vectors.cosines(ONE)[0] == pytest.approx(0.5**0.5)
 
 
-def test_a_slot_given_to_another_tool_has_nothing_of_the_one_before() -> None:
+def test_a_reused_slot_has_no_vector_of_its_former_tool() -> None:
     vectors = filled(a=ONE, b=OTHER)
     vectors.put(0, [("c", 1.0)])
     assert vectors.cosines(ONE)[:2] == pytest.approx([0, 0])

@@ -152,7 +152,7 @@ def compile_errors(modules: list[dict[str, str]]) -> list[Any]:
     return list(json.loads(done.stdout))
 
 
-def test_the_check_itself_finds_errors() -> None:
+def test_the_typescript_check_finds_errors() -> None:
     found = compile_errors([{"name": "bad", "text": "const a: number = 'x'; await nothing.here({});"}])
     assert len(found) == 2
 

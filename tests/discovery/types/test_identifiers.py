@@ -35,7 +35,7 @@ def test_a_name_becomes_this_identifier(name: str, made: str) -> None:
 
 
 @given(st.text(max_size=20))
-def test_an_identifier_is_one_and_making_it_again_changes_nothing(name: str) -> None:
+def test_making_an_identifier_twice_changes_nothing(name: str) -> None:
     made = identifier(name)
     assert made.replace("$", "_").isidentifier()
     assert identifier(made) == made
