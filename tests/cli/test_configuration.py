@@ -147,7 +147,7 @@ def test_import_only_lists_without_write(run: Run, home: Path) -> None:
     assert "nothing to add" in run("import").out
 
 
-def test_import_does_not_offer_servers_that_it_has_taken_over(run: Run, home: Path) -> None:
+def test_import_offers_move_secrets_only_for_servers_not_yet_taken_over(run: Run, home: Path) -> None:
     (home / ".claude.json").write_text(
         json.dumps({"mcpServers": {"gh": {"command": "npx", "env": {"TOKEN": TOKEN}}}})
     )

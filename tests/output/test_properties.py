@@ -78,7 +78,7 @@ def test_whatever_was_left_out_is_in_the_store_byte_for_byte(text: str, made: Ou
 
 
 @given(texts, options())
-def test_the_footer_counts_bytes_exactly(text: str, made: OutputOptions) -> None:
+def test_the_reduction_counts_bytes_in_and_out_exactly(text: str, made: OutputOptions) -> None:
     answer = reduced(text, made)
     assert answer.bytes_in == len(encode(text))
     assert answer.bytes_out == len(encode(whole(answer)))
