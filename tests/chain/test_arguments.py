@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
+from gatemini.chain.arguments import schemas
 from gatemini.chain.arguments.schemas import MAX_STEPS, faults
 from gatemini.chain.arguments.validate import check
 from gatemini.discovery.types.typescript import signature
@@ -423,3 +425,39 @@ def test_an_object_followed_by_other_arguments_gets_a_hint(more):
     hint = refusal(ADD, [{"a": 1, "b": 2}, *more]).hint or ""
     assert "leave out the arguments after the object" in hint
     assert "`(x) => demo.add(x)`" in hint
+
+
+RULES = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(
+            ["string", "integer", "number", "boolean", "null", "array", ["string", "null"], 5]
+        )
+    },
+    optional={"title": st.just("T"), "minimum": st.just(3), "enum": st.just(["a"])},
+)
+FLAT_SCHEMAS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["object", "string"])},
+    optional={
+        "properties": st.dictionaries(st.sampled_from("abc"), st.one_of(RULES, st.booleans()), max_size=3),
+        "required": st.one_of(st.lists(st.sampled_from("abd"), max_size=2), st.just("a")),
+        "additionalProperties": st.one_of(st.booleans(), RULES),
+    },
+)
+FLAT_VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=3)
+)
+
+
+@given(FLAT_SCHEMAS, st.dictionaries(st.sampled_from("abcd"), FLAT_VALUES, max_size=4))
+def test_what_plainly_fits_a_flat_schema_is_valid_by_jsonschema_too(schema: Any, instance: Any) -> None:
+    flat = schemas._flat(schema)
+    if flat is not None and schemas._fits(flat, instance):
+        assert Draft202012Validator(schema).is_valid(instance)
+
+
+def test_a_flat_object_with_the_declared_types_needs_no_validator() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}
+    flat = schemas._flat(schema)
+    assert flat is not None
+    assert schemas._fits(flat, {"n": 1, "more": []})
+    assert not schemas._fits(flat, {"n": True})

@@ -7,7 +7,7 @@ and a schema that cannot be used accepts everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -79,7 +79,10 @@ def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) 
     _budget.left = steps
     found: list[ValidationError] = []
     try:
-        for fault in _validator_of(schema).iter_errors(instance):
+        _, validator, flat = _prepared(schema)
+        if flat is not None and _fits(flat, instance):
+            return []
+        for fault in validator.iter_errors(instance):
             found.append(fault)
             if len(found) >= MAX_ERRORS:
                 break
@@ -88,15 +91,55 @@ def faults(schema: Mapping[str, Any], instance: Any, *, steps: int = MAX_STEPS) 
     return found
 
 
-_validators: LRUCache[int, tuple[Mapping[str, Any], Any]] = LRUCache(KEPT_VALIDATORS)
+Flat = tuple[Mapping[str, tuple[type, ...]], Sequence[str], bool]
+"""Python types by property (none where it has other conditions), required properties, whether others are allowed."""
+
+_kept: LRUCache[int, tuple[Mapping[str, Any], Any, Flat | None]] = LRUCache(KEPT_VALIDATORS)
 """By identity of the schema object, which the entry keeps alive."""
 
 
-def _validator_of(schema: Mapping[str, Any]) -> Any:
-    kept = _validators.get(id(schema))
-    if kept is None:
-        kept = _validators[id(schema)] = (schema, _prepare(schema))
-    return kept[1]
+def _prepared(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any, Flat | None]:
+    known = _kept.get(id(schema))
+    if known is None:
+        known = _kept[id(schema)] = (schema, _prepare(schema), _flat(schema))
+    return known
+
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+_NOTES: Final = frozenset({"title", "description", "default", "examples"})
+_PLAIN: Final = _NOTES | {"type", "properties", "required", "additionalProperties"}
+
+
+def _flat(schema: Mapping[str, Any]) -> Flat | None:
+    """What an object must hold to be valid for certain; None where the schema has conditions beyond that.
+
+    jsonschema takes 0.03 ms even for flat objects, a sixth of what the gateway needs for a call.
+    """
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if schema.get("type") != "object" or not _PLAIN.issuperset(schema) or not isinstance(properties, dict):
+        return None
+    if not _usable("required", required) or not isinstance(schema.get("additionalProperties", True), bool):
+        return None
+    types = {name: _types(rule) for name, rule in properties.items()}
+    return types, required, schema.get("additionalProperties", True)
+
+
+def _types(rule: Any) -> tuple[type, ...]:
+    if not isinstance(rule, dict) or not _NOTES.issuperset(rule.keys() - {"type"}):
+        return ()
+    return _TYPES.get(str(rule.get("type")), ())
+
+
+def _fits(flat: Flat, instance: Any) -> bool:
+    types, required, others = flat
+    if type(instance) is not dict or not all(name in instance for name in required):
+        return False
+    return all(type(value) in types[name] if name in types else others for name, value in instance.items())
 
 
 def _prepare(schema: Mapping[str, Any]) -> Any:
