@@ -449,7 +449,7 @@ FLAT_VALUES = st.one_of(
 
 
 @given(FLAT_SCHEMAS, st.dictionaries(st.sampled_from("abcd"), FLAT_VALUES, max_size=4))
-def test_what_plainly_fits_a_flat_schema_is_valid_by_jsonschema_too(schema: Any, instance: Any) -> None:
+def test_what_plainly_fits_a_flat_schema_is_valid_by_jsonschema_too(schema, instance) -> None:
     flat = schemas._flat(schema)
     if flat is not None and schemas._fits(flat, instance):
         assert Draft202012Validator(schema).is_valid(instance)
