@@ -26,17 +26,17 @@ from gatemini.chain.replay.journal import JournalBook
 from gatemini.chain.sandbox_settings import limits_of, new_sandbox, open_chains
 from gatemini.chain.services import ChainServices
 from gatemini.config.load import Loaded, load_config
-from gatemini.config.schema import CompositeTool, Config
-from gatemini.config.secrets import Redactor
+from gatemini.config.model.schema import CompositeTool, Config
+from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.embedding import Embedding
 from gatemini.discovery.history import SearchHistory, history_path
 from gatemini.discovery.indexing import Indexing
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.model import Json, Tool
-from gatemini.output.results import ResultStore
-from gatemini.output.spill import sweep_abandoned
-from gatemini.processes.compute import compute_process
+from gatemini.output.store.results import ResultStore
+from gatemini.output.store.spill import sweep_abandoned
+from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.discovery import keys_of
 from gatemini.protocol.answers.discovery_tools import Catalog
 from gatemini.protocol.budgets import budget_for

@@ -16,9 +16,9 @@ from gatemini.discovery.types.identifiers import (
     short_name,
     spoken,
 )
-from gatemini.discovery.types.wording import visible
 from gatemini.errors import AmbiguousTool, BackendNotFound, CompositeFaulty, ToolNotFound
 from gatemini.model import Tool
+from gatemini.text.escape import visible
 from gatemini.tool_index import ToolIndex, owner, space_of
 
 Listener = Callable[[str, Sequence[Tool] | None], None]

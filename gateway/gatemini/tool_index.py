@@ -13,8 +13,8 @@ from gatemini.discovery.types.identifiers import (
     member_expression,
     short_name,
 )
-from gatemini.discovery.types.wording import visible
 from gatemini.model import Tool
+from gatemini.text.escape import visible
 
 
 class ToolIndex:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gatemini.discovery.types.wording import shorten, visible
 from gatemini.errors import ToolNotFound
+from gatemini.text.escape import visible
+from gatemini.text.shorten import shorten
 
 FIRST_LISTING_SECONDS = 2.0
 """How long a search for tools waits for backends that have never listed any (no cache, still starting). The answer names

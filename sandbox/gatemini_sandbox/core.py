@@ -16,12 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from gatemini_sandbox.budget import Ledger
-from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.errors import HostExhausted, ReadingTooLong, SandboxError
 from gatemini_sandbox.guest import Guest
-from gatemini_sandbox.image import boot
+from gatemini_sandbox.guest_messages import Raw
 from gatemini_sandbox.limits import MIB
-from gatemini_sandbox.machine_pool import MachinePool
 from gatemini_sandbox.messages import (
     Answer,
     Calls,
@@ -39,13 +37,15 @@ from gatemini_sandbox.messages import (
     Step,
     Stepped,
 )
-from gatemini_sandbox.outbox import Raw
-from gatemini_sandbox.patience import patience
-from gatemini_sandbox.steps import Reader
+from gatemini_sandbox.parse_deadline import patience
+from gatemini_sandbox.step_reader import Reader
 from gatemini_sandbox.typescript import oxc_module
 from gatemini_sandbox.typescript.prepare import Program, prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
-from gatemini_sandbox.wasi import Clock
+from gatemini_sandbox.webassembly.engine import Engine
+from gatemini_sandbox.webassembly.image import boot
+from gatemini_sandbox.webassembly.machine_pool import MachinePool
+from gatemini_sandbox.webassembly.wasi import Clock
 
 logger = logging.getLogger(__name__)
 

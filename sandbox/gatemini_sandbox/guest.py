@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 
 from gatemini_sandbox.budget import Budget, Ledger
-from gatemini_sandbox.engine import Machine, Trapped
 from gatemini_sandbox.errors import GuestFault
-from gatemini_sandbox.image import Image
+from gatemini_sandbox.guest_messages import DONE, FAILED, PROTOCOL, Raw, outbox_head
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.machine_pool import MachinePool
-from gatemini_sandbox.outbox import DONE, FAILED, PROTOCOL, Raw, outbox_head
-from gatemini_sandbox.quickjs import UNDEFINED, QuickJS, Threw
-from gatemini_sandbox.wasi import Clock
+from gatemini_sandbox.webassembly.engine import Machine, Trapped
+from gatemini_sandbox.webassembly.image import Image
+from gatemini_sandbox.webassembly.machine_pool import MachinePool
+from gatemini_sandbox.webassembly.quickjs import UNDEFINED, QuickJS, Threw
+from gatemini_sandbox.webassembly.wasi import Clock
 
 MOST_REJECTIONS = 20
 TELLING_SECONDS = 0.5

@@ -33,7 +33,7 @@ from gatemini_sandbox.messages import (
     pack,
     request_of,
 )
-from gatemini_sandbox.patience import patience
+from gatemini_sandbox.parse_deadline import patience
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.typescript.undeclared import outside_calls

@@ -33,7 +33,7 @@ from gatemini_sandbox.messages import (
     Stepped,
     encode_start,
 )
-from gatemini_sandbox.pool import Pool
+from gatemini_sandbox.process_pool import Pool
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 LARGE_CODE = 8 * 1024

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.backend_bench import Bench, running_bench
-from gatemini.config.schema import HealthConfig
+from gatemini.config.model.schema import HealthConfig
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from fixtures.odd_http import OddHttp, Request, serving
 from gatemini.backends.callers import Caller, RpcError
 from gatemini.backends.conversation.backend_requests import MOST_QUESTIONS
 from gatemini.backends.status import State
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendProtocol, BackendStopped, BackendTimeout
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config
 from gatemini.backends.status import State
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendNotFound, BackendProtocol, BackendStopped, BackendTimeout
 
 pytestmark = pytest.mark.anyio

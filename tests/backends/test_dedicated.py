@@ -14,9 +14,9 @@ import pytest
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
 from gatemini.backends.callers import Caller
 from gatemini.backends.calls.retry import with_retries
-from gatemini.backends.sending import FALLBACK_META, candidates
-from gatemini.config.backend import RetryConfig
-from gatemini.config.schema import BackendConfig
+from gatemini.backends.fallback_chain import FALLBACK_META, candidates
+from gatemini.config.model.backend import RetryConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import (
     BackendBusy,
     BackendCrashed,

@@ -16,7 +16,7 @@ from fixtures.backend_bench import Bench, odd_config, running_bench
 from gatemini.backends.calls.call_limits import RateWindow
 from gatemini.backends.health import Breaker, MemoryWatch, Restarts
 from gatemini.backends.status import State
-from gatemini.config.schema import HealthConfig, RateLimit
+from gatemini.config.model.schema import HealthConfig, RateLimit
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendUnhealthy
 from gatemini.processes.process_facts import resident_sizes
 

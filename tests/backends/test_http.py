@@ -18,7 +18,7 @@ from fixtures.backend_bench import Bench, running_bench
 from fixtures.certificates import self_signed
 from fixtures.odd_http import Handler, OddHttp, Request, serving
 from gatemini.backends.status import State
-from gatemini.config.schema import BackendConfig, HealthConfig
+from gatemini.config.model.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendBusy,
     BackendCrashed,

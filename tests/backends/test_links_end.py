@@ -21,7 +21,7 @@ from gatemini.backends.conversation.peer import Peer
 from gatemini.backends.transports.http import open_streamable
 from gatemini.backends.transports.sse import open_sse
 from gatemini.backends.transports.stdio import open_stdio
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendTimeout
 from gatemini.model import Json
 from gatemini.processes.children import Children

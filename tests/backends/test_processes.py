@@ -20,7 +20,7 @@ import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config, running_bench
 from gatemini.backends.status import State
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendError
 from gatemini.processes import watchdog
 from gatemini.processes.children import Children

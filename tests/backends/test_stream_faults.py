@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import Bench
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendProtocol, BackendStopped
 from gatemini.processes import throttle
 from gatemini.processes.pipes import STDERR, STDOUT, ChildPipes

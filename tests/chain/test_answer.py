@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from gatemini.chain.answer import ChainValue, compose
 from gatemini.model import Json
-from gatemini.output.jsontext import dump
+from gatemini.output.json.json_text import dump
 from gatemini.output.pipeline import OutputOptions
-from gatemini.output.results import ResultStore
-from gatemini.output.room import BOUNDLESS, Room
+from gatemini.output.store.results import ResultStore
+from gatemini.text.size_limit import BOUNDLESS, SizeLimit
 
 WORDS = st.sampled_from(["plain text ", "結果の行 ", "отчёт ", "😀😀 "])
 LINES = st.lists(st.tuples(WORDS, st.integers(0, 40)).map(lambda drawn: drawn[0] * drawn[1]), max_size=60)
-ANY_ROOM = Room()
+ANY_ROOM = SizeLimit()
 
 
 async def answered(
-    value: ChainValue, store: ResultStore, max_chars: int = 200_000, room: Room = ANY_ROOM
+    value: ChainValue, store: ResultStore, max_chars: int = 200_000, room: SizeLimit = ANY_ROOM
 ) -> list[Json]:
     content, _ = await compose(value, OutputOptions(max_chars=max_chars), store, room=room)
     return content
@@ -43,10 +43,12 @@ def texts(content: list[Json]) -> list[str]:
     console=LINES,
     dropped=st.integers(0, 3),
     asked=st.sampled_from([100, 150, 400, 2_000, 10_000, 200_000]),
-    room=st.sampled_from([Room(), Room(bytes=8_191), Room(chars=24_999), Room(bytes=2_000)]),
+    room=st.sampled_from(
+        [SizeLimit(), SizeLimit(bytes=8_191), SizeLimit(chars=24_999), SizeLimit(bytes=2_000)]
+    ),
 )
 async def test_all_text_of_an_answer_is_never_longer_than_its_budget_and_the_footer(
-    value: str, notes: list[str], console: list[str], dropped: int, asked: int, room: Room
+    value: str, notes: list[str], console: list[str], dropped: int, asked: int, room: SizeLimit
 ) -> None:
     made = ChainValue(value, "json" if value.startswith("[") else "string", notes, console, dropped)
     said = texts(await answered(made, ResultStore(), asked, room))
@@ -112,7 +114,9 @@ async def test_notes_about_many_images_are_merged_by_kind() -> None:
 async def test_an_image_alone_is_the_whole_answer_however_small_the_budget() -> None:
     store = ResultStore()
     ref = store.save_blob(base64.b64encode(b"png").decode(), "image/png")
-    content = await answered(ChainValue(dump(descriptor(ref)), "json", []), store, 100, Room(BOUNDLESS, 500))
+    content = await answered(
+        ChainValue(dump(descriptor(ref)), "json", []), store, 100, SizeLimit(BOUNDLESS, 500)
+    )
     assert content == [{"type": "image", "data": base64.b64encode(b"png").decode(), "mimeType": "image/png"}]
 
 

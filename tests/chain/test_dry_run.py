@@ -9,7 +9,7 @@ import pytest
 from fixtures.running import answer, running_app
 from gatemini.app import App
 from gatemini.chain.replay.dry_run import SHOWN_EFFECTS, DryRun
-from gatemini.config.schema import CompositeTool
+from gatemini.config.model.schema import CompositeTool
 from gatemini.model import Tool
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from quickjs_rs import Runtime
 
-from gatemini.chain.parse import Script, SingleCall, parse
-from gatemini.output.jsvalue import NotJson, dumps, loads, loads_exact, number_text, ordered_keys
+from gatemini.chain.code.parse import Script, SingleCall, parse
+from gatemini.output.json.javascript_json import NotJson, dumps, loads, loads_exact, number_text, ordered_keys
 
 ENGINE = Runtime().new_context()
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fixtures.gate_server import STATE
 from fixtures.running import answer, running_app
 from gatemini.app import App
-from gatemini.output.jsvalue import loads, with_long_integers_quoted
+from gatemini.output.json.javascript_json import loads, with_long_integers_quoted
 from gatemini.protocol.client_session import Session
 
 ROWS = 32_000

@@ -18,7 +18,7 @@ from fixtures.direct import write_config
 from fixtures.modes import MODES
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
-from gatemini.config.schema import SandboxConfig
+from gatemini.config.model.schema import SandboxConfig
 from gatemini.errors import OUT_OF_TIME
 from gatemini_sandbox.limits import Limits
 

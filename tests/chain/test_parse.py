@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gatemini.chain.parse import Describe, JsonBatch, JsonCall, Script, SingleCall, parse
+from gatemini.chain.code.parse import Describe, JsonBatch, JsonCall, Script, SingleCall, parse
 from gatemini.errors import CodeError
-from gatemini.output.jsvalue import dumps
+from gatemini.output.json.javascript_json import dumps
 
 
 def is_backend(name: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from fixtures.gate_server import STATE
 from fixtures.running import running_app
 from gatemini.app import App
-from gatemini.config.schema import CompositeTool
+from gatemini.config.model.schema import CompositeTool
 from gatemini.protocol.client_session import Session
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ import pytest
 
 from gatemini.backends.callers import RpcError
 from gatemini.chain.deadline import ChainTime
-from gatemini.config.secrets import Redactor
+from gatemini.config.variables.redaction import Redactor
 from gatemini.model import Json
 from gatemini.protocol.questions import parking as parking_module
 from gatemini.protocol.questions.parking import Parking, Stay

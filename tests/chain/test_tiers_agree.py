@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
-from gatemini.output.jsvalue import dumps
+from gatemini.output.json.javascript_json import dumps
 
 pytestmark = pytest.mark.anyio
 

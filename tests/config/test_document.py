@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.config.document import read_document
-from gatemini.config.jsonc import JsonSyntaxError, parse_jsonc
+from gatemini.config.documents.document import read_document
+from gatemini.config.documents.jsonc import JsonSyntaxError, parse_jsonc
 from gatemini.errors import ConfigError
 
 

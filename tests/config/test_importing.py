@@ -12,12 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatemini.config.clients.importing import ImportPlan, inline_values, move_secrets, plan_import, plan_text
 from gatemini.config.clients.read import ClientContext
 from gatemini.config.clients.table import Source, find_sources
-from gatemini.config.importing import ImportPlan, inline_values, move_secrets, plan_import, plan_text
+from gatemini.config.documents.yaml_edit import add_backends
 from gatemini.config.load import load_config
-from gatemini.config.store import STORE, SecretStore
-from gatemini.config.yaml_edit import add_backends
+from gatemini.config.variables.store import STORE, SecretStore
 from gatemini.errors import ConfigError
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.config.interpolate import Reference, TemplateError, expand, expand_url, parse_template
+from gatemini.config.variables.interpolate import Reference, TemplateError, expand, expand_url, parse_template
 
 ENV = {
     "HOST": "h.example",

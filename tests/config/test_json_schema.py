@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from fixtures.reference_tables import BEGIN, END, PAGE, SCHEMA, key_tables
-from gatemini.config.json_schema import config_json_schema
 from gatemini.config.load import Loaded
-from gatemini.config.schema import Config
+from gatemini.config.model.json_schema import config_json_schema
+from gatemini.config.model.schema import Config
 
 Load = Callable[..., Loaded]
 

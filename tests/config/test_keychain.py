@@ -13,11 +13,11 @@ import keyring
 import pytest
 from keyrings.alt.file import PlaintextKeyring
 
-from gatemini.config import keychain
-from gatemini.config.keychain import Keychain, keyring_settings
-from gatemini.config.references import SecretResolver
-from gatemini.config.schema import KeyringConfig, SecretsConfig
-from gatemini.config.unavailable import SecretUnavailable
+from gatemini.config.model.schema import KeyringConfig, SecretsConfig
+from gatemini.config.variables import keychain
+from gatemini.config.variables.errors import SecretUnavailable
+from gatemini.config.variables.keychain import Keychain, keyring_settings
+from gatemini.config.variables.references import SecretResolver
 from gatemini.errors import ConfigError
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.config.dynamic import dynamic_backend
 from gatemini.config.load import Loaded, load_config
+from gatemini.config.registered_backend import dynamic_backend
 from gatemini.errors import ConfigError
 
 Load = Callable[..., Loaded]

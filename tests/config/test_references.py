@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from gatemini.config.load import Loaded
-from gatemini.config.references import SecretResolver
-from gatemini.config.schema import SecretsConfig
-from gatemini.config.secrets import Redactor
-from gatemini.config.unavailable import SecretUnavailable
+from gatemini.config.model.schema import SecretsConfig
+from gatemini.config.variables.errors import SecretUnavailable
+from gatemini.config.variables.redaction import Redactor
+from gatemini.config.variables.references import SecretResolver
 from gatemini.errors import ConfigError
 
 Load = Callable[..., Loaded]

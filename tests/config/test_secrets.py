@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.config.load import Loaded
-from gatemini.config.secrets import RedactingFormatter, Redactor, SecretText, looks_secret
-from gatemini.config.store import SecretStore
+from gatemini.config.variables.redaction import RedactingFormatter, Redactor, SecretText, looks_secret
+from gatemini.config.variables.store import SecretStore
 
 Load = Callable[..., Loaded]
 

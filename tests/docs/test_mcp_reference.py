@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from fixtures.catalog import catalog
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
 from gatemini.protocol.definitions import tool_definitions
 from gatemini.protocol.resources.documents import list_resources, list_templates
 from gatemini.protocol.resources.prompts import PROMPTS

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.explain.report import CallLine, ErrorReport, excerpt, render_error
-from gatemini.output.room import Room
+from gatemini.text.size_limit import SizeLimit
 
 SOURCE = "const a = 1;\n\treturn a.b.c;\n"
 
@@ -95,7 +95,7 @@ def test_the_first_last_and_failed_of_many_calls_are_listed():
 
 def test_a_long_console_keeps_its_first_and_its_last_lines():
     text = render_error(
-        ErrorReport("Error", "m", console=[f"line {i}" for i in range(5_000)]), budget=Room(2_000)
+        ErrorReport("Error", "m", console=[f"line {i}" for i in range(5_000)]), budget=SizeLimit(2_000)
     )
     assert "\nline 0\n" in text
     assert text.endswith("line 4999")
@@ -105,7 +105,7 @@ def test_a_long_console_keeps_its_first_and_its_last_lines():
 
 def test_a_long_message_never_pushes_out_hint_and_calls():
     report = ErrorReport("Error", "x" * 50_000, hint="the hint", calls=[CallLine("demo.write", "ok", 1.0)])
-    text = render_error(report, budget=Room(3_000))
+    text = render_error(report, budget=SizeLimit(3_000))
     assert len(text) <= 3_000
     assert text.startswith("Error: xxx")
     assert "HINT: the hint" in text
@@ -133,7 +133,7 @@ TEXT = st.text(max_size=300)
     st.integers(200, 10_000),
 )
 def test_no_report_is_longer_than_its_budget(report, budget):
-    text = render_error(report, budget=Room(budget))
+    text = render_error(report, budget=SizeLimit(budget))
     assert len(text) <= budget
     assert text.startswith("Error: ")
 

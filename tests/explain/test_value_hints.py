@@ -11,7 +11,7 @@ from gatemini.explain.error_facts import ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.hints import hint
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.value_hints import nothing_returned
-from gatemini.output.jsvalue import dumps
+from gatemini.output.json.javascript_json import dumps
 
 RESULTS: dict[tuple[str, str], Any] = {
     ("demo", "list"): [

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from fixtures.direct import chain_value, gateway
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.demo import backends
 
 pytestmark = pytest.mark.anyio

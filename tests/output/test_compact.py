@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gatemini.errors import InvalidRequest
 from gatemini.output.compact import compact
-from gatemini.output.jsontext import size
+from gatemini.output.json.json_text import size
 
 ROWS: list[Any] = [{"id": n, "name": f"name {n}", "body": "x" * 100} for n in range(20)]
 

@@ -9,10 +9,11 @@ from msgspec import Raw
 
 from gatemini.output.intent import Filtered, Wanted, filter_text, terms
 from gatemini.output.intent import filter_json as filter_document
-from gatemini.output.jsontext import dump, encode
-from gatemini.output.lazy import written
+from gatemini.output.json.json_text import dump
+from gatemini.output.json.lazy_json import written
 from gatemini.output.pipeline import OutputOptions, reduce_output
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
+from gatemini.text.utf8 import encode
 
 
 def filter_json(value: Any, intent: str) -> Filtered | None:

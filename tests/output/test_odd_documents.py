@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from gatemini.output.jsontext import dump, encode, parse_carefully
+from gatemini.output.json.json_text import dump, parse_carefully
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
+from gatemini.text.utf8 import encode
 
 
 @pytest.fixture

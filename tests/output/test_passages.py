@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemini.output.intent import filter_text
-from gatemini.output.jsontext import dump, size
+from gatemini.output.json.json_text import dump, size
 from gatemini.output.passages import shown_pieces
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
 
 LINES = [f"2026-01-01 line number {n}: something happened" for n in range(5000)]
 FILE = "\n".join(LINES[:2000])

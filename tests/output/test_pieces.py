@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemini.output import lazy
-from gatemini.output import rows as rows_module
-from gatemini.output.jsontext import dump, encode, parse
-from gatemini.output.pages import PageRoom, Shown
-from gatemini.output.results import ResultStore
+from gatemini.output.json import lazy_json as lazy
+from gatemini.output.json.json_text import dump, parse
+from gatemini.output.store import rows as rows_module
+from gatemini.output.store.pages import PageRoom, Shown
+from gatemini.output.store.results import ResultStore
+from gatemini.text.utf8 import encode
 
 characters = st.one_of(
     st.characters(codec=None),

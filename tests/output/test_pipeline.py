@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from gatemini.output.lazy import written
-from gatemini.output.outline import outline
+from gatemini.output.document_outline import outline
+from gatemini.output.json.lazy_json import written
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
 
 
 @pytest.fixture

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.documents import documents, options, values
-from gatemini.output import lazy
-from gatemini.output.json_reduce import FIRST_ROWS
-from gatemini.output.jsontext import decode, dump, encode, parse
+from gatemini.output.json import lazy_json as lazy
+from gatemini.output.json.json_text import dump, parse
+from gatemini.output.json_outline import FIRST_ROWS
 from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
-from gatemini.output.results import ResultStore
-from gatemini.output.room import BOUNDLESS, Room
-from gatemini.output.truncate import truncate
+from gatemini.output.store.results import ResultStore
+from gatemini.text.size_limit import BOUNDLESS, SizeLimit
+from gatemini.text.truncate import truncate
+from gatemini.text.utf8 import decode, encode
 
 LONGEST_FOOTER = 130
 """Time is for the benchmarks; a busy machine must not fail a property."""
@@ -189,7 +190,7 @@ def test_a_cut_names_the_missing_lines_kilobytes_and_characters(
     lines: list[tuple[str, int]], budget: int
 ) -> None:
     text = "\n".join(sign * count for sign, count in lines)
-    made = truncate(text, Room(budget))
+    made = truncate(text, SizeLimit(budget))
     if made.text == text:
         return
     told = re.search(
@@ -308,9 +309,9 @@ def test_a_reduced_answer_reduced_again_stays_within_the_same_budget_and_parses(
 
 @given(
     st.text(st.characters(codec=None), max_size=3000),
-    st.builds(Room, st.integers(0, 3000), st.integers(0, 3000) | st.just(BOUNDLESS)),
+    st.builds(SizeLimit, st.integers(0, 3000), st.integers(0, 3000) | st.just(BOUNDLESS)),
 )
-def test_truncation_shows_an_exact_head_and_tail_within_its_budget(text: str, limit: Room) -> None:
+def test_truncation_shows_an_exact_head_and_tail_within_its_budget(text: str, limit: SizeLimit) -> None:
     made = truncate(text, limit)
     assert limit.holds(made.text)
     assert len(made.text) <= limit.chars
@@ -328,7 +329,7 @@ def test_truncation_shows_an_exact_head_and_tail_within_its_budget(text: str, li
 )
 def test_a_cut_never_falls_into_a_json_escape(parts: list[str], data: st.DataObject) -> None:
     inside = "".join(parts)
-    made = truncate('"' + inside + '"', Room(data.draw(st.integers(90, max(91, len(inside))))))
+    made = truncate('"' + inside + '"', SizeLimit(data.draw(st.integers(90, max(91, len(inside))))))
     if made.tail:
         assert json.loads(made.head + '"') is not None
         assert json.loads('"' + made.tail) is not None
@@ -391,7 +392,7 @@ def test_no_character_is_split_or_invented(parts: list[str], as_json: bool, budg
 def test_a_backslash_before_a_surrogate_pair_leaves_the_pair_whole() -> None:
     text = "\\\ud83d\ude00" * 200
     for budget in range(100, 140):
-        made = truncate(text, Room(budget))
+        made = truncate(text, SizeLimit(budget))
         assert not made.head.endswith("\ud83d")
         assert not made.tail.startswith("\ude00")
 

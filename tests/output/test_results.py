@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
-from gatemini.output.jsontext import dump
-from gatemini.output.pages import ENVELOPE, PAGE
-from gatemini.output.results import ResultStore
-from gatemini.output.room import Room
+from gatemini.output.json.json_text import dump
+from gatemini.output.store.pages import ENVELOPE, PAGE
+from gatemini.output.store.results import ResultStore
+from gatemini.text.size_limit import SizeLimit
 
 
 class Clock:
@@ -295,8 +295,8 @@ def test_a_row_longer_than_a_page_comes_in_pieces_that_lead_on() -> None:
         store.read(handle, "0:4")
 
 
-@pytest.mark.parametrize("room", [PAGE, Room(chars=3_000), Room(bytes=5_000)])
-def test_a_row_that_just_fits_a_page_leads_on_like_one_that_just_does_not(room: Room) -> None:
+@pytest.mark.parametrize("room", [PAGE, SizeLimit(chars=3_000), SizeLimit(bytes=5_000)])
+def test_a_row_that_just_fits_a_page_leads_on_like_one_that_just_does_not(room: SizeLimit) -> None:
     store = ResultStore()
     free = room.plain - ENVELOPE
     for length in range(free - 6, free + 4):

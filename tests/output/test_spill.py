@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from gatemini.errors import ResultGone
-from gatemini.output.results import ResultStore
-from gatemini.output.spill import PREFIX, SpillFolder, sweep_abandoned
+from gatemini.output.store.results import ResultStore
+from gatemini.output.store.spill import PREFIX, SpillFolder, sweep_abandoned
 
 SPILLS = """
 import sys
 from pathlib import Path
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
 store = ResultStore(memory_bytes=10, directory=Path(sys.argv[1]))
 store.save("x" * 1000)
 print("spilled", flush=True)
@@ -76,7 +76,7 @@ def test_closing_removes_the_folder_and_may_be_repeated(tmp_path: Path) -> None:
 KILLED_WHILE_WRITING = """
 import resource, signal, sys
 from pathlib import Path
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
 store = ResultStore(memory_bytes=10, directory=Path(sys.argv[1]))
 store.save("x" * 1000)
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # the system ends the process in the middle of its next write

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gatemini.output.jsontext import dump
+from gatemini.output.json.json_text import dump
 from gatemini.output.pipeline import OutputOptions, reduce_output
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
 from gatemini.output.table import as_table
 
 ROOMY = 1_000_000

@@ -9,9 +9,9 @@ import pytest
 
 from fixtures.running import running_app
 from gatemini.model import Tool
-from gatemini.output.room import Room
 from gatemini.protocol.budgets import INLINE_META, budget_for
 from gatemini.protocol.definitions import tool_definitions
+from gatemini.text.size_limit import SizeLimit
 
 LONG_TEXT = "return Array.from({ length: 20000 }, (_, i) => `line ${i} has words`).join('\\n');"
 LONG_CONSOLE = "for (let i = 0; i < 3000; i++) console.log(`step ${i} is done`);\n"
@@ -33,8 +33,8 @@ def of_other_scripts(text: str, console: str) -> list[str]:
 
 
 MOST_PAGES = 500
-TOKENS = Room(bytes=99_999)
-EIGHT_KB = Room(bytes=8_191)
+TOKENS = SizeLimit(bytes=99_999)
+EIGHT_KB = SizeLimit(bytes=8_191)
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,20 @@ EIGHT_KB = Room(bytes=8_191)
         (None, TOKENS),
         ("somebody new", TOKENS),
         ("claude-code", TOKENS),
-        ("codex-mcp-client", Room(bytes=39_999)),
-        ("gemini-cli-mcp-client-gatemini", Room(chars=39_999)),
-        ("qwen-cli-mcp-client-gatemini", Room(chars=24_999)),
-        ("opencode", Room(bytes=51_199)),
-        ("goose-cli", Room(chars=199_999)),
+        ("codex-mcp-client", SizeLimit(bytes=39_999)),
+        ("gemini-cli-mcp-client-gatemini", SizeLimit(chars=39_999)),
+        ("qwen-cli-mcp-client-gatemini", SizeLimit(chars=24_999)),
+        ("opencode", SizeLimit(bytes=51_199)),
+        ("goose-cli", SizeLimit(chars=199_999)),
         ("Visual Studio Code - Insiders", EIGHT_KB),
         ("codex-mcp-clientele", TOKENS),
     ],
 )
 def test_a_client_gets_what_is_documented_of_it_and_else_the_default(
-    client: str | None, result: Room
+    client: str | None, result: SizeLimit
 ) -> None:
     assert budget_for(client).result == result
-    assert budget_for(client).error == (EIGHT_KB if result == EIGHT_KB else Room(chars=9_999))
+    assert budget_for(client).error == (EIGHT_KB if result == EIGHT_KB else SizeLimit(chars=9_999))
 
 
 def test_tools_with_long_answers_declare_how_long() -> None:

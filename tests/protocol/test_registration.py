@@ -12,7 +12,7 @@ import pytest
 from fixtures.backend_bench import ODD
 from fixtures.running import DEMO, answer, running_app
 from gatemini.app import App
-from gatemini.config.schema import RegistrationConfig
+from gatemini.config.model.schema import RegistrationConfig
 
 pytestmark = pytest.mark.anyio
 

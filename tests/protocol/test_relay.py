@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gatemini.backends.callers import LEVELS
 from gatemini.chain.client import CallRecord
-from gatemini.config.secrets import Redactor
+from gatemini.config.variables.redaction import Redactor
 from gatemini.protocol.relay import Relay, Steps, progress_token
 
 RECORD = CallRecord(1, "b", "b.t", 0.0, "error: key s3cretvalue refused", 5.0)

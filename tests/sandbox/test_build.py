@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gatemini_sandbox import image, quickjs
-from gatemini_sandbox.engine import Engine
 from gatemini_sandbox.errors import GuestTampered
 from gatemini_sandbox.limits import Limits
+from gatemini_sandbox.webassembly import image, quickjs
+from gatemini_sandbox.webassembly.engine import Engine
 
 WRONG = {
     "UNDEFINED": (4 << 32, "UNDEFINED"),

@@ -12,9 +12,9 @@ import pytest
 BOOT = """
 import sys
 from pathlib import Path
-from gatemini_sandbox.engine import Engine
+from gatemini_sandbox.webassembly.engine import Engine
 from gatemini_sandbox.errors import HostExhausted
-from gatemini_sandbox.image import boot
+from gatemini_sandbox.webassembly.image import boot
 from gatemini_sandbox.limits import Limits
 try:
     boot(Engine(Path(sys.argv[1])), Limits())

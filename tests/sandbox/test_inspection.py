@@ -7,10 +7,10 @@ import struct
 
 import pytest
 
-from gatemini_sandbox import wasi
-from gatemini_sandbox.engine import Engine, check_import
 from gatemini_sandbox.errors import GuestFault, GuestTampered
 from gatemini_sandbox.inspection import inspect
+from gatemini_sandbox.webassembly import wasi
+from gatemini_sandbox.webassembly.engine import Engine, check_import
 
 BOUND = {
     "clock": "clock_time_get",

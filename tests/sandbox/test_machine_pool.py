@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from fixtures.wasm import functions
-from gatemini_sandbox import machine_pool
 from gatemini_sandbox.budget import Ledger
-from gatemini_sandbox.engine import Engine, Machine
 from gatemini_sandbox.guest import Guest
-from gatemini_sandbox.image import Image, boot
 from gatemini_sandbox.limits import MIB, Limits
-from gatemini_sandbox.machine_pool import CAN_DROP, MachinePool
 from gatemini_sandbox.messages import Start, encode_start
-from gatemini_sandbox.module import (
+from gatemini_sandbox.webassembly import machine_pool
+from gatemini_sandbox.webassembly.engine import Engine, Machine
+from gatemini_sandbox.webassembly.image import Image, boot
+from gatemini_sandbox.webassembly.machine_pool import CAN_DROP, MachinePool
+from gatemini_sandbox.webassembly.module import (
     CODE_SECTION,
     GLOBAL_SECTION,
     GLOBAL_SET,
@@ -26,7 +26,7 @@ from gatemini_sandbox.module import (
     read_leb,
     sections,
 )
-from gatemini_sandbox.wasi import Clock
+from gatemini_sandbox.webassembly.wasi import Clock
 
 needs_forgetting = pytest.mark.skipif(not CAN_DROP, reason="no way to put memory back on this system")
 BOUND = 60.0
@@ -152,7 +152,7 @@ def test_a_guest_that_has_ended_has_no_hold_on_the_next_chain_of_its_machine(
 def test_where_memory_cannot_be_put_back_a_new_machine_is_made(
     image: Image, stocked: MachinePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gatemini_sandbox.machine_pool.CAN_DROP", False)
+    monkeypatch.setattr("gatemini_sandbox.webassembly.machine_pool.CAN_DROP", False)
     guest, machine, _ = begun(stocked, image, "return 1")
     guest.close()
     stocked.restock()

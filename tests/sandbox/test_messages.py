@@ -13,6 +13,14 @@ from hypothesis import strategies as st
 
 from fixtures.guest import start
 from gatemini_sandbox.errors import GuestFault
+from gatemini_sandbox.guest_messages import (
+    decode_console,
+    decode_error,
+    decode_outbox,
+    decode_summary,
+    encode_replies,
+    outbox_head,
+)
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.messages import (
     Call,
@@ -27,14 +35,6 @@ from gatemini_sandbox.messages import (
     answer_of,
     encode_start,
     pack,
-)
-from gatemini_sandbox.outbox import (
-    decode_console,
-    decode_error,
-    decode_outbox,
-    decode_summary,
-    encode_replies,
-    outbox_head,
 )
 
 LIMITS = Limits()

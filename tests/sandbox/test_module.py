@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.wasm import functions
 from gatemini_sandbox.errors import GuestTampered
-from gatemini_sandbox.module import (
+from gatemini_sandbox.webassembly.module import (
     ARGUMENT_CHECK,
     CODE_SECTION,
     GLOBAL_SET,
@@ -17,7 +17,7 @@ from gatemini_sandbox.module import (
     read_leb,
     sections,
 )
-from gatemini_sandbox.quickjs import REJECTION_TRACKER
+from gatemini_sandbox.webassembly.quickjs import REJECTION_TRACKER
 
 
 def test_one_changed_byte_is_refused():

@@ -14,9 +14,9 @@ import pytest
 import wasmtime
 
 from fixtures.modes import MODES
-from gatemini_sandbox import module_cache as module_cache_module
 from gatemini_sandbox.host import Sandbox
-from gatemini_sandbox.module_cache import (
+from gatemini_sandbox.webassembly import module_cache as module_cache_module
+from gatemini_sandbox.webassembly.module_cache import (
     KEY_FILE,
     MOST_KEPT,
     CacheUnusable,
@@ -216,7 +216,7 @@ def test_the_next_that_compiles_removes_parts_of_killed_processes_and_modules_of
 
 COMPILE = """
 import sys, pathlib, wasmtime
-from gatemini_sandbox import module_cache
+from gatemini_sandbox.webassembly import module_cache
 real, counted = wasmtime.Module, []
 class Counting(real):
     def __init__(self, *arguments):

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from fixtures.guest import Chain, Runner
-from gatemini.processes import mark, watchdog
-from gatemini_sandbox import pool, spawn
+from gatemini.processes import process_mark, watchdog
+from gatemini_sandbox import process_pool, spawn
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits
 from gatemini_sandbox.link import ProcessLink
@@ -117,7 +117,7 @@ async def test_with_one_guest_for_each_process_two_chains_never_share_one(make):
 
 
 async def test_large_code_runs_beside_no_small_one_and_its_process_is_let_go(apart, monkeypatch):
-    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(process_pool, "IDLE_SECONDS", 0.0)
     large = f"// {'x' * LARGE_CODE}\nreturn await demo.echo({{}})"
     chain = Chain(apart, large)
     step = await chain.start()
@@ -218,7 +218,7 @@ async def test_a_process_is_reached_through_descriptors_beyond_those_select_take
 
 @needs_linux
 async def test_a_sandbox_process_does_not_have_the_mark_of_a_backend():
-    worn = mark.set_mark()
+    worn = process_mark.set_mark()
     child = spawn.Child()  # in the same turn of the event loop: the mark is still on
     try:
         assert worn

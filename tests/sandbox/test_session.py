@@ -161,7 +161,7 @@ async def test_busy_guests_leave_the_event_loop_alone(tight):
 async def test_guests_that_compute_for_long_take_turns_and_a_short_chain_waits_for_none(
     module_cache, monkeypatch
 ):
-    monkeypatch.setattr("gatemini_sandbox.engine.free_cores", lambda: 1)
+    monkeypatch.setattr("gatemini_sandbox.webassembly.engine.free_cores", lambda: 1)
     turned = Sandbox(Limits(cpu_seconds=0.3, guests=4), cache_dir=module_cache, isolation="thread")
     turned.warm()
     ends: list[Failed] = []
@@ -180,7 +180,9 @@ async def test_guests_that_compute_for_long_take_turns_and_a_short_chain_waits_f
 
 
 async def test_a_guest_waiting_for_its_turn_can_be_cancelled(module_cache, monkeypatch):
-    monkeypatch.setattr("gatemini_sandbox.engine.free_cores", lambda: 0)  # no guest ever gets a turn
+    monkeypatch.setattr(
+        "gatemini_sandbox.webassembly.engine.free_cores", lambda: 0
+    )  # no guest ever gets a turn
     stuck = Sandbox(Limits(guests=1), cache_dir=module_cache, isolation="thread")
     stuck.warm()
     with anyio.move_on_after(0.2) as scope:

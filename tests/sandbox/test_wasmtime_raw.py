@@ -10,7 +10,7 @@ import pytest
 import wasmtime
 from wasmtime import _ffi as ffi
 
-from gatemini_sandbox.wasmtime_raw import (
+from gatemini_sandbox.webassembly.wasmtime_raw import (
     Instance,
     Linked,
     deadline_callback,

@@ -18,7 +18,7 @@ from fixtures.direct import write_config
 from fixtures.running import answer
 from gatemini.app import App
 from gatemini.backends.status import State
-from gatemini.config import references
+from gatemini.config.variables import references
 from gatemini.errors import BackendStarting, ConfigError
 
 pytestmark = pytest.mark.anyio

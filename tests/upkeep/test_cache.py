@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatemini.cache import VERSION, Cache, config_hash
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.model import Tool
 
 LOAD_SECONDS = 60.0

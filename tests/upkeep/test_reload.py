@@ -15,7 +15,7 @@ from fixtures.direct import DEMO_SERVER, write_config
 from fixtures.running import DEMO, answer
 from gatemini.app import App
 from gatemini.cache import config_hash
-from gatemini.config.store import SecretStore
+from gatemini.config.variables.store import SecretStore
 
 pytestmark = pytest.mark.anyio
 

@@ -29,7 +29,7 @@ from gatemini.backends.health import Breaker, MemoryWatch, Restarts
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.status import SILENT, Era, Events, ServerFacts, State
 from gatemini.backends.transports.interface import Link, OpenLink
-from gatemini.config.schema import BackendConfig, HealthConfig
+from gatemini.config.model.schema import BackendConfig, HealthConfig
 from gatemini.errors import (
     BackendCrashed,
     BackendError,

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gatemini.config.schema import HealthConfig
+from gatemini.config.model.schema import HealthConfig
 
 MEMORY_WARNING = 0.8
 """Share of `max_memory_mb` at which a warning is logged."""

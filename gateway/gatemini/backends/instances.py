@@ -8,7 +8,7 @@ import anyio
 import anyio.abc
 
 from gatemini.backends.actor import Backend
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendBusy
 
 

@@ -19,15 +19,15 @@ from gatemini.backends.actor import Backend
 from gatemini.backends.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
+from gatemini.backends.fallback_chain import Call, call_tool, candidates, fall_back, read_resource
 from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
-from gatemini.backends.sending import Call, call_tool, candidates, fall_back, read_resource
 from gatemini.backends.snapshot import measure_memory, status_of
 from gatemini.backends.status import SILENT, BackendStatus, Era, Events, State
 from gatemini.backends.transports.http_link import Permitted
 from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
-from gatemini.config.schema import BackendConfig, HealthConfig
+from gatemini.config.model.schema import BackendConfig, HealthConfig
 from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
 from gatemini.model import CallOutcome, Json, Tool
 from gatemini.processes.children import Children

@@ -15,10 +15,10 @@ from gatemini.backends.callers import LEVELS, LOGGED, METHOD_NOT_FOUND, NOBODY, 
 from gatemini.backends.conversation.handshake import Handshake, SavedFacts, as_object
 from gatemini.backends.conversation.input_required import answers_to, asks_for_input
 from gatemini.backends.conversation.peer import LISTEN, Peer, Reply
-from gatemini.backends.repair import Listing
 from gatemini.backends.result_repair import repair_contents, repair_result
 from gatemini.backends.status import Era, ServerFacts
-from gatemini.config.schema import BackendConfig
+from gatemini.backends.tool_list_repair import Listing
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import (
     BackendCrashed,
     BackendError,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemini.backends.repair import renamed, shape
+from gatemini.backends.tool_list_repair import renamed, shape
 from gatemini.backends.wire import encode
 from gatemini.model import Json
 

@@ -12,14 +12,14 @@ from typing import Literal
 
 from gatemini.chain.values.media import NO_MEDIA, find_media
 from gatemini.chain.values.reduce_large import reduce_large
-from gatemini.config.secrets import Redactor
-from gatemini.discovery.types.wording import shorten
+from gatemini.config.variables.redaction import Redactor
 from gatemini.model import Json
 from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_output
-from gatemini.output.results import ResultStore
-from gatemini.output.room import Room, weight
-from gatemini.output.trailing import console_block, without_repeats
-from gatemini.processes.compute import REDUCED_BYTES
+from gatemini.output.store.results import ResultStore
+from gatemini.processes.compute_process import REDUCED_BYTES
+from gatemini.text.console_and_notes import console_block, without_repeats
+from gatemini.text.shorten import shorten
+from gatemini.text.size_limit import SizeLimit, weight
 
 CONSOLE_IN_ANSWER = 4096
 """Characters of console output shown when the chain succeeded: its first and last lines."""
@@ -30,7 +30,7 @@ CONSOLE_SHARE = 4
 FOOTER_CHARS = 240
 """Kept free of what a client takes, of its characters and bytes, for the footer of a reduced value."""
 
-UNKNOWN_ROOM = Room(MAX_CHARS)
+UNKNOWN_ROOM = SizeLimit(MAX_CHARS)
 """Where nothing is known of who reads the answer."""
 
 
@@ -53,14 +53,14 @@ async def compose(
     options: OutputOptions,
     store: ResultStore,
     redactor: Redactor = NO_SECRETS,
-    room: Room = UNKNOWN_ROOM,
+    room: SizeLimit = UNKNOWN_ROOM,
 ) -> tuple[list[Json], Reduced]:
     """The content blocks of a finished chain, and what the reduction did (for the accounting).
 
     `room` is what the client takes of all text. Of that, and of the size the options allow, the value gets what console
     and notes leave of it; the footer alone comes on top of that size. `redactor` takes secrets out of text before any of it is cut: half a secret is one too.
     """
-    limit = room.less(FOOTER_CHARS).within(Room(options.max_chars))
+    limit = room.less(FOOTER_CHARS).within(SizeLimit(options.max_chars))
     media = find_media(value.text, store) if value.kind == "json" else NO_MEDIA
     said = "\n".join(without_repeats([*value.notes, *media.notes]))
     half = limit.part(1, 2)
@@ -68,7 +68,7 @@ async def compose(
     console = console_block(
         [redactor.redact(line) for line in value.console],
         value.console_dropped,
-        limit.part(1, CONSOLE_SHARE).within(Room(CONSOLE_IN_ANSWER)),
+        limit.part(1, CONSOLE_SHARE).within(SizeLimit(CONSOLE_IN_ANSWER)),
     )
     left = limit.beside(*filter(None, (console, said)))
     options = replace(options, max_chars=left.chars, max_bytes=left.bytes)

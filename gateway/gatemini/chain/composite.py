@@ -18,11 +18,11 @@ from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry, Trace
 from gatemini.chain.script import run_script
 from gatemini.discovery.types.identifiers import spoken
-from gatemini.discovery.types.wording import shorten
 from gatemini.errors import OUT_OF_TIME, ArgumentsInvalid, CompositeCycle, ResumeRefused, ToolNotFound
 from gatemini.explain.source_lines import line_at
 from gatemini.model import Json, Tool
-from gatemini.output.jsvalue import loads_exact
+from gatemini.output.json.javascript_json import loads_exact
+from gatemini.text.shorten import shorten
 from gatemini_sandbox.messages import Done, ErrorInfo
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 

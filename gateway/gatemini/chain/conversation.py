@@ -27,8 +27,8 @@ from gatemini.chain.values.interfaces import several
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
 from gatemini.model import Json
-from gatemini.output.jsontext import encode
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
+from gatemini.text.utf8 import encode
 from gatemini_sandbox.host import Session
 from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Facts, Failed, Reply, Step
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import anyio
 
 from gatemini.chain.answer import ChainValue
+from gatemini.chain.code.parse import Describe, JsonBatch, JsonCall, SingleCall
 from gatemini.chain.failure import of_batch, of_call
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.parse import Describe, JsonBatch, JsonCall, SingleCall
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry, arguments_text
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.interfaces import all_interfaces, interface_of, several
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
-from gatemini.output.jsvalue import dumps
+from gatemini.output.json.javascript_json import dumps
 
 
 async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainServices) -> ChainValue:

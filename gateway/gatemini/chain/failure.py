@@ -16,7 +16,7 @@ from gatemini.errors import GateminiError
 from gatemini.explain.error_facts import BackendState, ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.hints import hint
 from gatemini.explain.report import CallLine, ErrorReport, render_error
-from gatemini.output.room import Room
+from gatemini.text.size_limit import SizeLimit
 from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
@@ -98,7 +98,7 @@ def explain(
     source: str,
     records: Sequence[CallRecord],
     services: ChainServices,
-    budget: Room,
+    budget: SizeLimit,
     trace: Trace | None = None,
 ) -> str:
     """The whole error text within `budget`, cause first."""

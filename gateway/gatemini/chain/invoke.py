@@ -29,10 +29,9 @@ from gatemini.chain.replay.trace import Entry, Trace
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.tool_values import Value, to_value, tool_error
-from gatemini.config.schema import SandboxConfig
+from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, backend_identifier, spoken
 from gatemini.discovery.types.typescript import signature
-from gatemini.discovery.types.wording import shorten
 from gatemini.errors import (
     ArgumentsInvalid,
     BackendError,
@@ -45,8 +44,9 @@ from gatemini.errors import (
     ToolNotFound,
 )
 from gatemini.model import Json, Tool
-from gatemini.output.results import ResultStore
-from gatemini.output.room import weight
+from gatemini.output.store.results import ResultStore
+from gatemini.text.shorten import shorten
+from gatemini.text.size_limit import weight
 
 URL_NEEDED = -32042
 """Error code of a backend that wants the user to visit an address first."""

@@ -12,6 +12,7 @@ from gatemini.chain.answer import UNKNOWN_ROOM, ChainValue, compose
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.code.bounds import check_nesting, check_size
 from gatemini.chain.code.fences import Cleaned, clean
+from gatemini.chain.code.parse import Describe, JsonBatch, JsonCall, Script, SingleCall, parse
 from gatemini.chain.composite import run_composite
 from gatemini.chain.conversation import ScriptRun
 from gatemini.chain.deadline import ChainTime
@@ -26,7 +27,6 @@ from gatemini.chain.failure import (
     program_facts,
 )
 from gatemini.chain.invoke import Invoker
-from gatemini.chain.parse import Describe, JsonBatch, JsonCall, Script, SingleCall, parse
 from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.journal import Journal, SessionJournals
 from gatemini.chain.script import run_script
@@ -38,8 +38,8 @@ from gatemini.explain.report import BUDGET
 from gatemini.explain.value_hints import nothing_returned
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
-from gatemini.output.results import ResultStore
-from gatemini.output.room import Room, weight
+from gatemini.output.store.results import ResultStore
+from gatemini.text.size_limit import SizeLimit, weight
 from gatemini_sandbox.errors import GuestMissing, GuestTampered, HostExhausted, SandboxError
 from gatemini_sandbox.messages import Done, Failed
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
@@ -57,9 +57,9 @@ class ChainRequest:
     output: OutputOptions
     results: ResultStore
     journals: SessionJournals
-    error_room: Room = BUDGET
+    error_room: SizeLimit = BUDGET
     """What the client shows of an error."""
-    room: Room = UNKNOWN_ROOM
+    room: SizeLimit = UNKNOWN_ROOM
     """What the client takes of all text of an answer."""
     client: ChainClient = NO_CLIENT
     notes: Sequence[str] = ()

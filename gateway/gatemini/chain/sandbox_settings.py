@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gatemini.cache import default_path
-from gatemini.config.schema import SandboxConfig
+from gatemini.config.model.schema import SandboxConfig
 from gatemini.explain.name_hints import WATCHED
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.limits import Limits

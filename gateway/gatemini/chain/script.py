@@ -18,7 +18,7 @@ from gatemini.errors import ChainTimeout, CodeError, ResumeRefused
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.name_hints import not_available
 from gatemini.model import Json
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
 from gatemini_sandbox.errors import ReadingTooLong
 from gatemini_sandbox.messages import ErrorInfo, Facts, Failed, Needs, Start, Step
 

@@ -9,8 +9,8 @@ import anyio
 
 from gatemini.backends.manager import Manager
 from gatemini.chain.deadline import ChainTime
-from gatemini.config.schema import CompositeTool, SandboxConfig
-from gatemini.config.secrets import Redactor
+from gatemini.config.model.schema import CompositeTool, SandboxConfig
+from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.types.identifiers import backend_identifiers
 from gatemini.model import Json
 from gatemini.registry import Registry

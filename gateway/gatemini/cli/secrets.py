@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatemini.cli import shell
-from gatemini.config.files import config_directory, find_config
-from gatemini.config.store import STORE, SecretStore
+from gatemini.config.documents.find import config_directory, find_config
+from gatemini.config.variables.store import STORE, SecretStore
 from gatemini.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from gatemini.config.keychain import Keychain
+    from gatemini.config.variables.keychain import Keychain
 
 
 def _store() -> SecretStore:
@@ -26,7 +26,7 @@ def _store() -> SecretStore:
 
 def _keychain(config: Path | None) -> Keychain:
     """The keychain under the service that the configuration names."""
-    from gatemini.config.keychain import KEYCHAIN_NAMES, Keychain, keyring_settings
+    from gatemini.config.variables.keychain import KEYCHAIN_NAMES, Keychain, keyring_settings
 
     directory = config_directory()
     settings = keyring_settings(find_config(config, os.environ, directory))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from gatemini.config.files import check_file, config_directory, find_config
+from gatemini.config.documents.find import check_file, config_directory, find_config
 from gatemini.errors import GateminiError, InternalError, InvalidRequest
 
 if TYPE_CHECKING:

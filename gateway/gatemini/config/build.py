@@ -14,11 +14,14 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from gatemini.config.adapter import with_adapter
-from gatemini.config.backend import BackendConfig, as_text
+from gatemini.config.adapter_file import with_adapter
+from gatemini.config.documents.find import written_path
 from gatemini.config.entries import GUESSED_WORDS, Entry
-from gatemini.config.files import written_path
-from gatemini.config.interpolate import (
+from gatemini.config.model.allowed_values import value_faults
+from gatemini.config.model.backend import BackendConfig, as_text
+from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
+from gatemini.config.variables.errors import SecretPending, SecretUnavailable
+from gatemini.config.variables.interpolate import (
     Expanded,
     Reference,
     TemplateError,
@@ -26,11 +29,8 @@ from gatemini.config.interpolate import (
     expand_url,
     parse_template,
 )
-from gatemini.config.problems import KeyPath, Problem, explain, unknown_key, written_keys
-from gatemini.config.references import SECRETREF, SecretResolver, read_private
-from gatemini.config.secrets import SecretText, is_ordinary
-from gatemini.config.unavailable import SecretPending, SecretUnavailable
-from gatemini.config.values import value_faults
+from gatemini.config.variables.redaction import SecretText, is_ordinary
+from gatemini.config.variables.references import SECRETREF, SecretResolver, read_private
 from gatemini.errors import ConfigError
 
 _SECRET_PLACES = frozenset(("env", "headers"))

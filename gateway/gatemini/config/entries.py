@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any
 
-from gatemini.config.document import Document
+from gatemini.config.documents.document import Document
 from gatemini.config.problems import KeyPath, Problem
 
 _OWN_NAME = "gatemini"

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gatemini.config.backend import BackendConfig
 from gatemini.config.build import SWITCHED_OFF, Builder, Built
+from gatemini.config.check_targets import missing_targets
 from gatemini.config.clients.read import ClientContext, client_entries, client_faults, is_client_document
-from gatemini.config.document import Document, read_document
+from gatemini.config.documents.document import Document, read_document
+from gatemini.config.documents.find import config_directory, find_config, when_absent, written_path
 from gatemini.config.entries import Entry
-from gatemini.config.environment import read_environment
-from gatemini.config.files import config_directory, find_config, when_absent, written_path
-from gatemini.config.named import missing_targets
+from gatemini.config.model.backend import BackendConfig
+from gatemini.config.model.schema import CompositeTool, Config, SecretsConfig
 from gatemini.config.problems import Problem, closest
-from gatemini.config.references import SecretAnswers, SecretResolver
-from gatemini.config.schema import CompositeTool, Config, SecretsConfig
 from gatemini.config.sections import Sections
-from gatemini.config.store import STORE
+from gatemini.config.variables.environment import read_environment
+from gatemini.config.variables.references import SecretAnswers, SecretResolver
+from gatemini.config.variables.store import STORE
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gatemini.config.document import Document
-from gatemini.config.interpolate import Reference, TemplateError, expand, parse_template
+from gatemini.config.documents.document import Document
+from gatemini.config.model.schema import CompositeTool, Config
 from gatemini.config.problems import NOT_BUILT, KeyPath, Problem, closest, dotted, explain, unknown_key
-from gatemini.config.schema import CompositeTool, Config
+from gatemini.config.variables.interpolate import Reference, TemplateError, expand, parse_template
 from gatemini_sandbox.check import check_codes
 
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))

@@ -6,7 +6,7 @@ servers that run in-process, need no network and no key, and leave nothing behin
 
 from __future__ import annotations
 
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 
 
 def backends() -> list[BackendConfig]:

@@ -23,7 +23,7 @@ from gatemini.discovery.indexing import Indexing
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.search.ranked import Meaning
 from gatemini.model import Tool
-from gatemini.processes.pool import WorkerFailed, WorkerLost, WorkerPool
+from gatemini.processes.worker_pool import WorkerFailed, WorkerLost, WorkerPool
 
 logger = logging.getLogger(__name__)
 

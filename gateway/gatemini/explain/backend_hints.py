@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from gatemini.discovery.types.identifiers import spoken
-from gatemini.discovery.types.wording import CLOSEST, closest, listed, shorten
 from gatemini.explain.error_facts import ErrorFacts, HintContext
+from gatemini.text.shorten import CLOSEST, closest, listed, shorten
 
 SHOWN_STDERR: Final = 300
 """Characters of a backend's last stderr line in a hint."""

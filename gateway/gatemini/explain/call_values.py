@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gatemini.discovery.types.wording import shorten
 from gatemini.explain.error_facts import SEARCHED, HintContext
 from gatemini.model import Json
+from gatemini.text.shorten import shorten
 
 MOST_READ: Final = 1 << 20
 """Characters of a result that are parsed for a hint; of a longer one only the kind is said."""

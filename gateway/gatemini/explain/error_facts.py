@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gatemini.discovery.types.identifiers import backend_identifier
-from gatemini.discovery.types.wording import listed, shorten, visible
 from gatemini.explain.source_lines import line_at
+from gatemini.text.escape import visible
+from gatemini.text.shorten import listed, shorten
 
 SHOWN_REASON: Final = 400
 """Characters shown of the reason why a backend is not there."""

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from gatemini.discovery.types.identifiers import JS_WORDS, UNREACHABLE_MEMBERS, is_plain_name
-from gatemini.discovery.types.wording import CLOSEST, closest, js_string, listed, shorten
 from gatemini.explain.error_facts import SEARCHED as SEARCHED_CHARS
 from gatemini.explain.error_facts import ErrorFacts, HintContext, is_declared
 from gatemini.explain.not_available import HOST, MEMBERS, MODULES, OF_PROCESS, SEARCHED, SUBSTITUTES
 from gatemini.explain.source_lines import place
+from gatemini.text.escape import js_string
+from gatemini.text.shorten import CLOSEST, closest, listed, shorten
 
 WATCHED: Final = frozenset((*HOST, *SUBSTITUTES))
 """Names whose reading fails with the whole explanation, so that code which catches the error has it too."""

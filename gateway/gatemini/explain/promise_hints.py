@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gatemini.discovery.types.wording import shorten
 from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.source_lines import place
+from gatemini.text.shorten import shorten
 
 _MISUSED = re.compile(
     r"cannot read property|Cannot read properties|not a function|not iterable|is not an object|is a promise",

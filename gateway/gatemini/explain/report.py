@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gatemini.discovery.types.wording import cut_middle, one_line, shorten
 from gatemini.explain.source_lines import line_at
-from gatemini.output.room import Room, weight
-from gatemini.output.trailing import console_block, without_repeats
+from gatemini.text.console_and_notes import console_block, without_repeats
+from gatemini.text.escape import one_line
+from gatemini.text.shorten import cut_middle, shorten
+from gatemini.text.size_limit import SizeLimit, weight
 
-BUDGET: Final = Room(10_000)
+BUDGET: Final = SizeLimit(10_000)
 """Of an error text for a client nothing is known of."""
 
 SHOWN_CALLS: Final = 40
@@ -63,7 +64,7 @@ class ErrorReport:
     notes: Sequence[str] = ()
 
 
-def render_error(report: ErrorReport, *, budget: Room = BUDGET) -> str:
+def render_error(report: ErrorReport, *, budget: SizeLimit = BUDGET) -> str:
     """The whole text within its budget; what is cut is cut from the end backwards."""
     chars = budget.plain
     while True:
@@ -82,7 +83,7 @@ def _rendered(report: ErrorReport, budget: int) -> str:
     text = "\n".join([*head, *calls, *notes])
     if len(text) > budget:
         return cut_middle(text, budget)
-    console = console_block(report.console, report.console_dropped, Room(budget).beside(text))
+    console = console_block(report.console, report.console_dropped, SizeLimit(budget).beside(text))
     return f"{text}\n{console}" if console else text
 
 

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from gatemini.discovery.types.identifiers import JS_WORDS
-from gatemini.discovery.types.wording import closest
+from gatemini.text.shorten import closest
 
 LOOKED_AT: Final = 20_000
 """Characters from the start of the text in which another language is looked for."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gatemini.discovery.types.wording import closest, listed, shorten
 from gatemini.explain.call_values import PATH, THE_RESULT, Found, Long, find, how_to_read, lists_in
 from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext, ProgramFacts
+from gatemini.text.shorten import closest, listed, shorten
 
 LIKE_ENOUGH: Final = 0.75
 """How like a method of the language a name must be to be taken for its misspelling (difflib's ratio)."""

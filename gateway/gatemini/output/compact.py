@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gatemini.errors import InvalidRequest
-from gatemini.output.asked import given, natural
-from gatemini.output.jsontext import size
-from gatemini.output.naming import IDENTITY_KEYS
+from gatemini.output.describe_value import IDENTITY_KEYS
+from gatemini.output.json.json_text import size
+from gatemini.output.store.request_checks import given, natural
 
 BYTES_PER_TOKEN = 4
 """The estimate used everywhere in the product."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec import Raw
 
-from gatemini.output import lazy
-from gatemini.output.jsontext import size
-from gatemini.output.naming import IDENTITY_KEYS, short
+from gatemini.output.describe_value import IDENTITY_KEYS, short
+from gatemini.output.json import lazy_json as lazy
+from gatemini.output.json.json_text import size
 
 MISSING_SHARE = 0.1
 """A key may be missing from this share of the rows and the array still counts as uniform."""

@@ -16,8 +16,8 @@ from msgspec import Raw
 
 from gatemini.discovery.search.lexicon import FOREIGN_STOP_WORDS
 from gatemini.discovery.search.words import STOP_WORDS, UNSPACED, is_unspaced, pairs, plain_tokens
-from gatemini.output import lazy
-from gatemini.output.jsontext import lines
+from gatemini.output.json import lazy_json as lazy
+from gatemini.output.json.json_text import lines
 
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3

@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec import Raw
 
-from gatemini.output import lazy
 from gatemini.output.intent import filter_text
-from gatemini.output.jsontext import size
-from gatemini.output.room import Room, weight
-from gatemini.output.truncate import truncate
+from gatemini.output.json import lazy_json as lazy
+from gatemini.output.json.json_text import size
+from gatemini.text.size_limit import SizeLimit, weight
+from gatemini.text.truncate import truncate
 
 LEAST_SHOWN = 256
 """Bytes of a text's piece; less would not say more than the text's first words in the list of key paths."""
@@ -43,7 +43,7 @@ def shown_pieces(texts: Sequence[str], room: int) -> list[str]:
 def _piece(text: str, room: int) -> str:
     limit = room
     for _ in range(_TRIES):
-        piece = truncate(text, Room(bytes=limit)).text
+        piece = truncate(text, SizeLimit(bytes=limit)).text
         taken = size(piece)
         if taken <= room:
             return piece

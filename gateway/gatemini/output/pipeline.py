@@ -13,10 +13,14 @@ from typing import Any
 from msgspec import Raw
 
 from gatemini.errors import ResultNotKept
-from gatemini.output import lazy, table
+from gatemini.output import table
 from gatemini.output.compact import BYTES_PER_TOKEN, compact
+from gatemini.output.document_outline import MAX_CHUNKS, Outline, outline
 from gatemini.output.intent import filter_json, filter_text
-from gatemini.output.json_reduce import (
+from gatemini.output.json import lazy_json
+from gatemini.output.json.json_text import dump, looks_like_json, parse
+from gatemini.output.json.lazy_json import at_keys, bulk_path, placed
+from gatemini.output.json_outline import (
     CHUNK_BYTES,
     DETAILS,
     Node,
@@ -27,14 +31,12 @@ from gatemini.output.json_reduce import (
     look,
     path_text,
 )
-from gatemini.output.jsontext import dump, encode, looks_like_json, parse
-from gatemini.output.lazy import at_keys, bulk_path, placed
-from gatemini.output.outline import MAX_CHUNKS, Outline, outline
 from gatemini.output.passages import filter_texts
-from gatemini.output.results import Kind, ResultStore
-from gatemini.output.room import BOUNDLESS, Room, weight
-from gatemini.output.rows import Found, RowIndex, index_rows
-from gatemini.output.truncate import truncate
+from gatemini.output.store.results import Kind, ResultStore
+from gatemini.output.store.rows import Found, RowIndex, index_rows
+from gatemini.text.size_limit import BOUNDLESS, SizeLimit, weight
+from gatemini.text.truncate import truncate
+from gatemini.text.utf8 import encode
 
 MAX_CHARS = 200_000
 TABLE_THRESHOLD = 2048
@@ -81,10 +83,10 @@ class OutputOptions:
     budget_tokens: int | None = None
 
     @property
-    def limit(self) -> Room:
+    def limit(self) -> SizeLimit:
         """Of text and notes together. Tokens are bytes, by their estimate."""
         tokens = BOUNDLESS if self.budget_tokens is None else self.budget_tokens * BYTES_PER_TOKEN
-        return Room(self.max_chars, min(self.max_bytes, tokens))
+        return SizeLimit(self.max_chars, min(self.max_bytes, tokens))
 
     def filters(self, count: int) -> bool:
         """Whether an output of `count` bytes is to be filtered by the intent."""
@@ -127,7 +129,7 @@ class _Draft:
         self.raw = Raw(data)
         self.write(data.decode(), lossy=lossy)
 
-    def fits(self, room: Room) -> bool:
+    def fits(self, room: SizeLimit) -> bool:
         """Whether text and notes so far fit together."""
         return room.holds(self.text, *self.notes)
 
@@ -142,7 +144,7 @@ class _Draft:
         if isinstance(node, Opened) and node.summary is not None:
             items = node.inner if isinstance(node.inner, list) else []
             if set(map(type, items)) != {Raw}:
-                items = lazy.items(node.raw)
+                items = lazy_json.items(node.raw)
             return node.raw, items, node.summary
         return None
 
@@ -232,13 +234,13 @@ def _read_json(draft: _Draft, data: bytes) -> None:
             draft.notes.append(
                 f"{parsed.long_numbers} numbers of more digits than can be read are shown as strings"
             )
-        draft.raw = lazy.checked(encode(dump(parsed.value)))
+        draft.raw = lazy_json.checked(encode(dump(parsed.value)))
         return
-    found = lazy.checked(data)
+    found = lazy_json.checked(data)
     if found is None:
         return
-    draft.raw = lazy.compacted(found, data)
-    draft.faithful = bytes(found) == data.strip(lazy.WHITE)  # memoryviews are compared byte by byte
+    draft.raw = lazy_json.compacted(found, data)
+    draft.faithful = bytes(found) == data.strip(lazy_json.WHITE)  # memoryviews are compared byte by byte
     if draft.faithful and len(draft.raw) < len(data):
         draft.write(bytes(draft.raw).decode(), lossy=False)
 
@@ -266,7 +268,7 @@ def _filter(draft: _Draft, options: OutputOptions) -> None:
     else:
         found = filter_json(draft.raw, intent)
         if found is not None:
-            draft.write_json(lazy.written(found.value), lossy=True)
+            draft.write_json(lazy_json.written(found.value), lossy=True)
     if found is not None:
         _note_intent(draft, options, found.kept, found.total)
 
@@ -277,7 +279,7 @@ def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
         return
     node, filtered = filter_texts(draft.raw, options.intent or "", options.intent_threshold)
     if filtered:
-        draft.write_json(lazy.written(node), lossy=True)
+        draft.write_json(lazy_json.written(node), lossy=True)
     for text in filtered[:NAMED_ARRAYS]:
         _note_intent(draft, options, text.kept, text.total, f" of {path_text(text.path)}")
     if len(filtered) > NAMED_ARRAYS:
@@ -300,13 +302,13 @@ def _write_table(draft: _Draft, options: OutputOptions) -> bool:
     keys = bulk_path(document)
     if keys is None:
         return False
-    rows = lazy.value(at_keys(document, keys))
+    rows = lazy_json.value(at_keys(document, keys))
     made = table.as_table(rows, limit=limit)
     if made is None:
         return False
     line = table.note(len(rows), made, keys)
     if keys:
-        made = table.within(lazy.written(placed(document, keys, table.PLACE)).decode(), made)
+        made = table.within(lazy_json.written(placed(document, keys, table.PLACE)).decode(), made)
     count = weight(made)
     if count > options.chunk_threshold or count > draft.bytes * (1 - table.MIN_SAVING):
         return False
@@ -325,7 +327,7 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
         return
     document = draft.raw
     array = at_keys(document, keys)
-    rows = lazy.value(array)
+    rows = lazy_json.value(array)
     room = options.limit.beside(*draft.notes).less(len(document) - len(array)).plain
     for left in (room - DISCLOSURE_CHARS, room // 2):
         if left < BYTES_PER_TOKEN:
@@ -334,7 +336,7 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
         del made["note"]  # says again what the counts say
         if not made["rows"]:
             return
-        data = lazy.written(placed(document, keys, Raw(encode(dump(made)))))
+        data = lazy_json.written(placed(document, keys, Raw(encode(dump(made)))))
         if options.limit.holds(data.decode(), *draft.notes):
             draft.write_json(data, lossy=True)
             return
@@ -362,7 +364,7 @@ def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
 
 def _brief(raw: Raw) -> str:
     """The document in one line: how many items or keys, and how large."""
-    found = lazy.members(raw)
+    found = lazy_json.members(raw)
     what = f"array of {len(found)} items" if isinstance(found, list) else f"object of {len(found)} keys"
     return dump({"$reduced": f"{what}, {kilobytes(len(raw))}"})
 
@@ -373,7 +375,7 @@ def _candidates(node: Node, target: int) -> Iterator[tuple[str, str]]:
         made = collapsed(node, detail, target)
         if not made.arrays:
             break
-        data = lazy.written(made.value)
+        data = lazy_json.written(made.value)
         if len(data) <= target:
             yield data.decode(), _collapsed_note(made.arrays)
             continue
@@ -386,7 +388,7 @@ def _candidates(node: Node, target: int) -> Iterator[tuple[str, str]]:
 
 
 def _text(made: Outline) -> str:
-    return lazy.written(made.value()).decode()
+    return lazy_json.written(made.value()).decode()
 
 
 def _outlined_note(made: Outline) -> str:
@@ -419,7 +421,7 @@ def _footer(draft: _Draft, bytes_in: int) -> str | None:
     )
 
 
-def _shorter(made: str, text: str, size: int, limit: Room) -> bool:
+def _shorter(made: str, text: str, size: int, limit: SizeLimit) -> bool:
     """Whether a reduced answer with its notes is worth giving: shorter in bytes, and in characters.
 
     A footer may be more characters than were cut of another script than ASCII: where bytes were too many, these count.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gatemini.output.jsontext import dump
+from gatemini.output.json.json_text import dump
 
 MIN_ROWS = 3
 MIN_SAVING = 0.25

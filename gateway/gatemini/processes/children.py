@@ -22,9 +22,9 @@ import anyio
 import orjson
 
 from gatemini.processes import watchdog
-from gatemini.processes.mark import MARK_FLOOR, clear_mark
 from gatemini.processes.own_files import read_own, replace_own
 from gatemini.processes.process_facts import same_process, start_time
+from gatemini.processes.process_mark import MARK_FLOOR, clear_mark
 
 TERM_POLL_SECONDS = 0.02
 """Pause between two checks whether a group has ended."""

@@ -52,3 +52,8 @@ def replace_own(path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = F
 def temporary_prefix(path: Path) -> str:
     """The prefix of temporary files beside `path`; a killed process may leave one behind."""
     return f".{path.name}."
+
+
+def write_private(path: Path, text: str, mode: int = 0o600) -> None:
+    """Replace a file by this text, and return once it is on the disk."""
+    replace_own(path, text.encode(), mode=mode, lasting=True)

@@ -15,7 +15,7 @@ from subprocess import DEVNULL, PIPE
 
 import anyio
 
-from gatemini.processes import mark
+from gatemini.processes import process_mark
 from gatemini.processes.throttle import READ_SECONDS, Throttle
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -51,7 +51,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
         self.errors_over = anyio.Event()
         self.exited = anyio.Event()
         self.mark = 0
-        """The mark of the child and its descendants (`mark.py`)."""
+        """The mark of the child and its descendants (`process_mark.py`)."""
         self.name = name
         """For the log."""
         self._sinks = {STDOUT: on_output, STDERR: on_errors}
@@ -82,7 +82,7 @@ class ChildPipes(asyncio.SubprocessProtocol):
 
     def _marked(self) -> ChildPipes:
         """Set the mark: asyncio calls this factory in the turn of the loop in which it starts the child."""
-        self.mark = mark.set_mark()
+        self.mark = process_mark.set_mark()
         return self
 
     @property

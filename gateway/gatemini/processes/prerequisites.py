@@ -12,13 +12,13 @@ import anyio
 import anyio.abc
 import psutil
 
-from gatemini.config.schema import BackendConfig, Prerequisite
+from gatemini.config.model.schema import BackendConfig, Prerequisite
 from gatemini.errors import BackendStopped
 from gatemini.processes.child_environment import child_environment, find_program, working_directory
 from gatemini.processes.children import KILL_SHIELD_SECONDS, Children
 from gatemini.processes.command import OutputTail, describe_exit
-from gatemini.processes.mark import clear_mark
 from gatemini.processes.pipes import ChildPipes
+from gatemini.processes.process_mark import clear_mark
 
 SHOWN_STDERR_BYTES = 2000
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gatemini.output.room import Room
+from gatemini.text.size_limit import SizeLimit
 
 BYTES_PER_TOKEN = 4
 RESULT_TOKENS = 25_000
@@ -17,21 +17,21 @@ RESULT_TOKENS = 25_000
 ERROR_CHARS = 10_000
 
 
-def _tokens(count: int) -> Room:
-    return Room(bytes=count * BYTES_PER_TOKEN - 1)
+def _tokens(count: int) -> SizeLimit:
+    return SizeLimit(bytes=count * BYTES_PER_TOKEN - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The longest texts of each kind that a client takes."""
 
-    result: Room
+    result: SizeLimit
     """Limit of all text of a result together."""
-    error: Room
+    error: SizeLimit
 
 
-_ERROR = Room(chars=ERROR_CHARS - 1)
-_EIGHT_KB = Room(bytes=8 * 1024 - 1)
+_ERROR = SizeLimit(chars=ERROR_CHARS - 1)
+_EIGHT_KB = SizeLimit(bytes=8 * 1024 - 1)
 UNKNOWN = Budget(_tokens(RESULT_TOKENS), _ERROR)
 
 INLINE_META = "anthropic/maxResultSizeChars"
@@ -49,20 +49,20 @@ _BUDGETS: dict[str, Budget] = {
     # 10,000 tokens: the `truncation_policy` of its models, github.com/openai/codex/pull/20260; the middle is cut.
     "codex-mcp-client": Budget(_tokens(10_000), _ERROR),
     # 40,000 characters (`tools.truncateToolOutputThreshold`): github.com/google-gemini/gemini-cli/pull/19365.
-    "gemini-cli-mcp-client": Budget(Room(chars=39_999), _ERROR),
+    "gemini-cli-mcp-client": Budget(SizeLimit(chars=39_999), _ERROR),
     # 25,000 characters (the same setting): github.com/QwenLM/qwen-code/pull/2446. The first is its older name.
-    "qwen-code-mcp-client": Budget(Room(chars=24_999), _ERROR),
-    "qwen-cli-mcp-client": Budget(Room(chars=24_999), _ERROR),
+    "qwen-code-mcp-client": Budget(SizeLimit(chars=24_999), _ERROR),
+    "qwen-cli-mcp-client": Budget(SizeLimit(chars=24_999), _ERROR),
     # 50 KB or 2,000 lines (`tool_output.max_bytes`): github.com/anomalyco/opencode/pull/23770.
-    "opencode": Budget(Room(bytes=50 * 1024 - 1), _ERROR),
+    "opencode": Budget(SizeLimit(bytes=50 * 1024 - 1), _ERROR),
     # 200,000 characters (`GOOSE_MAX_TOOL_RESPONSE_SIZE`), beyond which the model is given a file's name; it announces
     # `goose-cli` or `goose-desktop`: github.com/aaif-goose/goose/pull/9256.
-    "goose": Budget(Room(chars=199_999), _ERROR),
+    "goose": Budget(SizeLimit(chars=199_999), _ERROR),
     # 8 KB (`chat.agent.largeToolResultsToDisk.thresholdBytes`), beyond which the model is given a file's name; the
     # same for Copilot's agent: github.com/microsoft/vscode/pull/329276.
     "visual studio code": Budget(_EIGHT_KB, _EIGHT_KB),
     "github-copilot-developer": Budget(_EIGHT_KB, _EIGHT_KB),
-    "gatemini": Budget(Room(chars=10_000_000), Room(chars=1_000_000)),
+    "gatemini": Budget(SizeLimit(chars=10_000_000), SizeLimit(chars=1_000_000)),
 }
 
 

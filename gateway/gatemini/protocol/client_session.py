@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass, field
 
 from gatemini.chain.replay.journal import JournalBook, SessionJournals
-from gatemini.output.results import ResultStore
+from gatemini.output.store.results import ResultStore
 
 DEFAULT_LOG_LEVEL = "info"
 """Log level until the client sets one."""

@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from gatemini.output.room import weight
 from gatemini.protocol.surface import Surface
+from gatemini.text.size_limit import weight
 
 LISTS = frozenset(
     {"tools/list", "resources/list", "resources/templates/list", "prompts/list", "completion/complete"}

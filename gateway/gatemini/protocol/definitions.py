@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gatemini.discovery.types.wording import one_line, shorten
 from gatemini.model import Json
 from gatemini.protocol.budgets import INLINE_META, UNKNOWN
+from gatemini.text.escape import one_line
+from gatemini.text.shorten import shorten
 
 MAX_DESCRIPTION = 2_048
 """Longest description, in characters, that every known client keeps."""

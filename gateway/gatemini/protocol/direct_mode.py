@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from gatemini.app import App
-from gatemini.config.secrets import RedactingFormatter, Redactor
+from gatemini.config.variables.redaction import RedactingFormatter, Redactor
 from gatemini.errors import ConfigError
 from gatemini.protocol.mcp_server import build_server
 from gatemini.protocol.stdio.descriptors import Wire, claim_stdio

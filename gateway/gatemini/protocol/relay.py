@@ -13,7 +13,7 @@ from mcp_types import LOG_LEVEL_META_KEY
 
 from gatemini.backends.callers import LEVELS, LOGGED, AskFn, Caller
 from gatemini.chain.client import CallRecord, ChainClient
-from gatemini.config.secrets import Redactor
+from gatemini.config.variables.redaction import Redactor
 from gatemini.model import Json
 from gatemini.protocol.client_session import Session
 

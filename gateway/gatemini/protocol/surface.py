@@ -16,7 +16,6 @@ from gatemini.backends.manager import Manager
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.model import Json
-from gatemini.output.room import weight
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.questions.clients import ConnectedClients
 from gatemini.protocol.questions.parking import Parking
@@ -35,6 +34,7 @@ from gatemini.protocol.resources.listing import SCHEME
 from gatemini.protocol.resources.prompts import PROMPTS, get_prompt
 from gatemini.protocol.resources.view import View
 from gatemini.protocol.tools import MetaTools
+from gatemini.text.size_limit import weight
 from gatemini.unlisted import FIRST_LISTING_SECONDS
 from gatemini.upkeep.changes import Changes
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from rapidfuzz import fuzz, process, utils
 
-from gatemini.discovery.types.wording import shorten, visible
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json
 from gatemini.protocol.definitions import tool_definitions
+from gatemini.text.escape import visible
+from gatemini.text.shorten import shorten
 
 SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "search_tools": {"query": "task_description", "task": "task_description", "q": "task_description"},

@@ -15,10 +15,9 @@ from gatemini.chain.answer import well_formed
 from gatemini.chain.client import NO_CLIENT, ChainClient
 from gatemini.chain.run import ChainRequest, run_chain
 from gatemini.chain.services import ChainServices
-from gatemini.config.schema import SandboxConfig
-from gatemini.config.secrets import Redactor
+from gatemini.config.model.schema import SandboxConfig
+from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.history import SearchHistory
-from gatemini.discovery.types.wording import shorten, visible
 from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
@@ -37,6 +36,8 @@ from gatemini.protocol.definitions import (
 )
 from gatemini.protocol.registration.registering import Registration
 from gatemini.protocol.tool_arguments import read_arguments
+from gatemini.text.escape import visible
+from gatemini.text.shorten import shorten
 from gatemini.tracker import Tracker
 from gatemini.unlisted import FIRST_LISTING_SECONDS
 

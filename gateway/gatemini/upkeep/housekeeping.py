@@ -14,7 +14,7 @@ from gatemini.cache import Cache
 from gatemini.discovery.history import SearchHistory
 from gatemini.model import Json
 from gatemini.tracker import RECENT_CALLS, Tracker
-from gatemini.upkeep.accounts import AccountBook
+from gatemini.upkeep.usage_files import AccountBook
 
 HOUSEKEEPING_SECONDS = 5.0
 """How often is checked whether something is due."""

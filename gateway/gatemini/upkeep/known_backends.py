@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gatemini.backends.status import Era
 from gatemini.cache import Cache, config_hash
 from gatemini.config.load import Loaded
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.model import Tool
 from gatemini.registry import Registry
 

@@ -15,7 +15,7 @@ import anyio
 from watchfiles import awatch
 
 from gatemini.config.load import Loaded
-from gatemini.config.schema import Config
+from gatemini.config.model.schema import Config
 from gatemini.errors import ConfigError
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ import anyio.abc
 import anyio.to_thread
 
 from gatemini.config.load import Loaded
-from gatemini.config.references import SecretAnswers, SecretResolver
-from gatemini.config.unavailable import SecretUnavailable
+from gatemini.config.variables.errors import SecretUnavailable
+from gatemini.config.variables.references import SecretAnswers, SecretResolver
 
 logger = logging.getLogger(__name__)
 

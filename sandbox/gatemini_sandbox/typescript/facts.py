@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from gatemini_sandbox.patience import check
+from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.nodes import text
 from gatemini_sandbox.typescript.parse import Parsed
 from gatemini_sandbox.typescript.positions import SourceText

@@ -6,7 +6,7 @@ import re
 
 from tree_sitter import Node
 
-from gatemini_sandbox.patience import check
+from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.nodes import code_end, descendants, last_statement
 
 # White space and comments, taken whole: possessive, since comments upon comments would else be tried in every split.

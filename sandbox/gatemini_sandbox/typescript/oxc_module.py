@@ -13,7 +13,7 @@ from quickjs_rs import _transform, _wasmtime, transform_source
 from wasmtime import WasmtimeError
 
 from gatemini_sandbox.errors import HostExhausted
-from gatemini_sandbox.module_cache import load_module
+from gatemini_sandbox.webassembly.module_cache import load_module
 
 _loading = threading.Lock()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fixtures.guest import Runner
-from gatemini_sandbox import steps
+from gatemini_sandbox import step_reader
 from gatemini_sandbox.errors import ReadingTooLong
 from gatemini_sandbox.host import Sandbox
 from gatemini_sandbox.messages import Failed
-from gatemini_sandbox.patience import patience
+from gatemini_sandbox.parse_deadline import patience
 from gatemini_sandbox.typescript.diagnosis import places as blame
 from gatemini_sandbox.typescript.diagnosis.early_errors import find_early
 from gatemini_sandbox.typescript.diagnosis.places import refine
@@ -94,7 +94,7 @@ def test_the_search_for_the_failed_node_checks_its_time_limit_at_every_step(
 async def test_an_error_that_takes_too_long_to_locate_keeps_the_position_of_the_engine(
     sandbox: Sandbox, code: str, message: str, line: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(steps, "PLACING_SECONDS", 0.0)
+    monkeypatch.setattr(step_reader, "PLACING_SECONDS", 0.0)
     end = await Runner(sandbox)(code)
     assert isinstance(end, Failed)
     assert end.error.message.startswith(message)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatemini_sandbox.errors import ReadingTooLong
-from gatemini_sandbox.patience import check, over, patience
+from gatemini_sandbox.parse_deadline import check, over, patience
 from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.diagnosis.diagnose import offending_offset
 from gatemini_sandbox.typescript.parse import collect, parse_tree

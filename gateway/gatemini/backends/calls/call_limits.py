@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from gatemini.config.schema import BackendConfig, RateLimit
+from gatemini.config.model.schema import BackendConfig, RateLimit
 from gatemini.errors import BackendBusy
 
 CLI_CONCURRENT_CALLS = 5

@@ -8,7 +8,7 @@ from typing import TypeVar
 import anyio
 
 from gatemini.backends.calls.failures import SESSION_ENDED
-from gatemini.config.backend import RetryConfig
+from gatemini.config.model.backend import RetryConfig
 from gatemini.errors import (
     BackendBusy,
     BackendCrashed,

@@ -10,7 +10,7 @@ import anyio
 from gatemini.backends.callers import Clients
 from gatemini.backends.conversation.peer import Peer
 from gatemini.backends.status import Era, ServerFacts
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
 from gatemini.model import Json
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gatemini.backends.wire import encode
-from gatemini.discovery.types.wording import shorten
 from gatemini.model import Json
+from gatemini.text.shorten import shorten
 
 SHOWN_CHARS = 1000
 """Characters of an error's `data` in its text; code gets all of it."""

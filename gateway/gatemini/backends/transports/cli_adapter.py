@@ -18,19 +18,19 @@ import anyio.to_thread
 
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame
-from gatemini.config.cli_template import (
+from gatemini.config.model.cli_template import (
     TemplateError,
     command_line,
     stdin_text,
     words_of,
 )
-from gatemini.config.schema import BackendConfig, CliTool
+from gatemini.config.model.schema import BackendConfig, CliTool
 from gatemini.errors import BackendError, BackendStopped, BackendTimeout, BackendUnreachable, ResultTooLarge
 from gatemini.model import Json
 from gatemini.processes.child_environment import child_environment, find_program, working_directory
 from gatemini.processes.children import Children
 from gatemini.processes.command import Finished, OutputTooLarge, describe_exit, run_to_end
-from gatemini.processes.compute import LARGE_BYTES
+from gatemini.processes.compute_process import LARGE_BYTES
 
 SHOWN_STDERR = 20
 """Lines of stderr in the answer to a command that failed."""

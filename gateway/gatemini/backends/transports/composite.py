@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gatemini.config.schema import CompositeTool
+from gatemini.config.model.schema import CompositeTool
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.model import Tool
 

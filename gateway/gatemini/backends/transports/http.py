@@ -33,7 +33,7 @@ from gatemini.backends.transports.http_errors import (
 from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Frame, Piece, decode, encode, request_id
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError
 from gatemini.model import Json, Tool
 

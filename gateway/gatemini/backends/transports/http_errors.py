@@ -13,9 +13,9 @@ from http import HTTPStatus
 import httpx2
 
 from gatemini.backends.calls.failures import SESSION_ENDED
-from gatemini.discovery.types.wording import shorten
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
 from gatemini.model import Json
+from gatemini.text.shorten import shorten
 
 SHOWN_BODY_CHARS = 300
 DEFAULT_RETRY_AFTER = 1.0

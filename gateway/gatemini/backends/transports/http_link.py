@@ -21,7 +21,7 @@ import httpx2
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Broken
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendStopped, BackendUnreachable
 from gatemini.processes.throttle import READ_SECONDS, Throttle
 

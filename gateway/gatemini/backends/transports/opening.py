@@ -15,7 +15,7 @@ from gatemini.backends.transports.interface import Link, OpenLink, Receiver
 from gatemini.backends.transports.python import open_python
 from gatemini.backends.transports.sse import open_sse
 from gatemini.backends.transports.stdio import open_stdio
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.processes.children import Children
 from gatemini.processes.prerequisites import Prerequisites
 

@@ -22,7 +22,7 @@ from mcp_types import jsonrpc_message_adapter
 from gatemini.backends.calls.large_messages import read_messages
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import encode
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json
 

@@ -21,7 +21,7 @@ from gatemini.backends.transports.http_errors import (
 from gatemini.backends.transports.http_link import HttpLink, Permitted, open_client, origin
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import encode
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendError, BackendProtocol
 from gatemini.model import Json
 

@@ -20,14 +20,14 @@ from gatemini.backends.calls.large_messages import read_large
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.transports.line_reader import LineReader
 from gatemini.backends.wire import Frame, encode
-from gatemini.config.schema import BackendConfig
-from gatemini.discovery.types.wording import shorten
+from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendStopped
 from gatemini.model import Json
 from gatemini.processes.child_environment import child_environment, find_program, working_directory
 from gatemini.processes.children import KILL_SHIELD_SECONDS, Children
 from gatemini.processes.command import describe_exit
 from gatemini.processes.pipes import STDOUT, ChildPipes
+from gatemini.text.shorten import shorten
 
 STDERR_LINES = 200
 STDERR_LINE_CHARS = 2000

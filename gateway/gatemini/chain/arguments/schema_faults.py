@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError
 
-from gatemini.discovery.types.wording import shorten
-from gatemini.output.jsvalue import dumps
+from gatemini.output.json.javascript_json import dumps
+from gatemini.text.shorten import shorten
 
 SHOWN_VALUE: Final = 60
 """Characters of an argument's value shown in an error."""

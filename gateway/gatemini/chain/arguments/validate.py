@@ -26,10 +26,10 @@ from gatemini.chain.arguments.schema_faults import (
 from gatemini.chain.arguments.schemas import faults, unknown_names
 from gatemini.discovery.types.identifiers import property_name, spoken
 from gatemini.discovery.types.schema_reader import required_parameters
-from gatemini.discovery.types.wording import shorten
 from gatemini.errors import ArgumentsInvalid
 from gatemini.model import Json, Tool
-from gatemini.output.jsvalue import NotJson, dumps, loads_exact
+from gatemini.output.json.javascript_json import NotJson, dumps, loads_exact
+from gatemini.text.shorten import shorten
 
 SHOWN_FAULTS: Final = 4
 """Faults named in one error; the rest are counted."""

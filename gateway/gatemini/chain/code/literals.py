@@ -10,7 +10,7 @@ import math
 import re
 from typing import Any, Final
 
-from gatemini.output.jsvalue import MAX_SAFE_INTEGER, ordered_keys, simple_number
+from gatemini.output.json.javascript_json import MAX_SAFE_INTEGER, ordered_keys, simple_number
 
 MAX_NESTING: Final = 200
 """Literals nested deeper than this are left to the sandbox: the reader is recursive."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gatemini.chain.replay.outcome import Outcome
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
-from gatemini.output.jsvalue import dumps
+from gatemini.output.json.javascript_json import dumps
 
 SHOWN_ARGUMENTS = 2_000
 """Characters shown of one held call's arguments."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from gatemini.output.jsvalue import dumps
+from gatemini.output.json.javascript_json import dumps
 
 
 class Fate(Enum):

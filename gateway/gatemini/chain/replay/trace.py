@@ -16,11 +16,11 @@ from typing import Any
 import orjson
 
 from gatemini.chain.replay.outcome import Fate, Outcome
-from gatemini.discovery.types.wording import shorten
 from gatemini.errors import ResumeRefused
 from gatemini.model import Tool
-from gatemini.output.jsvalue import dumps, loads_exact
-from gatemini.processes.compute import LARGE_BYTES
+from gatemini.output.json.javascript_json import dumps, loads_exact
+from gatemini.processes.compute_process import LARGE_BYTES
+from gatemini.text.shorten import shorten
 from gatemini_sandbox.messages import Start
 
 ENTRY_BYTES = 500

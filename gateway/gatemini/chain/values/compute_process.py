@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Raw
 
 from gatemini.backends import wire
-from gatemini.config.secrets import Redactor
-from gatemini.output import lazy
-from gatemini.output.jsontext import decode, encode
-from gatemini.output.jsvalue import NotJson, dumps, loads, with_long_integers_quoted
+from gatemini.config.variables.redaction import Redactor
+from gatemini.output.json import lazy_json as lazy
+from gatemini.output.json.javascript_json import NotJson, dumps, loads, with_long_integers_quoted
 from gatemini.output.pipeline import OutputOptions, reduced
-from gatemini.output.rows import index_rows
-from gatemini.processes.compute import frame, unframed
+from gatemini.output.store.rows import index_rows
+from gatemini.processes.compute_process import frame, unframed
+from gatemini.text.utf8 import decode, encode
 
 LARGE_PART = 64 * 1024
 """Strings and containers from this size on stand outside the message they are part of."""

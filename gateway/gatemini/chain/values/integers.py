@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from gatemini.output.jsvalue import MAX_SAFE_INTEGER
+from gatemini.output.json.javascript_json import MAX_SAFE_INTEGER
 
 
 def with_wide_integers(value: Any, replaced: Callable[[int], Any]) -> Any:

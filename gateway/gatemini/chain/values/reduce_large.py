@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from gatemini.config.secrets import Redactor
+from gatemini.config.variables.redaction import Redactor
 from gatemini.output.pipeline import OutputOptions, Plan, Reduced, kept, reduce_output
-from gatemini.output.results import ResultStore
-from gatemini.output.rows import Batch, RowIndex
-from gatemini.processes.compute import compute, encoded, joined
-from gatemini.processes.pool import WorkerFailed, WorkerLost
+from gatemini.output.store.results import ResultStore
+from gatemini.output.store.rows import Batch, RowIndex
+from gatemini.processes.compute_process import compute, encoded, joined
+from gatemini.processes.worker_pool import WorkerFailed, WorkerLost
 
 logger = logging.getLogger(__name__)
 

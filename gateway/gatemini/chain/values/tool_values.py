@@ -15,7 +15,7 @@ from gatemini.chain.values.binary import canonical_base64, picture_kind
 from gatemini.chain.values.integers import with_wide_integers
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
-from gatemini.output.jsvalue import NotJson, dumps, loads, loads_exact
+from gatemini.output.json.javascript_json import NotJson, dumps, loads, loads_exact
 
 SaveBlob = Callable[[str, str], str]
 """Keeps base64 data with its MIME type and gives back the handle."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from gatemini.config.backend import BackendConfig
 from gatemini.config.clients import table
-from gatemini.config.document import Document
+from gatemini.config.documents.document import Document
+from gatemini.config.documents.find import written_path
 from gatemini.config.entries import Entry
-from gatemini.config.environment import read_env_file
-from gatemini.config.files import written_path
+from gatemini.config.model.backend import BackendConfig
 from gatemini.config.problems import KeyPath, Problem, closest, dotted, shown
+from gatemini.config.variables.environment import read_env_file
 
 _SHORT = 3
 """Names this short resemble anything: no guess is made for them."""

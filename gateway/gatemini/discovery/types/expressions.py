@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gatemini.discovery.types.identifiers import property_name
-from gatemini.discovery.types.wording import js_string
+from gatemini.text.escape import js_string
 
 UNKNOWN = "unknown"
 _PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|[()\[\]{}|&]', re.DOTALL)

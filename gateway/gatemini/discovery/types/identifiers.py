@@ -11,7 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from types import MappingProxyType
 
-from gatemini.discovery.types.wording import js_string, visible
+from gatemini.text.escape import js_string, visible
 
 COMPOSITE_BACKEND = "__composite"
 """Registry name of the configured composite tools; its global is `composite`."""

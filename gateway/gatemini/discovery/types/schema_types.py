@@ -28,7 +28,8 @@ from gatemini.discovery.types.schema_kinds import (
     strings,
 )
 from gatemini.discovery.types.schema_reader import resolve_pointer
-from gatemini.discovery.types.wording import one_line, shorten
+from gatemini.text.escape import one_line
+from gatemini.text.shorten import shorten
 
 _OPEN = "{ [key: string]: unknown }"
 _PLAIN = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}

@@ -23,8 +23,8 @@ from gatemini.discovery.types.identifiers import (
 )
 from gatemini.discovery.types.schema_reader import parameters, required_parameters
 from gatemini.discovery.types.schema_types import Layout, SchemaTypes, doc_comment
-from gatemini.discovery.types.wording import js_string
 from gatemini.model import Json, Tool
+from gatemini.text.escape import js_string
 
 SIGNATURE_CHARS = 640
 """Longest signature, if a shallower one fits: a search shows several. Arguments and result have half of it each."""

@@ -12,13 +12,12 @@ from typing import Any
 
 from rapidfuzz import fuzz, process
 
-from gatemini.config.schema import BackendConfig
+from gatemini.config.model.schema import BackendConfig
 from gatemini.discovery.search.index import Hit, SearchIndex
 from gatemini.discovery.search.ranked import Meaning
 from gatemini.discovery.types.identifiers import LONGEST_NAME, call_expression, short_name
 from gatemini.discovery.types.schema_reader import parameters, required_parameters
 from gatemini.discovery.types.typescript import argument_types, declaration, result_type, signature
-from gatemini.discovery.types.wording import BRIEF_CHARS, first_sentence, shorten, visible
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json, Tool
 from gatemini.protocol.answers.fitting import (
@@ -32,6 +31,8 @@ from gatemini.protocol.answers.fitting import (
 )
 from gatemini.protocol.tool_arguments import read_arguments
 from gatemini.registry import Registry
+from gatemini.text.escape import visible
+from gatemini.text.shorten import BRIEF_CHARS, first_sentence, shorten
 
 BRIEF_PARTS = ("parameters", "signature", "call")
 FULL_PARTS = ("description", "input_schema", "output_schema", "annotations", "declaration", "call")

@@ -10,16 +10,17 @@ from typing import Any, TypeVar
 
 import orjson
 
-from gatemini.discovery.types.wording import shorten, visible
 from gatemini.model import Json
 from gatemini.protocol.budgets import UNKNOWN
+from gatemini.text.escape import visible
+from gatemini.text.shorten import shorten
 
 _Entry = TypeVar("_Entry")
 
 DEFAULT_ROOM = UNKNOWN.result.plain
 """Bytes of an answer to an unknown client."""
 WHOLE = 1 << 30
-"""Room inside a chain: nothing is cut there, since the chain's own answer is reduced, with a handle."""
+"""SizeLimit inside a chain: nothing is cut there, since the chain's own answer is reduced, with a handle."""
 LEAST_ROOM = 2_000
 """Least room that is used, however little a client takes: less would hold nothing useful."""
 _NOTES_ROOM = 700

@@ -19,12 +19,12 @@ from urllib.parse import unquote_plus, urlsplit, urlunsplit
 import anyio
 
 from gatemini.backends.callers import Caller, RpcError
-from gatemini.config.cli_template import TemplateError, words_of
-from gatemini.config.schema import BackendConfig, RegistrationConfig
-from gatemini.config.secrets import looks_secret
-from gatemini.discovery.types.wording import visible
+from gatemini.config.model.cli_template import TemplateError, words_of
+from gatemini.config.model.schema import BackendConfig, RegistrationConfig
+from gatemini.config.variables.redaction import looks_secret
 from gatemini.errors import BackendUnreachable, RegistrationRefused
 from gatemini.model import Json
+from gatemini.text.escape import visible
 
 LOOKUP_SECONDS = 5.0
 """Bounds the lookup of a host's addresses. A host without an address fails later, when it is connected to."""

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from gatemini.backends.callers import NOBODY, Caller
 from gatemini.backends.manager import Manager
-from gatemini.config.dynamic import dynamic_backend
+from gatemini.config.registered_backend import dynamic_backend
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.errors import BackendNotFound, RegistrationRefused
 from gatemini.model import Json

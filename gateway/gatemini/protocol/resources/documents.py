@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote, unquote
 
 from gatemini.discovery.types.identifiers import short_name
-from gatemini.discovery.types.wording import LINE_CHARS, counted, first_sentence, visible
 from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
 from gatemini.model import Json
 from gatemini.protocol.answers.discovery import call_of, tool_info
@@ -32,6 +31,8 @@ from gatemini.protocol.resources.view import (
     backend_rows,
     health,
 )
+from gatemini.text.escape import visible
+from gatemini.text.shorten import LINE_CHARS, counted, first_sentence
 
 JSON_TYPE = "application/json"
 MARKDOWN = "text/markdown"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gatemini.discovery.types.wording import counted
+from gatemini.text.shorten import counted
 
 _STEPS = """This gateway holds {count}. They are not in your tool list: find them here and call them in TypeScript.
 

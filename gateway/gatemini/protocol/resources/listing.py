@@ -10,11 +10,12 @@ from urllib.parse import quote
 
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.discovery.types.typescript import declared_within
-from gatemini.discovery.types.wording import LINE_CHARS, counted, first_sentence, shorten, visible
 from gatemini.model import Json, Tool
 from gatemini.protocol.answers.fitting import largest, size_of
 from gatemini.protocol.resources.guides import NAMES, STEPS
 from gatemini.registry import Registry
+from gatemini.text.escape import visible
+from gatemini.text.shorten import LINE_CHARS, counted, first_sentence, shorten
 
 SCHEME = "gatemini://"
 INDEX_SHARE = 0.10

@@ -12,13 +12,14 @@ from gatemini.discovery.search.ranked import Meaning
 from gatemini.discovery.types.identifiers import LONGEST_NAME, short_name, variable_name
 from gatemini.discovery.types.schema_reader import follow, required_parameters
 from gatemini.discovery.types.typescript import declaration, signature
-from gatemini.discovery.types.wording import counted, first_sentence, js_string, shorten, visible
 from gatemini.errors import InvalidRequest, ResourceNotFound
 from gatemini.model import Json, Tool
 from gatemini.protocol.answers.discovery import call_of
 from gatemini.protocol.answers.fitting import shown
 from gatemini.protocol.resources.guides import STEPS
 from gatemini.protocol.resources.view import View, backend_rows
+from gatemini.text.escape import js_string, visible
+from gatemini.text.shorten import counted, first_sentence, shorten
 
 _MATCHES = 5
 _DESCRIPTION_CHARS = 2_000

@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 
 from gatemini.backends.status import BackendStatus
-from gatemini.discovery.types.wording import visible
 from gatemini.model import Json
-from gatemini.output.results import ResultStore
-from gatemini.output.room import Room
+from gatemini.output.store.results import ResultStore
 from gatemini.protocol.answers.fitting import fit_names, shown, size_of
 from gatemini.protocol.budgets import UNKNOWN
 from gatemini.registry import Registry
+from gatemini.text.escape import visible
+from gatemini.text.size_limit import SizeLimit
 from gatemini.tracker import Tracker
 
 NOTE_BYTES = 200
@@ -35,7 +35,7 @@ class View:
     catalog_bytes: int = 0
     redact: Callable[[str], str] | None = None
     """Removes secrets from a text before a part of it is shown: half a secret is one too."""
-    room: Room = UNKNOWN.result
+    room: SizeLimit = UNKNOWN.result
     """Size of a result that the client takes, and of any resource."""
 
 

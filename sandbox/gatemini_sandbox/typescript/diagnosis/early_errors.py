@@ -12,7 +12,7 @@ from typing import Final
 
 from tree_sitter import Node
 
-from gatemini_sandbox.patience import check
+from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS, binding_nodes
 from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, text
 from gatemini_sandbox.typescript.parse import parse_tree

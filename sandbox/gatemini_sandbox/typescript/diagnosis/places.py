@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tree_sitter import Node
 
-from gatemini_sandbox.patience import check
+from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
 from gatemini_sandbox.typescript.diagnosis.known_values import Values
 from gatemini_sandbox.typescript.nodes import descendants, text

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from tree_sitter import Node
 
-from gatemini_sandbox.patience import check
+from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.line_breaks import continues
 from gatemini_sandbox.typescript.nodes import code_end, text
 from gatemini_sandbox.typescript.parse import Parsed

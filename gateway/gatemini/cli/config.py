@@ -1,0 +1,136 @@
+"""`gatemini config check | schema | show`: the configuration, without starting anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gatemini.cli import shell
+from gatemini.config.documents.find import config_directory
+from gatemini.text.shorten import counted
+
+if TYPE_CHECKING:
+    from gatemini.config.load import Loaded
+    from gatemini.config.model.schema import BackendConfig, Config
+
+
+def check(*, config: Path | None, as_json: bool) -> int:
+    """Show all findings at once, without starting anything."""
+    from gatemini.config.load import load_config
+
+    loaded = load_config(config, environ=os.environ)
+    if as_json:
+        shell.emit(
+            {
+                "ok": not loaded.errors,
+                "source": str(loaded.source) if loaded.source else None,
+                "backends": list(loaded.config.backends),
+                "disabled": dict(loaded.disabled),
+                "problems": [problem.to_json() for problem in loaded.problems],
+            }
+        )
+    else:
+        _show_findings(loaded)
+    return shell.FAILED if loaded.errors else shell.OK
+
+
+def _show_findings(loaded: Loaded) -> None:
+    if loaded.source is None:
+        shell.say(
+            f"no configuration file at {config_directory() / 'config.yaml'}: the demo backends would be served"
+        )
+        return
+    for problem in loaded.problems:
+        shell.say(f"{problem.severity}: {problem.text()}")
+    ready, off = loaded.config.backends, loaded.disabled
+    shell.say(
+        f"{loaded.source}: {counted(len(ready), 'backend')} ready to start"
+        + (f": {', '.join(ready)}" if ready else "")
+    )
+    if off:
+        shell.say(f"{len(off)} disabled: {', '.join(off)}")
+    if not loaded.problems:
+        shell.say("no findings")
+
+
+def schema(*, config: Path | None, as_json: bool) -> None:
+    """The JSON Schema of the configuration file, for editors."""
+    from gatemini.config.model.json_schema import config_json_schema
+
+    del config, as_json  # the same for every configuration, and JSON in any case
+    shell.emit(config_json_schema())
+
+
+def show(*, all_keys: bool, config: Path | None, as_json: bool) -> None:
+    """What is in force, with variables put in and secrets masked."""
+    import yaml
+
+    from gatemini.config.load import load_config
+
+    loaded = load_config(config, environ=os.environ)
+    plain = masked(loaded, all_keys=all_keys)
+    if as_json:
+        shell.emit({"source": str(loaded.source) if loaded.source else None, "config": plain})
+        return
+    shell.say(f"# {loaded.source or 'no configuration file'}")
+    for name, reason in loaded.disabled.items():
+        shell.say(f"# {name} is disabled: {reason}")
+    shell.say(
+        yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100).rstrip("\n") if plain else "{}"
+    )
+
+
+def masked(loaded: Loaded, *, all_keys: bool) -> dict[str, Any]:
+    """The configuration as a file has it; values that are or look secret are masked."""
+    from gatemini.config.variables.redaction import Redactor
+
+    config: Config = loaded.config
+    plain = config.model_dump(mode="json", exclude={"backends"}, exclude_defaults=not all_keys)
+    plain["backends"] = {
+        name: _backend(backend, all_keys, loaded.secrets) for name, backend in config.backends.items()
+    }
+    redactor = Redactor(loaded.secrets)
+    return {key: redactor.value(value) for key, value in plain.items()}
+
+
+def _backend(backend: BackendConfig, all_keys: bool, secrets: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    from gatemini.config.variables.redaction import SecretText, looks_secret
+
+    plain = backend.model_dump(mode="json", exclude={"name", "cli_tools"}, exclude_defaults=not all_keys)
+    plain = {"transport": backend.transport, **plain}
+    if backend.cli_tools:
+        tools = {
+            n: t.model_dump(mode="json", exclude_defaults=not all_keys) for n, t in backend.cli_tools.items()
+        }
+        plain["tools"] = {**plain.get("tools", {}), **tools}
+    for place in ("env", "headers"):
+        values: dict[str, str] = getattr(backend, place)
+        if values:
+            plain[place] = {
+                k: _mask(k, v, secrets) if isinstance(v, SecretText) or looks_secret(k) else v
+                for k, v in values.items()
+            }
+    return plain
+
+
+def _mask(key: str, value: str, secrets: Sequence[tuple[str, str]]) -> str:
+    """The whole value hidden, under the names of what was put in; what is written out has that of its key."""
+    names = list(dict.fromkeys(name for name, secret in secrets if secret and secret in value)) or [key]
+    return "".join(f"«secret {name}»" for name in names)
+
+
+COMMANDS = (
+    shell.Command("check", check),
+    shell.Command("schema", schema, config="place"),
+    shell.Command(
+        "show",
+        show,
+        [
+            shell.argument(
+                "--all", dest="all_keys", action="store_true", help="with the keys that have their default"
+            )
+        ],
+    ),
+)

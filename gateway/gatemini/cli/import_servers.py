@@ -1,0 +1,163 @@
+"""`gatemini import`: list the servers of other clients, and with --write add them to our file, keeping a backup."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gatemini.cli import shell
+from gatemini.config.clients.table import CLIENTS, Source, find_sources
+from gatemini.config.documents.find import CONFIG_FILE, check_file, config_directory
+from gatemini.config.variables.store import STORE, SecretStore
+from gatemini.folders import from_home, home_folder
+
+if TYPE_CHECKING:
+    from gatemini.config.clients.importing import ImportItem, ImportPlan
+    from gatemini.config.documents.yaml_edit import Edited
+    from gatemini.config.variables.redaction import Redactor
+
+
+def take_over(
+    *,
+    files: Sequence[Path],
+    client: Sequence[str] | None,
+    to: Path | None,
+    write: bool,
+    keep_secrets: bool,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """List, and with --write take over, the MCP servers that other clients have configured."""
+    directory = config_directory()
+    target = from_home(to or config or directory / CONFIG_FILE)
+    if files:
+        if len(files) == 1:
+            check_file(files[0], absent="Check the path.")
+        sources = [Source("file", path) for path in files]
+    else:
+        sources = find_sources(home_folder(), Path.cwd(), os.environ, client or ())
+    from gatemini.config.clients.importing import inline_values, move_secrets, plan_import, plan_text
+    from gatemini.config.clients.read import ClientContext
+    from gatemini.config.variables.redaction import Redactor
+
+    plan = plan_import(sources, target, ClientContext(os.environ, home_folder()))
+    hidden = Redactor(inline_values(plan))
+    moved = move_secrets(plan, SecretStore(directory / STORE), write=write) if keep_secrets else []
+    edited = plan_text(plan, target)
+    backup = edited.write() if write and edited.changed else None
+    if as_json:
+        shell.emit(
+            {
+                "ok": not plan.unreadable,
+                "target": str(target),
+                "written": write and edited.changed,
+                "backup": str(backup) if backup else None,
+                "moved_secrets": moved,
+                "unreadable": plan.unreadable,
+                "items": [item.to_json() for item in plan.items],
+            }
+        )
+    else:
+        _show(plan, edited, hidden, moved=moved, written=write, backup=backup)
+    return shell.FAILED if plan.unreadable else shell.OK
+
+
+def _show(
+    plan: ImportPlan,
+    edited: Edited,
+    hidden: Redactor,
+    *,
+    moved: list[str],
+    written: bool,
+    backup: Path | None,
+) -> None:
+    if not plan.items and not plan.unreadable:
+        shell.say("no servers found" + (f" in {', '.join(map(str, plan.read))}" if plan.read else ""))
+        return
+    table = shell.table("server", "from", "what becomes of it")
+    for item in plan.items:
+        state = item.status + (" (disabled)" if item.raw.get("disabled") else "")
+        lines = [f"{state}: {item.detail}" if item.detail else state, *item.notes]
+        lines += _clear_secrets(item, moved)
+        table.add_row(item.name, f"{item.client} {item.source}", hidden.redact("\n".join(lines)))
+    if plan.items:
+        shell.stdout_console().print(table, markup=False)
+    for line in plan.unreadable:
+        shell.note(line)
+    if not plan.items:
+        return
+    if not edited.changed:
+        shell.say("nothing to add")
+    elif written:
+        shell.say(
+            f"added {len(plan.wanted)} backends to {edited.path}" + (f"; backup: {backup}" if backup else "")
+        )
+        if not edited.before and edited.path == config_directory() / CONFIG_FILE:
+            shell.note(
+                "the embedded demo backends are served only while there is no configuration: now these are instead"
+            )
+        if moved:
+            shell.say(f"moved {len(moved)} secrets into the store: {', '.join(moved)}")
+    else:
+        _show_diff(edited, hidden)
+        shell.say("nothing was written; --write does it")
+
+
+def _clear_secrets(item: ImportItem, moved: Sequence[str]) -> list[str]:
+    """What to do about secrets in clear text. A server that our file has already is not written again."""
+    from gatemini.config.clients.inline_secrets import stored_name
+
+    keys = ", ".join(secret.name for secret in item.secrets)
+    if not keys:
+        return []
+    if item.wanted:
+        found = f"holds secrets in clear ({keys}): --move-secrets puts them into the secret store"
+        return [] if moved else [found]
+    first = stored_name(item.name, item.secrets[0].name)
+    return [
+        f"our file holds its secrets in clear ({keys}): `gatemini secret set {first}` keeps one, "
+        f"${{input:{first}}} goes in its place"
+    ]
+
+
+def _show_diff(edited: Edited, hidden: Redactor) -> None:
+    import difflib
+
+    diff = difflib.unified_diff(
+        edited.before.splitlines(),
+        edited.after.splitlines(),
+        str(edited.path),
+        str(edited.path),
+        n=0,  # the lines around may hold secrets of our file
+        lineterm="",
+    )
+    shell.say("\n".join(hidden.redact(line) for line in diff))
+
+
+COMMANDS = (
+    shell.Command(
+        "import",
+        take_over,
+        [
+            shell.argument(
+                "files", type=Path, nargs="*", help="client files; none: look in the usual places"
+            ),
+            shell.argument(
+                "--from", dest="client", action="append", choices=CLIENTS, help="only this client"
+            ),
+            shell.argument(
+                "--to", type=Path, metavar="PATH", help="our YAML file; else -c, else the default one"
+            ),
+            shell.argument("--write", action="store_true", help="change our file; else nothing is written"),
+            shell.argument(
+                "--move-secrets",
+                dest="keep_secrets",
+                action="store_true",
+                help="put secrets in clear text into the secret store",
+            ),
+        ],
+        config="place",
+    ),
+)

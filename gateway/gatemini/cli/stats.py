@@ -1,0 +1,190 @@
+"""`gatemini stats` and `gatemini recent`: what gateways counted, as bars and rows.
+
+Both read the accounts that gateways leave and start nothing; only where no gateway has seen a tool yet, `stats` starts
+the backends to measure their tools.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gatemini.cli import shell
+from gatemini.cli.open_gateway import settle, with_app
+from gatemini.text.escape import visible
+from gatemini.text.shorten import counted
+from gatemini.tracker import BYTES_PER_TOKEN, RECENT_CALLS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gatemini.app import App
+    from gatemini.upkeep.usage_files import Account
+
+BAR_CELLS = 40
+_TOP = 20
+"""Tools listed by use."""
+_NAME_CELLS = 48
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
+    """What each answer put into the context, and what loading every schema would have cost."""
+    accounts = _accounts(config)
+    seen = next((account for account in accounts if any(row["tools"] for row in account.backends)), None)
+    if seen is not None:  # a gateway may end before it has seen any: its answers, beside the tools of another
+        answer = _catalog(seen.backends, accounts[0].usage)
+    else:
+        answer = with_app(config, _from_gateway)
+    answer["session"] = accounts[0].stats if accounts else None
+    answer["gateways"] = [_gateway_row(account) for account in accounts]
+    if as_json:
+        shell.emit(answer)
+        return
+    if accounts:
+        _show_session(accounts[0], answer["session"], limit)
+    else:
+        shell.note("no gateway with this configuration has answered a client yet")
+    _show_catalog(answer)
+
+
+def recent(*, limit: int, config: Path | None, as_json: bool) -> None:
+    """The last calls to backends, over all gateways with this configuration."""
+    from rich.text import Text
+
+    rows = [{**row, "gateway": account.pid} for account in _accounts(config) for row in account.recent]
+    rows = sorted(rows, key=lambda row: str(row["when"]), reverse=True)[:limit]
+    if as_json:
+        shell.emit({"recent": rows})
+        return
+    if not rows:
+        shell.note("no gateway with this configuration has called a backend yet")
+        return
+    table = shell.table("when", "tool", "ms", "", "KB")
+    for column in (table.columns[2], table.columns[4]):
+        column.justify = "right"
+    for row in rows:
+        mark = Text("✓", "green") if row["ok"] else Text("✗", "red")
+        when = str(row["when"])[:19].replace("T", " ")
+        table.add_row(when, _name(row["tool"]), f"{row['ms']:.1f}", mark, _kilobytes(row["bytes"]))
+    shell.stdout_console().print(table)
+
+
+def _accounts(config: Path | None) -> list[Account]:
+    """Accounts of gateways with this configuration, newest first, those that had a client before the others."""
+    from gatemini.cache import default_path
+    from gatemini.config.load import load_config
+    from gatemini.upkeep.housekeeping import account_folder, account_name
+    from gatemini.upkeep.usage_files import read_accounts
+
+    loaded = load_config(config, environ=os.environ)
+    folder = account_folder(loaded.config.cache_path or default_path())
+    source = account_name(loaded.source)
+    found = [account for account in read_accounts(folder) if account.config == source]
+    return sorted(found, key=lambda account: account.client is None)
+
+
+def _gateway_row(account: Account) -> dict[str, Any]:
+    totals = account.stats
+    return {
+        "pid": account.pid,
+        "client": account.client,
+        "running": account.running,
+        "started": totals["started"],
+        "answers": totals["total_answers"],
+        "bytes_returned": totals["total_bytes_returned"],
+        "calls": sum(row["calls"] for row in totals["backends"].values()),
+    }
+
+
+async def _from_gateway(gateway: App) -> dict[str, Any]:
+    await settle(gateway)
+    return _catalog(gateway.catalog.backend_sizes(), gateway.tracker.usage)
+
+
+def _catalog(backends: Sequence[dict[str, Any]], usage: Any) -> dict[str, Any]:
+    total = sum(row["catalog_bytes"] for row in backends)
+    return {
+        "tools": sum(row["tools"] for row in backends),
+        "catalog_bytes": total,
+        "catalog_tokens_estimate": total // BYTES_PER_TOKEN,
+        "backends": list(backends),
+        "usage": dict(sorted(usage.items(), key=lambda pair: (-pair[1], pair[0]))),
+    }
+
+
+# ------------------------------------------------------------------------------------------------ showing
+
+
+def _show_session(account: Account, session: dict[str, Any], limit: int) -> None:
+    state = "running" if account.running else "ended" if account.ended else "gone without an end"
+    started = str(session["started"])[:19].replace("T", " ")
+    shell.say(
+        f"gateway {account.pid} for {visible(account.client or 'the terminal')}: {state}, since {started} UTC"
+    )
+    returned, processed = session["total_bytes_returned"], session["total_bytes_processed"]
+    shell.say(
+        f"{counted(session['total_answers'], 'answer')} put {_kilobytes(returned)} KB into the context "
+        f"(≈ {returned // BYTES_PER_TOKEN:,} tokens, bytes/4) of {_kilobytes(processed)} KB processed: "
+        f"{session['reduction_pct']:.1f} % less"
+    )
+    _show_staircase(shell.stdout_console(), session["per_call"], limit)
+
+
+def _show_staircase(console: Console, answers: Sequence[dict[str, Any]], limit: int) -> None:
+    """One bar an answer: light for what was in its session's context before, solid for what it added."""
+    if not answers:
+        return
+    ours = [row for row in answers if row["session"] == answers[-1]["session"]]
+    shown = ours[-limit:]
+    table = shell.table("", "answer of", "KB", "context")
+    for column in (table.columns[0], table.columns[2], table.columns[3]):
+        column.justify = "right"
+    table.add_column("")
+    full = max(row["context"] for row in shown)
+    for row in shown:
+        table.add_row(
+            str(row["n"]),
+            _name(row["tool"]),
+            _kilobytes(row["returned"]),
+            _kilobytes(row["context"]),
+            bar(row["context"] - row["returned"], row["returned"], full),
+        )
+    console.print(table)
+
+
+def bar(before: int, added: int, full: int) -> str:
+    """`before` and `added` bytes on a scale on which `full` is `BAR_CELLS` long; never shorter than a sliver."""
+    if full <= 0:
+        return ""
+    start = before * BAR_CELLS // full
+    eighths = max(1, round((before + added) * BAR_CELLS * 8 / full) - start * 8) if added else 0
+    return "░" * start + "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def _show_catalog(answer: dict[str, Any]) -> None:
+    table = shell.table("backend", "tools", "full schemas")
+    for row in answer["backends"]:
+        table.add_row(visible(row["name"]), str(row["tools"]), f"{_kilobytes(row['catalog_bytes'])} KB")
+    shell.stdout_console().print(table)
+    tokens = answer["catalog_tokens_estimate"]
+    shell.say(f"{counted(answer['tools'], 'tool')}; all schemas together ≈ {tokens:,} tokens (bytes/4)")
+    for name, count in list(answer["usage"].items())[:_TOP]:
+        shell.say(f"{count:>6}×  {visible(name)}")
+
+
+def _name(name: Any) -> str:
+    shown = visible(str(name))
+    return shown if len(shown) <= _NAME_CELLS else shown[: _NAME_CELLS - 1] + "…"
+
+
+def _kilobytes(count: float) -> str:
+    return f"{count / 1024:,.1f}"
+
+
+COMMANDS = (
+    shell.Command("stats", stats, [shell.limit(200, 30, "answers shown as bars")]),
+    shell.Command("recent", recent, [shell.limit(RECENT_CALLS, 50, "calls, newest first")]),
+)

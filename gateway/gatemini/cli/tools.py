@@ -1,0 +1,187 @@
+"""`gatemini search`, `tools`, `info`, `types`: what tools there are, found as an agent finds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gatemini.cli import shell
+from gatemini.cli.open_gateway import settle, settle_search, with_app
+from gatemini.errors import ToolNotFound
+from gatemini.text.escape import visible
+from gatemini.text.shorten import first_sentence
+
+if TYPE_CHECKING:
+    from gatemini.app import App
+    from gatemini.model import Tool
+
+_DESCRIPTION = 100
+"""Characters of a description in a table."""
+
+
+def search(
+    *, query: str, limit: int, tag: str | None, explain: bool, config: Path | None, as_json: bool
+) -> int:
+    """Find tools by what they do."""
+
+    async def action(gateway: App) -> dict[str, Any]:
+        await settle_search(gateway)
+        meaning = await gateway.embedding.meaning(query)
+        found = gateway.index.search(
+            query, limit=limit, tag=tag, usage=gateway.tracker.usage, meaning=meaning
+        )
+        results = [
+            {
+                "name": hit.tool.qualified,
+                "score": round(float(hit.score), 4),
+                "description": first_sentence(hit.tool.description),
+                **({"why": dict(hit.why)} if explain else {}),
+            }
+            for hit in found.hits
+        ]
+        answer: dict[str, Any] = {"results": results, "total": found.total, "tier": found.tier}
+        if found.did_you_mean:
+            answer["did_you_mean"] = found.did_you_mean
+        if missing := (await gateway.readiness.unlisted(0)).note():
+            answer["note"] = missing
+        return answer
+
+    answer = with_app(config, action)
+    if as_json:
+        shell.emit(answer)
+    elif not answer["results"]:
+        shell.note("no tool matches; try other words, or `gatemini tools` for all there are")
+    else:
+        _show_hits(answer, explain)
+    if "note" in answer and not as_json:
+        shell.note(answer["note"])
+    return shell.OK if answer["results"] else shell.FAILED
+
+
+def _show_hits(answer: dict[str, Any], explain: bool) -> None:
+    table = shell.table("tool", "score", "description")
+    for row in answer["results"]:
+        text = visible(str(row["description"]))[:_DESCRIPTION]
+        if explain:
+            text += "\n" + ", ".join(f"{name} {_figure(share)}" for name, share in row["why"].items())
+        table.add_row(visible(str(row["name"])), f"{row['score']:.3f}", text)
+    shell.stdout_console().print(table)
+    if "did_you_mean" in answer:
+        shell.note(f"searched for: {answer['did_you_mean']}")
+    rest = answer["total"] - len(answer["results"])
+    if explain:
+        shell.note(f"tier: {answer['tier']}")
+    if rest > 0:
+        shell.note(f"{rest} more match; raise --limit")
+
+
+def _figure(share: float | str) -> str:
+    return share if isinstance(share, str) else f"{share:.3f}"
+
+
+def tools(*, backend: str | None, config: Path | None, as_json: bool) -> None:
+    """List all tools by name, or those of one backend."""
+
+    async def action(gateway: App) -> dict[str, Any]:
+        await settle(gateway)
+        there = gateway.registry.tools() if backend is None else _members(gateway, backend)
+        answer: dict[str, Any] = {
+            "tools": [
+                {"name": t.qualified, "backend": t.backend, "description": first_sentence(t.description)}
+                for t in there
+            ]
+        }
+        if missing := (await gateway.readiness.unlisted(0)).note():
+            answer["note"] = missing
+        return answer
+
+    answer = with_app(config, action)
+    if as_json:
+        shell.emit(answer)
+        return
+    table = shell.table("tool", "description")
+    for row in answer["tools"]:
+        table.add_row(visible(row["name"]), visible(row["description"])[:_DESCRIPTION])
+    shell.stdout_console().print(table)
+    if "note" in answer:
+        shell.note(answer["note"])
+
+
+def _members(gateway: App, backend: str) -> list[Tool]:
+    """The tools of a backend by its name or its identifier; an error says why it has none."""
+    statuses = {status.name: status for status in gateway.manager.statuses()}
+    space = backend if backend in statuses else gateway.registry.space(backend)
+    tools = gateway.registry.backend_tools(space)
+    if not tools:
+        status = statuses.get(space)
+        why = f" ({status.state}{f': {status.error}' if status.error else ''})" if status else ""
+        raise ToolNotFound(f"{backend} has no tools{why}")
+    return tools
+
+
+def info(*, tool: str, full: bool, config: Path | None, as_json: bool) -> None:
+    """Show one tool."""
+    from gatemini.protocol.answers.fitting import WHOLE
+    from gatemini.protocol.definitions import TOOL_INFO
+
+    async def action(gateway: App) -> dict[str, Any]:
+        await settle(gateway)
+        arguments = {"tool_name": tool, "detail": "full" if full else "brief"}
+        return await gateway.tools.discover(TOOL_INFO, arguments, WHOLE)
+
+    value = with_app(config, action)
+    if as_json:
+        shell.emit(value)
+        return
+    for key, item in value.items():
+        shell.say(f"{key}: {item}" if isinstance(item, str) and "\n" not in item else f"{key}:")
+        if not (isinstance(item, str) and "\n" not in item):
+            _indented(item)
+
+
+def _indented(item: Any) -> None:
+    if isinstance(item, str):
+        shell.say("\n".join(f"  {line}" for line in item.splitlines()))
+    elif isinstance(item, list) and all(isinstance(part, str) for part in item):
+        shell.say("  " + ", ".join(item))
+    else:
+        shell.emit(item)
+
+
+def types(*, backend: str, config: Path | None, as_json: bool) -> None:
+    """TypeScript declarations of one backend."""
+    from gatemini.discovery.types.typescript import backend_declarations
+
+    async def action(gateway: App) -> str:
+        await settle(gateway)
+        tools = _members(gateway, backend)
+        return backend_declarations(tools, spoken=gateway.registry.is_spoken(tools[0]))
+
+    text = with_app(config, action)
+    shell.result({"backend": backend, "declarations": text}, text.rstrip("\n"), as_json=as_json)
+
+
+COMMANDS = (
+    shell.Command(
+        "search",
+        search,
+        [
+            shell.argument("query", help="what the tool should do, in any words"),
+            shell.limit(50, 10, "results"),
+            shell.argument("--tag", help="only tools of backends with this tag"),
+            shell.argument(
+                "--explain", action="store_true", help="show the share of each signal in the score"
+            ),
+        ],
+    ),
+    shell.Command("tools", tools, [shell.argument("backend", nargs="?", help="only those of this backend")]),
+    shell.Command(
+        "info",
+        info,
+        [
+            shell.argument("tool", help="backend.tool"),
+            shell.argument("--full", action="store_true", help="with schemas and the TypeScript declaration"),
+        ],
+    ),
+    shell.Command("types", types, [shell.argument("backend", help="name of a backend")]),
+)

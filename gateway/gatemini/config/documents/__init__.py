@@ -1,0 +1,1 @@
+"""Files of configuration as text: read with their lines, and edited."""

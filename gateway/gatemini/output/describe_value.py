@@ -1,0 +1,57 @@
+"""What a value is, in few characters: its identity, its keys, its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gatemini.output.json.json_text import dump
+
+IDENTITY_KEYS = ("id", "name", "title", "slug", "key", "label")
+"""The first of these that a row has names it."""
+IDENTITY_CHARS = 80
+KEYS = 12
+"""Keys of an object that are named."""
+ITEMS = "items"
+_KINDS = {0x7B: "objects", 0x5B: "arrays", 0x22: "strings", 0x74: "booleans", 0x66: "booleans", 0x6E: "nulls"}
+"""By the first byte of a value; any other begins a number."""
+
+
+def short(value: Any, most: int = IDENTITY_CHARS) -> Any:
+    """An identity as shown: strings of more than `most` characters and containers are clipped, visibly."""
+    if isinstance(value, dict | list):
+        value, most = dump(value), IDENTITY_CHARS
+    return value[:most] + "…" if isinstance(value, str) and len(value) > most else value
+
+
+def identity(value: Any) -> str | None:
+    """`id 7`, `name main`: the first identity key of an object that holds a scalar."""
+    if not isinstance(value, dict):
+        return None
+    for key in IDENTITY_KEYS:
+        if key in value and not isinstance(value[key], dict | list) and value[key] is not None:
+            return f"{key} {short(value[key])}"
+    return None
+
+
+def described(value: Any) -> str:
+    """One value: the keys of an object, the length of an array, the start of a string."""
+    if isinstance(value, str):
+        return f"string: {short(value)}"
+    if isinstance(value, dict):
+        named = identity(value)
+        keys = keys_told(list(value))
+        return f"{named}; {keys}" if named else keys
+    if isinstance(value, list):
+        return f"array of {len(value)}"
+    return dump(value)
+
+
+def kind(openings: Iterable[int]) -> str:
+    """What values with these first bytes are: `objects`, `numbers`; `items` where they differ."""
+    kinds = {_KINDS.get(first, "numbers") for first in openings}
+    return kinds.pop() if len(kinds) == 1 else ITEMS
+
+
+def keys_told(keys: list[str]) -> str:
+    return f"keys {', '.join(keys[:KEYS])}{', …' if len(keys) > KEYS else ''}"

@@ -1,0 +1,443 @@
+"""What a session's answers left out: results by handle, in memory, then on disk, for an hour of idling.
+
+One store per session. A result is kept as the bytes of its text, exactly; rows are read out of it on
+demand. Reads and writes are synchronous and safe from several threads, since calls of `results.*` run on worker
+threads.
+"""
+
+from __future__ import annotations
+
+import base64 as b64
+import binascii
+import logging
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
+from gatemini.output.json import typed_arrays as arrays
+from gatemini.output.json.json_text import dump, parse
+from gatemini.output.store.pages import (
+    PAGE,
+    Offset,
+    Page,
+    PageRoom,
+    facts,
+    page_of_blob,
+    page_of_rows,
+)
+from gatemini.output.store.request_checks import natural
+from gatemini.output.store.rows import RowIndex, index_rows
+from gatemini.output.store.spill import SpillDamaged, SpillFile, SpillFolder
+from gatemini.text.shorten import shorten
+from gatemini.text.size_limit import SizeLimit, weight
+from gatemini.text.utf8 import decode, encode
+
+MEMORY_BYTES = 256 << 20
+DISK_BYTES = 2 << 30
+IDLE_SECONDS = 3600.0
+MAX_ROWS = 40
+"""Rows per `rows` call and per page of `read`: what a model reads, not what code works on."""
+PAGE_LINES = 2000
+"""Lines of text per page of `read`: its characters are what a page is full of, forty lines were hundreds of pages."""
+CHUNK_ROWS = 1000
+REPLY_BYTES = 32 << 20
+"""What code takes at a time, where the caller does not say."""
+LABEL_CHARS = 120
+HANDLE_CHARS = 60
+"""Of what was given for a handle, what an error repeats."""
+ADDRESS = "gatemini://result/"
+"""What stands before a handle in the address of its resource, which may stand for the handle."""
+READ_ON = (
+    f"read on with {ADDRESS}"
+    "{handle}/{{next_offset}}, or in a chain: results.rows(handle, {{offset, limit}}) "
+    "for up to 40 rows, results.load(handle) to filter, join or aggregate all of it"
+)
+
+BLOB_NOTE = "results.base64(handle) gives the data, results.chunks(handle) in pieces of base64"
+
+_NO_ROOM = "{bytes} bytes fit neither memory nor disk of this session's results"
+
+Kind = Literal["json", "text", "blob"]
+_Rows = list[Any]
+_T = TypeVar("_T")
+_Handles = list[str]
+_Listing = list[dict[str, Any]]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Entry:
+    handle: str
+    kind: Kind
+    mime: str
+    label: str | None
+    created: float
+    used: float
+    size: int
+    data: bytes | None
+    """None when spilled."""
+    file: SpillFile | None = None
+    index: RowIndex | None = None
+
+
+class ResultStore:
+    """Handles are `res_` and 8 hex digits; a handle that is gone raises `ResultGone`."""
+
+    def __init__(
+        self,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        disk_bytes: int = DISK_BYTES,
+        idle_seconds: float = IDLE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        directory: Path | None = None,
+    ) -> None:
+        self._memory_cap = memory_bytes
+        self._disk_cap = disk_bytes
+        self._idle = idle_seconds
+        self._clock = clock
+        self._folder = SpillFolder(directory)
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()  # least recently used first
+        self._lock = threading.RLock()
+        self._closed = False
+
+    # ------------------------------------------------------------------------------------------ writing
+
+    def save(self, value: Any = None, *, text: str | None = None, label: str | None = None) -> str:
+        """Keeps a value (as JSON; a string as text) or a text, byte for byte. Returns the handle."""
+        if text is None:
+            text = value if isinstance(value, str) else dump(value)
+        return self.save_bytes(encode(text), "text" if isinstance(value, str) else None, label=label)
+
+    def save_bytes(
+        self, data: bytes, kind: Kind | None, *, label: str | None = None, index: RowIndex | None = None
+    ) -> str:
+        """Keeps UTF-8 text; `kind` None: JSON if it reads as JSON, found out on first use.
+
+        `index`: where its rows are, if the caller knows already.
+        """
+        mime = "text/plain" if kind == "text" else "application/json"
+        return self._keep(data, kind or "json", mime, label, index)
+
+    def save_blob(self, data_b64: str, mime: str, *, label: str | None = None) -> str:
+        """Keeps an image's or sound's data. Raises InvalidRequest when it is no base64."""
+        try:
+            data = b64.b64decode(data_b64, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidRequest(f"not base64: {error}") from error
+        return self._keep(data, "blob", mime, label, None)
+
+    def save_array(self, name: str, data_b64: str) -> str:
+        """Keeps the bytes of a JavaScript typed array; `load` gives its items. Raises InvalidRequest for other names."""
+        if not arrays.is_array(name):
+            raise InvalidRequest(f"{name[:40]!r} is no typed array")
+        return self.save_blob(data_b64, f"{arrays.MIME}{name}", label=name)
+
+    def _items(self, entry: _Entry) -> _Rows:
+        """What is in a typed array; raises InvalidRequest for other binary data."""
+        found = arrays.items(entry.mime, entry.size)
+        if not found.code:
+            raise InvalidRequest(f"{entry.handle} is {entry.mime} data: use results.base64(handle)")
+        data = self._bytes(entry)
+        return found.read(lambda begin, end: data[begin:end], 0, found.count)
+
+    def _keep(self, data: bytes, kind: Kind, mime: str, label: str | None, index: RowIndex | None) -> str:
+        with self._lock:
+            if self._closed:
+                raise ResultNotKept("the session has ended")
+            self._sweep()
+            handle = self._fresh_handle()
+            now = self._clock()
+            short = shorten(label, LABEL_CHARS) if label else None
+            entry = _Entry(handle, kind, mime, short, now, now, len(data), data, None, index)
+            if len(data) > self._memory_cap and not self._spill(entry, data):
+                raise ResultNotKept(_NO_ROOM.format(bytes=len(data)))
+            self._entries[handle] = entry
+            self._settle()
+            if handle not in self._entries:
+                raise ResultNotKept(_NO_ROOM.format(bytes=len(data)))
+            return handle
+
+    def _fresh_handle(self) -> str:
+        while True:
+            handle = f"res_{secrets.token_hex(4)}"
+            if handle not in self._entries:
+                return handle
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    def info(self, handle: str) -> dict[str, Any]:
+        """What a model sees of a result: handle, size, total_rows, schema, digest, how to read on."""
+        with self._lock:
+            entry = self._get(handle)
+            made: dict[str, Any] = {"handle": handle, "kind": entry.kind, "bytes": entry.size}
+            if entry.label:
+                made["label"] = entry.label
+            if entry.kind == "blob":
+                return {**made, "mime_type": entry.mime, "note": BLOB_NOTE}
+            index = self._index(entry)
+            made["kind"] = entry.kind
+            made["total_rows"] = index.total
+            if index.keys:
+                made["rows_at"] = index.path
+            if index.schema is not None:
+                made["schema"], made["digest"] = index.schema, index.digest
+            return {**made, "note": READ_ON.format(handle=handle)}
+
+    def rows(
+        self, handle: str, offset: Offset = 0, limit: int = MAX_ROWS, *, most: int = REPLY_BYTES
+    ) -> dict[str, Any]:
+        """Up to 40 rows (of text: lines) from `offset`, with `total_rows` and `next_offset` (None at the end).
+
+        Together they have at most `most` bytes as JSON. A row that alone has more comes in pieces, each a page of its
+        own; `next_offset` is then text such as "7:1".
+        """
+        count = min(max(1, natural(limit, "limit")), MAX_ROWS)
+        return {"handle": handle, **self._page(handle, offset, count, PageRoom.of_reply(most)).fields()}
+
+    def chunk(
+        self, handle: str, offset: Offset = 0, rows: int = CHUNK_ROWS, *, most: int = REPLY_BYTES
+    ) -> dict[str, Any]:
+        """One step of `results.chunks`: like `rows`, as many as asked for where they fit."""
+        count = max(1, natural(rows, "rows"))
+        return {"handle": handle, **self._page(handle, offset, count, PageRoom.of_reply(most)).fields()}
+
+    def _page(
+        self,
+        handle: str,
+        offset: Offset,
+        limit: int,
+        room: PageRoom,
+        shown: Callable[[str], str] | None = None,
+    ) -> Page:
+        with self._lock:
+            entry = self._get(handle)
+
+            def read(begin: int, end: int | None) -> bytes:
+                return self._bytes(entry, begin, end)
+
+            if entry.kind != "blob":
+                return page_of_rows(self._index(entry), read, offset, limit, room, shown)
+            return page_of_blob(arrays.items(entry.mime, entry.size), read, offset, limit, room)
+
+    def text(self, handle: str) -> str:
+        """All of it, exactly as it was kept (a blob: its base64)."""
+        with self._lock:
+            entry = self._get(handle)
+            data = self._bytes(entry)
+        return b64.b64encode(data).decode() if entry.kind == "blob" else decode(data)
+
+    def json_text(self, handle: str) -> bytes:
+        """What `load` gives, as JSON: of a large result much cheaper than parsing and writing it again."""
+        with self._lock:
+            entry = self._get(handle)
+            if entry.kind == "blob":
+                return encode(dump(self._items(entry)))
+            if entry.kind == "json":
+                self._index(entry)  # finds out whether it really is JSON
+            data = self._bytes(entry)
+            return data if entry.kind == "json" else encode(dump(decode(data)))
+
+    def load(self, handle: str) -> Any:
+        """The value, parsed; a text as a string."""
+        with self._lock:
+            entry = self._get(handle)
+            if entry.kind == "blob":
+                return self._items(entry)
+            data = self._bytes(entry)
+            if entry.kind == "json":
+                self._index(entry)
+            if entry.kind == "text":
+                return decode(data)
+        parsed = parse(data)
+        return decode(data) if parsed is None else parsed.value
+
+    def blob(self, ref: str) -> tuple[str, str]:
+        """(base64, MIME type) of what `save_blob` kept."""
+        with self._lock:
+            entry = self._get(ref)
+            if entry.kind != "blob":
+                raise InvalidRequest(f"{ref} holds {entry.kind}, no binary data: use results.load(handle)")
+            return b64.b64encode(self._bytes(entry)).decode(), entry.mime
+
+    def blob_facts(self, ref: str) -> tuple[int, str] | None:
+        """(bytes, MIME type) of what `save_blob` kept under this handle; None where it is none of it, or gone."""
+        with self._lock:
+            self._sweep()
+            entry = self._entries.get(ref)
+            return (entry.size, entry.mime) if entry is not None and entry.kind == "blob" else None
+
+    def is_array(self, ref: str) -> bool:
+        """Whether this is a typed array, which `save_array` kept."""
+        facts = self.blob_facts(ref)
+        return facts is not None and facts[1].startswith(arrays.MIME)
+
+    def list(self) -> _Listing:
+        """Newest use last: handle, kind, bytes, label, seconds since it was kept."""
+        with self._lock:
+            self._sweep()
+            now = self._clock()
+            return [
+                {
+                    "handle": entry.handle,
+                    "kind": entry.kind,
+                    "bytes": entry.size,
+                    **({"label": entry.label} if entry.label else {}),
+                    "age_seconds": round(now - entry.created),
+                }
+                for entry in self._entries.values()
+            ]
+
+    def handles(self) -> _Handles:
+        """For completion; newest first."""
+        with self._lock:
+            self._sweep()
+            return list(reversed(self._entries))
+
+    def read(
+        self,
+        handle: str,
+        offset: Offset | None = None,
+        shown: Callable[[str], str] | None = None,
+        room: SizeLimit = PAGE,
+    ) -> tuple[str, str]:
+        """(MIME type, text) for `gatemini://result/{handle}[/{offset}]`: a page of rows.
+
+        Without an offset the facts of `info` come first. A page is at most 40 rows, or as many lines of text as go into it,
+        and all of it fits `PAGE` and `room`; a longer row comes in pieces, cut after `shown` has taken secrets out. Binary data has pages only where an offset is
+        given.
+        """
+        room = room.within(PAGE)
+        with self._lock:
+            info = facts(self.info(handle), room.part(1, 2)) if offset is None else {}
+            if info.get("kind") == "blob":
+                return "application/json", dump(info)
+            # Without facts nothing stands there: two bytes for them would leave out a row that just fits, on each page.
+            beside = weight(dump(info)) if info else 0
+            entry = self._get(handle)
+            if entry.kind == "json":
+                self._index(entry)  # finds out whether it really is JSON
+            limit = PAGE_LINES if entry.kind == "text" else MAX_ROWS
+            page = self._page(handle, offset or 0, limit, PageRoom.of_page(room.plain, beside), shown)
+        text = dump({"handle": handle, **info, **page.fields()})
+        if info and not room.holds(text):  # the piece of a row comes on a page without the facts
+            text = dump({"handle": handle, **info, **Page([], 0, page.total, 0).fields()})
+        return "application/json", text
+
+    def drop(self, handle: str) -> bool:
+        """True; a handle that is gone raises as everywhere."""
+        with self._lock:
+            self._remove(self._get(handle))
+            return True
+
+    def close(self) -> None:
+        """Forgets everything and removes what was spilled."""
+        with self._lock:
+            self._closed = True
+            self._entries.clear()
+            self._folder.close()
+
+    @property
+    def has_blobs(self) -> bool:
+        """Whether images, sounds or other binary data are kept."""
+        return any(entry.kind == "blob" for entry in self._entries.values())
+
+    @property
+    def memory_used(self) -> int:
+        return sum(entry.size for entry in self._entries.values() if entry.data is not None)
+
+    @property
+    def disk_used(self) -> int:
+        return sum(entry.size for entry in self._entries.values() if entry.data is None)
+
+    # ------------------------------------------------------------------------------------------ keeping
+
+    def _get(self, handle: str) -> _Entry:
+        self._sweep()
+        entry = self._entries.get(handle)
+        if entry is None:
+            raise ResultGone(
+                f"{shorten(handle, HANDLE_CHARS)} does not exist in this session (expired, dropped, or from before a restart): "
+                "run the call again"
+            )
+        if entry.file is not None:
+            self._unharmed(entry, entry.file.check)  # also where nothing of it would have to be read
+        entry.used = self._clock()
+        self._entries.move_to_end(handle)
+        return entry
+
+    def _bytes(self, entry: _Entry, begin: int = 0, end: int | None = None) -> bytes:
+        """The kept bytes from `begin` to `end`, from memory or disk."""
+        if entry.data is not None:
+            return entry.data if begin == 0 and end is None else entry.data[begin:end]
+        file = entry.file
+        return b"" if file is None else self._unharmed(entry, lambda: file.read(begin, end))
+
+    def _unharmed(self, entry: _Entry, look: Callable[[], _T]) -> _T:
+        """What a look at an entry's file gives; ResultGone where it is not what was written."""
+        try:
+            return look()
+        except SpillDamaged as damage:
+            self._remove(entry)
+            raise ResultGone(
+                f"{entry.handle} is lost to the gateway's result store ({damage}): run the call again"
+            ) from damage
+
+    def _index(self, entry: _Entry) -> RowIndex:
+        if entry.index is None:
+            entry.index = index_rows(self._bytes(entry), as_text=entry.kind == "text")
+            if entry.index.is_text:
+                entry.kind, entry.mime = "text", "text/plain"
+        return entry.index
+
+    def _sweep(self) -> None:
+        """Drop what was not used for the idle time; the order of use makes this stop early."""
+        limit = self._clock() - self._idle
+        while self._entries:
+            oldest = next(iter(self._entries.values()))
+            if oldest.used > limit:
+                return
+            self._remove(oldest)
+
+    def _settle(self) -> None:
+        """Back under both caps: least recently used to disk, then off the disk."""
+        memory = self.memory_used
+        for entry in list(self._entries.values()):
+            if memory <= self._memory_cap:
+                break
+            if entry.data is None:
+                continue
+            memory -= entry.size
+            if not self._spill(entry, entry.data):
+                self._remove(entry)
+        disk = self.disk_used
+        for entry in list(self._entries.values()):
+            if disk <= self._disk_cap:
+                break
+            if entry.data is None:
+                disk -= entry.size
+                self._remove(entry)
+
+    def _spill(self, entry: _Entry, data: bytes) -> bool:
+        """Moves an entry to disk; False where there is no room for it."""
+        if entry.size > self._disk_cap:
+            return False
+        try:
+            file = self._folder.write(entry.handle, data)
+        except OSError as error:
+            logger.warning("a result of %d bytes could not be spilled to disk: %s", entry.size, error)
+            return False
+        entry.file, entry.data = file, None
+        return True
+
+    def _remove(self, entry: _Entry) -> None:
+        self._entries.pop(entry.handle, None)
+        if entry.file is not None:
+            entry.file.remove()

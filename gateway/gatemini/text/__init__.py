@@ -1,0 +1,1 @@
+"""Text for readers: escaped, shortened, truncated, measured."""
