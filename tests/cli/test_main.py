@@ -35,9 +35,7 @@ def modules_of(module: str) -> list[str]:
     )
 
 
-@pytest.mark.parametrize(
-    "module", sorted({"main", *(module for module, _ in COMMANDS.values())} - {"engine"})
-)
+@pytest.mark.parametrize("module", sorted({"main", *(module for module, _ in COMMANDS.values())}))
 def test_parsing_the_arguments_of_a_command_imports_nothing_heavy(module: str) -> None:
     assert modules_of(f"gatemini.cli.{module}") == []
 

@@ -182,7 +182,7 @@ def test_a_full_disk_leaves_nothing_half_written_and_is_reported(tmp_path: Path)
     """A bound on the size of files replaces a full disk: the write ends in the middle either way."""
     code = (
         "import resource, sys, pathlib\n"
-        "from gatemini_sandbox import module_cache as m\n"
+        "from gatemini_sandbox.webassembly import module_cache as m\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "try:\n"
         "    m.ModuleCache(pathlib.Path(sys.argv[1])).write(b'x' * 100_000)\n"

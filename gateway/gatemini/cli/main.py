@@ -14,22 +14,22 @@ OK, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("chains", "run a TypeScript chain from a file"),
-    "call": ("chains", "call one tool with JSON arguments"),
-    "search": ("catalog", "find tools by what they do"),
-    "tools": ("catalog", "list all tools, or those of one backend"),
-    "info": ("catalog", "show one tool: parameters, signature, how to call it"),
-    "types": ("catalog", "TypeScript declarations of one backend"),
-    "stats": ("accounting", "what each answer put into the context, and what the tools would cost there"),
-    "recent": ("accounting", "the last calls to backends: when, how long, how large"),
-    "eval": ("evaluation", "does search find the right tools? recall, MRR and misses for your own queries"),
-    "doctor": ("diagnosis", "check config, backends, keys, cache, sandbox and model, with what to do"),
-    "demo": ("demonstration", "a session with the embedded demo backends"),
-    "init": ("starter", "write a commented configuration to begin with"),
-    "config": ("configuration", "check, schema, show"),
-    "import": ("imports", "take over the servers that other clients have configured"),
+    "run": ("run", "run a TypeScript chain from a file"),
+    "call": ("run", "call one tool with JSON arguments"),
+    "search": ("tools", "find tools by what they do"),
+    "tools": ("tools", "list all tools, or those of one backend"),
+    "info": ("tools", "show one tool: parameters, signature, how to call it"),
+    "types": ("tools", "TypeScript declarations of one backend"),
+    "stats": ("stats", "what each answer put into the context, and what the tools would cost there"),
+    "recent": ("stats", "the last calls to backends: when, how long, how large"),
+    "eval": ("eval", "does search find the right tools? recall, MRR and misses for your own queries"),
+    "doctor": ("doctor", "check config, backends, keys, cache, sandbox and model, with what to do"),
+    "demo": ("demo", "a session with the embedded demo backends"),
+    "init": ("init", "write a commented configuration to begin with"),
+    "config": ("config", "check, schema, show"),
+    "import": ("import_servers", "take over the servers that other clients have configured"),
     "secret": ("secrets", "set, list, remove stored values for ${input:NAME}"),
-    "sandbox": ("engine", "inspect what the sandbox can reach"),
+    "sandbox": ("sandbox", "inspect what the sandbox can reach"),
 }
 """Command → (module of this folder, one line of help)."""
 

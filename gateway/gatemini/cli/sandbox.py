@@ -6,14 +6,15 @@ from typing import Any
 
 from gatemini.cli import shell
 from gatemini.errors import SandboxFault
-from gatemini_sandbox.errors import GuestMissing, GuestTampered
-from gatemini_sandbox.inspection import inspect as facts_of_the_guest
 
 _UNBOUND = "nothing"
 
 
 def inspect(*, as_json: bool) -> int:
     """The guest's hash, everything it imports, what each import is bound to, and the default limits."""
+    from gatemini_sandbox.errors import GuestMissing, GuestTampered
+    from gatemini_sandbox.inspection import inspect as facts_of_the_guest
+
     try:
         facts = facts_of_the_guest()
     except (GuestMissing, GuestTampered) as error:

@@ -23,7 +23,7 @@ the way to the process and back takes 7 to 18 ms; at 4 MB the loop would be held
 REDUCED_BYTES = 512 * 1024
 """Answers above this size are reduced there: the loop takes 2 to 13 ms for this much, 23 with an intent that many rows match."""
 
-MODULE = "gatemini.chain.values.compute_process"
+MODULE = "gatemini.chain.values.large_results"
 PART_CHARS = 1 << 20
 """Characters of a text that are encoded at a time."""
 HEAD_BYTES = 4
