@@ -88,7 +88,7 @@ def opening(raw: Raw) -> int:
 
 def openings(raws: Iterable[Raw]) -> set[int]:
     """The first bytes of many values; nothing is called from Python for each of them."""
-    return set(map(itemgetter(0), map(memoryview, raws)))
+    return set(map(itemgetter(0), map(memoryview, raws)))  # type: ignore[arg-type]
 
 
 def is_array(raw: Raw) -> bool:
