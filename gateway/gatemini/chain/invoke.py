@@ -214,7 +214,9 @@ class Invoker:
         if tool.backend == COMPOSITE_BACKEND:
             record.sent = True
             made = await self.run_composite(tool, checked, entry, self)
-            return _as_result(made, notes) if raw and made.fate is Fate.ANSWERED else made
+            if raw and made.fate is Fate.ANSWERED:
+                return _as_result(made, notes)
+            return replace(made, notes=(*notes, *made.notes)) if notes else made
         if self.dry_run is not None and not tool.read_only:
             return self.dry_run.hold(tool, checked, notes)
         async with self._in_flight:
