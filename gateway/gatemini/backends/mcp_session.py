@@ -84,6 +84,12 @@ class McpSession:
         self.facts = await self._handshake.negotiate(timeout=timeout, known=known)
         return self.facts
 
+    async def renew(self, *, timeout: float) -> ServerFacts:
+        """Shake hands again with a server that forgot its session, and list its tools again."""
+        self.facts = await self._handshake.renew(timeout=timeout)
+        self.changed.set()
+        return self.facts
+
     async def request(
         self,
         method: str,

@@ -103,7 +103,10 @@ class Invoker:
         self.config = self.services.config
         caller = self.client.caller
         self.caller = replace(
-            caller, ask=caller.ask and partial(self._ask_user, caller.ask), tell=self._pass_on
+            caller,
+            ask=caller.ask and partial(self._ask_user, caller.ask),
+            tell=self._pass_on,
+            time_left=self.time.left,
         )
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
@@ -289,7 +292,10 @@ class Invoker:
         left = self.time.left()
         if left <= LAST_MOMENT_SECONDS:
             raise ChainTimeout.after(self.time.seconds)
-        return min(left, self.services.backends.config(backend).timeout)
+        config = self.services.backends.config(backend)
+        if "timeout" not in config.model_fields_set:
+            return left  # a chain with a time of its own wants more, or less, than the default
+        return min(left, config.timeout)
 
     async def _ask_user(self, ask: AskFn, method: str, params: Json) -> Json:
         """Pass a backend's request on to the user; the chain's clock is paused meanwhile."""

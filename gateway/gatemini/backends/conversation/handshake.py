@@ -88,6 +88,12 @@ class Handshake:
             await self._peer.notify("notifications/initialized")
         return facts
 
+    async def renew(self, *, timeout: float) -> ServerFacts:
+        """Send `initialize` again; the server forgot the session that the first one began."""
+        facts = await self._initialize(anyio.current_time() + timeout)
+        await self._peer.notify("notifications/initialized")
+        return facts
+
     def forget(self) -> None:
         """Drop kept facts: the server does not behave like them any more."""
         self._saved.forget()
