@@ -249,8 +249,15 @@ class Invoker:
             return Outcome(True, result, notes)
         if result.get("isError"):
             return Outcome(False, tool_error(result, tool), notes)
-        value: Value = to_value(result, tool, save_blob=self.results.save_blob)
-        return Outcome(True, value.value, (*notes, *value.notes), value.text, written=value.written)
+        value = to_value(
+            result,
+            tool,
+            save_blob=self.results.save_blob,
+            save_text=lambda text: self.results.save(text, label=tool.qualified),
+            lists=self.services.lists,
+        )
+        said = (*notes, *value.notes)
+        return Outcome(True, value.value, said, value.text, written=value.written, beside=tuple(value.beside))
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
         tool = Tool(backend, READ_RESOURCE)

@@ -215,7 +215,8 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
         facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
     notes += promise_notes(program_facts(run.facts), end.text, left_open=run.left_open > 0)
-    return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
+    beside = next((kept for text, kept in run.beside if text == end.text), ())
+    return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)
 
 
 def _failed(
