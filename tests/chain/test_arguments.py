@@ -80,6 +80,7 @@ def test_many_undeclared_arguments_make_one_note():
     "schema",
     [
         {},
+        {"properties": {}},
         {"additionalProperties": True, "properties": {"a": {}}},
         {"additionalProperties": {"type": "integer"}, "properties": {"a": {}}},
         {"unevaluatedProperties": True, "properties": {"a": {}}},

@@ -46,7 +46,7 @@ class _Shape:
     properties: dict[str, list[Any]] = field(default_factory=dict)
     items: list[Any] = field(default_factory=list)
     declares: bool = False
-    """Whether any of the schemas lists properties: one that lists none describes no object."""
+    """Whether any of the schemas lists properties: with an empty list, servers also mean any arguments."""
     open: bool = False
     """Whether other names are allowed on purpose."""
     patterns: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ def _sentence(
     said = f'"{shorten(path_text(path), SHOWN_NAME)}"'
     if not free:
         only = ", ".join(declared[:SHOWN_DECLARED]) + (", …" if len(declared) > SHOWN_DECLARED else "")
-        return f"{said} (declared: {only or 'nothing'})"
+        return f"{said} (declared: {only})"
     last = str(path[-1])
     alike = sorted(free, key=lambda other: (-_similar(last, other), not _fits(value, free[other])))
     if _similar(last, alike[0]) >= LEAST_SIMILAR:
@@ -140,7 +140,7 @@ def _gather(shape: _Shape, schema: Any, root: Mapping[str, Any], steps: int) -> 
             continue
         properties, patterns = rule.get("properties"), rule.get("patternProperties")
         if isinstance(properties, dict):
-            shape.declares = True
+            shape.declares = shape.declares or bool(properties)
             for name, member in properties.items():
                 shape.properties.setdefault(name, []).append(member)
         if isinstance(patterns, dict):
