@@ -152,12 +152,24 @@ class Conversation:
                     if number % STARTED_AT_ONCE == 0:
                         await anyio.lowlevel.checkpoint()
                 last = await self._go_on(last)
+                if isinstance(last, Calls) and last.raced and self._only_losers(last):
+                    last = await self._guest.outcome()
                 if not self._open:
                     break
                 calls = self._issued(last) if isinstance(last, Calls) else []
             if self._open:
                 tasks.cancel_scope.cancel()
         return last
+
+    def _only_losers(self, step: Calls) -> bool:
+        """Whether all calls still open only read and lost a race, so that the chain need not wait for them."""
+        entries = self._trace.entries
+        open_calls = [entry for entry in entries.values() if not entry.answered]
+        if step.calls or not all(entry.read_only and entry.id in step.raced for entry in open_calls):
+            return False
+        for entry in open_calls:
+            self._run.outcomes[entry.id] = "cancelled, because it lost a race"
+        return True
 
     async def _beside(self, call: Call, entry: Entry) -> None:
         try:
