@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from fixtures.backend_bench import ODD
 from fixtures.running import answer, running_app
+from gatemini.chain import run
+from gatemini.chain.answer import compose
 
 pytestmark = pytest.mark.anyio
 
+SLOW_SECONDS = 0.3
 LATE = 'return await odd.late({ seconds: 1.5, value: "late" });'
 
 
@@ -44,3 +49,19 @@ async def test_a_chain_with_more_time_than_the_default_gives_it_to_its_calls(tmp
         for code in (LATE, f"const x = 1; {LATE}"):
             text, failed, _ = await answer(app, code.replace("1.5", "31"), timeout=60_000)
             assert not failed, text
+
+
+async def test_reducing_the_value_is_not_part_of_the_chains_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(*given: Any, **more: Any) -> Any:
+        await anyio.sleep(SLOW_SECONDS)
+        return await compose(*given, **more)
+
+    monkeypatch.setattr(run, "compose", slow)
+    async with running_app(tmp_path) as app:
+        begun = time.monotonic()
+        _, failed, meta = await answer(app, "const x = 1; return x;")
+        took = (time.monotonic() - begun) * 1000
+    assert not failed
+    assert meta["ms"] <= took - SLOW_SECONDS * 1000

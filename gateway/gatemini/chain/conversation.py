@@ -163,8 +163,7 @@ class Conversation:
 
     def _only_losers(self, step: Calls) -> bool:
         """Whether all calls still open only read and lost a race, so that the chain need not wait for them."""
-        entries = self._trace.entries
-        open_calls = [entry for entry in entries.values() if not entry.answered]
+        open_calls = [entry for entry in self._trace.entries.values() if not entry.answered]
         if step.calls or not all(entry.read_only and entry.id in step.raced for entry in open_calls):
             return False
         for entry in open_calls:

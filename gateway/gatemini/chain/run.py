@@ -122,9 +122,10 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
             request.journals.end(chain.journal, interrupted=why, told=False)
         raise
     value.notes += [*_rerun_notes(request, chain, ""), *request.notes]
+    meta = chain.meta()  # reducing the value is not part of the chain's time
     content, reduced = await compose(value, request.output, request.results, services.redactor, request.room)
     processed = max(reduced.bytes_in, sum(record.bytes for record in chain.invoker.records))
-    return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, processed)
+    return ChainAnswer({"content": content, "isError": False, "_meta": meta}, processed)
 
 
 async def _cleaned(code: str) -> Cleaned:
