@@ -51,11 +51,22 @@
   fix(CallPromisePrototype, "constructor", CallPromise);
   fix(CallPromisePrototype, "then", function then(resolved, rejected) {
     const entry = own.weakGet(calls, this);
-    if (entry !== undefined) entry.awaited = true;
+    if (entry !== undefined) {
+      entry.awaited = true;
+      entry.waiters++;
+    }
     return own.then(this, resolved, rejected);
   });
   fix(CallPromisePrototype, own.toPrimitive, function () { throw forgotten(this, "used as text or number"); });
   fix(CallPromisePrototype, "toJSON", function () { throw forgotten(this, "given to JSON.stringify"); });
+  define(own.Promise, "race", { __proto__: null, writable: true, configurable: true, value: { race(values) {
+    // A call that nothing but races waits for is needless once the code has ended.
+    for (let i = 0; own.isArray(values) && i < values.length; i++) {
+      const entry = typeof values[i] === "object" && values[i] !== null ? own.weakGet(calls, values[i]) : undefined;
+      if (entry !== undefined) entry.races++;
+    }
+    return own.race(this, values);
+  } }.race });
   own.freeze(CallPromise);
   own.freeze(CallPromisePrototype);
 
@@ -164,7 +175,7 @@
   }
 
   function opened(name, stack, awaited) {
-    const entry = { __proto__: null, id: 0, name, stack, awaited, late: status !== protocol.state.pending, promise: null, resolve: null, reject: null };
+    const entry = { __proto__: null, id: 0, name, stack, awaited, waiters: 0, races: 0, late: status !== protocol.state.pending, promise: null, resolve: null, reject: null };
     entry.promise = own.construct(own.Promise, [(resolve, reject) => {
       entry.resolve = resolve;
       entry.reject = reject;
@@ -425,7 +436,15 @@
       text += own.join(outbox, ",");
       outbox = list();
     }
-    return text + "]}";
+    return text + (status === protocol.state.done ? '],"raced":[' + raced() : "") + "]}";
+  }
+
+  function raced() {
+    // Open calls that lost a race and that nothing else waits for.
+    const ids = list();
+    let n = 0;
+    own.mapEach(pending, (entry) => { if (entry.races > 0 && entry.waiters <= entry.races) ids[n++] = entry.id; });
+    return own.join(ids, ",");
   }
 
   const MOST_PLACES = 100; // calls that are reported with the place where they were made

@@ -39,6 +39,7 @@
     Promise,
     PromisePrototype: Promise.prototype,
     then: uncurry(Promise.prototype.then),
+    race: uncurry(Promise.race),
     Error,
     captureStackTrace: Error.captureStackTrace,
     TypeError,

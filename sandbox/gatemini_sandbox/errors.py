@@ -43,6 +43,8 @@ class WorkerLost(SandboxError):
     """The sandbox process of this chain ended, was killed, or cannot be started."""
 
     code = "sandbox.worker_lost"
+    unread = False
+    """Whether the process ended before it had read what was sent last."""
 
 
 class HostExhausted(SandboxError):

@@ -119,12 +119,16 @@ class _Sent(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class Outbox(msgspec.Struct):
-    """What the guest has to say: its state, how many calls are open, ms to the next timer, the new calls."""
+    """What the guest has to say: its state, how many calls are open, ms to the next timer, the new calls.
+
+    `raced` are open calls that lost a race, once the code has ended.
+    """
 
     state: Literal[0, 1, 2]
     open: Whole
     calls: list[_Sent]
     wake: float | None = None
+    raced: list[Whole] = []
 
     def __post_init__(self) -> None:
         if self.wake is not None and not self.wake >= 0:

@@ -63,7 +63,9 @@ class Listener(Protocol):
         """Raises GuestFault for an answer that cannot be."""
         ...
 
-    def lost(self, text: str) -> None: ...
+    def lost(self, text: str, *, unread: bool) -> None:
+        """The process has ended; `unread`: before it had read what was sent last."""
+        ...
 
 
 class Link:
@@ -168,7 +170,7 @@ class Link:
         elif answer.session not in self._dropping:
             raise GuestFault("an answer for no session")
 
-    def _lose(self, text: str) -> None:
+    def _lose(self, text: str, *, unread: bool = False) -> None:
         """Mark the process as lost, and fail the sessions that wait for it."""
         self.gone, self.ready = True, False
         sessions, self._sessions = self._sessions, {}
@@ -177,7 +179,7 @@ class Link:
                 timer.cancel()
         self._dropping.clear()
         for listener in sessions.values():
-            listener.lost(text)
+            listener.lost(text, unread=unread)
         self._on_change(self)
 
 
@@ -251,7 +253,7 @@ class ProcessLink(Link):
         except BlockingIOError:
             return
         except OSError:
-            return self._lose(GONE)
+            return self._lose(GONE, unread=True)
         if self._loop is not None:
             self._loop.remove_writer(self._child.socket)
 
@@ -262,6 +264,8 @@ class ProcessLink(Link):
             data = self._child.socket.recv(READ_BYTES)
         except BlockingIOError:
             return
+        except ConnectionResetError:  # how the kernel ends a socket with something unread in it
+            return self._lose(GONE, unread=True)
         except OSError:
             data = b""
         if not data:
@@ -275,7 +279,7 @@ class ProcessLink(Link):
     def _does_not_stop(self) -> None:
         self._lose("the sandbox process of this chain was stuck and has been ended")
 
-    def _lose(self, text: str) -> None:
+    def _lose(self, text: str, *, unread: bool = False) -> None:
         child, loop = self._child, self._loop
         self._detach()
         self._child = None
@@ -286,7 +290,7 @@ class ProcessLink(Link):
                 loop.run_in_executor(None, child.reap)
             else:
                 child.reap()
-        super()._lose(text)
+        super()._lose(text, unread=unread)
 
     def close(self) -> None:
         child = self._child

@@ -82,11 +82,15 @@ class Console(msgspec.Struct):
 
 
 class Calls(msgspec.Struct, tag="calls"):
-    """The guest is idle. `wake_ms`: until its next timer. `settled`: the code itself is done, open calls are not."""
+    """The guest is idle. `wake_ms`: until its next timer. `settled`: the code itself is done, open calls are not.
+
+    `raced`: of the open calls of settled code, those that lost a race and that nothing else waits for.
+    """
 
     calls: list[Call]
     wake_ms: Annotated[float, msgspec.Meta(ge=0)] | None = None
     settled: bool = False
+    raced: list[Whole] = []
 
 
 class Done(msgspec.Struct, tag="done"):

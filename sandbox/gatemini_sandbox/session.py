@@ -107,11 +107,13 @@ class Session:
         if not waiting.done():
             waiting.set_result(answer)
 
-    def lost(self, text: str) -> None:
+    def lost(self, text: str, *, unread: bool) -> None:
         self._link = None
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():
-            waiting.set_exception(WorkerLost(text))
+            lost = WorkerLost(text)
+            lost.unread = unread
+            waiting.set_exception(lost)
 
     # -- inside --------------------------------------------------------------------------------------------
 
@@ -120,14 +122,24 @@ class Session:
             raise SessionClosed("this session is not at a step: it was not started, has ended, or is closed")
 
     async def _begun(self, lane: Lane, start: Start, supply: Supply | None) -> Answer:
-        link = self._link = self._pool.link_for(lane)
-        link.open(self._number, self)  # before it is ready, so that no other chain takes the place
-        await self._pool.until_ready(link)
-        answer = await self._exchange(self._run(start, complete=supply is None))
+        try:
+            answer = await self._sent_to_one(lane, start, complete=supply is None)
+        except WorkerLost as lost:
+            if not lost.unread:
+                raise
+            # It ended while it was idle: the chain has not begun, so another process may run it.
+            answer = await self._sent_to_one(lane, start, complete=supply is None)
         if isinstance(answer, Needs) and supply is not None:
             self._take(answer.facts)
             answer = await self._exchange(self._run(await supply(answer), complete=True))
         return answer
+
+    async def _sent_to_one(self, lane: Lane, start: Start, *, complete: bool) -> Answer:
+        """Send the chain to the least busy process; its first answer."""
+        link = self._link = self._pool.link_for(lane)
+        link.open(self._number, self)  # before it is ready, so that no other chain takes the place
+        await self._pool.until_ready(link)
+        return await self._exchange(self._run(start, complete=complete))
 
     def _run(self, start: Start, *, complete: bool) -> Run:
         return Run(
@@ -167,7 +179,9 @@ class Session:
                 self.queued_seconds += time.monotonic() - since
         try:
             if self._link is None:
-                raise WorkerLost(GONE)
+                lost = WorkerLost(GONE)
+                lost.unread = True
+                raise lost
             waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             self._waiting = waiting
             self._link.send(request)

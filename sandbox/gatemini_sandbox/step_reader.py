@@ -78,7 +78,9 @@ class Reader:
             if not outboxes:
                 raise GuestFault("the guest said nothing")
             last, _ = outboxes[-1]
-            return Calls(calls, None, settled=True) if last.state == DONE else Calls(calls, last.wake)
+            if last.state != DONE:
+                return Calls(calls, last.wake)
+            return Calls(calls, None, settled=True, raced=last.raced)
         if raw.end == "done":
             summary = self._summary(raw)
             return Done(

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from fixtures.backend_bench import TEST_SECONDS, Bench, odd_config
+from gatemini.backends.callers import Caller
 from gatemini.backends.status import State
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendCrashed, BackendNotFound, BackendProtocol, BackendStopped, BackendTimeout
@@ -146,6 +147,17 @@ async def test_requests_of_the_backend_are_answered_or_refused_clearly(bench: Be
     refused = await bench.value("ask", {"method": "sampling/createMessage"})
     assert refused["error"]["code"] == -32601
     assert "sampling/createMessage" in refused["error"]["message"]
+
+
+async def test_progress_restarts_the_timeout_within_the_time_of_the_chain(bench: Bench) -> None:
+    await bench.odd()
+    steps = {"steps": 6, "pause": 0.3}
+    caller = Caller(time_left=lambda: TEST_SECONDS)
+    outcome = await bench.manager.call_tool("odd", "progress", steps, timeout=1.5, caller=caller)
+    assert outcome.result["content"][0]["text"] != "null"  # the call carried a token
+    for most in (Caller(time_left=lambda: 0.05), Caller()):
+        with pytest.raises(BackendTimeout):
+            await bench.manager.call_tool("odd", "progress", steps, timeout=0.7, caller=most)
 
 
 async def test_progress_reaches_the_caller(bench: Bench) -> None:

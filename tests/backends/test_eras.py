@@ -31,6 +31,9 @@ CASES: list[tuple[dict[str, Any], str, Era | None]] = [
     ({"on_discover": "empty"}, "legacy", None),
     ({"on_discover": "modern", "on_initialize": "error", "delay": 0.3}, "modern", None),
     ({"on_discover": "error", "delay": 0.3}, "legacy", None),
+    ({"on_discover": "retry", "on_initialize": "exit"}, "modern", None),
+    ({"on_discover": "retry", "on_initialize": "error"}, "modern", "legacy"),
+    ({"on_discover": ["2025-11-25", "1.0"], "on_initialize": "answer"}, "legacy", None),
 ]
 
 
@@ -54,6 +57,12 @@ async def test_a_server_that_refuses_later_revisions_is_offered_earlier_ones(
     await bench.odd(options={"on_initialize": how})
     assert bench.manager.status("odd").protocol_version == version
     assert await bench.value("echo", {"n": 1}) == {"n": 1}
+
+
+async def test_a_server_that_refuses_discovery_is_asked_in_a_revision_that_it_names(bench: Bench) -> None:
+    await bench.odd(options={"on_discover": ["2025-03-26", "2024-11-05"], "on_initialize": "strict"})
+    assert bench.manager.status("odd").protocol_version == "2025-03-26"
+    assert bench.manager.status("odd").restarts == 0
 
 
 @pytest.mark.parametrize("how", ["exit", "silent"])

@@ -247,6 +247,78 @@ async def test_a_lost_session_is_renewed_and_the_call_sent_again(
     assert await bench.value("echo") == "fine"
 
 
+async def test_parallel_calls_in_a_lost_session_wait_for_the_one_new_session(
+    bench: Bench, server: OddHttp
+) -> None:
+    """As after a restart of the server; a call that it still knows reads its own answer meanwhile."""
+    still_known, renewed = anyio.Event(), anyio.Event()
+
+    async def handler(request: Request) -> None:
+        if request.message["params"]["arguments"].get("n") == 0:
+            still_known.set()
+            await renewed.wait()
+            await request.result(TEXT)
+        elif request.headers.get("mcp-session-id") == "s2":
+            await request.result(TEXT)
+        else:
+            await request.answer(404, b"Session not found")
+
+    async def initialize(request: Request) -> None:
+        await request.result(server.result_of(request.message), mcp_session_id="s2")
+        renewed.set()
+
+    await connect(bench, server)
+    server.handlers |= {"echo": handler, "initialize": initialize}
+    values: list[Any] = []
+
+    async def call(n: int) -> None:
+        values.append(await bench.value("echo", {"n": n}))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, 0)
+            await still_known.wait()
+            for n in range(1, 12):
+                tasks.start_soon(call, n)
+    assert values == ["fine"] * 12
+    assert server.calls("echo") == 1 + 11 * 2
+    assert sum(request.message.get("method") == "initialize" for request in server.seen) == 2
+    assert bench.manager.status("odd").restarts == 0
+    assert await bench.value("echo", {"n": 1}) == "fine"
+
+
+async def test_without_a_new_session_each_call_says_whether_it_may_have_run(
+    bench: Bench, server: OddHttp
+) -> None:
+    arrived = anyio.Event()
+
+    async def handler(request: Request) -> None:
+        if request.message["params"]["arguments"].get("n") == 0:
+            arrived.set()
+            await anyio.sleep_forever()
+        await request.answer(404, b"Session not found")
+
+    await connect(bench, server, retry={"max_retries": 0})
+    server.handlers |= {"echo": handler, "initialize": answering(400, b"not today")}
+    errors: dict[int, BackendError] = {}
+
+    async def call(n: int) -> None:
+        try:
+            await bench.call("echo", {"n": n})
+        except BackendError as error:
+            errors[n] = error
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, 0)
+            await arrived.wait()
+            for n in (1, 2):
+                tasks.start_soon(call, n)
+    assert [errors[n].sent for n in range(3)] == [True, False, False]
+    assert errors[0].hint == "the call may have run: look before you repeat it"
+    assert "was not run" in (errors[1].hint or "")
+
+
 async def test_a_result_with_status_404_counts_and_the_call_is_not_sent_again(
     bench: Bench, server: OddHttp
 ) -> None:

@@ -35,9 +35,28 @@ async def test_three_pages_one_of_them_empty_are_merged(bench: Bench) -> None:
     assert bench.manager.status("odd").repairs == ["a: listed twice, the first one is kept"]
 
 
-@pytest.mark.parametrize("cursor", [None, "", False])
-async def test_an_empty_cursor_ends_the_list(bench: Bench, cursor: object) -> None:
+@pytest.mark.parametrize("cursor", [None, False])
+async def test_a_list_without_a_cursor_has_one_page(bench: Bench, cursor: object) -> None:
     await bench.odd(options={"pages": [{"tools": [tool("a")], "nextCursor": cursor}]})
+    assert bench.manager.status("odd").repairs == []
+
+
+@pytest.mark.parametrize("end", [None, "", "p3"])
+async def test_an_empty_cursor_leads_to_the_next_page(bench: Bench, end: str | None) -> None:
+    pages = [{"tools": [tool("a")], "nextCursor": ""}, {"tools": [tool("b")], "nextCursor": end}]
+    await bench.odd(options={"pages": [*pages, {"tools": [tool("c")]}] if end == "p3" else pages})
+    assert names(bench) == (["a", "b", "c"] if end == "p3" else ["a", "b"])
+    assert bench.manager.status("odd").repairs == []
+
+
+@pytest.mark.parametrize("answer", ["page", "error"])
+@pytest.mark.parametrize("first", [[], [{"tools": [tool("a")], "nextCursor": "p2"}]])
+async def test_an_empty_cursor_that_means_the_end_adds_nothing(
+    bench: Bench, answer: str, first: list[dict[str, Any]]
+) -> None:
+    pages = [*first, {"tools": [tool("b")], "nextCursor": ""}]
+    await bench.odd(options={"pages": pages, "empty_cursor": answer})
+    assert names(bench) == (["a", "b"] if first else ["b"])
     assert bench.manager.status("odd").repairs == []
 
 

@@ -36,8 +36,121 @@ def refusal(schema: dict, arguments) -> ArgumentsInvalid:
 
 
 def test_valid_arguments_are_unchanged():
-    arguments = {"a": 1, "b": 2.5, "extra": [None]}
+    arguments = {"a": 1, "b": 2.5, "label": "x"}
     assert checked(ADD, arguments) == (arguments, ()) == checked(ADD, [arguments])
+
+
+LOG = {
+    "type": "object",
+    "properties": {
+        "repo_path": {"type": "string"},
+        "max_count": {"type": "integer"},
+        "start": {"type": "string"},
+        "filter": {"$ref": "#/$defs/Filter"},
+        "rows": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}}}},
+    },
+    "required": ["repo_path"],
+    "$defs": {"Filter": {"type": "object", "properties": {"author": {"type": "string"}, "merged": {}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"limit": 300}, '"limit" (declared: max_count, filter, start, rows)'),
+        ({"maxCount": 300}, '"maxCount" (did you mean "max_count"?)'),
+        ({"filter": {"autor": "x"}}, '"filter.autor" (did you mean "author"?)'),
+        ({"rows": [{"id": 1}, {"id": 2, "name": {}}]}, '"rows[1].name" (declared: id)'),
+    ],
+)
+def test_an_undeclared_argument_is_sent_with_a_note_that_offers_declared_names(more, said):
+    arguments, notes = checked(LOG, {"repo_path": ".", **more})
+    assert arguments == {"repo_path": ".", **more}
+    assert len(notes) == 1
+    assert notes[0].startswith(f"demo.add does not declare, and may have ignored: {said}")
+
+
+def test_many_undeclared_arguments_make_one_note():
+    [note] = checked(LOG, {"repo_path": ".", **{f"x{n}": n for n in range(30)}})[1]
+    assert note.endswith("; and 26 more")
+    assert len(note) < 600
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"properties": {}},
+        {"additionalProperties": True, "properties": {"a": {}}},
+        {"additionalProperties": {"type": "integer"}, "properties": {"a": {}}},
+        {"unevaluatedProperties": True, "properties": {"a": {}}},
+        {"patternProperties": {"^n": {}}, "properties": {"a": {}}},
+        {"patternProperties": {"^(?=n)": {}}, "properties": {"a": {}}},
+        {"anyOf": [{"properties": {"n": {}}}, {"properties": {"a": {}}}]},
+        {
+            "allOf": [{"$ref": "#/$defs/N"}],
+            "properties": {"a": {}},
+            "$defs": {"N": {"properties": {"n": {}}}},
+        },
+        {"allOf": [{"$ref": "https://example.invalid/n"}], "properties": {"a": {}}},
+        {"if": {"properties": {"a": {}}}, "then": {"properties": {"n": {}}}},
+    ],
+)
+def test_an_argument_that_the_schema_takes_in_any_way_is_not_called_undeclared(schema):
+    assert checked({"type": "object", **schema}, {"n": 1}) == ({"n": 1}, ())
+
+
+def test_a_schema_that_refers_to_itself_is_read_within_bounds():
+    schema = {"properties": {"a": {"$ref": "#"}}, "allOf": [{"$ref": "#"}]}
+    assert checked(schema, {"a": {"a": {}}}) == ({"a": {"a": {}}}, ())
+
+
+NULLABLE = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "due": {"type": "string", "nullable": True, "enum": ["a"]},
+        "kind": {"allOf": [{"type": "string"}], "nullable": True},
+        "list": {"type": "array", "items": {"type": "integer", "nullable": True}},
+        "not": {"type": "string", "nullable": False},
+        "deep": {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}, "m": {"type": "integer"}},
+            "required": ["m"],
+        },
+    },
+    "required": ["id"],
+}
+
+
+def test_null_is_taken_where_the_schema_is_nullable_as_in_openapi():
+    arguments = {"id": "x", "due": None, "kind": None, "list": [1, None]}
+    assert checked(NULLABLE, arguments) == (arguments, ())
+
+
+def test_null_for_an_optional_argument_without_null_is_left_out_with_a_note():
+    given_ = {"id": "x", "not": None, "deep": {"n": None, "m": 1}, "due": None}
+    arguments, notes = checked(NULLABLE, given_)
+    assert arguments == {"id": "x", "deep": {"m": 1}, "due": None}
+    assert notes == ("demo.add: left out, because null is not allowed there: deep.n, not",)
+    assert given_["not"] is None
+    assert given_["deep"] == {"n": None, "m": 1}
+
+
+def test_all_optional_arguments_may_be_null_at_once():
+    schema = {"properties": {f"p{n}": {"type": "integer"} for n in range(60)}, "type": "object"}
+    assert checked(schema, {f"p{n}": None for n in range(60)})[0] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"id": None, "not": None}, '"id" must be string, got null'),
+        ({"id": "x", "deep": {"n": None, "m": None}}, '"deep.m" must be integer, got null'),
+    ],
+)
+def test_null_for_a_required_argument_is_refused(arguments, said):
+    assert said in refusal(NULLABLE, arguments).message
 
 
 IDS = {
@@ -48,6 +161,7 @@ IDS = {
         "list": {"type": "array", "items": {"type": ["number", "null"]}},
         "text": {"type": "string"},
         "either": {"type": ["integer", "string"]},
+        "any": {},
     },
 }
 
@@ -61,26 +175,32 @@ def test_digits_beyond_what_a_number_holds_leave_as_the_integer_where_one_is_wan
 
 
 def test_digits_stay_text_where_text_is_taken():
-    arguments = {"text": "9007199254740993", "either": "9007199254740993", "more": "9007199254740993"}
+    arguments = {"text": "9007199254740993", "either": "9007199254740993", "any": "9007199254740993"}
     assert checked(IDS, arguments) == (arguments, ())
 
 
+@pytest.mark.parametrize("digits", ["9223372036854775808", "-18446744073709551616", "1" + "0" * 3999])
+def test_digits_of_any_length_leave_as_the_integer(digits):
+    assert checked(IDS, {"id": digits})[0] == {"id": int(digits)}
+    assert check(tool(IDS), {"id": digits, "any": digits}, str, [["id"], ["any"]]) == (
+        {"id": int(digits), "any": int(digits)},
+        (),
+    )
+
+
 @pytest.mark.parametrize(
-    "digits", ["12", "9007199254740991", "9223372036854775808", "0x20000000000001", "9007199254740993.5"]
+    "digits", ["12", "9007199254740991", "1" + "0" * 4000, "0x20000000000001", "9007199254740993.5"]
 )
 def test_other_text_where_a_number_is_wanted_is_refused(digits):
     assert '"id" must be integer' in refusal(IDS, {"id": digits}).message
 
 
-def test_the_digits_of_a_bigint_leave_as_the_integer_where_only_a_number_is_taken():
-    given_ = {"id": "1", "maybe": "-7", "list": ["0"], "text": "5", "either": "6", "more": "8"}
-    paths = [["id"], ["maybe"], ["list", 0], ["text"], ["either"], ["more"]]
+def test_a_bigint_leaves_as_an_integer_except_where_only_text_is_taken():
+    given_ = {"id": "1", "maybe": "-7", "list": ["0"], "text": "5", "either": "6", "any": "8"}
+    paths = [["id"], ["maybe"], ["list", 0], ["text"], ["either"], ["any"]]
     arguments, notes = check(tool(IDS), given_, str, paths)
-    assert arguments == {**given_, "id": 1, "maybe": -7, "list": [0]}
-    assert notes == (
-        "demo.add: sent as the integer its digits are: id, maybe, list[0]",
-        "arguments of demo.add: BigInt became a decimal string (text and 2 more)",
-    )
+    assert arguments == {"id": 1, "maybe": -7, "list": [0], "text": "5", "either": 6, "any": 8}
+    assert notes == ("arguments of demo.add: BigInt became a decimal string (text)",)
     assert check(tool(IDS), [given_], str, [[0, *path] for path in paths]) == (arguments, notes)
 
 
@@ -312,7 +432,7 @@ def test_many_invalid_arguments_are_counted_and_not_listed():
 )
 def test_a_schema_that_cannot_be_used_never_blocks_a_call(schema):
     arguments = {"a": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", "n": 1}
-    assert checked({"type": "object"} | schema, arguments) == (arguments, ())
+    assert checked({"type": "object"} | schema, arguments)[0] == arguments
 
 
 def test_the_usable_part_of_a_broken_schema_is_checked():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import anyio
 import pytest
 
 from fixtures.modes import MODES
@@ -29,7 +30,7 @@ async def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     ("code", "note"),
     [
         (
-            "return await Promise.race([demo.sleep({ ms: 60000 }), sleep(20).then(() => 'value')]);",
+            "return await Promise.any([demo.sleep({ ms: 60000 }), sleep(20).then(() => 'value')]);",
             "1 call was still open when the code ended: demo.sleep (line 1): no answer in time",
         ),
         (
@@ -43,6 +44,49 @@ async def test_the_value_of_code_that_ended_in_time_outlives_the_time_of_its_ope
 ) -> None:
     text, is_error, _ = await answer(app, code, timeout=TIMEOUT_MS)
     assert (text.splitlines(), is_error) == (["value", note], False)
+
+
+NEVER = "demo.sleep({ ms: 600000 })"
+LOST = "1 call was still open when the code ended: demo.sleep (line 1): cancelled, because it lost a race"
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        (f"return await Promise.race([{NEVER}, sleep(20).then(() => 'value')]);", ["value", LOST]),
+        (
+            f"const soon = (p) => Promise.race([p, sleep(20)]); await soon({NEVER});\nreturn 'value';",
+            ["value", LOST],
+        ),
+        (
+            f"return await Promise.race([{NEVER}, demo.echo({{}}).then(() => 'value')]);",
+            ["value", LOST],
+        ),
+    ],
+)
+async def test_a_reading_call_that_lost_a_race_is_cancelled(app: App, code: str, lines: list[str]) -> None:
+    with anyio.fail_after(60):
+        text, is_error, meta = await answer(app, code, timeout=300_000)
+    assert (text.splitlines(), is_error) == (lines, False)
+    assert meta["calls"][0]["outcome"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "const p = demo.sleep({ ms: 300 }); p.then(() => demo.write({ key: 'late', value: 1 })); "
+        "await Promise.race([p, sleep(20)]); return 1;",
+        "await Promise.race([demo.write({ key: 'late', value: 1 }), sleep(0)]); return 1;",
+        "demo.sleep({ ms: 300 }).then(() => demo.write({ key: 'late', value: 1 })); return 1;",
+    ],
+)
+async def test_calls_with_an_effect_or_that_something_waits_for_are_not_cancelled(
+    app: App, code: str
+) -> None:
+    text, is_error, meta = await answer(app, code)
+    assert not is_error, text
+    assert {call["outcome"] for call in meta["calls"]} == {"ok"}
+    assert meta["calls"][-1]["tool"] == "demo.write"
 
 
 async def test_calls_made_after_the_code_returned_are_reported_with_their_outcome(app: App) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatemini.chain.values.beside import notes_of
 from gatemini.chain.values.tool_values import Value, to_value, tool_error
 from gatemini.model import Tool
 
@@ -42,7 +43,6 @@ def text(*texts: str) -> list[dict]:
 @pytest.mark.parametrize(
     ("content", "value"),
     [
-        ([], None),
         (text("hello"), "hello"),
         (text(""), ""),
         (text("42"), "42"),
@@ -51,10 +51,10 @@ def text(*texts: str) -> list[dict]:
         (text('{"a": 1}'), {"a": 1}),
         (text(' \n[1, {"b": null}]\n'), [1, {"b": None}]),
         (text("{not json}"), "{not json}"),
-        (text('{"a": NaN}'), '{"a": NaN}'),
+        (text('{"a": nan}'), '{"a": nan}'),
+        (text("NaN"), "NaN"),
         (text("[1] [2]"), "[1] [2]"),
         (text("Error: not really"), "Error: not really"),
-        (text("a", '{"b": 2}', "3"), ["a", {"b": 2}, "3"]),
         (text('{"a": "\\ud800"}'), {"a": "\ud800"}),
     ],
 )
@@ -109,7 +109,18 @@ DECLARED = Tool("demo", "list", output_schema={"type": "object", "properties": {
     ("result", "tool", "value"),
     [
         ({"content": text('{"a":1}'), "structuredContent": {"a": 1}}, TOOL, {"a": 1}),
-        ({"content": text("2 rows found"), "structuredContent": {"rows": [1, 2]}}, TOOL, {"rows": [1, 2]}),
+        (
+            {"content": text('{"b": 1.0, "a": [1]}'), "structuredContent": {"a": [1], "b": 1}},
+            TOOL,
+            {"a": [1], "b": 1},
+        ),
+        ({"content": text("all"), "structuredContent": {"content": "all"}}, TOOL, {"content": "all"}),
+        ({"content": text("all"), "structuredContent": {"result": "all"}}, WRAPPED, "all"),
+        (
+            {"content": text('{"a": 1}', "x"), "structuredContent": {"result": [{"a": 1}, "x"]}},
+            WRAPPED,
+            [{"a": 1}, "x"],
+        ),
         ({"content": text("1", "2"), "structuredContent": {"result": [1, 2]}}, WRAPPED, [1, 2]),
         ({"content": text("1", "2"), "structuredContent": {"result": [1, 2]}}, SDK_WRAPPED, [1, 2]),
         ({"content": [], "structuredContent": {"result": None}}, WRAPPED, None),
@@ -145,15 +156,75 @@ def test_empty_structured_content_beside_a_text_gives_the_text_and_a_note():
 def test_a_declared_output_schema_without_structured_content_is_one_warning_not_an_error():
     found = value_of({"content": text("plain", "more")}, DECLARED)
     assert found.value == ["plain", "more"]
-    assert found.notes == ["demo.list declares an output schema but sent no structuredContent"]
+    assert found.notes[:1] == ["demo.list declares an output schema but sent no structuredContent"]
+    assert len(found.notes) == 2
 
 
-def test_content_that_structured_content_leaves_out_is_named():
+def test_content_that_structured_content_leaves_out_is_kept():
     image = {"type": "image", "data": PNG, "mimeType": "image/png"}
-    found = value_of({"content": [*text("x"), image], "structuredContent": {"a": 1}})
-    assert found.value == {"a": 1}
-    assert "image" in found.notes[0]
-    assert ".raw(" in found.notes[0]
+    link = {"type": "resource_link", "uri": "a://b", "name": "b"}
+    page = {"type": "resource", "resource": {"uri": "a://c", "text": "whole page"}}
+    blobs, texts = Blobs(), list[str]()
+
+    def save(kept: str) -> str:
+        texts.append(kept)
+        return f"res_1111111{len(texts)}"
+
+    found = to_value(
+        {"content": [*text("2 rows found", '{"a": 1}'), image, link, page], "structuredContent": {"a": 1}},
+        TOOL,
+        save_blob=blobs.save,
+        save_text=save,
+    )
+    assert (found.value, found.notes) == ({"a": 1}, [])
+    assert texts == ["2 rows found", '{"type":"resource_link","uri":"a://b","name":"b"}', "whole page"]
+    assert blobs.kept == {"res_00000000": (PNG, "image/png")}
+    assert notes_of(found.beside) == [
+        "beside its structured content demo.echo sent text (12 characters) as res_11111111, image (image/png, 68 "
+        "bytes) as res_00000000, resource_link (49 characters) as res_11111112, resource (10 characters) as "
+        'res_11111113: await results.load("res_11111111") gives it'
+    ]
+
+
+def test_many_results_with_content_beside_them_make_one_note_a_tool():
+    kept = [{"tool": "demo.echo", "type": "text", "chars": 5, "ref": f"res_{n:08x}"} for n in range(100)]
+    [note] = notes_of(kept)
+    assert "and 95 more" in note
+    assert len(note) < 500
+
+
+def test_json_text_with_numbers_that_json_has_not_is_read_with_null_and_a_note():
+    found = value_of({"content": text('[NaN, -Infinity, 1e400, 1.5, 9007199254740993, "NaN"]')})
+    assert found.value == [None, None, None, 1.5, "9007199254740993", "NaN"]
+    assert "in the JSON text of demo.echo 3 numbers are NaN, Infinity or beyond 1.8e308" in found.notes[1]
+    assert found.text is None
+
+
+LIST = Tool("demo", "list", output_schema={"type": "array"})
+
+
+@pytest.mark.parametrize("tool", [LIST, SDK_WRAPPED])
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [([], []), (text('{"a": 1}'), [{"a": 1}]), (text("[1]"), [1]), (text("a", "b"), ["a", "b"])],
+)
+def test_a_tool_that_declares_a_list_gives_an_array_for_any_number_of_blocks(tool, content, value):
+    assert value_of({"content": content}, tool).value == value
+
+
+def test_a_tool_that_has_answered_with_several_blocks_gives_arrays_from_then_on():
+    lists: set[str] = set()
+
+    def found(*texts: str) -> tuple[object, int]:
+        value = to_value({"content": text(*texts)}, TOOL, save_blob=Blobs().save, lists=lists)
+        return value.value, len(value.notes)
+
+    assert found('{"a": 1}') == ({"a": 1}, 0)
+    assert found() == (None, 1)
+    assert found("a", '{"b": 2}', "3") == (["a", {"b": 2}, "3"], 1)
+    assert found("a", "b") == (["a", "b"], 0)
+    assert found('{"a": 1}') == ([{"a": 1}], 0)
+    assert found() == ([], 0)
 
 
 # --- blocks of case 23 ------------------------------------------------------------------------------

@@ -172,7 +172,8 @@ def test_arguments_that_are_no_object_are_a_tool_error(shared: Raw) -> None:
 
 
 def test_a_chain_with_its_arguments_sent_as_text_can_ask_and_report_progress(shared: Raw) -> None:
-    arguments = json.dumps({"code": "return (await demo.confirm({ q: 'sure?' })).ok;"})
+    code = "const { ok } = await demo.confirm({ q: 'sure?' }); await sleep(200); return ok;"
+    arguments = json.dumps({"code": code})
     params = {"name": "call_tool_chain", "arguments": arguments, "_meta": {"progressToken": "t"}}
     shared.send({"jsonrpc": "2.0", "id": 900, "method": "tools/call", "params": params})
     seen: list[dict[str, Any]] = []
@@ -215,8 +216,12 @@ def test_batches_and_a_progress_token_of_zero_are_taken_with_and_without_the_sho
     """The first call is served by the SDK, the next ones by the shortcut. The tokens of a widespread SDK begin at 0."""
     fresh.initialize()
     ping = {"jsonrpc": "2.0", "method": "ping"}
-    code = "await demo.echo({ n: 1 }); await demo.echo({ n: 2 }); return 1;"
-    call = {"name": "call_tool_chain", "arguments": {"code": code}, "_meta": {"progressToken": 0}}
+    step = "await demo.echo({ n: 1 }); await sleep(200);"
+    call = {
+        "name": "call_tool_chain",
+        "arguments": {"code": f"{step} {step} return 1;"},
+        "_meta": {"progressToken": 0},
+    }
     for _ in range(2):
         fresh.send(json.dumps([{**ping, "id": 501}, 5, {**ping, "id": "b"}]).encode())
         fresh.send(b"[]")
@@ -225,6 +230,9 @@ def test_batches_and_a_progress_token_of_zero_are_taken_with_and_without_the_sho
         told = [json.loads(line) for line in fresh.lines[before:]]
         progress = [m["params"] for m in told if m.get("method") == "notifications/progress"]
         assert [(p["progressToken"], p["progress"]) for p in progress] == [(0, 1), (0, 2)]
+    before = len(fresh.lines)
+    fresh.request("tools/call", {**call, "arguments": {"code": "await demo.echo({ n: 1 }); return 1;"}})
+    assert not any(b"notifications/progress" in line for line in fresh.lines[before:])
     answered = [json.loads(line).get("id") for line in fresh.lines]
     while min(answered.count(501), answered.count("b")) < 2:
         answered.append(fresh.receive().get("id"))  # answers come in any order

@@ -127,7 +127,7 @@ async def ask_for_everything(client: Client) -> None:
         await client.call_tool("get_required_keys_for_tool", {"tool_name": tool})
     for way in WAYS:
         for code in (
-            f'return await spy.tell({{ how: "{way}" }});',
+            f'const told = await spy.tell({{ how: "{way}" }}); await sleep(80); return told;',
             f'try {{ const r = await spy.tell({{ how: "{way}" }}); console.log(r); throw r; }} '
             "catch (e) { console.log(e); throw new Error(JSON.stringify([e, e.message])); }",
         ):

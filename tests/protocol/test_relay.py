@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from gatemini.backends.callers import LEVELS
 from gatemini.chain.client import CallRecord
 from gatemini.config.variables.redaction import Redactor
-from gatemini.protocol.relay import Relay, Steps, progress_token
+from gatemini.protocol.relay import PROGRESS_SECONDS, Relay, Steps, progress_token
 
 RECORD = CallRecord(1, "b", "b.t", 0.0, "error: key s3cretvalue refused", 5.0)
 
@@ -42,13 +45,43 @@ def relayed(**keys: Any) -> tuple[Relay, list[tuple[str, Any]]]:
     return Relay(lambda method, params: sent.append((method, params)), redactor, **settings), sent
 
 
-def test_no_secret_leaves_in_progress_or_logs() -> None:
+@pytest.mark.anyio
+async def test_no_secret_leaves_in_progress_or_logs() -> None:
     relay, sent = relayed()
-    relay.call_done(RECORD)
     relay.call_progress(RECORD, 1, 2, "s3cretvalue")
+    await progress_is_due()
+    relay.call_done(RECORD)
     relay.tell("b", "notifications/message", {"level": "error", "data": {"deep": ["s3cretvalue"]}})
+    await progress_is_due()
     assert len(sent) == 3
     assert "s3cretvalue" not in repr(sent)
+
+
+async def progress_is_due() -> None:
+    """Return when a progress message that waits now has been sent."""
+    due = anyio.Event()
+    asyncio.get_running_loop().call_later(PROGRESS_SECONDS, due.set)
+    await due.wait()
+
+
+@pytest.mark.anyio
+async def test_of_progress_that_comes_at_once_only_the_last_is_sent() -> None:
+    relay, sent = relayed()
+    for _ in range(500):
+        relay.call_done(RECORD)
+    assert sent == []
+    await progress_is_due()
+    assert [params["progress"] for _, params in sent] == [500.0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", [Relay.drop_progress, lambda relay: relay.follow(None)])
+async def test_progress_is_dropped_once_the_answer_is_ready(end: Callable[[Relay], None]) -> None:
+    relay, sent = relayed()
+    relay.call_done(RECORD)
+    end(relay)
+    await progress_is_due()
+    assert sent == []
 
 
 @pytest.mark.parametrize("level", [*LEVELS, None])

@@ -157,6 +157,27 @@ async def test_killing_a_process_ends_each_of_its_chains_and_no_other(apart: San
     assert await Runner(apart).value("return 2") == 2
 
 
+async def test_a_chain_sent_to_a_process_that_ended_while_idle_runs_in_another(apart: Sandbox) -> None:
+    assert await Runner(apart).value("return 1") == 1
+    for stopped in (True, False):  # the chain is sent before, or after, the process has gone
+        dead = psutil.Process(apart._links[0].pid)
+        if stopped:
+            dead.send_signal(signal.SIGSTOP)
+            values: list[object] = []
+
+            async def run() -> None:
+                values.append(await Runner(apart).value("return 2"))  # noqa: B023 - used up within this turn
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run)
+                await anyio.wait_all_tasks_blocked()
+                dead.kill()
+            assert values == [2]
+        else:
+            dead.kill()
+            assert await Runner(apart).value("return 2") == 2
+
+
 async def test_a_process_that_does_not_stop_a_chain_gets_no_new_one(
     apart: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

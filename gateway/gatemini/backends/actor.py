@@ -195,6 +195,7 @@ class Backend:
         self, session: McpSession, link: Link, era: Era | None, tasks: anyio.abc.TaskGroup
     ) -> None:
         await self._get_ready(session, link, era, tasks)
+        link.renew = partial(self._renew, session)
         tasks.start_soon(session.follow_changes, partial(self._listed, link))
         tasks.start_soon(self._follow_health, session)
         tasks.start_soon(self._follow_link, link)
@@ -232,6 +233,12 @@ class Backend:
         self.session = session
         self._listed(link, tools, repairs)
         self._set(State.HEALTHY, None)
+
+    async def _renew(self, session: McpSession) -> None:
+        """Open a new session on the same connection, at a server that forgot the one before."""
+        self.facts = await session.renew(timeout=self.config.connect_timeout)
+        if self._log_level is not None:
+            await session.set_log_level(self._log_level, timeout=self._health.timeout)
 
     async def _drain(self) -> None:
         """Before a restart: take no new calls, and wait a bounded time for running ones."""

@@ -45,6 +45,8 @@ class Caller:
     """The client's MCP capabilities: what a backend may ask of it."""
     ask: AskFn | None = None
     tell: TellFn | None = None
+    time_left: Callable[[], float] | None = None
+    """Seconds for which a call may be kept alive by progress; None: progress does not restart its timeout."""
     log_level: str | None = None
     """The lowest level of backend log messages that the client wants."""
 

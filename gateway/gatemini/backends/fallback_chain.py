@@ -56,7 +56,7 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
     except BackendTimeout as slow:
         if anyio.current_time() < call.deadline:
             raise  # a limit of its own, which its message names
-        own = backend.config.timeout if call.timeout >= backend.config.timeout else None
+        own = call.timeout if call.timeout == backend.config.timeout else None
         raise not_answered(backend.config.name, call.tool, own, slow, backend.stderr_tail()) from slow
 
 

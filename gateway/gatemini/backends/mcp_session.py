@@ -29,7 +29,7 @@ from gatemini.errors import (
 from gatemini.model import CallOutcome, Json, Tool
 
 UNDECLARED_LIST_SECONDS = 5.0
-"""How long a backend that declares no tools may take to answer `tools/list`."""
+"""How long `tools/list` may take at a backend that declares no tools, or for a cursor that may mean the end."""
 
 MAX_PAGES = 1000
 MAX_TOOLS = 50_000
@@ -82,6 +82,12 @@ class McpSession:
         """Shake hands; see `Handshake.negotiate`."""
         self.facts = None
         self.facts = await self._handshake.negotiate(timeout=timeout, known=known)
+        return self.facts
+
+    async def renew(self, *, timeout: float) -> ServerFacts:
+        """Shake hands again with a server that forgot its session, and list its tools again."""
+        self.facts = await self._handshake.renew(timeout=timeout)
+        self.changed.set()
         return self.facts
 
     async def request(
@@ -184,21 +190,28 @@ class McpSession:
         notes: list[str] = []
         cursor: Any = None
         seen: set[str] = set()
+        pages: list[list[Any]] = []
         for page in range(MAX_PAGES):
             left = max(0.1, deadline - anyio.current_time())
+            if cursor == "":  # for some servers the end, for which they may have no answer
+                left = min(left, UNDECLARED_LIST_SECONDS)
             params: Json = {} if cursor is None else {"cursor": cursor}
             try:
                 reply = await self.request("tools/list", params, timeout=left)
             except (BackendProtocol, BackendTimeout) as error:
                 if page == 0 and declared and not _unknown_method(error):
                     raise
-                if page > 0:
+                if page > 0 and cursor != "":
                     notes.append(f"page {page + 1} of the tool list failed: {error.message}")
                 break
             notes.extend(reply.notes)
+            asked = cursor
             items, cursor = _page(reply.result, notes)
+            if asked == "" and items in pages:
+                break  # this server writes "" for the end and takes it for the beginning
+            pages.append(items)
             raw.extend(items)
-            if cursor is None or cursor is False or cursor == "":
+            if cursor is None or cursor is False or (cursor == asked == ""):
                 break
             if repr(cursor) in seen:
                 notes.append("the tool list repeated a cursor and was ended there")

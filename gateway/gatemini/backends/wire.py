@@ -7,6 +7,7 @@ request, so that only one call fails. Uses orjson, and the standard `json` where
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -200,7 +201,14 @@ def _tolerant_decoder(notes: list[str]) -> json.JSONDecoder:
     def constant(_name: str) -> None:
         notes.append("NaN and Infinity were read as null")
 
-    return json.JSONDecoder(strict=False, parse_int=integer, parse_constant=constant)
+    def number(digits: str) -> float | None:
+        value = float(digits)
+        if math.isfinite(value):
+            return value
+        notes.append("a number beyond 1.8e308 was read as null")
+        return None
+
+    return json.JSONDecoder(strict=False, parse_int=integer, parse_float=number, parse_constant=constant)
 
 
 def _salvage(line: bytes) -> list[Piece]:

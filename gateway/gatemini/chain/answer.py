@@ -14,6 +14,7 @@ from gatemini.chain.values.media import NO_MEDIA, find_media
 from gatemini.chain.values.reduce_large import reduce_large
 from gatemini.config.variables.redaction import Redactor
 from gatemini.model import Json
+from gatemini.output.json.javascript_json import dumps
 from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 from gatemini.processes.compute_process import REDUCED_BYTES
@@ -46,6 +47,8 @@ class ChainValue:
     notes: list[str]
     console: Sequence[str] = ()
     console_dropped: int = 0
+    beside: Sequence[Json] = ()
+    """Where the value is that of one call: what its result has beside it, of which images and sounds are shown."""
 
 
 async def compose(
@@ -62,7 +65,8 @@ async def compose(
     """
     limit = room.less(FOOTER_CHARS).within(SizeLimit(options.max_chars))
     media = find_media(value.text, store) if value.kind == "json" else NO_MEDIA
-    said = "\n".join(without_repeats([*value.notes, *media.notes]))
+    beside = find_media(dumps(list(value.beside)), store) if value.beside else NO_MEDIA
+    said = "\n".join(without_repeats([*value.notes, *media.notes, *beside.notes]))
     half = limit.part(1, 2)
     said = said if half.holds(said) else shorten(said, half.first(said))
     console = console_block(
@@ -81,7 +85,7 @@ async def compose(
         whole = None if shown == value.text else value.text
         reduced = reduce_output(shown, options=options, store=store, kept_text=whole)
     content: list[Json] = [] if media.whole_value else [_text(reduced.text)]
-    content += media.blocks
+    content += [*media.blocks, *beside.blocks]
     if console:
         content.append(_text(console))
     trailer = [line for line in (said, *reduced.notes, reduced.footer) if line]

@@ -22,6 +22,7 @@ from gatemini.chain.invoke import Invoker, error_fields
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry
 from gatemini.chain.services import ChainServices
+from gatemini.chain.values.beside import notes_of
 from gatemini.chain.values.handles import answer_results_call, spoken_method
 from gatemini.chain.values.interfaces import several
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
@@ -54,6 +55,8 @@ class ScriptRun:
     notes: list[str] = field(default_factory=list)
     outcomes: dict[int, str] = field(default_factory=dict)
     """Guest's call id → `ok` or what went wrong; only of calls that were answered."""
+    beside: list[tuple[str, tuple[Json, ...]]] = field(default_factory=list)
+    """For calls with content beside their value: the value as JSON, and that content."""
     left_open: int = 0
     """Calls that were open, or made, after the code had come to its end."""
 
@@ -112,6 +115,7 @@ class Conversation:
             else:
                 step = await self._at_once(step, calls)
         self._run.end = step
+        self._run.notes += notes_of(one for _, kept in self._run.beside for one in kept)
         entries = self._trace.entries
         sent = [ident for ident in step.unawaited if ident in entries]
         # Of those it never sent, the guest itself tells.
@@ -148,12 +152,23 @@ class Conversation:
                     if number % STARTED_AT_ONCE == 0:
                         await anyio.lowlevel.checkpoint()
                 last = await self._go_on(last)
+                if isinstance(last, Calls) and last.raced and self._only_losers(last):
+                    last = await self._guest.outcome()
                 if not self._open:
                     break
                 calls = self._issued(last) if isinstance(last, Calls) else []
             if self._open:
                 tasks.cancel_scope.cancel()
         return last
+
+    def _only_losers(self, step: Calls) -> bool:
+        """Whether all calls still open only read and lost a race, so that the chain need not wait for them."""
+        open_calls = [entry for entry in self._trace.entries.values() if not entry.answered]
+        if step.calls or not all(entry.read_only and entry.id in step.raced for entry in open_calls):
+            return False
+        for entry in open_calls:
+            self._run.outcomes[entry.id] = "cancelled, because it lost a race"
+        return True
 
     async def _beside(self, call: Call, entry: Entry) -> None:
         try:
@@ -288,6 +303,8 @@ class Conversation:
         self._run.outcomes[call.id] = "ok" if outcome.ok else f"it failed: {failed}"
         for note in outcome.notes:
             self._note(note)
+        if outcome.beside:
+            self._run.beside.append((outcome.as_javascript(), outcome.beside))
         value = outcome.json() if text is None else text
         return Reply(call.id, outcome.ok, value.encode("utf-8", "replace"))
 

@@ -12,8 +12,10 @@ from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry, arguments_text
 from gatemini.chain.script import refusals
 from gatemini.chain.services import ChainServices
+from gatemini.chain.values.beside import notes_of
 from gatemini.chain.values.interfaces import all_interfaces, interface_of, several
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.model import Json
 from gatemini.output.json.javascript_json import dumps
 
 
@@ -27,9 +29,10 @@ async def single(plan: JsonCall | SingleCall, invoker: Invoker, services: ChainS
     if not outcome.ok:
         where = (plan.line, plan.column) if isinstance(plan, SingleCall) else (None, None)
         raise of_call(outcome, backend, *where)
+    notes = [*outcome.notes, *notes_of(outcome.beside)]
     if isinstance(outcome.value, str):
-        return ChainValue(outcome.value, "string", list(outcome.notes))
-    return ChainValue(outcome.as_javascript(), "json", list(outcome.notes))
+        return ChainValue(outcome.value, "string", notes, beside=outcome.beside)
+    return ChainValue(outcome.as_javascript(), "json", notes, beside=outcome.beside)
 
 
 async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> ChainValue:
@@ -37,6 +40,7 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
     answers = [""] * len(plan.calls)
     notes: list[str] = []
     good: list[int] = []
+    beside: list[Json] = []
     entries = [_issued(number, call, invoker) for number, call in enumerate(plan.calls, 1)]
 
     async def one(index: int, call: JsonCall) -> None:
@@ -48,6 +52,7 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
             answers[index] = dumps({"ok": False, "error": exc.text()})
             return
         notes.extend(outcome.notes)
+        beside.extend(outcome.beside)
         if outcome.ok:
             good.append(index)
             answers[index] = f'{{"ok":true,"value":{outcome.as_javascript()}}}'
@@ -60,6 +65,7 @@ async def batch(plan: JsonBatch, invoker: Invoker, services: ChainServices) -> C
                 group.start_soon(one, index, call)
     invoker.trace.deliver([entry.id for entry in entries])
     text = f"[{','.join(answers)}]"
+    notes += notes_of(beside)
     if answers and not good:
         raise of_batch(text, notes)
     return ChainValue(text, "json", list(dict.fromkeys(notes)))

@@ -103,7 +103,10 @@ class Invoker:
         self.config = self.services.config
         caller = self.client.caller
         self.caller = replace(
-            caller, ask=caller.ask and partial(self._ask_user, caller.ask), tell=self._pass_on
+            caller,
+            ask=caller.ask and partial(self._ask_user, caller.ask),
+            tell=self._pass_on,
+            time_left=self.time.left,
         )
         self._in_flight = anyio.Semaphore(self.config.max_calls_in_flight, fast_acquire=True)
 
@@ -214,7 +217,9 @@ class Invoker:
         if tool.backend == COMPOSITE_BACKEND:
             record.sent = True
             made = await self.run_composite(tool, checked, entry, self)
-            return _as_result(made, notes) if raw and made.fate is Fate.ANSWERED else made
+            if raw and made.fate is Fate.ANSWERED:
+                return _as_result(made, notes)
+            return replace(made, notes=(*notes, *made.notes)) if notes else made
         if self.dry_run is not None and not tool.read_only:
             return self.dry_run.hold(tool, checked, notes)
         async with self._in_flight:
@@ -244,8 +249,15 @@ class Invoker:
             return Outcome(True, result, notes)
         if result.get("isError"):
             return Outcome(False, tool_error(result, tool), notes)
-        value: Value = to_value(result, tool, save_blob=self.results.save_blob)
-        return Outcome(True, value.value, (*notes, *value.notes), value.text, written=value.written)
+        value = to_value(
+            result,
+            tool,
+            save_blob=self.results.save_blob,
+            save_text=lambda text: self.results.save(text, label=tool.qualified),
+            lists=self.services.lists,
+        )
+        said = (*notes, *value.notes)
+        return Outcome(True, value.value, said, value.text, written=value.written, beside=tuple(value.beside))
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
         tool = Tool(backend, READ_RESOURCE)
@@ -287,7 +299,10 @@ class Invoker:
         left = self.time.left()
         if left <= LAST_MOMENT_SECONDS:
             raise ChainTimeout.after(self.time.seconds)
-        return min(left, self.services.backends.config(backend).timeout)
+        config = self.services.backends.config(backend)
+        if "timeout" not in config.model_fields_set:
+            return left  # a chain with a time of its own wants more, or less, than the default
+        return min(left, config.timeout)
 
     async def _ask_user(self, ask: AskFn, method: str, params: Json) -> Json:
         """Pass a backend's request on to the user; the chain's clock is paused meanwhile."""

@@ -122,8 +122,9 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
             request.journals.end(chain.journal, interrupted=why, told=False)
         raise
     value.notes += [*_rerun_notes(request, chain, ""), *request.notes]
+    meta = chain.meta()  # reducing the value is not part of the chain's time
     content, reduced = await compose(value, request.output, request.results, services.redactor, request.room)
-    return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, reduced.bytes_in)
+    return ChainAnswer({"content": content, "isError": False, "_meta": meta}, reduced.bytes_in)
 
 
 async def _cleaned(code: str) -> Cleaned:
@@ -214,7 +215,8 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
         facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
     notes += promise_notes(program_facts(run.facts), end.text, left_open=run.left_open > 0)
-    return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
+    beside = next((kept for text, kept in run.beside if text == end.text), ())
+    return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)
 
 
 def _failed(

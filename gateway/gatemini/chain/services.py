@@ -41,6 +41,8 @@ class ChainServices:
     """Configured backends that are not there, each with the reason."""
     composites: Mapping[str, CompositeTool] = field(default_factory=dict)
     """Composite tools by name; replaced as a whole when the configuration changes."""
+    lists: set[str] = field(default_factory=set)
+    """Qualified names of tools that have answered with several content blocks."""
 
     def lend_place(self, lent: bool) -> None:
         """A chain that waits for the user gives its place among the running guests to another."""

@@ -232,6 +232,9 @@ async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay],
     with send, receive:
         async with anyio.create_task_group() as group:
             group.start_soon(forward)
-            result = await run(relay)
+            try:
+                result = await run(relay)
+            finally:
+                relay.drop_progress()
             send.close()
     return result

@@ -5,6 +5,7 @@ One `Relay` serves one call. A notification that would have to wait is dropped.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,6 +19,13 @@ from gatemini.model import Json
 from gatemini.protocol.client_session import Session
 
 PROGRESS = "notifications/progress"
+
+PROGRESS_SECONDS = 0.05
+"""How long a progress message waits: meanwhile a later one replaces it, and the answer makes it needless.
+
+A client handles an answer as soon as it has read it, and then a progress message read together with it has a token that
+is no longer known: the TypeScript SDK reports that as an error.
+"""
 
 Send = Callable[[str, Json], None]
 """Sends a notification (method, params) if that can be done at once."""
@@ -63,6 +71,8 @@ class Relay:
         self._token = token
         self._modern = modern
         self._steps = Steps()
+        self._pending: Json | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.log_level = log_level
 
     def client(self, can: Json | None = None, ask: AskFn | None = None) -> ChainClient:
@@ -74,7 +84,14 @@ class Relay:
 
     def follow(self, call: Relay | None) -> None:
         """Send what another call of the same client wants from now on; nothing while none is open (None)."""
+        self.drop_progress()
         self._send, self._token = (call._send, call._token) if call else (_drop, None)
+
+    def drop_progress(self) -> None:
+        """Forget progress that is not sent yet, because the answer is ready."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._pending = self._timer = None
 
     def call_done(self, record: CallRecord) -> None:
         self._progress(self._steps.finished(), record.progress_line())
@@ -100,12 +117,16 @@ class Relay:
         self._send(method, self._redactor.value(params))
 
     def _progress(self, step: float, message: str) -> None:
-        if self._token is not None:
-            params = {
-                "progressToken": self._token,
-                "progress": step,
-                "message": self._redactor.redact(message),
-            }
+        if self._token is None:
+            return
+        text = self._redactor.redact(message)
+        self._pending = {"progressToken": self._token, "progress": step, "message": text}
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PROGRESS_SECONDS, self._send_pending)
+
+    def _send_pending(self) -> None:
+        params, self._pending, self._timer = self._pending, None, None
+        if params is not None:
             self._send(PROGRESS, params)
 
 

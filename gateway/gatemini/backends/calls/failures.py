@@ -20,6 +20,23 @@ SHOWN_STDERR_LINES = 10
 SESSION_ENDED = "session_ended"
 """Key in an error's details: the HTTP server did not know the session of the call."""
 
+RENEWED = "session_renewed"
+"""Key in such an error's details: the call was refused again in a new session, so that is not the cause."""
+
+MAY_HAVE_RUN = "the call may have run: look before you repeat it"
+NOT_RUN = "it was not run: call again"
+
+
+def copied(error: BackendError, *, sent: bool) -> BackendError:
+    """A copy for one request: an exception raised in several tasks would share its traceback.
+
+    The hint of a crash is about one call: it must say of this one whether it may have run.
+    """
+    hint = error.hint
+    if isinstance(error, BackendCrashed) and sent is not error.sent:
+        hint = MAY_HAVE_RUN if sent else NOT_RUN
+    return type(error)(error.message, sent=sent, hint=hint, details=error.details)
+
 
 def stderr_text(lines: list[str]) -> str:
     """The last lines of stderr as the end of an error message; empty without any."""

@@ -28,17 +28,19 @@ class JsonText(str):
     Only the beginning is a string: decoding tens of megabytes twice would hold the event loop.
     """
 
-    __slots__ = ("_data", "kept", "written")
+    __slots__ = ("_data", "kept", "nulls", "written")
 
     _data: memoryview
     written: str
     kept: int
     """Integers beyond 2^53 that became strings."""
+    nulls: int
+    """Numbers without JSON (NaN, Infinity, beyond a double) that became null."""
 
     @classmethod
-    def of(cls, data: memoryview, written: str, kept: int) -> JsonText:
+    def of(cls, data: memoryview, written: str, kept: int, nulls: int = 0) -> JsonText:
         made = cls(written[:BEGINNING])
-        made._data, made.written, made.kept = data, written, kept
+        made._data, made.written, made.kept, made.nulls = data, written, kept, nulls
         return made
 
     def whole(self) -> str:
@@ -120,7 +122,8 @@ async def _put(message: Any, large: dict[str, Any], body: memoryview) -> None:
         return
     data = body[slice(*large["text"])]
     if large["kind"] == "text" and large["json"] is not None:
-        message[last] = JsonText.of(data, await decoded(body[slice(*large["json"])]), large["kept"])
+        written = await decoded(body[slice(*large["json"])])
+        message[last] = JsonText.of(data, written, large["kept"], large["nulls"])
         return
     text = await decoded(data)
     if large["kind"] == "text":

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import anyio
 
-from gatemini.backends.calls.failures import SESSION_ENDED
+from gatemini.backends.calls.failures import RENEWED, SESSION_ENDED
 from gatemini.config.model.backend import RetryConfig
 from gatemini.errors import (
     BackendBusy,
@@ -47,7 +47,7 @@ async def with_retries(
             if wait is None or attempt == retry.max_retries or anyio.current_time() + wait >= deadline:
                 raise
             if error.details.get(SESSION_ENDED):
-                if renewed:
+                if renewed or error.details.get(RENEWED):
                     raise  # the server does not know the new session either, so that is not the cause
                 renewed = True
             await pause(wait)

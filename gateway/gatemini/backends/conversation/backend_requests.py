@@ -61,6 +61,11 @@ class Waiter:
             self.sending.cancel()
         self.wake.set()
 
+    def progressed(self) -> None:
+        """Start the timeout anew, within the time of the caller: the backend is at work."""
+        if self.clock is not None and self.caller is not None and self.caller.time_left is not None:
+            self.clock.restart(self.caller.time_left())
+
     def pause(self, ask: anyio.CancelScope) -> None:
         """Stop the timeout while the client answers a question for this request."""
         if self.clock is not None and not self.asking:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -27,6 +28,9 @@ _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _META_CLIENT = "io.modelcontextprotocol/clientInfo"
 _META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 _META_SERVER = "io.modelcontextprotocol/serverInfo"
+
+_UNSUPPORTED_VERSION = -32022
+"""Error code for a revision that a server does not speak; the error's data has those that it does."""
 
 _VERSION_REFUSALS = (-32600, -32602)
 """Error codes (invalid request, invalid params) with which servers refuse a revision they do not speak."""
@@ -84,6 +88,12 @@ class Handshake:
             await self._peer.notify("notifications/initialized")
         return facts
 
+    async def renew(self, *, timeout: float) -> ServerFacts:
+        """Send `initialize` again; the server forgot the session that the first one began."""
+        facts = await self._initialize(anyio.current_time() + timeout)
+        await self._peer.notify("notifications/initialized")
+        return facts
+
     def forget(self) -> None:
         """Drop kept facts: the server does not behave like them any more."""
         self._saved.forget()
@@ -103,7 +113,9 @@ class Handshake:
         except BackendProtocol as refused:
             try:
                 return await self._discover(deadline)
-            except BackendProtocol:
+            except BackendProtocol as error:
+                if offered := _offered(error, HANDSHAKE_VERSIONS):
+                    return await self._initialize(deadline, offered)
                 raise refused from None
 
     async def _probe_both(self, deadline: float) -> ServerFacts:
@@ -127,7 +139,8 @@ class Handshake:
                 await probed.wait()
             try:
                 if not any(isinstance(e, BackendCrashed) for e in errors):
-                    found.append(await self._initialize(deadline))
+                    offered = [version for e in errors for version in _offered(e, HANDSHAKE_VERSIONS)]
+                    found.append(await self._initialize(deadline, offered))
             except BackendProtocol as error:
                 # "Unsupported version" may come from a server that is about to answer the probe.
                 errors.append(error)
@@ -141,7 +154,12 @@ class Handshake:
 
     async def _discover(self, deadline: float) -> ServerFacts:
         params = {"_meta": self.envelope({})}
-        reply = await self._peer.request("server/discover", params, timeout=_until(deadline))
+        try:
+            reply = await self._peer.request("server/discover", params, timeout=_until(deadline))
+        except BackendProtocol as error:
+            if not _offered(error, (MODERN_VERSION,)):
+                raise
+            reply = await self._peer.request("server/discover", params, timeout=_until(deadline))
         result = as_object(reply.result)
         versions = result.get("supportedVersions")
         if not isinstance(versions, list) or MODERN_VERSION not in versions:
@@ -151,10 +169,11 @@ class Handshake:
         self._saved.keep(facts, result.get("ttlMs"))
         return facts
 
-    async def _initialize(self, deadline: float) -> ServerFacts:
+    async def _initialize(self, deadline: float, offered: Sequence[str] = ()) -> ServerFacts:
+        """Send `initialize`, in one of the `offered` revisions if the server has named some."""
         self.announced = await self._clients.can()
         params: Json = {"capabilities": self.announced, "clientInfo": self._client_info}
-        versions = list(HANDSHAKE_VERSIONS)
+        versions = list(offered or HANDSHAKE_VERSIONS)
         while True:
             params["protocolVersion"] = version = versions.pop(0)
             try:
@@ -162,10 +181,10 @@ class Handshake:
                 break
             except BackendProtocol as error:
                 # A server should answer with a version of its own; for one that refuses, each is tried.
-                offered = as_object(error.rpc_data).get("supported")
-                if isinstance(offered, list):
-                    versions = [v for v in versions if v in offered]
-                if not versions or (offered is None and error.rpc_code not in _VERSION_REFUSALS):
+                named = as_object(error.rpc_data).get("supported")
+                if isinstance(named, list):
+                    versions = [v for v in versions if v in named]
+                if not versions or (named is None and error.rpc_code not in _VERSION_REFUSALS):
                     raise
         result = as_object(reply.result)
         agreed = as_string(result.get("protocolVersion")) or version
@@ -180,6 +199,15 @@ def _facts(era: Era, version: str, info: object, result: Json) -> ServerFacts:
         capabilities=as_object(result.get("capabilities")),
         instructions=as_string(result.get("instructions")),
     )
+
+
+def _offered(error: BackendError, spoken: Sequence[str]) -> list[str]:
+    """The revisions among `spoken` that a server named when it refused another one."""
+    if not isinstance(error, BackendProtocol) or error.rpc_code != _UNSUPPORTED_VERSION:
+        return []
+    data = as_object(error.rpc_data)
+    named = data.get("supported", data.get("supportedVersions"))
+    return [version for version in spoken if version in named] if isinstance(named, list) else []
 
 
 def _until(deadline: float) -> float:

@@ -16,6 +16,7 @@ import anyio
 import anyio.abc
 
 from gatemini.backends.callers import AskFn, Caller, ProgressFn
+from gatemini.backends.calls.failures import copied
 from gatemini.backends.conversation.backend_requests import BackendRequests, Waiter
 from gatemini.backends.conversation.call_clock import CallClock
 from gatemini.backends.conversation.rpc_errors import error_code, error_text
@@ -99,12 +100,12 @@ class Peer:
         `BackendProtocol` (a JSON-RPC error), `ResultTooLarge`, or the error of the link.
         """
         if self._gone is not None:
-            raise _copy(self._gone, sent=False)
+            raise copied(self._gone, sent=False)
         link = self._require_link()
         ident = next(self._ids)
         waiter = Waiter(method, on_progress=on_progress, caller=caller)
         self._open[ident] = waiter
-        if on_progress is not None:
+        if on_progress is not None or (caller is not None and caller.time_left is not None):
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": ident}}
         message: Json = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         clock = waiter.clock = CallClock(timeout, waiter.give_up)
@@ -202,7 +203,7 @@ class Peer:
             self._gone = error
         for waiter in self._open.values():
             if not waiter.done:
-                waiter.error = _copy(error, sent=waiter.sent)
+                waiter.error = copied(error, sent=waiter.sent)
                 waiter.finish()
 
     def fail_one(self, ident: int, error: BackendError) -> None:
@@ -262,8 +263,11 @@ class Peer:
     def _notification(self, method: str, params: Json, during: int | None) -> None:
         if method == "notifications/progress":
             waiter = self._waiter(params.get("progressToken"))
+            if waiter is None:
+                return
+            waiter.progressed()
             progress, total, text = params.get("progress"), params.get("total"), params.get("message")
-            if waiter is not None and waiter.on_progress is not None and isinstance(progress, int | float):
+            if waiter.on_progress is not None and isinstance(progress, int | float):
                 waiter.on_progress(
                     float(progress),
                     float(total) if isinstance(total, int | float) else None,
@@ -297,8 +301,3 @@ class Peer:
             rpc_data=fields.get("data"),
             sent=True,
         )
-
-
-def _copy(error: BackendError, *, sent: bool) -> BackendError:
-    """A copy for one request: an exception raised in several tasks would share its traceback."""
-    return type(error)(error.message, sent=sent, hint=error.hint, details=error.details)

@@ -7,7 +7,7 @@ be lost) and reports every HTTP failure as the same error.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -21,6 +21,7 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 
+from gatemini.backends.calls.failures import RENEWED, SESSION_ENDED
 from gatemini.backends.calls.large_messages import read_messages
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.http_errors import (
@@ -64,6 +65,11 @@ class StreamableLink(HttpLink):
         self._version: str | None = None
         self._modern = False
         self._posts: dict[int, anyio.CancelScope] = {}
+        self._renewed: anyio.Event | None = None
+        """Set at the end of a handshake for a new session; None while there is none."""
+        self._refused: set[int] = set()
+        """Requests that the server did not run because it had forgotten the session."""
+        self._following = anyio.CancelScope()
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
 
     def learn(self, tools: Sequence[Tool]) -> None:
@@ -88,7 +94,9 @@ class StreamableLink(HttpLink):
                 # A notification has no answer; if the connection is broken, the next request fails.
                 logger.debug("%s: %s was refused: %s", self._name, message["method"], refused)
             if message.get("method") == "notifications/initialized":
-                self._tasks.start_soon(self._follow_stream)
+                self._following.cancel()  # it belongs to the session before
+                self._following = anyio.CancelScope()
+                self._tasks.start_soon(self._follow_stream, self._following)
             return
         scope = self._posts[ident] = anyio.CancelScope()
         self._tasks.start_soon(self._exchange, message, ident, scope)
@@ -109,7 +117,7 @@ class StreamableLink(HttpLink):
     async def _exchange(self, message: Json, ident: int, scope: anyio.CancelScope) -> None:
         with scope:
             try:
-                await self._post(message, ident)
+                await self._post_in_session(message, ident)
                 if self._receiver.waiting(ident):
                     raise BackendCrashed(
                         f"{self._name}: the response ended without an answer",
@@ -119,6 +127,61 @@ class StreamableLink(HttpLink):
             except BackendError as error:
                 self._receiver.fail_one(ident, error)
         self._posts.pop(ident, None)
+
+    async def _post_in_session(self, message: Json, ident: int) -> None:
+        """POST a request; if the server has forgotten the session, send it again in the one new session.
+
+        Requests in flight read their own answers: only one that the server refused was certainly not run.
+        """
+        if message["method"] == "initialize":
+            await self._post(message, ident)
+            return
+        if self._renewed is not None:
+            await self._renewed.wait()
+        session = self._session
+        try:
+            await self._post(message, ident)
+            return
+        except BackendError as error:
+            if not error.details.get(SESSION_ENDED) or self.failure is not None:
+                raise
+            lost = error
+        self._refused.add(ident)
+        try:
+            if self.renew is not None and session == self._session and self._renewed is None:
+                self._renewed = anyio.Event()
+                self._tasks.start_soon(self._renew, self.renew, lost, self._renewed)
+            if self._renewed is not None:
+                await self._renewed.wait()
+        finally:
+            self._refused.discard(ident)
+        if not self._receiver.waiting(ident):
+            return  # there is no new session
+        try:
+            await self._post(message, ident)
+        except BackendError as again:
+            if again.details.get(SESSION_ENDED):
+                again.details[RENEWED] = True
+                self._receiver.fail_one(ident, again)
+                self.end(again)
+            raise
+
+    async def _renew(
+        self, renew: Callable[[], Awaitable[None]], lost: BackendError, renewed: anyio.Event
+    ) -> None:
+        """Open a new session; without one the connection ends with the loss of the old one."""
+        try:
+            await renew()
+        except BackendError as error:
+            logger.debug("%s: no new session: %s", self._name, error)
+            for ident in self._refused:
+                self._receiver.fail_one(
+                    ident, BackendCrashed(lost.message, hint=lost.hint, details=lost.details)
+                )
+            self.end(lost)
+        finally:
+            self._renewed = None
+            renewed.set()
 
     async def _post(self, message: Json, ident: int | None) -> None:
         """POST one message and deliver all messages of the response."""
@@ -208,6 +271,8 @@ class StreamableLink(HttpLink):
         gone = not refused or (had_session and response.status_code == 404)
         if needs_session and gone and not ran:
             lost = session_ended(self._name, response, body, stateless=not had_session)
+        if lost is not None and not lost.sent and self.renew is not None:
+            raise lost
         if lost is not None:
             if ident is not None:
                 self._receiver.fail_one(ident, lost)  # before the others, which may have run
@@ -251,7 +316,11 @@ class StreamableLink(HttpLink):
                 )
         return headers
 
-    async def _follow_stream(self) -> None:
+    async def _follow_stream(self, scope: anyio.CancelScope) -> None:
+        with scope:
+            await self._read_stream()
+
+    async def _read_stream(self) -> None:
         """Keep open the handshake era's stream for notifications and requests of the server, if it has one."""
         reader = EventReader(self._max)
         failures = 0

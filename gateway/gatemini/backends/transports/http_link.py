@@ -18,6 +18,7 @@ import anyio
 import anyio.abc
 import httpx2
 
+from gatemini.backends.calls.failures import copied
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.interface import Link, Receiver
 from gatemini.backends.wire import Broken
@@ -88,7 +89,7 @@ class HttpLink(Link):
     def _gone(self, *, sent: bool) -> BackendError:
         """The error of a request that is made after the end, or (`sent`) is open at the end."""
         if (cause := self.failure) is not None:
-            return type(cause)(cause.message, sent=sent, hint=cause.hint, details=cause.details)
+            return copied(cause, sent=sent)
         if sent:
             return BackendStopped(f"{self._name} was stopped while the call was open", sent=True)
         return BackendCrashed(f"{self._name} is gone", sent=False)

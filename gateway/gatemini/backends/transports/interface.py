@@ -6,7 +6,7 @@ writes through the link; the link passes received messages to the peer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -40,6 +40,8 @@ class Link:
     """Whether a cancelled `send` has written nothing; else the message may have been delivered."""
     failure: BackendError | None = None
     """The cause of the end of the connection, once `closed` is set."""
+    renew: Callable[[], Awaitable[None]] | None = None
+    """Shakes hands again on this connection, where the server has forgotten its session."""
 
     def __init__(self, name: str, receiver: Receiver) -> None:
         self.closed = anyio.Event()

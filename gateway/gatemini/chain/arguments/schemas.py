@@ -167,6 +167,8 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
         _budget.spend()
         if not _usable(name, value):
             return
+        if instance is None and schema.get("nullable") is True:
+            return  # OpenAPI's way to allow null beside any other rule
         try:
             yield from keyword(validator, value, instance, schema) or ()
         except _STUMBLES:  # including a reference that cannot be resolved
@@ -218,7 +220,7 @@ def _regex(pattern: str) -> SchemaValidator | None:
         return None
 
 
-def _matches(pattern: Any, text: str) -> bool | None:
+def pattern_matches(pattern: Any, text: str) -> bool | None:
     """Return whether the pattern occurs in the text, or None when that is not tried."""
     regex = _regex(pattern) if isinstance(pattern, str) and len(text) <= MAX_MATCHED else None
     if regex is None:
@@ -231,7 +233,7 @@ def _matches(pattern: Any, text: str) -> bool | None:
 
 
 def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if validator.is_type(instance, "string") and _matches(pattern, instance) is False:
+    if validator.is_type(instance, "string") and pattern_matches(pattern, instance) is False:
         yield ValidationError(f"does not match the pattern {pattern}")
 
 
@@ -243,7 +245,7 @@ def _pattern_properties(
     for pattern, subschema in patterns.items():
         for name, value in instance.items():
             _budget.spend()
-            if _matches(pattern, name):
+            if pattern_matches(pattern, name):
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
 
 
@@ -257,7 +259,7 @@ def _additional_properties(
     extras = [
         name
         for name in instance
-        if name not in declared and all(_matches(pattern, name) is False for pattern in patterns)
+        if name not in declared and all(pattern_matches(pattern, name) is False for pattern in patterns)
     ]
     if validator.is_type(rule, "object"):
         for name in extras:

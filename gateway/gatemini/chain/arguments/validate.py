@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import difflib
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -24,6 +24,7 @@ from gatemini.chain.arguments.schema_faults import (
     shown_value,
 )
 from gatemini.chain.arguments.schemas import faults, unknown_names
+from gatemini.chain.arguments.undeclared import undeclared_note
 from gatemini.discovery.types.identifiers import property_name, spoken
 from gatemini.discovery.types.schema_reader import required_parameters
 from gatemini.errors import ArgumentsInvalid
@@ -39,7 +40,8 @@ SHOWN_SIGNATURE: Final = 1_000
 
 Paths = Sequence[Sequence[str | int]]
 
-_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,3999}", re.ASCII)
+"""Python reads and writes integers of no more than 4,300 digits."""
 _LONE_SURROGATE = re.compile(r"(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}")
 """As `dumps` escapes it; it writes whole pairs as they are."""
 _WRAPPERS: Final = ("arguments", "args", "params", "parameters", "input", "kwargs")
@@ -55,21 +57,24 @@ def check(
     """
     named, notes = _as_object(tool, arguments, signature)
     named = _well_formed(named, notes)
-    problems = _problems(tool, named)
     bigints = dict.fromkeys(tuple(path[1:] if isinstance(arguments, list) else path) for path in digits)
-    if problems and (places := _of_exact_integers(tool, named, bigints)):
+    if bigints:
+        named = _with_bigints(tool, named, list(bigints), notes)
+    problems = _problems(tool, named)
+    if problems and (nulls := _optional_nulls(tool, named)):
+        named = _without(named, nulls)
+        problems = _problems(tool, named)
+        shown = ", ".join(map(path_text, nulls[:SHOWN_FAULTS])) + (", …" if len(nulls) > SHOWN_FAULTS else "")
+        notes.append(f"{spoken(tool.qualified)}: left out, because null is not allowed there: {shown}")
+    if problems and (places := _of_exact_integers(tool, named)):
         named = _with_integers(named, places)
         problems = _problems(tool, named)
         shown = ", ".join(map(path_text, places[:SHOWN_FAULTS]))
         notes.append(f"{spoken(tool.qualified)}: sent as the integer its digits are: {shown}")
-        for place in places:
-            bigints.pop(place, None)
-    if bigints:
-        first, more = path_text(next(iter(bigints))), len(bigints) - 1
-        where = f"{first} and {more} more" if more else first
-        notes.append(f"arguments of {spoken(tool.qualified)}: BigInt became a decimal string ({where})")
     if problems:
         raise _invalid(tool, problems, named, signature)
+    if (undeclared := undeclared_note(spoken(tool.qualified), tool.input_schema, named)) is not None:
+        notes.append(undeclared)
     return named, tuple(notes)
 
 
@@ -141,16 +146,64 @@ def _well_formed(arguments: Json, notes: list[str]) -> Json:
     return _parsed_object(text) or arguments
 
 
-def _of_exact_integers(tool: Tool, arguments: Json, bigints: Container[Any]) -> list[tuple[str | int, ...]]:
+def _with_bigints(
+    tool: Tool, arguments: Json, places: Sequence[tuple[str | int, ...]], notes: list[str]
+) -> Json:
+    """Return the arguments with BigInts as integers, but as decimal strings where an integer is refused."""
+    exact = _with_integers(arguments, places)
+    refused = {tuple(deepest(fault).absolute_path) for fault in faults(tool.input_schema, exact)}
+    kept = [place for place in places if place in refused]
+    if not kept:
+        return exact
+    mixed = _with_integers(arguments, [place for place in places if place not in refused])
+    still = {tuple(deepest(fault).absolute_path) for fault in faults(tool.input_schema, mixed)}
+    as_text = [place for place in kept if place not in still]
+    if not as_text:  # neither form is allowed: the error is about the number that the code wrote
+        return exact
+    where = path_text(as_text[0]) + (f" and {len(as_text) - 1} more" if len(as_text) > 1 else "")
+    notes.append(f"arguments of {spoken(tool.qualified)}: BigInt became a decimal string ({where})")
+    return _with_integers(arguments, [place for place in places if place not in as_text])
+
+
+def _optional_nulls(tool: Tool, arguments: Json) -> list[tuple[str | int, ...]]:
+    """Return the paths of members that are null where null is refused, and that may be left out."""
+    found: list[tuple[str | int, ...]] = []
+    needed: set[tuple[str | int, ...]] = set()
+    while True:
+        refused = faults(tool.input_schema, _without(arguments, found))
+        for fault in refused:
+            if fault.validator == "required":
+                names: Any = fault.validator_value
+                needed |= {(*fault.absolute_path, name) for name in names}
+        if lost := [place for place in found if place in needed]:
+            found = [place for place in found if place not in lost]
+            continue
+        nulls = {tuple(place.absolute_path) for place in map(deepest, refused) if place.instance is None}
+        new = [place for place in nulls - needed if place and isinstance(place[-1], str)]
+        if not new:
+            return sorted(found, key=path_text)
+        found += new
+
+
+def _without(arguments: Json, places: Sequence[tuple[str | int, ...]]) -> Json:
+    left = copy.deepcopy(arguments) if places else arguments
+    for *above, last in places:
+        inside: Any = left
+        for step in above:
+            inside = inside[step]
+        del inside[last]
+    return left
+
+
+def _of_exact_integers(tool: Tool, arguments: Json) -> list[tuple[str | int, ...]]:
     """Return the paths of digits held as text where only a number is accepted.
 
-    Beyond 2^53 such an id came from a tool as text; a BigInt of any size is text here.
+    Beyond 2^53 such an id came from a tool as text.
     """
     return [
-        path
+        tuple(place.absolute_path)
         for fault in faults(tool.input_schema, arguments)
-        if _takes_number(place := deepest(fault))
-        and _is_integer(place.instance, -1 if (path := tuple(place.absolute_path)) in bigints else 2**53)
+        if _takes_number(place := deepest(fault)) and _is_wide_integer(place.instance)
     ]
 
 
@@ -177,9 +230,9 @@ def _numeric(wanted: Any) -> bool:
     return "integer" in kinds or "number" in kinds
 
 
-def _is_integer(text: Any, least: int) -> bool:
-    """Return whether a text holds the digits of an integer of more than `least`, and of no more than 64 bits."""
-    return isinstance(text, str) and _INTEGER.fullmatch(text) is not None and least < abs(int(text)) < 2**63
+def _is_wide_integer(text: Any) -> bool:
+    """Return whether a text holds the digits of an integer beyond 2^53."""
+    return isinstance(text, str) and _INTEGER.fullmatch(text) is not None and abs(int(text)) > 2**53
 
 
 def _problems(tool: Tool, arguments: Json) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from gatemini.model import Json
 from gatemini.output.json.javascript_json import dumps
 
 
@@ -36,6 +37,8 @@ class Outcome:
     text: str | None = None
     fate: Fate = Fate.ANSWERED
     written: bool = False
+    beside: tuple[Json, ...] = ()
+    """What the result has beside its structured content, as `Value.beside`."""
 
     def json(self) -> str:
         """Return JSON text of the value."""

@@ -62,6 +62,7 @@ class Entry:
     """Whether a backend may have seen it."""
     repeatable: bool = False
     """Whether its tool is read-only or idempotent by its annotations."""
+    read_only: bool = False
     ok: bool = True
     text: str | None = None
     notes: tuple[str, ...] = ()
@@ -78,7 +79,7 @@ class Entry:
 
     def sending(self, tool: Tool) -> None:
         """From here on a backend may have seen it."""
-        self.sent, self.repeatable = True, tool.repeatable
+        self.sent, self.repeatable, self.read_only = True, tool.repeatable, tool.read_only
 
     def outcome(self) -> Outcome:
         """The recorded outcome, as it was."""

@@ -64,6 +64,11 @@ def _answer(method: str, given: list[Any], options: dict[str, Any], store: Resul
     handle = _handle(method, given)
     match method:
         case "load":
+            facts = store.blob_facts(handle)
+            if facts is not None and facts[1].startswith(("image/", "audio/")):
+                size, mime = facts
+                head = {"type": mime.partition("/")[0], "mimeType": mime, "bytes": size, "ref": handle}
+                return Outcome(True, head)
             data = store.json_text(handle)
             lost = b"null" in data and store.is_array(handle)
             return Outcome(True, None, (NOT_FINITE,) if lost else (), text=data.decode("utf-8", "replace"))

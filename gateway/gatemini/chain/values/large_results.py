@@ -14,7 +14,13 @@ from msgspec import Raw
 from gatemini.backends import wire
 from gatemini.config.variables.redaction import Redactor
 from gatemini.output.json import lazy_json as lazy
-from gatemini.output.json.javascript_json import NotJson, dumps, loads, with_long_integers_quoted
+from gatemini.output.json.javascript_json import (
+    NotJson,
+    dumps,
+    loads,
+    loads_lenient,
+    with_long_integers_quoted,
+)
 from gatemini.output.pipeline import OutputOptions, reduced
 from gatemini.output.store.rows import index_rows
 from gatemini.processes.compute_process import frame, unframed
@@ -37,19 +43,20 @@ def answer(request: bytearray) -> bytes:
 # -- large JSON ----------------------------------------------------------------------------------------
 
 
-def _as_json(text: bytes) -> tuple[bytes, int] | None:
-    """(the JSON of an object or array without white space, integers in it kept as strings); None where it is none."""
+def _as_json(text: bytes) -> tuple[bytes, int, int] | None:
+    """(the JSON of an object or array without white space, integers in it kept as strings, numbers read as null);
+    None where it is none."""
     bare = text.strip(b" \t\r\n\xef\xbb\xbf")
     if not bare or bare[0] not in b"{[" or bare[-1] not in b"}]":
         return None
     raw = _strictly(bare)
     if raw is not None:
-        return with_long_integers_quoted(bytes(lazy.compacted(raw, bare)))
+        return *with_long_integers_quoted(bytes(lazy.compacted(raw, bare))), 0
     try:
-        value, kept = loads(bare)
+        value, kept, nulls = loads_lenient(bare)
     except NotJson:
         return None
-    return encode(dumps(value)), kept
+    return encode(dumps(value)), kept, nulls
 
 
 def _strictly(data: bytes) -> Raw | None:
@@ -155,7 +162,7 @@ class _Message:
         made: dict[str, Any] = {"at": path, "kind": "text", "text": self._parts.add(data), "json": None}
         found = _as_json(data) if is_value else None
         if found is not None:
-            json, made["kept"] = found
+            json, made["kept"], made["nulls"] = found
             made["json"] = made["text"] if json == data else self._parts.add(json)
         self.large.append(made)
 

@@ -12,14 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gatemini.backends.calls.large_messages import JsonText, Written
+from gatemini.chain.values.beside import texts_beside
 from gatemini.chain.values.binary import canonical_base64, picture_kind
 from gatemini.chain.values.integers import with_wide_integers
 from gatemini.discovery.types.identifiers import short_name
 from gatemini.model import Json, Tool
-from gatemini.output.json.javascript_json import NotJson, dumps, loads, loads_exact
+from gatemini.output.json.javascript_json import NotJson, dumps, loads, loads_exact, loads_lenient
 
 SaveBlob = Callable[[str, str], str]
 """Keeps base64 data with its MIME type and gives back the handle."""
+
+SaveText = Callable[[str], str]
+"""Keeps a text and gives back the handle."""
 
 ERROR_TEXT: Final = 8_000
 """Characters of a tool's error text that go into the error's message."""
@@ -42,15 +46,27 @@ class Value:
     notes: list[str] = field(default_factory=list)
     text: str | None = None
     written: bool = False
+    beside: list[Json] = field(default_factory=list)
+    """Content beside the structured content, kept under a handle: `tool`, `type`, `ref`, its size."""
 
     def json(self) -> str:
         """JSON text of the value, for the guest."""
         return self.text if self.text is not None else dumps(self.value)
 
 
-def to_value(result: Json, tool: Tool, *, save_blob: SaveBlob) -> Value:
-    """The value of a successful result; any shape of result gives one."""
-    reader = _Reader(tool, save_blob)
+def to_value(
+    result: Json,
+    tool: Tool,
+    *,
+    save_blob: SaveBlob,
+    save_text: SaveText | None = None,
+    lists: set[str] | None = None,
+) -> Value:
+    """The value of a successful result; any shape of result gives one.
+
+    `lists` are the qualified names of tools that have answered with several blocks: their answers are arrays.
+    """
+    reader = _Reader(tool, save_blob, save_text, set() if lists is None else lists)
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
     structured = result.get("structuredContent")
@@ -86,8 +102,11 @@ def _text_of(block: Any) -> str:
 class _Reader:
     """Gathers one value with its notes."""
 
-    def __init__(self, tool: Tool, save_blob: SaveBlob) -> None:
+    def __init__(self, tool: Tool, save_blob: SaveBlob, save_text: SaveText | None, lists: set[str]) -> None:
         self.tool = tool
+        self.save_text = save_text
+        self.lists = lists
+        self.nulls = 0
         self.save_blob = save_blob
         self.out = Value(None)
         self.big_integers = 0
@@ -103,12 +122,30 @@ class _Reader:
             only = isinstance(structured, dict) and structured.keys() == {"result"}
             wrapped = only and _is_wrapped(self.tool, result)
             self.out.value = self._checked(structured["result"] if wrapped else structured)
-        others = [str(b.get("type")) for b in blocks if isinstance(b, dict) and b.get("type") != "text"]
-        if others:
-            self.note(
-                f"beside this value the result has {', '.join(others)} content: .raw({{…}}) brings all of it"
-            )
+        self._keep_beside(structured, blocks)
         self._note_big_integers()
+
+    def _keep_beside(self, structured: Any, blocks: list[Any]) -> None:
+        """Keep what the blocks say beside the structured content."""
+        texts = [block["text"] for block in blocks if _is_text(block) and isinstance(block.get("text"), str)]
+        for text in texts_beside(structured, texts):
+            self._keep_text("text", text.whole() if isinstance(text, JsonText) else text)
+        for block in blocks:
+            if _is_text(block) or not isinstance(block, dict):
+                continue
+            made = self._block(block, alone=False)
+            if isinstance(made.get("ref"), str):
+                self.out.beside.append({"tool": self.tool.qualified, **made})
+            else:
+                inner = made.get("text") if made.get("type") == "resource" else None
+                self._keep_text(str(made.get("type")), inner if isinstance(inner, str) else dumps(made))
+
+    def _keep_text(self, kind: str, text: str) -> None:
+        if self.save_text is None:
+            self.note(f"beside its structured content {short_name(self.tool.qualified)} sent {kind}")
+            return
+        kept = {"type": kind, "chars": len(text), "ref": self.save_text(text)}
+        self.out.beside.append({"tool": self.tool.qualified, **kept})
 
     def _take_written(self, structured: Written, result: Json) -> None:
         """What was too large to be held; its integers were read digit by digit."""
@@ -120,13 +157,39 @@ class _Reader:
             self.out.text, self.out.written = (inner or structured).text, True
 
     def take_blocks(self, blocks: list[Any]) -> None:
-        if len(blocks) == 1:
+        as_list = self._answers_a_list()
+        if len(blocks) == 1 and not as_list:
             self.out.value = self._block(blocks[0], alone=True)
+        elif len(blocks) == 1:
+            only = self._block(blocks[0], alone=False)
+            self.out.value = only if isinstance(only, list) else [only]
         elif blocks:
             self.out.value = [self._block(block, alone=False) for block in blocks]
+            if not as_list:
+                self.lists.add(self.tool.qualified)
+                self.note(
+                    f"{short_name(self.tool.qualified)} sent {len(blocks)} content blocks: an array, as from now on "
+                    "also for one block (until now the item itself) or none (null)"
+                )
+        elif as_list:
+            self.out.value = []
+        else:
+            self.note(
+                f"{short_name(self.tool.qualified)} sent no content: null (one block is the value, several an array)"
+            )
         if any(not isinstance(block, dict) or block.get("type") != "text" for block in blocks):
             self.out.value = self._checked(self.out.value)  # texts were read digit by digit already
         self._note_big_integers()
+
+    def _answers_a_list(self) -> bool:
+        """Whether the value is an array however many blocks there are."""
+        schema = self.tool.output_schema
+        if isinstance(schema, dict) and _is_wrapped(self.tool, {}):
+            properties = schema.get("properties")
+            schema = properties.get("result") if isinstance(properties, dict) else None
+        if isinstance(schema, dict) and schema.get("type") == "array":
+            return True
+        return self.tool.qualified in self.lists
 
     def _checked(self, value: Any) -> Any:
         """The value, with integers that JavaScript would round as strings."""
@@ -158,6 +221,7 @@ class _Reader:
             if alone:
                 self.out.text, self.out.written = text.written, True
                 self.big_integers += text.kept
+                self.nulls += text.nulls
                 return None
             return loads_exact(text.written)
         if _OPENS.match(text) is None:  # no copy of a long text for this question
@@ -166,11 +230,12 @@ class _Reader:
         if bare[-1] not in "}]":
             return text
         try:
-            value, kept = loads(bare)
+            value, kept, nulls = loads_lenient(bare)
         except NotJson:
             return text
         self.big_integers += kept
-        if alone and not kept and bare.isascii():
+        self.nulls += nulls
+        if alone and not kept and not nulls and bare.isascii():
             self.out.text = bare
         return value
 
@@ -220,6 +285,10 @@ class _Reader:
         if self.big_integers:
             what = "1 integer" if self.big_integers == 1 else f"{self.big_integers} integers"
             self.note(f"{what} beyond 2^53 came as strings, so that no digit is lost")
+        if self.nulls:
+            what = "1 number is" if self.nulls == 1 else f"{self.nulls} numbers are"
+            tool = short_name(self.tool.qualified)
+            self.note(f"in the JSON text of {tool} {what} NaN, Infinity or beyond 1.8e308: read as null")
 
 
 def _is_wrapped(tool: Tool, result: Json) -> bool:

@@ -184,7 +184,7 @@ class BackendConfig(Strict):
     required_keys: tuple[str, ...] = ()
     """Variables it needs, named when they are missing."""
     timeout: Duration = 30.0
-    """One call at most."""
+    """One call at most; where it is not set, a chain with more time gives its calls more."""
     connect_timeout: Duration = 60.0
     """From start to ready."""
     shutdown_grace_period: Duration = 5.0

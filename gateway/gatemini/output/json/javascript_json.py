@@ -132,6 +132,38 @@ def loads(text: str | bytes) -> tuple[Any, int]:
     return _loads_with(data, integer), kept
 
 
+def loads_lenient(text: str | bytes) -> tuple[Any, int, int]:
+    """As `loads`, with NaN, Infinity and numbers beyond a double read as None; the last number counts these."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if not _has_long_integer(data):
+        try:
+            return orjson.loads(data), 0, 0
+        except orjson.JSONDecodeError:
+            pass
+    kept = nulls = 0
+
+    def integer(digits: str) -> int | str:
+        nonlocal kept
+        if len(digits) < 16 or (len(digits) < 18 and abs(int(digits)) <= MAX_SAFE_INTEGER):
+            return int(digits)
+        kept += 1
+        return digits
+
+    def constant(_digits: str) -> None:
+        nonlocal nulls
+        nulls += 1
+
+    def number(digits: str) -> float | None:
+        value = float(digits)
+        if math.isfinite(value):
+            return value
+        constant(digits)
+        return None
+
+    value = _loads_with(data, integer, constant, number)
+    return value, kept, nulls
+
+
 def loads_exact(text: str) -> Any:
     """The value of JSON text with integers of any size as they are. Raises NotJson."""
     data = text.encode("utf-8", "surrogatepass")
@@ -171,10 +203,17 @@ def _loads_plain(data: bytes) -> Any:
         raise NotJson.of(exc) from None
 
 
-def _loads_with(data: bytes, integer: Any) -> Any:
+def _no_constant(name: str) -> Any:
+    raise NotJson(f"{name} is not JSON")
+
+
+def _loads_with(data: bytes, integer: Any, constant: Any = _no_constant, number: Any = None) -> Any:
     try:
         return json.loads(
-            data.decode("utf-8", "surrogatepass"), parse_int=integer, parse_constant=_no_constant
+            data.decode("utf-8", "surrogatepass"),
+            parse_int=integer,
+            parse_constant=constant,
+            parse_float=number,
         )
     except RecursionError:
         raise NotJson("nested too deeply") from None
@@ -182,10 +221,6 @@ def _loads_with(data: bytes, integer: Any) -> Any:
         raise
     except ValueError as exc:
         raise NotJson.of(exc) from None
-
-
-def _no_constant(name: str) -> Any:
-    raise NotJson(f"{name} is not JSON")
 
 
 def number_text(value: float) -> str:

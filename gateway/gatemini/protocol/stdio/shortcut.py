@@ -172,6 +172,8 @@ class Shortcut:
         except Exception:
             logger.exception("%s failed", call.name)
             return _failure(call.ident, INTERNAL_ERROR, "Internal server error")
+        finally:
+            relay.drop_progress()
         if self._stamp:
             result = {
                 **result,
