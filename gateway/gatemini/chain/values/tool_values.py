@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gatemini.backends.calls.large_messages import JsonText, Written
+from gatemini.chain.values import python_literal
 from gatemini.chain.values.binary import canonical_base64, picture_kind
 from gatemini.chain.values.integers import with_wide_integers
 from gatemini.discovery.types.identifiers import short_name
@@ -146,7 +147,7 @@ class _Reader:
         return self._unknown(block)
 
     def _text(self, text: Any, *, alone: bool) -> Any:
-        """Text that is a JSON object or array becomes that; any other text is a string."""
+        """Text that is a JSON object or array, or a Python list, tuple or dict, becomes that; any other is a string."""
         if not isinstance(text, str):
             self.note("a text block held no text")
             return text
@@ -157,16 +158,26 @@ class _Reader:
                 return None
             return loads_exact(text.written)
         bare = text.strip(" \t\r\n\ufeff")
-        if not bare or bare[0] not in "{[" or bare[-1] not in "}]":
+        if not bare or bare[0] not in "{[(" or bare[-1] not in "}])":
             return text
         try:
             value, kept = loads(bare)
         except NotJson:
-            return text
+            return self._python(bare, text)
         self.big_integers += kept
         if alone and not kept and bare.isascii():
             self.out.text = bare
         return value
+
+    def _python(self, bare: str, text: str) -> Any:
+        """The value of text that is a Python literal; any other text as it is."""
+        if (found := python_literal.read(bare)) is None:
+            return text
+        self.big_integers += found[1]
+        self.note(
+            f"{short_name(self.tool.qualified)} sent text (a Python literal, no JSON): code gets the value it stands for"
+        )
+        return found[0]
 
     def _media(self, head: Json, data: str, mime: Any) -> Json:
         """The descriptor of base64 data; without a `ref` when there is none, or it cannot be decoded."""
