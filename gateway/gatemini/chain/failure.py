@@ -107,7 +107,13 @@ def explain(
     facts = replace(failure.facts, source=source)
     said = hint(facts, hint_context(services, failure.program, trace))
     calls = [
-        CallLine(spoken(r.tool), r.outcome or "no answer yet", r.ms if r.outcome else None, sent=r.sent)
+        CallLine(
+            spoken(r.tool),
+            r.outcome or "no answer yet",
+            r.ms if r.outcome else None,
+            r.sent,
+            services.redactor.redact(r.arguments),  # before it is cut: half a secret is one too
+        )
         for r in records
     ]
     report = ErrorReport(
