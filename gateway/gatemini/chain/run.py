@@ -33,6 +33,7 @@ from gatemini.chain.script import run_script
 from gatemini.chain.services import ChainServices
 from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.explain.error_facts import HintContext
+from gatemini.explain.missing_members import missing_members
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
 from gatemini.explain.value_hints import nothing_returned
@@ -214,6 +215,7 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
     if end.kind == "undefined":
         facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
+    notes += missing_members(end.reads, context, said=notes[-1] if end.kind == "undefined" else "")
     notes += promise_notes(program_facts(run.facts), end.text, left_open=run.left_open > 0)
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped)
 
