@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatemini.explain.error_facts import HintContext
-from gatemini.explain.missing_members import MOST_BYTES, missing_members
+from gatemini.explain.results.missing_members import MOST_BYTES, missing_members
 from gatemini.output.json.javascript_json import dumps
 from gatemini_sandbox.typescript.reads.find_reads import find_reads
 

@@ -15,8 +15,8 @@ from gatemini.discovery.types.typescript import argument_types, signature
 from gatemini.errors import GateminiError
 from gatemini.explain.error_facts import BackendState, ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.hints import hint
-from gatemini.explain.missing_members import missing_members
 from gatemini.explain.report import CallLine, ErrorReport, render_error
+from gatemini.explain.results.missing_members import missing_members
 from gatemini.text.size_limit import SizeLimit
 from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed, Read
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError

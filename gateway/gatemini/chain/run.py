@@ -33,9 +33,9 @@ from gatemini.chain.script import run_script
 from gatemini.chain.services import ChainServices
 from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefused, SandboxFault
 from gatemini.explain.error_facts import HintContext
-from gatemini.explain.missing_members import missing_members
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
+from gatemini.explain.results.missing_members import missing_members
 from gatemini.explain.value_hints import nothing_returned
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions

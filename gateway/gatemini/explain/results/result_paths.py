@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from gatemini.explain.call_values import HELD
+from gatemini.explain.results.call_values import HELD
 
 MOST_STEPS: Final = 4_000
 """Steps of one look into results, about a millisecond."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 import orjson
 
 from gatemini.discovery.types.identifiers import spoken
-from gatemini.explain.call_values import described
 from gatemini.explain.error_facts import HintContext
-from gatemini.explain.result_paths import Characters, Uncertain, Walk
+from gatemini.explain.results.call_values import described
+from gatemini.explain.results.result_paths import Characters, Uncertain, Walk
 from gatemini.text.escape import one_line
 from gatemini.text.shorten import closest, listed, shorten
 from gatemini_sandbox.messages import Read, Source
