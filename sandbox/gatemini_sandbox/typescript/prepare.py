@@ -23,6 +23,7 @@ from gatemini_sandbox.typescript.diagnosis.diagnose import (
     check_comment,
     syntax_error,
 )
+from gatemini_sandbox.typescript.diagnosis.regexes import check_regexes
 from gatemini_sandbox.typescript.diagnosis.returned import Given, returned
 from gatemini_sandbox.typescript.facts import Facts, gather
 from gatemini_sandbox.typescript.javascript.erase import Eraser
@@ -148,6 +149,7 @@ def _parsed(submitted: SourceText) -> Parsed | None:
         return None
     if not parsed.data.isascii():
         check_characters(parsed, submitted)
+    check_regexes(parsed, submitted)
     return parsed
 
 
