@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fixtures.running import answer, running_app
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.results.missing_members import MOST_BYTES, missing_members
 from gatemini.output.json.javascript_json import dumps
@@ -184,3 +186,31 @@ def test_many_values_are_looked_at_as_long_as_that_takes_a_moment() -> None:
     rows: list[dict[str, Any]] = [{"id": n} for n in range(10_000)]
     assert len(notes(code, {"order": [rows]})) == 1
     assert notes(code, {"order": [[*rows[:3000], {"nope": 1}]]}) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "note"),
+    [
+        ("const rows = await demo.rows({ n: 3 });\nreturn rows.filter(r => r.active);", "[]", "r.active is undefined (line 2), so that nothing passes"),
+        ("let sum = 0;\nfor (const r of await demo.rows({ n: 3 })) sum += r.points;\nreturn sum;", "null", "r.points is undefined (line 2)"),
+        ("const rows = await demo.rows({ n: 3 });\nreturn rows.filter(r => r.score > -1).map(r => r.name).length;", "3", ""),
+    ],
+)  # fmt: skip
+@pytest.mark.anyio
+async def test_the_answer_of_a_chain_carries_the_note(
+    tmp_path: Path, code: str, value: str, note: str
+) -> None:
+    async with running_app(tmp_path) as app:
+        text, is_error, _ = await answer(app, code)
+    assert not is_error
+    assert text.split("\n")[0] == value
+    assert note in text if note else "undefined" not in text
+
+
+@pytest.mark.anyio
+async def test_the_text_of_a_failed_chain_carries_what_its_hint_does_not_say(tmp_path: Path) -> None:
+    code = "const [row] = await demo.rows({ n: 1 });\nconst who = `${row.owner}`;\nreturn await demo.fail({ message: who });"
+    async with running_app(tmp_path) as app:
+        text, is_error, *_ = await answer(app, code)
+    assert is_error
+    assert "NOTE: row.owner is undefined (line 2)" in text

@@ -150,6 +150,8 @@ class _Place:
     count: int
     keys: tuple[str, ...]
     text: str | None = None
+    looped: bool = False
+    """Whether the code goes through the characters of the text."""
     other: str | None = None
 
 
@@ -170,7 +172,9 @@ def missing_members(
     for read in reads:
         if until is not None and (read.line, read.column) >= until:
             break
-        if re.search(rf"(?<![\w$]){re.escape(read.member)} is (?:undefined|missing)", said):
+        if f"`{read.shown}`" in said or re.search(
+            rf"(?<![\w$]){re.escape(read.member)} is (?:undefined|missing)", said
+        ):
             continue
         try:
             place = results.lacking(read)
@@ -208,7 +212,7 @@ class _Results:
                     if sampled and len(values) >= SAMPLED:
                         break
             except Characters as characters:
-                place = _Place(f"the result of {spoken('.'.join(name))}", 1, (), characters.text)
+                place = _Place(f"the result of {spoken('.'.join(name))}", 1, (), characters.text, looped=True)
                 return None if read.member in _OF_TEXT else place
         needed = 2 if read.kind == "paired" else 1
         if (
@@ -266,9 +270,10 @@ def _place(name: tuple[str, str], source: Source, values: Sequence[Any]) -> _Pla
     if isinstance(first, str):
         return _Place(of, len(values), (), first)
     if not isinstance(first, dict):
-        return _Place(of, len(values), (), None, described(first))
+        return _Place(of, len(values), (), other=described(first))
     keys = dict.fromkeys(str(key) for value in values[:SAMPLED] if isinstance(value, dict) for key in value)
-    is_item = ["items"] in source.path
+    steps = [step for step in source.path if isinstance(step, str) or step[:1] != ["if"]]
+    is_item = bool(steps) and steps[-1] == ["items"]
     return _Place(of, 2 if is_item else 1, tuple(keys))
 
 
@@ -279,7 +284,7 @@ def _said(place: _Place, reads: Sequence[Read]) -> str:
     shown = one_line(listed(by_text))
     are = "is" if len(by_text) == 1 else "are"
     if place.text is not None:
-        return f"{place.of} is text ({orjson.dumps(shorten(place.text, 40)).decode()}), no array and no object: {_of_characters(shown, where, reads)}"
+        return f"{place.of} is text ({orjson.dumps(shorten(place.text, 40)).decode()}), no array and no object: {_of_text(place, shown, where, reads)}"
     passes = ", so that nothing passes" if any(read.kind == "sifted" for read in reads) else ""
     if place.other is not None:
         return f"{shown} {are} undefined ({where}){passes}: {place.of} is {place.other}"
@@ -288,7 +293,9 @@ def _said(place: _Place, reads: Sequence[Read]) -> str:
     return f"{shown} {are} undefined ({where}){passes}: {one_line(has)}{_meant(place, reads)}"
 
 
-def _of_characters(shown: str, where: str, reads: Sequence[Read]) -> str:
+def _of_text(place: _Place, shown: str, where: str, reads: Sequence[Read]) -> str:
+    if not place.looped and any(read.member != "length" for read in reads):
+        return f"{shown} {'is' if len(reads) == 1 else 'are'} undefined ({where})"
     if all(read.member == "length" for read in reads):
         return f"{shown} ({where}) counts its characters"
     return f"its items are characters, and {shown} undefined ({where})"
