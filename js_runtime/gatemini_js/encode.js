@@ -72,22 +72,76 @@
     seen.room -= text.length + 3;
   }
 
-  function pathOf(frame, key) {
-    const parts = list();
-    let n = 0;
-    if (key !== undefined) parts[n++] = own.slice(own.String(key), 0, 40);
-    for (let f = frame; f !== null && n < 6; f = f.up) {
-      if (f.at !== undefined) parts[n++] = own.slice(own.String(f.at), 0, 40);
-    }
+  function pathOf(frame, key, anyItem = false) {
+    // As code would write it: `rows[3].n`; with `anyItem` the same for all items of an array, `rows[].n`.
     let text = "";
-    for (let i = n - 1; i >= 0; i--) text += text === "" ? parts[i] : "." + parts[i];
+    for (let f = frame, at = key, n = 0; n < 6; f = f.up, n++) {
+      if (at !== undefined) {
+        if (f !== null && f.keys === null) text = (anyItem ? "[]" : "[" + at + "]") + behind(text);
+        else text = own.slice(own.String(at), 0, 40) + behind(text);
+      }
+      if (f === null) break;
+      at = f.at;
+    }
     return text;
+  }
+
+  function behind(text) {
+    return text === "" || text[0] === "[" ? text : "." + text;
+  }
+
+  const MOST_LOST = 10; // paths named in the note on members that are undefined
+  const MOST_LOST_VALUES = 20000; // values looked at for them
+  function lose(converted, path) {
+    const seen = converted.lost ??= { __proto__: null, counts: own.create(null), paths: 0, more: 0 };
+    if (seen.counts[path] !== undefined) seen.counts[path]++;
+    else if (seen.paths < MOST_LOST) {
+      seen.counts[path] = 1;
+      seen.paths++;
+    } else seen.more++;
+  }
+
+  function lostText({ counts, more }) {
+    let text = "";
+    const paths = own.keys(counts);
+    for (let i = 0; i < paths.length; i++) {
+      const n = counts[paths[i]];
+      text += (text === "" ? "" : ", ") + paths[i] + (n > 1 ? " (" + n + " times)" : "");
+    }
+    return "members that are undefined were left out: " + text + (more > 0 ? " and more" : "");
+  }
+
+  function lostMembers(root) {
+    // What plainText left out; only plain objects and arrays come here.
+    const converted = own.create(null);
+    let left = MOST_LOST_VALUES, todo = { __proto__: null, value: root, path: "", rest: null };
+    while (todo !== null && left > 0) {
+      const { value, path } = todo;
+      todo = todo.rest;
+      const isList = own.isArray(value), keys = isList ? null : ownKeysOf(value);
+      const size = isList ? value.length : keys.length;
+      left -= size;
+      for (let i = 0; i < size && !isList; i++) {
+        if (value[keys[i]] === undefined) lose(converted, path + (path === "" ? "" : ".") + own.slice(keys[i], 0, 40));
+      }
+      for (let i = size - 1; i >= 0; i--) { // the last one first, since what is put on top is looked at first
+        const inner = value[isList ? i : keys[i]];
+        if (typeof inner !== "object" || inner === null) continue;
+        const at = isList ? path + "[]" : path + (path === "" ? "" : ".") + own.slice(keys[i], 0, 40);
+        todo = { __proto__: null, value: inner, path: at, rest: todo };
+      }
+    }
+    return converted;
   }
 
   function conversionNote(converted) {
     let text = "";
     const kinds = own.keys(converted);
     for (let i = 0; i < kinds.length; i++) {
+      if (kinds[i] === "lost") {
+        text += (text === "" ? "" : "; ") + lostText(converted.lost);
+        continue;
+      }
       const { count, first } = converted[kinds[i]];
       const where = first !== "" && count > 1 ? first + " and " + (count - 1) + " more" : first;
       text += (text === "" ? "" : "; ") + (CONVERTED[kinds[i]] ?? kinds[i]) + (where === "" ? "" : " (" + where + ")");
@@ -339,11 +393,13 @@
   }
 
   const { protoOf, keys: ownKeysOf, ObjectPrototype, ArrayPrototype } = own;
+  let plainLost = false; // whether the last one met a member that is undefined
   function plainText(root, options, refs) {
     // The common case, by the engine's own JSON.stringify: a tree of plain objects and arrays in which nothing needs
     // converting. undefined when anything else turns up (then `encode` walks it by hand). A cycle is met as depth.
     if (ObjectPrototype.toJSON !== undefined || ArrayPrototype.toJSON !== undefined) return undefined;
     let left = options.bytes, object = root, depth = 1, todo = null;
+    plainLost = false;
     for (;;) {
       const proto = protoOf(object);
       let isList = false;
@@ -371,6 +427,7 @@
             break;
           case "undefined":
             if (isList || options.exact) return undefined;
+            plainLost = true;
             break;
           default: return undefined;
         }
@@ -412,7 +469,8 @@
       } catch { /* a getter or a Proxy: walking by hand says so */ }
       if (text !== undefined) {
         if (text.length > options.bytes) throw sizeError(options, name);
-        return { __proto__: null, text, converted: null, promises: NO_ITEMS, long: NO_ITEMS, refs };
+        const converted = plainLost && options.names ? lostMembers(root) : null;
+        return { __proto__: null, text, converted, promises: NO_ITEMS, long: NO_ITEMS, refs };
       }
     }
     const state = newState(options, settled, name);
@@ -448,6 +506,7 @@
       if (text === undefined) {
         if (frame.keys !== null) {
           if (value === undefined && state.options.exact) remember(state, "undefined", frame, key);
+          if (value === undefined && state.options.names) lose(state.converted, pathOf(frame, key, true));
           continue;
         }
         if (value === undefined) remember(state, "hole", frame, key);

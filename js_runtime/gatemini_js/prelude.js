@@ -118,7 +118,7 @@
     keptOptions = forArguments(true);
     valueOptions = {
       __proto__: null, wantsRefs: true, depth: limits.depth, typedItems: protocol.typed_items,
-      bytes: limits.value_bytes, code: LIMIT.value, what: "the returned value", deep: null, exact: false,
+      bytes: limits.value_bytes, code: LIMIT.value, what: "the returned value", deep: null, exact: false, names: true,
     };
   }
 

@@ -28,6 +28,7 @@ from gatemini_sandbox.messages import (
     Drop,
     Dropped,
     Facts,
+    Failed,
     Needs,
     NotCode,
     Refused,
@@ -55,7 +56,7 @@ system's default is."""
 READING_SECONDS = 5.0
 """Most that parsing may take: a hundred times what the largest program a person writes needs."""
 GIVEN_SECONDS = 1.0
-"""Most that looking for the expressions behind an undefined value may take."""
+"""Most that looking for the expressions behind an undefined value may take, or for what is read of results."""
 
 OfSession = Run | Replies | Conclude | Drop
 
@@ -245,6 +246,9 @@ class Core:
         if isinstance(step, Done) and step.kind == "undefined" and chain.program is not None:
             with suppress(ReadingTooLong), patience(GIVEN_SECONDS):
                 step.given = list(chain.program.returned())
+        if isinstance(step, Done | Failed) and reader.called and chain.program is not None:
+            with suppress(ReadingTooLong), patience(GIVEN_SECONDS):
+                step.reads = list(chain.program.reads())
         readings = array.array("Q", raw.readings[chain.sent :])
         chain.sent = len(raw.readings)
         memory = 0 if chain.guest is None else chain.guest.memory_bytes

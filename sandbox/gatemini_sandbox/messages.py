@@ -81,6 +81,29 @@ class Console(msgspec.Struct):
     dropped: Whole = 0
 
 
+class Source(msgspec.Struct, array_like=True):
+    """Where a value comes from: the global of the backend, the tool, and the steps into its result.
+
+    A step is a member's name, `["items"]` (each item), `["json"]` (the value of the text) or `["if", condition]`.
+    """
+
+    backend: Name
+    tool: Name
+    path: list[Any]
+
+
+class Read(msgspec.Struct, array_like=True):
+    """A member that code reads from results without asking whether it is there. `shown` is the text of the code;
+    `kind` is what depends on it: "sifted" where a filter decides by it, "paired" where two items are compared."""
+
+    line: Whole
+    column: Whole
+    shown: Name
+    member: Name
+    kind: Literal["plain", "sifted", "paired"]
+    sources: list[Source]
+
+
 class Calls(msgspec.Struct, tag="calls"):
     """The guest is idle. `wake_ms`: until its next timer. `settled`: the code itself is done, open calls are not.
 
@@ -106,6 +129,7 @@ class Done(msgspec.Struct, tag="done"):
     """Lines of calls that were never awaited, or that were open when the code had come to its end, by id."""
     given: list[tuple[int, int, str]] = []
     """Line, column and text of the expressions that may have given a value that is undefined."""
+    reads: list[Read] = []
 
 
 class ErrorInfo(msgspec.Struct):
@@ -133,6 +157,7 @@ class Failed(msgspec.Struct, tag="failed"):
     console: Console = msgspec.field(default_factory=Console)
     unawaited: list[Whole] = []
     lines: dict[int, int] = {}
+    reads: list[Read] = []
 
 
 Step = Calls | Done | Failed

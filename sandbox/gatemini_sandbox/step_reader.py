@@ -51,6 +51,11 @@ class Reader:
         self._known: set[int] = set()
         self._notes: list[str] = []
 
+    @property
+    def called(self) -> bool:
+        """Whether the chain has made calls."""
+        return bool(self._known)
+
     def replies(self, replies: Sequence[Reply]) -> bytes:
         """The message for the guest; notes what had to be changed."""
         return encode_replies(replies, self._limits, self._notes) if replies else b""

@@ -63,6 +63,32 @@ def test_text_is_a_string_unless_it_is_a_json_object_or_array(content, value):
     assert (found.value, found.notes) == (value, [])
 
 
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        ("""[{'id': 1, 'name': "O'Brien", 'email': None, 'ok': True}]""", [{"id": 1, "name": "O'Brien", "email": None, "ok": True}]),
+        ("[('NL', 232)]", [["NL", 232]]),
+        ("[('only',), ()]", [["only"], []]),
+        ("('x', [], {'a': -1.5})", ["x", [], {"a": -1.5}]),
+        ("{1: 'a', None: 2}", {"1": "a", "None": 2}),
+        (r"""['None (True)', 'a\tb \\ "q"', '\xe9']""", ["None (True)", 'a\tb \\ "q"', "é"]),
+    ],
+)  # fmt: skip
+def test_text_that_is_a_python_literal_is_the_value_it_stands_for_with_a_note(literal, value):
+    found = value_of({"content": text(literal)})
+    assert found.value == value
+    assert "demo.echo sent text (a Python literal, no JSON): code gets the value it stands for" in found.notes
+
+
+@pytest.mark.parametrize(
+    "prose",
+    ["(see below)", "(1)", "[b'x']", "[Decimal('1')]", "{1, 2}", "['a' 'b']", "[nan]", "[x for x in y]", "[null, 'a']", "['a\nb']", "[('a')]"],
+)  # fmt: skip
+def test_other_text_in_brackets_stays_text(prose):
+    found = value_of({"content": text(prose)})
+    assert (found.value, found.notes) == (prose, [])
+
+
 def test_integers_beyond_a_double_arrive_as_strings_with_one_note():
     found = value_of(
         {"content": text('{"id": 1234567890123456789, "n": 5, "more": [99999999999999999999999]}')}

@@ -12,6 +12,15 @@ from gatemini.text.size_limit import SizeLimit
 SOURCE = "const a = 1;\n\treturn a.b.c;\n"
 
 
+def test_calls_of_one_tool_are_told_apart_by_their_arguments() -> None:
+    calls = [CallLine("demo.get", "error: gone", 1.0, arguments=f'{{"id":{n}}}') for n in (7, 8)]
+    calls.append(CallLine("demo.write", "ok", 1.0, arguments='{"key":"a"}'))
+    text = render_error(ErrorReport("Error", "x", calls=calls))
+    assert '1. demo.get({"id":7}): error: gone (1 ms)' in text
+    assert '2. demo.get({"id":8}): error: gone (1 ms)' in text
+    assert "3. demo.write: ok (1 ms)" in text
+
+
 def test_a_report_lists_its_parts_in_order():
     report = ErrorReport(
         "ToolError",

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gatemini.explain.call_values import MOST_READ, described, find
 from gatemini.explain.error_facts import ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.hints import hint
 from gatemini.explain.promise_hints import promise_notes
+from gatemini.explain.results.call_values import MOST_READ, described, find
 from gatemini.explain.value_hints import nothing_returned
 from gatemini.output.json.javascript_json import dumps
 

@@ -169,7 +169,7 @@ async def test_a_long_typed_array_that_cannot_be_kept_leaves_as_its_description(
     ("code", "words"),
     [
         ("return { at: new Date(NaN) }", "invalid Date became null (at)"),
-        ("return [/a/]", "RegExp became its text (0)"),
+        ("return [/a/]", "RegExp became its text ([0])"),
         ("return { w: new WeakMap() }", "class WeakMap has no readable fields and became {} (w)"),
         ("return new (class Box { #x = 1 })", "class Box has no readable fields"),
         ("return (function* () { for (;;) yield 1 })()", "first 10000 items"),
@@ -268,3 +268,23 @@ async def test_any_json_value_passes_through_the_guest_unchanged(run, value: Any
 async def test_a_list_that_claims_more_items_than_its_text_may_have_is_refused_at_once(run, value):
     end = await run(value)
     assert end.error.limit == ("limit.arguments" if "demo" in value else "limit.value")
+
+
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        ("return { names: undefined, n: undefined, m: 1 }", "left out: names, n"),
+        ("return [1, 2, 3].map((i) => ({ i, id: undefined, sub: { x: undefined } }))", "left out: [].id (3 times), [].sub.x (3 times)"),
+        ("return { when: new Date(0), rows: [{ a: undefined }] }", "left out: rows[].a"),
+        ("const o = {}; for (let i = 0; i < 12; i++) o['k' + i] = undefined; return o", "k8, k9 and more"),
+        ("return [1, 2, 3, NaN]", "NaN or Infinity became null ([3])"),
+        ("return { rows: [{ n: 1 }, { n: NaN }] }", "NaN or Infinity became null (rows[1].n)"),
+    ],
+)  # fmt: skip
+async def test_a_note_names_members_that_are_undefined_and_indexes_as_such(run, code, note):
+    assert note in "; ".join((await run(code)).notes)
+
+
+@pytest.mark.parametrize("code", ["return { a: null, b: 0, c: '' }", "return [[], {}, [{}]]"])
+async def test_a_value_without_undefined_members_has_no_note(run, code):
+    assert (await run(code)).notes == []

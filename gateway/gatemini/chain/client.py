@@ -23,6 +23,8 @@ class CallRecord:
     """Whether it left the gateway (for a composite tool: whether its code began)."""
     answered_by: str | None = None
     """The backend that answered in place of the called one, if any."""
+    arguments: str = ""
+    """The JSON of its arguments, shortened."""
 
     def progress_line(self) -> str:
         """Return the finished call as one line of progress."""

@@ -16,8 +16,9 @@ from gatemini.errors import GateminiError
 from gatemini.explain.error_facts import BackendState, ErrorFacts, HintContext, ProgramFacts
 from gatemini.explain.hints import hint
 from gatemini.explain.report import CallLine, ErrorReport, render_error
+from gatemini.explain.results.missing_members import missing_members
 from gatemini.text.size_limit import SizeLimit
-from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed
+from gatemini_sandbox.messages import Console, ErrorInfo, Facts, Failed, Read
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 
@@ -33,6 +34,7 @@ class Failure(Exception):
         notes: Sequence[str] = (),
         cause: str | None = None,
         batch: str | None = None,
+        reads: Sequence[Read] = (),
     ) -> None:
         super().__init__(facts.message)
         self.facts = facts
@@ -41,6 +43,7 @@ class Failure(Exception):
         self.notes = list(notes)
         self.cause = cause
         self.batch = batch
+        self.reads = reads
 
 
 def of_error(exc: GateminiError) -> Failure:
@@ -90,7 +93,14 @@ def of_script(end: Failed, program: Facts, notes: Sequence[str]) -> Failure:
         code=error.code,
         given=error.hint,
     )
-    return Failure(facts, program=program, console=end.console, notes=[*notes, *end.notes], cause=error.cause)
+    return Failure(
+        facts,
+        program=program,
+        console=end.console,
+        notes=[*notes, *end.notes],
+        cause=error.cause,
+        reads=end.reads,
+    )
 
 
 def explain(
@@ -105,9 +115,20 @@ def explain(
     if failure.batch is not None:
         return failure.batch
     facts = replace(failure.facts, source=source)
-    said = hint(facts, hint_context(services, failure.program, trace))
+    context = hint_context(services, failure.program, trace)
+    said = hint(facts, context)
+    notes = [
+        *failure.notes,
+        *missing_members(failure.reads, context, (facts.line or 0, facts.column or 0), said or ""),
+    ]
     calls = [
-        CallLine(spoken(r.tool), r.outcome or "no answer yet", r.ms if r.outcome else None, sent=r.sent)
+        CallLine(
+            spoken(r.tool),
+            r.outcome or "no answer yet",
+            r.ms if r.outcome else None,
+            r.sent,
+            services.redactor.redact(r.arguments),  # before it is cut: half a secret is one too
+        )
         for r in records
     ]
     report = ErrorReport(
@@ -122,7 +143,7 @@ def explain(
         calls=calls,
         console=failure.console.lines,
         console_dropped=failure.console.dropped,
-        notes=failure.notes,
+        notes=notes,
     )
     return render_error(report, budget=budget)
 
@@ -158,6 +179,15 @@ def hint_context(services: ChainServices, program: Facts | None, trace: Trace | 
             return None
         return trace.last(f"{backend}.{tool}")
 
+    def results(backend: str, tool: str) -> list[str] | None:
+        return None if trace is None else trace.results(f"{backend}.{tool}")
+
+    def declared(backend: str, tool: str) -> set[str]:
+        try:
+            return declared_names(registry.find(backend, tool).output_schema)
+        except GateminiError:
+            return set()
+
     return HintContext(
         services.identifiers()[0],
         tools,
@@ -166,9 +196,26 @@ def hint_context(services: ChainServices, program: Facts | None, trace: Trace | 
         arguments,
         state,
         last_result,
+        results,
+        declared,
         ProgramFacts() if program is None else program_facts(program),
         services.disabled(),
     )
+
+
+def declared_names(schema: Any) -> set[str]:
+    """The names of all properties that a schema speaks of, at any depth."""
+    found: set[str] = set()
+    stack = [schema]
+    while stack:
+        match stack.pop():
+            case dict() as inner:
+                properties = inner.get("properties")
+                found.update(properties if isinstance(properties, dict) else ())
+                stack.extend(inner.values())
+            case list() as items:
+                stack.extend(items)
+    return found
 
 
 def program_facts(program: Facts, given: Sequence[tuple[int, int, str]] = ()) -> ProgramFacts:

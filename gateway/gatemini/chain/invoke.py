@@ -156,6 +156,7 @@ class Invoker:
                 time.monotonic(),
                 told,
                 sent=entry.sent or outcome.ok or entry.inner is not None,
+                arguments=entry.shown,
             )
         )
         return outcome
@@ -163,7 +164,8 @@ class Invoker:
     async def _recorded(
         self, entry: Entry, backend: str, spelled: str, make: Callable[[CallRecord], Awaitable[Outcome]]
     ) -> Outcome:
-        record = CallRecord(len(self.records) + 1, backend, f"{backend}.{spelled}", time.monotonic())
+        number, name = len(self.records) + 1, f"{backend}.{spelled}"
+        record = CallRecord(number, backend, name, time.monotonic(), arguments=entry.shown)
         self.records.append(record)
         try:
             self._within_limit(record)

@@ -35,6 +35,7 @@ from gatemini.errors import OUT_OF_TIME, ChainTimeout, GateminiError, ResumeRefu
 from gatemini.explain.error_facts import HintContext
 from gatemini.explain.promise_hints import promise_notes
 from gatemini.explain.report import BUDGET
+from gatemini.explain.results.missing_members import missing_members
 from gatemini.explain.value_hints import nothing_returned
 from gatemini.model import Json
 from gatemini.output.pipeline import OutputOptions
@@ -214,6 +215,7 @@ def _value(run: ScriptRun, end: Done, context: HintContext) -> ChainValue:
     if end.kind == "undefined":
         facts = program_facts(run.facts, end.given)
         notes.append(nothing_returned(facts, context, logged=bool(end.console.lines)))
+    notes += missing_members(end.reads, context, said=notes[-1] if end.kind == "undefined" else "")
     notes += promise_notes(program_facts(run.facts), end.text, left_open=run.left_open > 0)
     beside = next((kept for text, kept in run.beside if text == end.text), ())
     return ChainValue(end.text, end.kind, notes, end.console.lines, end.console.dropped, beside)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -87,7 +87,8 @@ def _nothing(_: str) -> Sequence[str]:
 class HintContext:
     """What is known around an error. `backends`: global identifier → name; `tools`: a backend's tool names;
     `owners`: the qualified names of tools with this bare name; `signature`, `arguments` (`{a: number}`) and `state`
-    by name; `last_result`: the JSON text of the last result of (backend, tool); `disabled`: the configured backends that do
+    by name; `last_result`: the JSON text of the last result of (backend, tool); `results`: those of all its results, None where one
+    is not kept; `declared`: the members that its output schema names; `disabled`: the configured backends that do
     not run, each with the reason.
     """
 
@@ -98,6 +99,8 @@ class HintContext:
     arguments: Callable[[str, str], str] = lambda _backend, _tool: ""
     state: Callable[[str], BackendState | None] = lambda _: None
     last_result: Callable[[str, str], str | None] = lambda _backend, _tool: None
+    results: Callable[[str, str], Sequence[str] | None] = lambda _backend, _tool: None
+    declared: Callable[[str, str], Collection[str]] = lambda _backend, _tool: ()
     program: ProgramFacts = field(default_factory=ProgramFacts)
     disabled: Mapping[str, str] = field(default_factory=dict)
 

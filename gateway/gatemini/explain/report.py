@@ -6,6 +6,7 @@ done twice), notes, the console.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -25,6 +26,9 @@ SHOWN_CALLS: Final = 40
 SHOWN_WIDTH: Final = 120
 """Characters shown of a source line, around the caret: minified code has lines of 100 KB."""
 
+SHOWN_ARGUMENTS: Final = 80
+"""Characters shown of the arguments of a call, where another one has the same tool."""
+
 SHOWN_OUTCOME: Final = 160
 """Characters shown of what became of one call."""
 
@@ -37,12 +41,13 @@ _SHARE_CALLS: Final = 0.3
 class CallLine:
     """One call the chain made: qualified name, `ok` or what went wrong, milliseconds (None: unanswered).
 
-    `sent` is False for one that was refused or held before it left."""
+    `sent` is False for one that was refused or held before it left; `arguments` is their JSON."""
 
     tool: str
     outcome: str
     ms: float | None = None
     sent: bool = True
+    arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +130,18 @@ def _calls(report: ErrorReport, budget: int) -> list[str]:
         failed = [i for i in chosen[edge:-edge] if calls[i].outcome != "ok"]
         chosen = [*chosen[:edge], *failed[: SHOWN_CALLS // 2], *chosen[-edge:]]
     lines = ["Calls made before the error:"]
+    times = Counter(call.tool for call in calls)
     left = budget - len(lines[0])
     before = -1
     for position, index in enumerate(chosen):
         skipped = index - before - 1
-        line = f"  {_call(index, calls[index], report.message)}"
+        call = calls[index]
+        given = (
+            f"({shorten(one_line(call.arguments), SHOWN_ARGUMENTS)})"
+            if times[call.tool] > 1 and call.arguments
+            else ""
+        )
+        line = f"  {_call(index, call, report.message, given)}"
         if skipped:
             line = f"  … {skipped} more\n{line}"
         if len(line) + 1 > left and position > 0:
@@ -141,7 +153,7 @@ def _calls(report: ErrorReport, budget: int) -> list[str]:
     return lines
 
 
-def _call(index: int, call: CallLine, message: str) -> str:
+def _call(index: int, call: CallLine, message: str, given: str) -> str:
     took = f" ({_duration(call.ms)})" if call.ms is not None and call.sent else ""
     outcome = shorten(one_line(call.outcome), SHOWN_OUTCOME)
     if not call.sent:
@@ -149,7 +161,7 @@ def _call(index: int, call: CallLine, message: str) -> str:
         outcome = "held, not sent" if why == "ok" else f"not sent: {why}"
     elif _is_this(call, message):
         outcome = "failed with this error"
-    return f"{index + 1}. {call.tool}: {outcome}{took}"
+    return f"{index + 1}. {call.tool}{given}: {outcome}{took}"
 
 
 def _is_this(call: CallLine, message: str) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gatemini.explain.call_values import PATH, THE_RESULT, Found, Long, find, how_to_read, lists_in
 from gatemini.explain.error_facts import SEARCHED, ErrorFacts, HintContext, ProgramFacts
+from gatemini.explain.results.call_values import PATH, THE_RESULT, Found, Long, find, how_to_read, lists_in
 from gatemini.text.shorten import closest, listed, shorten
 
 LIKE_ENOUGH: Final = 0.75

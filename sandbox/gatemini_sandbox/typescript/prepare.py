@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from tree_sitter import Node
 
+from gatemini_sandbox.messages import Read
 from gatemini_sandbox.typescript import oxc
 from gatemini_sandbox.typescript.diagnosis.diagnose import (
     check_awaits,
@@ -22,6 +23,7 @@ from gatemini_sandbox.typescript.diagnosis.diagnose import (
     check_comment,
     syntax_error,
 )
+from gatemini_sandbox.typescript.diagnosis.regexes import check_regexes
 from gatemini_sandbox.typescript.diagnosis.returned import Given, returned
 from gatemini_sandbox.typescript.facts import Facts, gather
 from gatemini_sandbox.typescript.javascript.erase import Eraser
@@ -29,6 +31,7 @@ from gatemini_sandbox.typescript.javascript.shape import Kind, Shape, Shaper
 from gatemini_sandbox.typescript.nodes import with_functions
 from gatemini_sandbox.typescript.parse import BeyondRepair, Parsed, parse
 from gatemini_sandbox.typescript.positions import Patch, Patched, SourceText
+from gatemini_sandbox.typescript.reads.find_reads import find_reads
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 
 _HEAD = "(async function(){'use strict';"
@@ -90,11 +93,21 @@ class Program:
     lost_value: tuple[int, int, str] | None
     read: frozenset[str]
     rounded: tuple[tuple[int, int, str], ...]
+    backends: frozenset[str]
     position: Positions = field(repr=False, compare=False)
+
+    def reads(self) -> tuple[Read, ...]:
+        """The members that the submitted text reads from results of calls."""
+        return _reads(self.source, self.backends)
 
     def returned(self) -> tuple[Given, ...]:
         """The expressions of the submitted text that may have given its value."""
         return returned(self.source)
+
+
+@lru_cache(CACHED_PROGRAMS)
+def _reads(source: str, backends: frozenset[str]) -> tuple[Read, ...]:
+    return tuple(find_reads(source, backends))
 
 
 def prepare(source: str, backends: Collection[str] = (), watched: frozenset[str] = frozenset()) -> Program:
@@ -122,7 +135,7 @@ def _prepare(source: str, backends: frozenset[str], watched: frozenset[str]) -> 
             return _reprinted(source, submitted, known, printed, backends, watched)
     patched, shape = _erased(parsed, submitted, backends)
     facts = gather(parsed, submitted, backends, watched)
-    return _program(source, patched, shape, facts, _positions(submitted, patched), exact=True)
+    return _program(source, backends, patched, shape, facts, _positions(submitted, patched), exact=True)
 
 
 _kept = lru_cache(CACHED_PROGRAMS)(_prepare)
@@ -136,6 +149,7 @@ def _parsed(submitted: SourceText) -> Parsed | None:
         return None
     if not parsed.data.isascii():
         check_characters(parsed, submitted)
+    check_regexes(parsed, submitted)
     return parsed
 
 
@@ -224,11 +238,18 @@ def _reprinted(
         facts.shadowed = {name: back(*place) for name, place in facts.shadowed.items()}
         facts.rounded = [(*back(line, column), digits) for line, column, digits in facts.rounded]
     position = _positions(submitted, patched, alignment)
-    return _program(source, patched, shape, facts, position, exact=False)
+    return _program(source, backends, patched, shape, facts, position, exact=False)
 
 
 def _program(
-    source: str, patched: Patched, shape: Shape, facts: Facts, position: Positions, *, exact: bool
+    source: str,
+    backends: frozenset[str],
+    patched: Patched,
+    shape: Shape,
+    facts: Facts,
+    position: Positions,
+    *,
+    exact: bool,
 ) -> Program:
     return Program(
         source=source,
@@ -243,5 +264,6 @@ def _program(
         lost_value=shape.lost_value,
         read=frozenset(facts.read),
         rounded=tuple(facts.rounded),
+        backends=backends,
         position=position,
     )

@@ -182,6 +182,14 @@ class Trace:
         brought = (e.text for e in reversed(self.entries.values()) if e.name == name and e.ok)
         return next(brought, None)
 
+    def results(self, name: str) -> list[str] | None:
+        """The JSON texts of all that calls of that name brought; None if one is not kept."""
+        brought = [
+            e.text for e in self.entries.values() if e.name == name and e.ok and e.fate is Fate.ANSWERED
+        ]
+        kept = [text for text in brought if text is not None]
+        return kept if len(kept) == len(brought) else None
+
     # -- giving it again -----------------------------------------------------------------------------
 
     @property

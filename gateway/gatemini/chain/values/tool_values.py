@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gatemini.backends.calls.large_messages import JsonText, Written
+from gatemini.chain.values import python_literal
 from gatemini.chain.values.beside import texts_beside
 from gatemini.chain.values.binary import canonical_base64, picture_kind
 from gatemini.chain.values.integers import with_wide_integers
@@ -31,8 +32,8 @@ ERROR_TEXT: Final = 8_000
 UNKNOWN_TYPE: Final = "application/octet-stream"
 
 _BLANK: Final = " \t\r\n\ufeff"
-_OPENS: Final = re.compile(rf"[{_BLANK}]*[{{\[]")
-"""The beginning of a JSON object or array."""
+_OPENS: Final = re.compile(rf"[{_BLANK}]*[{{\[(]")
+"""The beginning of a JSON object or array, or of a Python tuple."""
 KNOWN_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_link"))
 
 
@@ -213,7 +214,7 @@ class _Reader:
         return self._unknown(block)
 
     def _text(self, text: Any, *, alone: bool) -> Any:
-        """Text that is a JSON object or array becomes that; any other text is a string."""
+        """Text that is a JSON object or array, or a Python list, tuple or dict, becomes that; any other is a string."""
         if not isinstance(text, str):
             self.note("a text block held no text")
             return text
@@ -227,17 +228,27 @@ class _Reader:
         if _OPENS.match(text) is None:  # no copy of a long text for this question
             return text
         bare = text.strip(_BLANK)
-        if bare[-1] not in "}]":
+        if bare[-1] not in "}])":
             return text
         try:
             value, kept, nulls = loads_lenient(bare)
         except NotJson:
-            return text
+            return self._python(bare, text)
         self.big_integers += kept
         self.nulls += nulls
         if alone and not kept and not nulls and bare.isascii():
             self.out.text = bare
         return value
+
+    def _python(self, bare: str, text: str) -> Any:
+        """The value of text that is a Python literal; any other text as it is."""
+        if (found := python_literal.read(bare)) is None:
+            return text
+        self.big_integers += found[1]
+        self.note(
+            f"{short_name(self.tool.qualified)} sent text (a Python literal, no JSON): code gets the value it stands for"
+        )
+        return found[0]
 
     def _media(self, head: Json, data: str, mime: Any) -> Json:
         """The descriptor of base64 data; without a `ref` when there is none, or it cannot be decoded."""

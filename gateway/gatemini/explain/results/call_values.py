@@ -187,7 +187,7 @@ def how_to_read(found: Found) -> str:
         key, text = next(iter(text.items()))
         path = key if path == THE_RESULT else f"{path}.{key}"
         where = f"{path} is text: "
-    if not isinstance(text, str) or (where and "\n" not in text and text.lstrip()[:1] not in tuple("{[(")):
+    if not isinstance(text, str):
         return ""
     if len(text) <= MOST_READ and text.lstrip().startswith(tuple("{[(")):
         try:
@@ -199,4 +199,6 @@ def how_to_read(found: Found) -> str:
                 )
         else:
             return f"{where}it holds JSON: use JSON.parse({path})"
+    if "\n" not in text:
+        return ""
     return f'{where}take it apart, for example `{path}.split("\\n")`'

@@ -1,0 +1,178 @@
+"""Find what code reads from the results of tool calls without asking whether it is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from tree_sitter import Node
+
+from gatemini_sandbox.messages import Read, Source
+from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.parse import parse
+from gatemini_sandbox.typescript.positions import SourceText
+from gatemini_sandbox.typescript.reads.certainty import Certainty, Uncertain
+from gatemini_sandbox.typescript.reads.method_calls import PAIRED, called, member_name
+from gatemini_sandbox.typescript.reads.origins import Origins
+from gatemini_sandbox.typescript.reads.parts import Origin, Value
+from gatemini_sandbox.typescript.reads.scopes import Scopes
+from gatemini_sandbox.typescript.reads.uses import Use, Uses
+
+MOST_CODE: Final = 32 * 1024
+"""Characters of code that are read for this."""
+MOST_READS: Final = 200
+SHOWN: Final = 60
+_IDENTITY = re.compile(r"\.filter\(\s*(?:Boolean|\(?(\w+)\)?\s*=>\s*(?:!!)?\1)\s*\)")
+_CHANGED_AS_A_WHOLE = re.compile(
+    r"\bObject\s*\.\s*(?:assign|definePropert|setPrototypeOf)\w*\(\s*(?!\{)|\bReflect\s*\.\s*set|\bnew\s+Proxy\b|\bwith\s*\("
+)
+
+
+def find_reads(source: str, backends: frozenset[str]) -> list[Read]:
+    """The reads in the order of the text; `backends` are the globals that are backends."""
+    if len(source) > MOST_CODE or _CHANGED_AS_A_WHOLE.search(source):
+        return []
+    submitted = SourceText(source)
+    root = parse(submitted.data).root
+    return [] if root.has_error else _Finder(Scopes(root), submitted, backends).run()
+
+
+class _Finder:
+    def __init__(self, scopes: Scopes, submitted: SourceText, backends: frozenset[str]) -> None:
+        self._scopes = scopes
+        self._submitted = submitted
+        self._origins = Origins(scopes, backends)
+        self._uses = Uses(self._origins)
+        self._certainty = Certainty(self._origins)
+        self._maybe_sifted = _IDENTITY.search(submitted.text) is not None
+        self._whole = self._asked_whole()
+
+    def run(self) -> list[Read]:
+        seen = [*self._accesses(), *self._patterns()]
+        asked = {name for _, name, _, use in seen if use == "asked"} | self._asked()
+        found: list[Read] = []
+        for node, name, origin, use in seen:
+            if use in ("taken", "sifted") and name not in asked and len(found) < MOST_READS:
+                read = self._read(node, name, origin, use)
+                if read is not None:
+                    found.append(read)
+        return sorted(found, key=lambda read: (read.line, read.column))
+
+    # -- candidates -----------------------------------------------------------------------------------
+
+    def _accesses(self) -> Iterator[tuple[Node, str, Origin, Use]]:
+        """`x.name` and `x["name"]`."""
+        for kind in ("member_expression", "subscript_expression"):
+            for node in self._scopes.nodes.get(kind, []):
+                owner, name = node.child_by_field_name("object"), member_name(node)
+                if owner is None or name is None:
+                    continue
+                if node.child_by_field_name("optional_chain") is not None or _is_written(node):
+                    yield node, name, None, "asked"
+                    continue
+                use = self._uses.of(node)
+                if use == "taken" and self._maybe_sifted and _is_item(node):
+                    use = "asked"
+                yield node, name, self._origins.of(owner) if use != "asked" else None, use
+
+    def _patterns(self) -> Iterator[tuple[Node, str, Origin, Use]]:
+        """`const { name } = x`, also as a parameter."""
+        for binding in {id(b): b for b in self._scopes.by_use.values()}.values():
+            giver = binding.givers[0]
+            if len(binding.givers) != 1 or not giver.steps or not isinstance(giver.steps[-1], str):
+                continue
+            name, use = giver.steps[-1], self._uses.of_name(binding.node)
+            if use == "asked":
+                yield binding.node, name, None, use
+                continue
+            whole = type(giver)(giver.kind, giver.node, giver.steps[:-1], giver.place)
+            yield binding.node, name, self._origins.given(whole), use
+
+    def _asked(self) -> set[str]:
+        """Names that code asks for in other ways, or gives to objects itself."""
+        found: set[str] = set()
+        for node in self._scopes.nodes.get("binary_expression", []):
+            operator, left = node.child_by_field_name("operator"), node.child_by_field_name("left")
+            if operator is not None and left is not None and operator.type == "in":
+                found.add(text(left).strip("\"'`"))
+        for node in self._scopes.nodes.get("call_expression", []):
+            if called(node)[1] in ("hasOwn", "hasOwnProperty", "get", "has"):
+                listed = node.child_by_field_name("arguments")
+                found |= {text(child).strip("\"'`") for child in (listed.named_children if listed else [])}
+        for kind in ("object_assignment_pattern", "assignment_pattern"):
+            for node in self._scopes.nodes.get(kind, []):
+                left = node.child_by_field_name("left")
+                found |= {text(left)} if left is not None else set()
+                pair = node.parent
+                if pair is not None and pair.type == "pair_pattern":
+                    key = pair.child_by_field_name("key")
+                    found |= {text(key)} if key is not None else set()
+        return found
+
+    def _asked_whole(self) -> set[tuple[str, str]]:
+        """Tools whose whole MCP result the code asks for, or that it handles as values."""
+        found: set[tuple[str, str]] = set()
+        for node in self._scopes.nodes.get("member_expression", []):
+            owner = node.child_by_field_name("object")
+            if (
+                owner is not None
+                and owner.type in ("member_expression", "subscript_expression")
+                and member_name(node) == "raw"
+            ):
+                backend = owner.child_by_field_name("object")
+                found.add((text(backend) if backend is not None else "", member_name(owner) or ""))
+        return found
+
+    # -- one read -------------------------------------------------------------------------------------
+
+    def _read(self, node: Node, name: str, origin: Origin, use: Use) -> Read | None:
+        values = [part for part in origin or () if isinstance(part, Value)]
+        if not values or len(values) != len(origin or ()):
+            return None
+        sources: list[Source] = []
+        for value in values:
+            if (value.site.backend, value.site.tool) in self._whole:
+                return None
+            try:
+                path = self._certainty.path(value, node)
+            except Uncertain:
+                return None
+            sources.append(Source(value.site.backend, value.site.tool, path))
+        line, column = self._submitted.position(node.start_byte)
+        kind: Literal["plain", "sifted", "paired"] = (
+            "sifted" if use == "sifted" else "paired" if _is_paired(node) else "plain"
+        )
+        return Read(line, column, " ".join(text(node).split())[:SHOWN], name, kind, sources)
+
+
+def _is_written(node: Node) -> bool:
+    """Whether the member is a target, or deleted."""
+    parent = node.parent
+    if parent is None:
+        return False
+    if parent.type in ("assignment_expression", "augmented_assignment_expression"):
+        return parent.child_by_field_name("left") == node
+    return parent.type in ("update_expression", "array_pattern", "pair_pattern", "rest_pattern")
+
+
+def _is_item(node: Node) -> bool:
+    """Whether it may be what a list that is sifted later has as an item."""
+    parent = node.parent
+    return parent is not None and parent.type in (
+        "arrow_function",
+        "return_statement",
+        "arguments",
+        "array",
+        "pair",
+    )
+
+
+def _is_paired(node: Node) -> bool:
+    """Whether it is in a callback that runs only where there are two items."""
+    up = node.parent
+    while up is not None:
+        if up.type == "arguments" and up.parent is not None and called(up.parent)[1] in PAIRED:
+            return True
+        up = up.parent
+    return False
