@@ -123,7 +123,7 @@ class MetaTools:
         """Answer a discovery tool, with a note on backends whose tools are unknown. Raises GateminiError."""
         missing = await self.chain.unlisted(FIRST_LISTING_SECONDS)
         try:
-            found = await self.catalog.answer(name, arguments, room)
+            found = await self.catalog.answer(name, arguments, room, missing.reasons)
         except ToolNotFound as exc:
             asked = str(read_arguments(name, arguments)[0]["tool_name"])
             if asked in META_TOOLS:
