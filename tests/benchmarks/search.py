@@ -82,7 +82,8 @@ class Searcher:
     def search(self, text: str, limit: int = 10) -> list[str]:
         meaning = None
         if self._model is not None:
-            cosines = self._vectors.cosines(self._model.encode([text[:MEANING_CHARS]])[0])
+            asked = self.index.meaning_text(text[:MEANING_CHARS])
+            cosines = self._vectors.cosines(self._model.encode([asked])[0])
             meaning = array("f", cosines.tobytes())
         return [hit.tool.qualified for hit in self.index.search(text, limit=limit, meaning=meaning).hits]
 
@@ -136,6 +137,8 @@ def without(signal: str) -> Iterator[None]:
             patch.object(best, "words", best.raw_words),
         ],
         "squared words": [patch.object(best, "fuse", _linear)],
+        "siblings": [patch.object(best, "SIBLINGS", 0.0)],
+        "added words in meaning": [patch.object(best, "ADDED", 0)],
     }[signal]
     for one in patches:
         one.start()
@@ -156,6 +159,7 @@ FUSE = best.fuse
 SIGNALS = (
     "letters", "meaning", "the name's own vector", "repair", "synonyms", "other languages",
     "short forms", "parameters", "the backend's name", "stemming", "squared words",
+    "siblings", "added words in meaning",
 )  # fmt: skip
 
 
@@ -167,7 +171,7 @@ def ablation(tools: Sequence[Tool], queries: Sequence[Query], model: Embedder | 
             *measure(Searcher(tools, "best", embedder), queries),
         )
         for signal in SIGNALS:
-            if embedder is None and signal in ("meaning", "the name's own vector"):
+            if embedder is None and signal in ("meaning", "the name's own vector", "added words in meaning"):
                 continue
             with without(signal):
                 row(signal, *measure(Searcher(tools, "best", embedder), queries))

@@ -9,6 +9,7 @@ in 0..1, so they can be added without ranks; docs/concepts/discovery.md has the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from heapq import nlargest
 from typing import Any
 
 from gatemini.discovery.search.bm25 import Bm25
-from gatemini.discovery.search.lexicon import FOREIGN_STOP_WORDS, SYNONYMS, foreign, foreign_run
+from gatemini.discovery.search.lexicon import FOREIGN_STOP_WORDS, SPLIT, SYNONYMS, foreign, foreign_run
 from gatemini.discovery.search.postings import Postings, Scores
 from gatemini.discovery.search.query_repair import Vocabulary
 from gatemini.discovery.search.ranked import Meaning, Ranked, likeness
@@ -46,9 +47,15 @@ MATCH_WORDS, MATCH_LETTERS, MATCH_MEANING = 0.02, 0.3, 0.15
 MATCH_SHARE = 0.03
 """A tool below this share of the best score is no match either."""
 _IDEAL_TERMS = 6
+SIBLINGS, LOOKED_AT = 0.1, 100
+"""Weight of how well the best tools of the same backend match; a second look at the first results."""
 SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.5, 0.8
 """Shares of a word's weight: its long form, a synonym (both beside the word itself), a translation in its place."""
 _MAX_PARAMETERS = 60
+_MAX_VALUES, _MAX_VALUE_CHARS = 20, 300
+"""Members of an enum that are indexed with a parameter's description, and their characters."""
+ADDED = 6
+"""Words of the lexicon that are encoded with a query."""
 _MAX_SQUASHED = 60
 _MAX_TERMS = 60
 
@@ -69,6 +76,7 @@ class BestRanker:
         self._lexical = Bm25()
         self._letters = Postings()
         self._norms: dict[int, float] = {}
+        self._backends: dict[int, str] = {}
         self._name_words: Counter[str] = Counter()
         self.vocabulary = Vocabulary(self._lexical.postings.count, lambda w: self._name_words[w])
 
@@ -80,11 +88,12 @@ class BestRanker:
         self._letters.add(slot, letters)
         self._norms[slot] = max(1.0, math.sqrt(sum(n * n for n in letters.values())))
         self._name_words.update(named)
+        self._backends[slot] = tool.backend
 
     def remove(self, slot: int, tool: Tool) -> None:
         self.vocabulary.remove(self._lexical.remove(slot))
         self._letters.remove(slot)
-        del self._norms[slot]
+        del self._norms[slot], self._backends[slot]
         for word in words(tool.name):
             self._name_words[word] -= 1
             if not self._name_words[word]:
@@ -95,13 +104,23 @@ class BestRanker:
         lexical = self.lexical(query)
         letters = self.letters(query)
         near = None if meaning is None else likeness(meaning, allowed)
-        scores = fuse(lexical, letters, near, allowed)
+        scores = self._beside_siblings(fuse(lexical, letters, near, allowed))
         share = MATCH_SHARE if near is not None else MATCH_SHARE**0.5
         bound = share * max(scores.values(), default=0.0)
         found = {slot: score for slot, score in scores.items() if score >= bound}
         repaired = " ".join(query.repaired.get(w, w) for w in raw_words(text)) if query.repaired else None
         signals = {"words": lexical, "letters": letters, **({"meaning": near} if near is not None else {})}
         return Ranked(found, "best" if scores else "none", repaired if scores else None, signals)
+
+    def _beside_siblings(self, scores: Scores) -> Scores:
+        """Raise the first results by the best three of their backend: a server is mostly about one subject."""
+        first = nlargest(LOOKED_AT, scores, key=scores.__getitem__)
+        best: dict[str, list[float]] = {}
+        for slot in first:
+            best.setdefault(self._backends[slot], []).append(scores[slot])
+        for slot in first:
+            scores[slot] += SIBLINGS * sum(best[self._backends[slot]][:3]) / 3
+        return scores
 
     def read(self, text: str) -> Query:
         """Return the query's stems with weights: unknown words repaired, known ones widened by synonyms."""
@@ -110,6 +129,9 @@ class BestRanker:
         telling = [w for w in spoken if w not in STOP_WORDS and w not in FOREIGN_STOP_WORDS]
         terms: dict[str, float] = {}
         repaired: dict[str, str] = {}
+        for joined in map("".join, itertools.pairwise(spoken)):
+            if joined in SPLIT and stem(joined) in self._lexical.postings:
+                _raise(terms, stem(joined), SHORT_SHARE)
         for word in dict.fromkeys(telling):
             if len(terms) >= _MAX_TERMS:
                 break
@@ -120,6 +142,12 @@ class BestRanker:
                 if shown is not None:
                     repaired[word] = shown
         return Query(terms, squash(" ".join(telling or spoken))[:_MAX_SQUASHED], repaired)
+
+    def widened(self, text: str) -> str:
+        """Return the query with what the lexicon adds to it, which is what the model encodes."""
+        own = set(words(text))
+        added = [term for term in self.read(text).terms if term not in own][:ADDED]
+        return f"{text} ({' '.join(added)})" if added else text
 
     def _read_run(self, run: str, terms: dict[str, float]) -> None:
         known = self._lexical.postings
@@ -141,11 +169,12 @@ class BestRanker:
             _raise(terms, base, 1.0)
             for more in self.vocabulary.expand(word):
                 _raise(terms, more, SHORT_SHARE)
-            for more in (*SYNONYMS.get(base, ()), *translated):
+            for more in (*SYNONYMS.get(base, ()), *SPLIT.get(word, ()), *translated):
                 if more in known:
                     _raise(terms, more, SYNONYM_SHARE)
             return None
-        instead = translated or [s for s in SYNONYMS.get(base, ()) if s in known]
+        pieces = [s for s in SPLIT.get(word, ()) if s in known]
+        instead = translated or pieces or [s for s in SYNONYMS.get(base, ()) if s in known]
         if instead:
             for meant in instead:
                 _raise(terms, meant, FOREIGN_SHARE)
@@ -217,6 +246,7 @@ def _fields(tool: Tool) -> tuple[dict[str, float], list[str]]:
 
 
 def _parameters(schema: Json) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each parameter; the members of an enum belong to the text."""
     properties: Any = schema.get("properties")
     if not isinstance(properties, Mapping):
         return
@@ -224,7 +254,13 @@ def _parameters(schema: Json) -> Iterator[tuple[str, str]]:
         if index == _MAX_PARAMETERS:
             return
         text = value.get("description") if isinstance(value, Mapping) else None
-        yield str(name), text[:500] if isinstance(text, str) else ""
+        values = value.get("enum") if isinstance(value, Mapping) else None
+        named = (
+            " ".join(v for v in values[:_MAX_VALUES] if isinstance(v, str))
+            if isinstance(values, list)
+            else ""
+        )
+        yield str(name), f"{text[:500] if isinstance(text, str) else ''} {named[:_MAX_VALUE_CHARS]}"
 
 
 def fuse(lexical: Scores, letters: Scores, meaning: Scores | None, allowed: AbstractSet[int]) -> Scores:
@@ -239,4 +275,5 @@ def fuse(lexical: Scores, letters: Scores, meaning: Scores | None, allowed: Abst
         if words > MATCH_WORDS or name > MATCH_LETTERS or slot in scores:
             own = words if meaning is None else words * words + MEANING * near.get(slot, 0.0)
             scores[slot] = own + LETTERS * name * name
-    return scores
+    # Rare words beside a common one make every match weak, but no match would be no answer.
+    return scores or {slot: words for slot, words in lexical.items() if slot in allowed}

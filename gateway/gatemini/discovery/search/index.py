@@ -154,6 +154,10 @@ class SearchIndex:
             return ((f"{tool.name} {tool.description}"[:MAX_QUERY], 1.0),)
         return embedding_texts(tool)
 
+    def meaning_text(self, query: str) -> str:
+        """Return the text whose vector is compared with those of the tools."""
+        return self._ranker.widened(query) if isinstance(self._ranker, BestRanker) else query
+
     # ---- search --------------------------------------------------------------------------------------
 
     def search(
