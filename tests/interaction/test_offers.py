@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,17 @@ async def test_disabled_backends_are_listed_with_the_reason(client: Client) -> N
     assert "| off | disabled | no | 0 |" in message.text
     assert json.loads(await read(client, "gatemini://backend/off"))["state"] == "disabled"
     assert json.loads(await read(client, "gatemini://health"))["backends"]["off"]["state"] == "disabled"
+
+
+async def test_an_agent_that_reads_no_resources_gets_the_guides_from_tool_info(client: Client) -> None:
+    told = await asked(client, "tool_info", tool_name="call_tool_chain", detail="full")
+    assert "return one result and look before using its members" in told["guide"]
+    assert "await results.load(handle)" in told["guide"]
+    assert 'tool_info({tool_name: "call_tool_chain", detail: "full"})' in (client.instructions or "")
+
+
+async def test_a_note_on_a_shortened_answer_loads_the_whole_by_its_handle(client: Client) -> None:
+    code = "return Array.from({length: 5000}, (_, id) => ({id, name: 'n'.repeat(80)}))"
+    note = text_of(await run_chain(client, code), 1)
+    (call,) = re.findall(r'await results\.load\("res_[0-9a-f]{8}"\)', note)
+    assert await chain_value(client, f"return ({call}).length") == 5000

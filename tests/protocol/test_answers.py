@@ -116,7 +116,7 @@ def test_a_resource_and_a_prompt_are_found_with_the_code_that_uses_them() -> Non
         kind="prompt",
     )
     index.follow("mail: resources and prompts", [guide, reply])
-    (found,) = search_tools(registry, index, {"query": "style guide letters"})["results"]
+    found = search_tools(registry, index, {"query": "style guide letters"})["results"][0]
     assert found["kind"] == "resource"
     assert found["call"] == 'await mail.readResource("docs://style")'
     prompt = search_tools(registry, index, {"query": "polite answer"})["results"][0]

@@ -127,7 +127,7 @@ class MetaTools:
         except ToolNotFound as exc:
             asked = str(read_arguments(name, arguments)[0]["tool_name"])
             if asked in META_TOOLS:
-                exc.hint = f"{asked} is a tool of this gateway itself: call it as your tool list says"
+                exc.hint = f"{asked} is a tool of this gateway itself: call it as your tool list says; detail full has its guide"
             else:
                 missing.explain(exc, asked)
             raise

@@ -114,9 +114,9 @@ def declared_within(
     used = _AROUND + 2 * len(space.encode())
     for at, tool in enumerate(tools):
         types = SchemaTypes(tool.input_schema, _prefix(tool), layout, taken)
-        arguments = _arguments(tool, types, indent=1)
+        arguments = _arguments(tool, types, indent=1 if docs else None)
         results = SchemaTypes(tool.output_schema or {}, _prefix(tool) + "Result", layout, taken)
-        answer = _answer(tool, results, indent=1)
+        answer = _answer(tool, results, indent=1 if docs else None)
         own = types.aliases() + results.aliases()
         comment = doc_comment(tool.description, _DOC_CHARS, indent=1) if docs else ""
         if unreachable := tool.name in UNREACHABLE_MEMBERS:

@@ -16,8 +16,8 @@ from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
 from gatemini.model import Json, Offer
 from gatemini.protocol.answers.discovery import tool_info
 from gatemini.protocol.answers.fitting import fit_names, fit_parts, fit_rows, shown, size_of
+from gatemini.protocol.answers.guides import CALL_TOOL_CHAIN, GUIDES, STEPS
 from gatemini.protocol.answers.rows import call_of
-from gatemini.protocol.resources.guides import CALL_TOOL_CHAIN, GUIDES, STEPS
 from gatemini.protocol.resources.listing import (
     SCHEME,
     declarations,

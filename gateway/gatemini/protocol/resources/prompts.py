@@ -15,8 +15,8 @@ from gatemini.discovery.types.typescript import declaration, signature
 from gatemini.errors import InvalidRequest, ResourceNotFound
 from gatemini.model import Json, Tool
 from gatemini.protocol.answers.fitting import shown
+from gatemini.protocol.answers.guides import STEPS
 from gatemini.protocol.answers.rows import call_of
-from gatemini.protocol.resources.guides import STEPS
 from gatemini.protocol.resources.view import View, backend_rows
 from gatemini.text.escape import js_string, visible
 from gatemini.text.shorten import counted, first_sentence, shorten
