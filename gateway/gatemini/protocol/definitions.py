@@ -38,8 +38,8 @@ _READ = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True,
 _ACT = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
 _SEARCH = """Find backend tools by task; start here. They are not in your tool list: they run inside call_tool_chain. \
-Any words or language, names and fragments work. A result has `call` to paste there; the best also types: \
-`args`, `returns`.{inventory}"""
+Any words or language, names and fragments work. The best results have types, `args` and `returns`, and the first a \
+`call` to paste there.{inventory}"""
 
 _CHAIN = """Run TypeScript that calls backend tools; you get only what it returns. Each backend is a global: \
 `const r = await exa.web_search_exa({query: "mcp"}); return r.results.length;`. Names come from search_tools. Combine \

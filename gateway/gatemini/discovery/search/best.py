@@ -49,7 +49,7 @@ MATCH_SHARE = 0.03
 _IDEAL_TERMS = 6
 SIBLINGS, LOOKED_AT = 0.1, 100
 """Weight of how well the best tools of the same backend match; a second look at the first results."""
-SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.5, 0.8
+SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.6, 0.8
 """Shares of a word's weight: its long form, a synonym (both beside the word itself), a translation in its place."""
 _MAX_PARAMETERS = 60
 _MAX_VALUES, _MAX_VALUE_CHARS = 20, 300

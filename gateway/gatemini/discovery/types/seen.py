@@ -46,8 +46,8 @@ class SeenResults:
         if key is None or self._looks.get(key, 0) >= LEARNT_CALLS:
             return
         self._looks[key] = self._looks.get(key, 0) + 1
-        known, now = self._shapes.get(key), _Look().shape(value, 0)
-        self._shapes[key] = now if known is None else widened(known, now)
+        if now := widened(self._shapes.get(key, {}), _Look().shape(value, 0)):
+            self._shapes[key] = now
 
     def typed(self, tool: Tool) -> Tool:
         """Return the tool with the learnt shape as its output schema; unchanged where there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-STEPS = """1. `search_tools({task_description})` finds tools by what you want to do; each result has a `call`, the best also types: `args`, `returns`.
+STEPS = """1. `search_tools({task_description})` finds tools by what you want to do; the best have types, `args` and `returns`, the first a `call`.
 2. `tool_info({tool_name})` shows parameters and a one-line signature, where these do not say enough.
 3. `tool_info({tool_name, detail: "full"})` shows the schemas, when brief is not enough.
 4. `call_tool_chain({code})` runs TypeScript that calls the tools and gives back what it returns."""

@@ -13,7 +13,7 @@ from gatemini.text.shorten import counted
 
 _STEPS = """This gateway holds {count}. They are not in your tool list: find them here and call them in TypeScript.
 
-1. search_tools({{task_description}}): names, one sentence, a `call` to paste; types of the best (`args`, `returns`).
+1. search_tools({{task_description}}): names, one sentence; types of the best (`args`, `returns`), a `call` to paste.
 2. tool_info({{tool_name}}): a one-line signature, where these do not say enough.
 3. tool_info({{tool_name, detail: "full"}}): schemas; only if you are about to call it and brief was not enough.
 4. call_tool_chain({{code}}): only what the code returns comes back. Several calls go in one chain:
