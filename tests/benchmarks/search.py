@@ -136,8 +136,6 @@ def without(signal: str) -> Iterator[None]:
             patch.object(best, "stem", lambda word: word),
             patch.object(best, "words", best.raw_words),
         ],
-        "squared words": [patch.object(best, "fuse", _linear)],
-        "siblings": [patch.object(best, "SIBLINGS", 0.0)],
         "added words in meaning": [patch.object(best, "ADDED", 0)],
     }[signal]
     for one in patches:
@@ -149,17 +147,10 @@ def without(signal: str) -> Iterator[None]:
             one.stop()
 
 
-def _linear(words: Any, letters: Any, meaning: Any, allowed: Any) -> Any:
-    """`best.fuse` without the square of the lexical score."""
-    roots = words if meaning is None else {slot: score**0.5 for slot, score in words.items()}
-    return FUSE(roots, letters, meaning, allowed)
-
-
-FUSE = best.fuse
 SIGNALS = (
     "letters", "meaning", "the name's own vector", "repair", "synonyms", "other languages",
-    "short forms", "parameters", "the backend's name", "stemming", "squared words",
-    "siblings", "added words in meaning",
+    "short forms", "parameters", "the backend's name", "stemming",
+    "added words in meaning",
 )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ Any words or language, names and fragments work. The best results have types, `a
 _CHAIN = """Run TypeScript that calls backend tools; you get only what it returns. Each backend is a global: \
 `const r = await exa.web_search_exa({query: "mcp"}); return r.results.length;`. Names come from search_tools. Combine \
 calls with loops, filter and Promise.all; return just what you need. No imports, network or files. A large result is \
-shortened; `await results.load("res_…")` in the next chain has it whole."""
+shortened; `await results.load("res_...")` in the next chain has it whole."""
 
 
 _TEXT: Json = {"type": "string"}

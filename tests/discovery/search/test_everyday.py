@@ -1,4 +1,4 @@
-"""What people say, against what tools are called, without a model: everyday words, compounds, currencies, siblings."""
+"""What people say, against what tools are called, without a model: everyday words, compounds, currencies, enums."""
 
 from __future__ import annotations
 
@@ -68,16 +68,6 @@ def test_words_that_no_tool_has_do_not_hide_what_the_others_find() -> None:
 def test_members_of_an_enum_are_found() -> None:
     kinds = {"type": "object", "properties": {"kind": {"enum": ["radar", "sankey", "treemap"]}}}
     assert found("sankey", [Tool("plots", "generate", "Make one", kinds), *CATALOG])[0] == "plots.generate"
-
-
-def test_of_two_equal_tools_the_one_whose_siblings_match_too_comes_first() -> None:
-    alone = Tool("a", "get_item", "Returns an item")
-    among = [
-        Tool("z", "get_item", "Returns an item"),
-        Tool("z", "list_items", "Every item"),
-        Tool("z", "delete_item", "Removes an item"),
-    ]
-    assert found("returns an item", [alone, *among], 1) == ["z.get_item"]
 
 
 def test_the_model_is_asked_with_the_words_that_the_lexicon_adds() -> None:

@@ -1,6 +1,6 @@
 """The default ranking: words in weighted fields, letters of the name, meaning; added as calibrated scores.
 
-    score = words^2 + letters^2 + 0.8 * meaning        (words + letters^2 where there is no embedding)
+    score = words + letters^2 + 0.8 * meaning        (without meaning where there is no embedding)
 
 words: BM25 over weighted fields divided by what a perfect match of the query's rarest terms would score;
 letters: cosine of letter trigrams of the squashed tool name; meaning: cosine of sentence embeddings. Every signal lies
@@ -44,11 +44,9 @@ NAME_SHARE = 0.5
 """Weight of the name's own vector beside that of name and description together."""
 MATCH_WORDS, MATCH_LETTERS, MATCH_MEANING = 0.02, 0.3, 0.15
 """A tool whose signals are all at or below these is no match and is not counted."""
-MATCH_SHARE = 0.03
+MATCH_SHARE = 0.17
 """A tool below this share of the best score is no match either."""
 _IDEAL_TERMS = 6
-SIBLINGS, LOOKED_AT = 0.1, 100
-"""Weight of how well the best tools of the same backend match; a second look at the first results."""
 SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.6, 0.8
 """Shares of a word's weight: its long form, a synonym (both beside the word itself), a translation in its place."""
 _MAX_PARAMETERS = 60
@@ -76,7 +74,6 @@ class BestRanker:
         self._lexical = Bm25()
         self._letters = Postings()
         self._norms: dict[int, float] = {}
-        self._backends: dict[int, str] = {}
         self._name_words: Counter[str] = Counter()
         self.vocabulary = Vocabulary(self._lexical.postings.count, lambda w: self._name_words[w])
 
@@ -88,12 +85,11 @@ class BestRanker:
         self._letters.add(slot, letters)
         self._norms[slot] = max(1.0, math.sqrt(sum(n * n for n in letters.values())))
         self._name_words.update(named)
-        self._backends[slot] = tool.backend
 
     def remove(self, slot: int, tool: Tool) -> None:
         self.vocabulary.remove(self._lexical.remove(slot))
         self._letters.remove(slot)
-        del self._norms[slot], self._backends[slot]
+        del self._norms[slot]
         for word in words(tool.name):
             self._name_words[word] -= 1
             if not self._name_words[word]:
@@ -104,23 +100,12 @@ class BestRanker:
         lexical = self.lexical(query)
         letters = self.letters(query)
         near = None if meaning is None else likeness(meaning, allowed)
-        scores = self._beside_siblings(fuse(lexical, letters, near, allowed))
-        share = MATCH_SHARE if near is not None else MATCH_SHARE**0.5
-        bound = share * max(scores.values(), default=0.0)
+        scores = fuse(lexical, letters, near, allowed)
+        bound = MATCH_SHARE * max(scores.values(), default=0.0)
         found = {slot: score for slot, score in scores.items() if score >= bound}
         repaired = " ".join(query.repaired.get(w, w) for w in raw_words(text)) if query.repaired else None
         signals = {"words": lexical, "letters": letters, **({"meaning": near} if near is not None else {})}
         return Ranked(found, "best" if scores else "none", repaired if scores else None, signals)
-
-    def _beside_siblings(self, scores: Scores) -> Scores:
-        """Raise the first results by the best three of their backend: a server is mostly about one subject."""
-        first = nlargest(LOOKED_AT, scores, key=scores.__getitem__)
-        best: dict[str, list[float]] = {}
-        for slot in first:
-            best.setdefault(self._backends[slot], []).append(scores[slot])
-        for slot in first:
-            scores[slot] += SIBLINGS * sum(best[self._backends[slot]][:3]) / 3
-        return scores
 
     def read(self, text: str) -> Query:
         """Return the query's stems with weights: unknown words repaired, known ones widened by synonyms."""
@@ -264,16 +249,12 @@ def _parameters(schema: Json) -> Iterator[tuple[str, str]]:
 
 
 def fuse(lexical: Scores, letters: Scores, meaning: Scores | None, allowed: AbstractSet[int]) -> Scores:
-    """Add the calibrated signals of every slot that one of them matches.
-
-    The lexical score is squared where there is meaning, so that a weak match of words gives way to it.
-    """
+    """Add the calibrated signals of every slot that one of them matches."""
     near = meaning or {}
     scores = {slot: MEANING * value for slot, value in near.items() if value > MATCH_MEANING}
     for slot in allowed & (lexical.keys() | letters.keys()):
         words, name = lexical.get(slot, 0.0), letters.get(slot, 0.0)
         if words > MATCH_WORDS or name > MATCH_LETTERS or slot in scores:
-            own = words if meaning is None else words * words + MEANING * near.get(slot, 0.0)
-            scores[slot] = own + LETTERS * name * name
+            scores[slot] = words + LETTERS * name * name + MEANING * near.get(slot, 0.0)
     # Rare words beside a common one make every match weak, but no match would be no answer.
     return scores or {slot: words for slot, words in lexical.items() if slot in allowed}

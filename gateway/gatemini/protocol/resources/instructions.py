@@ -29,8 +29,8 @@ _ in a backend's global; a tool's exact name goes in brackets: files_eu["get-use
 A result is an object or array, already parsed, or a string. Without `returns` its shape is unknown: return one result \
 first and look, then write the code that uses its members. `returns (seen)` is what earlier results looked like.
 A failed call throws ToolError.
-A shortened answer names a handle: `await results.load("res_…")` in the next chain gives all of it, \
-`await results.rows("res_…", {{offset, limit}})` some rows.
+A shortened answer names a handle: `await results.load("res_...")` in the next chain gives all of it, \
+`await results.rows("res_...", {{offset, limit}})` some rows.
 Resources and prompts of backends are found too; `call` says how to use them.
 More: tool_info({{tool_name: "call_tool_chain", detail: "full"}})"""
 
