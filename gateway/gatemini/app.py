@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -33,11 +33,12 @@ from gatemini.discovery.history import SearchHistory, history_path
 from gatemini.discovery.indexing import Indexing
 from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
-from gatemini.model import Json, Tool
+from gatemini.discovery.types.seen import SeenResults
+from gatemini.model import Json, Offer, Tool
 from gatemini.output.store.results import ResultStore
 from gatemini.output.store.spill import sweep_abandoned
 from gatemini.processes.compute_process import compute_process
-from gatemini.protocol.answers.discovery import keys_of
+from gatemini.protocol.answers.backend_facts import BackendFacts
 from gatemini.protocol.answers.discovery_tools import Catalog
 from gatemini.protocol.budgets import budget_for
 from gatemini.protocol.client_session import Session
@@ -96,6 +97,7 @@ class App:
         self.manager = Manager(
             on_tools=self._on_tools,
             on_era=lambda name, era: self.known.shook_hands(name, era),
+            on_offers=self._on_offers,
             on_state=self._on_state,
             health=config.health,
             clients=clients,
@@ -103,6 +105,8 @@ class App:
         )
         self.sandbox = new_sandbox(config.sandbox)
         self.known = KnownBackends(cache, self.registry)
+        self.seen = SeenResults(cache.seen)
+        self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen)
         self._sessions: list[Session] = []
         self._last_client: str | None = None
         self._began = config
@@ -119,7 +123,7 @@ class App:
         """Make what answers clients, on top of backends, registry and sandbox."""
         loaded = self.loaded
         self.catalog = Catalog(
-            self.registry, self.index, self.tracker, self.required_keys, self.manager.names, self.embedding
+            self.registry, self.index, self.tracker, self.facts, self.manager.names, self.embedding
         )
         self.history = SearchHistory(history_path(self.cache.path) if config.search.history else None)
         self._housekeeping = Housekeeping(
@@ -130,6 +134,7 @@ class App:
             loaded.source,
             self._client,
             self.catalog.backend_sizes,
+            self.seen.shapes,
         )
         admission = Admission(config.registration, str(loaded.source or "the config file"))
         self.manager.permitted = admission.permitted
@@ -145,6 +150,7 @@ class App:
             guests=anyio.CapacityLimiter(open_chains(config.sandbox)),
             discovery=self.catalog.call_inside,
             redactor=redactor,
+            learn=self.seen.learn,
             unlisted=self.readiness.unlisted,
             disabled=lambda: self.loaded.disabled,
         )
@@ -201,15 +207,11 @@ class App:
 
     def new_session(self) -> Session:
         """Start the session of one client, with a result store of its own."""
-        results = self.loaded.config.results
-        session = Session(
-            ResultStore(
-                memory_bytes=results.memory_mb << 20,
-                disk_bytes=results.disk_mb << 20,
-                idle_seconds=results.idle,
-            ),
-            self.journals.session(),
+        kept = self.loaded.config.results
+        store = ResultStore(
+            memory_bytes=kept.memory_mb << 20, disk_bytes=kept.disk_mb << 20, idle_seconds=kept.idle
         )
+        session = Session(store, self.journals.session())
         self._sessions.append(session)
         return session
 
@@ -252,6 +254,8 @@ class App:
             self.tracker,
             session.results,
             self.problems(),
+            self.facts.disabled(),
+            self.facts.facts,
             self.catalog.catalog_bytes(),
             self.chain.redactor.redact,
             budget_for(session.client).result,
@@ -274,21 +278,10 @@ class App:
             found.append(self.cache.problem)
         return found
 
-    def required_keys(self, backend: str) -> tuple[Iterable[str], Iterable[str]]:
-        """Return the names of the variables that a backend needs, and of those without a value."""
-        if backend == COMPOSITE_BACKEND:
-            return (), ()
-        known = self.loaded.keys.get(backend)
-        if known is not None:
-            return known.keys, known.missing
-        return keys_of(self.manager.config(backend), os.environ)
-
     def set_composite_tools(
         self, configured: Mapping[str, CompositeTool], faulty: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Replace the composite tools; running chains see the new ones. `faulty` has the reason by name for tools that
-        cannot be called.
-        """
+        """Replace the composite tools; running chains see the new ones. `faulty` has why others cannot be called."""
         self.chain.composites = dict(configured)
         self.registry.set_faulty(COMPOSITE_BACKEND, faulty)
         if configured or faulty:
@@ -362,9 +355,15 @@ class App:
                 self.manager.add(config, era=era, waits=self.loaded.waits.get(config.name))
 
     def _on_tools(self, name: str, tools: list[Tool] | None) -> None:
+        if tools is None:
+            self._on_offers(name, [])
         if self.known.listed(name, tools):
             self.embedding.tools_changed()
         self.tracker.set_catalog_bytes(self.catalog.catalog_bytes())
+
+    def _on_offers(self, name: str, offers: list[Offer]) -> None:
+        self.indexing.follow(f"{name}: resources and prompts", offers)
+        self.changes.tell("state", name)
 
     def _on_state(self, name: str, state: State) -> None:
         logger.debug("backend %s is %s", name, state)

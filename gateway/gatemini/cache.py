@@ -1,4 +1,4 @@
-"""What outlives a gateway: tools and era of each backend, and usage counts.
+"""What outlives a gateway: tools and era of each backend, types of results, and usage counts.
 
 One private JSON file, written as a whole. It is not trusted when read: a file that is not exactly of this form is
 renamed to `cache.json.bad`, and the gateway starts without it.
@@ -18,7 +18,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatemini.folders import cache_folder
-from gatemini.model import Tool
+from gatemini.model import Json, Tool
 from gatemini.processes.own_files import NotOurs, read_own, replace_own
 
 VERSION: Final = 3
@@ -46,6 +46,7 @@ class _File(BaseModel):
     version: Literal[3] = VERSION
     backends: dict[str, _Backend] = Field(default_factory=dict)
     usage: dict[str, int] = Field(default_factory=dict)
+    seen: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 def default_path() -> Path:
@@ -138,6 +139,7 @@ class Cache:
             "version": self._file.version,
             "backends": {name: dict(entry) for name, entry in self._file.backends.copy().items()},
             "usage": self._file.usage,
+            "seen": self._file.seen,
         }
         try:
             replace_own(self.path, orjson.dumps(self._redact(content)), lasting=True)
@@ -193,4 +195,15 @@ class Cache:
         """Replace the counts; those of `Tracker.dump_usage` include what was loaded."""
         if self._file.usage != counts:
             self._file.usage = dict(counts)
+            self._dirty = True
+
+    @property
+    def seen(self) -> dict[str, Json]:
+        """Shapes of results, for `SeenResults`."""
+        return dict(self._file.seen)
+
+    def put_seen(self, shapes: Mapping[str, Json]) -> None:
+        """Replace the shapes; those of `SeenResults.shapes` include what was loaded."""
+        if self._file.seen != shapes:
+            self._file.seen = dict(shapes)
             self._dirty = True

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 Json = dict[str, Any]
 """A JSON object."""
@@ -46,6 +46,20 @@ class Tool:
         """Names of the required parameters, in the schema's order; unknown forms count as none."""
         names = self.input_schema.get("required")
         return tuple(dict.fromkeys(n for n in names if isinstance(n, str))) if isinstance(names, list) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer(Tool):
+    """A resource or prompt of a backend: found by search beside tools, and read instead of called.
+
+    `uri` is the address (or address template) of a resource; `input_schema` has the arguments of a prompt.
+    """
+
+    kind: Literal["resource", "prompt"] = "resource"
+    uri: str = ""
+
+    def renamed(self, name: str) -> Offer:
+        return self if name == self.name else replace(self, name=name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ those that have not listed by then."""
 SHOWN = 8
 """Backends that a note names."""
 _NAME_CHARS = 40
-_REASON_CHARS = 400
+REASON_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class Unlisted:
     starting: Sequence[str] = ()
     down: Mapping[str, str] = field(default_factory=dict)
     disabled: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Backends without tools, each with the reason."""
+        return {**self.disabled, **self.down}
 
     def note(self) -> str:
         """One line on the backends that an answer lacks; empty without any."""
@@ -46,10 +51,12 @@ class Unlisted:
 
     def explain(self, error: ToolNotFound, name: str) -> None:
         """Add to the hint the backends that may have this tool; for a backend that the name contains, the reason."""
-        why = {**self.disabled, **self.down}
+        why = self.reasons
         backend = next((n for n in (name, name.partition(".")[0]) if n in why), None)
         if backend is not None:
-            error.hint = f"{visible(backend)} is not running: {shorten(visible(why[backend]), _REASON_CHARS)}"
+            # Another backend may have a tool of that name, which is not what was asked for.
+            error.message = f"the tools of '{visible(backend)}' are not known"
+            error.hint = f"{visible(backend)} is not running: {shorten(visible(why[backend]), REASON_CHARS)}"
         elif note := self.note():
             error.hint = f"{error.hint} {note[0].upper()}{note[1:]}." if error.hint else note
 

@@ -82,7 +82,8 @@ class Searcher:
     def search(self, text: str, limit: int = 10) -> list[str]:
         meaning = None
         if self._model is not None:
-            cosines = self._vectors.cosines(self._model.encode([text[:MEANING_CHARS]])[0])
+            asked = self.index.meaning_text(text[:MEANING_CHARS])
+            cosines = self._vectors.cosines(self._model.encode([asked])[0])
             meaning = array("f", cosines.tobytes())
         return [hit.tool.qualified for hit in self.index.search(text, limit=limit, meaning=meaning).hits]
 
@@ -135,7 +136,7 @@ def without(signal: str) -> Iterator[None]:
             patch.object(best, "stem", lambda word: word),
             patch.object(best, "words", best.raw_words),
         ],
-        "squared words": [patch.object(best, "fuse", _linear)],
+        "added words in meaning": [patch.object(best, "ADDED", 0)],
     }[signal]
     for one in patches:
         one.start()
@@ -146,16 +147,10 @@ def without(signal: str) -> Iterator[None]:
             one.stop()
 
 
-def _linear(words: Any, letters: Any, meaning: Any, allowed: Any) -> Any:
-    """`best.fuse` without the square of the lexical score."""
-    roots = words if meaning is None else {slot: score**0.5 for slot, score in words.items()}
-    return FUSE(roots, letters, meaning, allowed)
-
-
-FUSE = best.fuse
 SIGNALS = (
     "letters", "meaning", "the name's own vector", "repair", "synonyms", "other languages",
-    "short forms", "parameters", "the backend's name", "stemming", "squared words",
+    "short forms", "parameters", "the backend's name", "stemming",
+    "added words in meaning",
 )  # fmt: skip
 
 
@@ -167,7 +162,7 @@ def ablation(tools: Sequence[Tool], queries: Sequence[Query], model: Embedder | 
             *measure(Searcher(tools, "best", embedder), queries),
         )
         for signal in SIGNALS:
-            if embedder is None and signal in ("meaning", "the name's own vector"):
+            if embedder is None and signal in ("meaning", "the name's own vector", "added words in meaning"):
                 continue
             with without(signal):
                 row(signal, *measure(Searcher(tools, "best", embedder), queries))

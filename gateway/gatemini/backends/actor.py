@@ -36,7 +36,7 @@ from gatemini.errors import (
     BackendStopped,
     BackendTimeout,
 )
-from gatemini.model import Tool
+from gatemini.model import Offer, Tool
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ class Backend:
         self.facts: ServerFacts | None = None
         self.tools: dict[str, Tool] = {}
         self.repairs: list[str] = []
+        self.offers: list[Offer] = []
         self.memory = MemoryWatch(health, config.max_memory_mb)
         self.limits = CallLimits(config)
         self.restarts = Restarts(health)
@@ -197,6 +198,8 @@ class Backend:
         await self._get_ready(session, link, era, tasks)
         link.renew = partial(self._renew, session)
         tasks.start_soon(session.follow_changes, partial(self._listed, link))
+        if self._events is not SILENT:
+            tasks.start_soon(session.follow_offers, self._offered)
         tasks.start_soon(self._follow_health, session)
         tasks.start_soon(self._follow_link, link)
         if self._log_level is not None:
@@ -255,6 +258,10 @@ class Backend:
         self.tools = {tool.name: tool for tool in tools}
         self.repairs = repairs
         self._events.tools(self.config.name, tools)
+
+    def _offered(self, offers: list[Offer]) -> None:
+        self.offers = offers
+        self._events.offers(self.config.name, offers)
 
     async def _follow_link(self, link: Link) -> None:
         await link.closed.wait()

@@ -10,7 +10,7 @@ from typing import TypeVar
 import anyio
 
 from gatemini.backends.actor import Backend
-from gatemini.backends.callers import NOBODY, Caller, ProgressFn
+from gatemini.backends.callers import Caller, ProgressFn
 from gatemini.backends.calls.failures import not_answered
 from gatemini.backends.calls.retry import with_retries
 from gatemini.backends.mcp_session import McpSession
@@ -60,14 +60,10 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
         raise not_answered(backend.config.name, call.tool, own, slow, backend.stderr_tail()) from slow
 
 
-async def read_resource(backend: Backend, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
-    """Read a resource; a failed attempt is repeated, because reading twice does no harm."""
-
-    async def read(session: McpSession, left: float) -> Json:
-        return await session.read_resource(uri, timeout=left, caller=caller)
-
+async def read(backend: Backend, send: Callable[[McpSession, float], Awaitable[_T]], *, timeout: float) -> _T:
+    """Read something; a failed attempt is repeated, because reading twice does no harm."""
     deadline = anyio.current_time() + timeout
-    return await _sent(backend, read, deadline, deadline, repeatable=True)
+    return await _sent(backend, send, deadline, deadline, repeatable=True)
 
 
 async def _sent(

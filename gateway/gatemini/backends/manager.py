@@ -19,7 +19,7 @@ from gatemini.backends.actor import Backend
 from gatemini.backends.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
-from gatemini.backends.fallback_chain import Call, call_tool, candidates, fall_back, read_resource
+from gatemini.backends.fallback_chain import Call, call_tool, candidates, fall_back, read
 from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.snapshot import measure_memory, status_of
@@ -29,7 +29,7 @@ from gatemini.backends.transports.interface import OpenLink
 from gatemini.backends.transports.opening import open_never, opener
 from gatemini.config.model.schema import BackendConfig, HealthConfig
 from gatemini.errors import BackendError, BackendNotFound, BackendStarting, BackendStopped
-from gatemini.model import CallOutcome, Json, Tool
+from gatemini.model import CallOutcome, Json, Offer, Tool
 from gatemini.processes.children import Children
 from gatemini.processes.prerequisites import Prerequisites
 
@@ -45,7 +45,8 @@ class Manager:
     """The backends of one gateway, by name.
 
     `on_tools(name, tools)` is called when a backend has listed, `on_tools(name, None)` when it was removed;
-    `on_state` on every change of state; `on_era` when a backend's era became known. All are plain functions called
+    `on_state` on every change of state; `on_era` when a backend's era became known; `on_offers(name, offers)` when it has
+    listed its resources and prompts. All are plain functions called
     on the event loop. `clients` answers requests of backends outside of any call.
     """
 
@@ -55,13 +56,16 @@ class Manager:
         on_tools: Callable[[str, list[Tool] | None], None],
         on_state: Callable[[str, State], None] | None = None,
         on_era: Callable[[str, Era], None] | None = None,
+        on_offers: Callable[[str, list[Offer]], None] | None = None,
         client_info: Json | None = None,
         clients: Clients | None = None,
         health: HealthConfig | None = None,
         record_dir: Path | None = None,
     ) -> None:
         self._on_tools = on_tools
-        self._events = Events(on_tools, on_state or SILENT.state, on_era or SILENT.era)
+        self._events = Events(
+            on_tools, on_state or SILENT.state, on_era or SILENT.era, on_offers or SILENT.offers
+        )
         self._client_info = client_info or {"name": "gatemini", "version": __version__}
         self._clients = clients or Clients()
         self._log_level: str | None = None
@@ -258,16 +262,27 @@ class Manager:
                 return outcome
             raise
 
-    async def read_resource(self, backend: str, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
-        """A backend's `resources/read` result; `contents` is always a list of objects."""
+    async def read(
+        self,
+        backend: str,
+        send: Callable[[McpSession, float], Awaitable[_T]],
+        *,
+        timeout: float,
+        caller: Caller = NOBODY,
+    ) -> _T:
+        """The answer to a request that changes nothing; `send(session, seconds)` sends it, perhaps again."""
         deadline = anyio.current_time() + timeout
 
-        async def read(own: Backend) -> Json:
+        async def read_from(own: Backend) -> _T:
             instance = await self._instance(own, caller, deadline)
-            left = max(0.001, deadline - anyio.current_time())
-            return await read_resource(instance, uri, timeout=left, caller=caller)
+            return await read(instance, send, timeout=max(0.001, deadline - anyio.current_time()))
 
-        return await self._on_current(backend, deadline, read, repeatable=True)
+        return await self._on_current(backend, deadline, read_from, repeatable=True)
+
+    async def read_resource(self, backend: str, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
+        """A backend's `resources/read` result; `contents` is always a list of objects."""
+        get = partial(McpSession.read_resource, uri=uri, caller=caller)
+        return await self.read(backend, lambda s, left: get(s, timeout=left), timeout=timeout, caller=caller)
 
     async def wait_ready(self, name: str, timeout: float) -> None:
         """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""

@@ -6,6 +6,7 @@ import fnmatch
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ import anyio.lowlevel
 from gatemini.backends.callers import LEVELS, LOGGED, METHOD_NOT_FOUND, NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.conversation.handshake import Handshake, SavedFacts, as_object
 from gatemini.backends.conversation.input_required import answers_to, asks_for_input
+from gatemini.backends.conversation.offers import declares_offers, list_offers
 from gatemini.backends.conversation.peer import LISTEN, Peer, Reply
 from gatemini.backends.result_repair import repair_contents, repair_result
 from gatemini.backends.status import Era, ServerFacts
@@ -26,7 +28,7 @@ from gatemini.errors import (
     BackendTimeout,
     BackendUnreachable,
 )
-from gatemini.model import CallOutcome, Json, Tool
+from gatemini.model import CallOutcome, Json, Offer, Tool
 
 UNDECLARED_LIST_SECONDS = 5.0
 """How long `tools/list` may take at a backend that declares no tools, or for a cursor that may mean the end."""
@@ -47,6 +49,7 @@ LISTEN_AGAIN_SECONDS = 5.0
 
 _META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 _CHANGED = "notifications/tools/list_changed"
+_OFFERS_CHANGED = ("notifications/resources/list_changed", "notifications/prompts/list_changed")
 _FOR_CLIENTS = frozenset({LOGGED, "notifications/elicitation/complete"})
 ROOTS_CHANGED = "notifications/roots/list_changed"
 
@@ -74,6 +77,7 @@ class McpSession:
         self.peer = Peer(config.name, on_notification=self._notification, on_ask_outside=clients.ask)
         self.facts: ServerFacts | None = None
         self.changed = anyio.Event()
+        self.offers_changed = anyio.Event()
         self._config = config
         self._handshake = Handshake(config, self.peer, client_info, clients, saved or SavedFacts())
         self._stopped = stopped or anyio.Event()
@@ -149,6 +153,20 @@ class McpSession:
         if asks_for_input(reply.result):
             raise BackendProtocol(f"{self._config.name} asks for input to read a resource", sent=True)
         return {**as_object(reply.result), "contents": repair_contents(reply.result)}
+
+    async def get_prompt(
+        self, name: str, arguments: Json, *, timeout: float, caller: Caller = NOBODY
+    ) -> Json:
+        """A prompt of the backend, filled in: `{description, messages}`."""
+        params: Json = {"name": name, "arguments": arguments}
+        reply = await self.request("prompts/get", params, timeout=timeout, caller=caller)
+        answer = as_object(reply.result)
+        return {key: answer[key] for key in ("description", "messages") if key in answer}
+
+    async def list_offers(self, *, timeout: float) -> list[Offer]:
+        """The resources and prompts that the backend declares to have."""
+        declared = self.facts.capabilities if self.facts is not None else {}
+        return await list_offers(partial(self.request, timeout=timeout), self._config, declared)
 
     async def ping(self, *, timeout: float) -> None:
         """Probe by `ping`, or by a list call in the revision without ping; an error answer counts as well."""
@@ -246,12 +264,25 @@ class McpSession:
             except BackendError as error:
                 logger.warning("%s: new tool list not read: %s", self._config.name, error.message)
 
+    async def follow_offers(self, listed: Callable[[list[Offer]], None]) -> None:
+        """List resources and prompts, again after each announced change; at once over where none are declared."""
+        if self.facts is None or not declares_offers(self.facts.capabilities):
+            return
+        while True:
+            self.offers_changed = anyio.Event()
+            listed(await self.list_offers(timeout=self._config.timeout))
+            await self.offers_changed.wait()
+            await anyio.sleep(REFRESH_DEBOUNCE_SECONDS)
+
     async def listen(self) -> None:
         """Keep a change stream open, as the stateless revision wants for `list_changed`.
 
         After each break the list may have changed.
         """
-        params: Json = {"notifications": {"toolsListChanged": True}}
+        changing = {
+            f"{kind}ListChanged": True for kind in ("tools", "resources", "prompts") if self._changes(kind)
+        }
+        params: Json = {"notifications": changing}
         while True:
             try:
                 await self.request(LISTEN, params, timeout=float("inf"))
@@ -261,13 +292,19 @@ class McpSession:
                     return
             await anyio.sleep(LISTEN_AGAIN_SECONDS)
             self.changed.set()
+            self.offers_changed.set()
 
     @property
     def must_listen(self) -> bool:
         """Whether the backend announces changes, but only on a stream that `listen` opens."""
         if self.facts is None or self.facts.era != "modern":
             return False
-        return as_object(self.facts.capabilities.get("tools")).get("listChanged") is True
+        return any(map(self._changes, ("tools", "resources", "prompts")))
+
+    def _changes(self, kind: str) -> bool:
+        """Return whether the backend announces changes of its list of this kind."""
+        declared = self.facts.capabilities.get(kind) if self.facts is not None else None
+        return as_object(declared).get("listChanged") is True
 
     async def roots_changed(self) -> None:
         """Notify a backend of new client roots if the handshake announced such notifications."""
@@ -282,6 +319,8 @@ class McpSession:
     def _notification(self, method: str, params: Json, caller: Caller | None) -> None:
         if method == _CHANGED:
             self.changed.set()
+        elif method in _OFFERS_CHANGED:
+            self.offers_changed.set()
         elif method in _FOR_CLIENTS:
             if method == LOGGED:
                 level = params["level"] if params.get("level") in LEVELS else "info"

@@ -37,6 +37,7 @@ def status_of(backend: Backend) -> BackendStatus:
         peak_rss=backend.memory.peak,
         max_memory_mb=backend.config.max_memory_mb,
         circuit=backend.breaker.circuit,
+        offers=tuple(backend.offers),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from gatemini.model import Json, Tool
+from gatemini.model import Json, Offer, Tool
 
 Era = Literal["modern", "legacy"]
 """The handshake of a backend: `server/discover` (2026-07-28) or `initialize` (until 2025-11-25)."""
@@ -42,6 +42,8 @@ class BackendStatus:
     stray_replies: int = 0
     restarts: int = 0
     calls_open: int = 0
+    offers: tuple[Offer, ...] = ()
+    """Resources and prompts."""
     instances: int | None = None
     idle_instances: int | None = None
     rss: int | None = None
@@ -72,6 +74,7 @@ class Events:
     tools: Callable[[str, list[Tool]], None] = _ignored
     state: Callable[[str, State], None] = _ignored
     era: Callable[[str, Era], None] = _ignored
+    offers: Callable[[str, list[Offer]], None] = _ignored
 
 
 SILENT = Events()

@@ -13,13 +13,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from gatemini.backends.callers import LOGGED, AskFn, Caller, ProgressFn
 from gatemini.backends.calls.large_messages import in_full
+from gatemini.backends.mcp_session import McpSession
 from gatemini.chain.arguments.validate import Paths, check
 from gatemini.chain.client import NO_CLIENT, CallRecord, ChainClient
 from gatemini.chain.deadline import ChainTime
@@ -28,12 +29,22 @@ from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry, Trace
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.outputs import mismatch
+from gatemini.chain.values.resources import (
+    BESIDE_TOOLS,
+    GET_PROMPT,
+    LIST_RESOURCES,
+    READ_RESOURCE,
+    address_of,
+    contents_value,
+    listed_value,
+    no_address,
+    prompt_of,
+)
 from gatemini.chain.values.tool_values import Value, to_value, tool_error
 from gatemini.config.model.schema import SandboxConfig
-from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, backend_identifier, spoken
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature
 from gatemini.errors import (
-    ArgumentsInvalid,
     BackendError,
     BackendProtocol,
     ChainTimeout,
@@ -48,11 +59,10 @@ from gatemini.output.store.results import ResultStore
 from gatemini.text.shorten import shorten
 from gatemini.text.size_limit import weight
 
+_T = TypeVar("_T")
+
 URL_NEEDED = -32042
 """Error code of a backend that wants the user to visit an address first."""
-
-READ_RESOURCE = "readResource"
-"""The member of a backend that reads a resource, unless a tool has that name."""
 
 CANCELLED = "cancelled"
 """Outcome of a call that was in flight when the chain ended."""
@@ -62,7 +72,6 @@ FROM_JOURNAL = "ok (from the journal)"
 
 LAST_MOMENT_SECONDS = 0.005
 """With less time left no call is sent, so that calls cut off by the deadline differ from calls after it."""
-
 
 MOST_TOLD = 50
 """Notifications of backends kept in a chain's `_meta`; later ones are dropped."""
@@ -203,17 +212,14 @@ class Invoker:
         raw: bool,
         digits: Paths,
     ) -> Outcome:
-        if spelled == READ_RESOURCE and (uri := _address(arguments)) is not None:
+        if spelled == READ_RESOURCE and (uri := address_of(arguments)) is not None:
             return await self._read_resource(record, entry, backend, uri)
         try:
             tool = await self._find(backend, spelled)
         except ToolNotFound:
-            if spelled != READ_RESOURCE:
+            if spelled not in BESIDE_TOOLS:
                 raise
-            uri = _address(arguments.get("uri")) if isinstance(arguments, dict) else None
-            if uri is None:
-                raise _no_address(backend) from None
-            return await self._read_resource(record, entry, backend, uri)
+            return await self._beside_tools(record, entry, backend, spelled, arguments)
         record.tool = tool.qualified
         checked, notes = check(tool, arguments, signature, digits)
         if tool.backend == COMPOSITE_BACKEND:
@@ -258,22 +264,46 @@ class Invoker:
             save_text=lambda text: self.results.save(text, label=tool.qualified),
             lists=self.services.lists,
         )
+        if not value.written:
+            self.services.learn(tool, value.value)
         said = (*notes, *value.notes)
         return Outcome(True, value.value, said, value.text, written=value.written, beside=tuple(value.beside))
 
+    async def _beside_tools(
+        self, record: CallRecord, entry: Entry, backend: str, spelled: str, arguments: Any
+    ) -> Outcome:
+        """Read a resource, list resources or get a prompt, where no tool has that name."""
+        if spelled == LIST_RESOURCES:
+            offers = await self._read(record, entry, backend, lambda s, left: s.list_offers(timeout=left))
+            return Outcome(True, listed_value(offers))
+        if spelled == GET_PROMPT:
+            name, given = prompt_of(backend, arguments)
+            get = partial(McpSession.get_prompt, name=name, arguments=given, caller=self.caller)
+            return Outcome(
+                True, await self._read(record, entry, backend, lambda s, left: get(s, timeout=left))
+            )
+        uri = address_of(arguments.get("uri")) if isinstance(arguments, dict) else None
+        if uri is None:
+            raise no_address(backend)
+        return await self._read_resource(record, entry, backend, uri)
+
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
-        tool = Tool(backend, READ_RESOURCE)
+        read = partial(McpSession.read_resource, uri=uri, caller=self.caller)
+        result = await self._read(record, entry, backend, lambda s, left: read(s, timeout=left))
+        value = contents_value(result, Tool(backend, READ_RESOURCE), self.results.save_blob)
+        return Outcome(True, value.value, tuple(value.notes))
+
+    async def _read(
+        self,
+        record: CallRecord,
+        entry: Entry,
+        backend: str,
+        send: Callable[[McpSession, float], Awaitable[_T]],
+    ) -> _T:
         async with self._in_flight:
             timeout = self._time_left(backend)
             entry.sent = entry.repeatable = record.sent = True  # reading changes nothing
-            result = await self.services.backends.read_resource(
-                backend, uri, timeout=timeout, caller=self.caller
-            )
-
-        values = [_resource_value(c, tool, self.results) for c in result.get("contents") or []]
-        contents = [value.value for value in values]
-        found = tuple(note for value in values for note in value.notes)
-        return Outcome(True, contents[0] if len(contents) == 1 else contents, found)
+            return await self.services.backends.read(backend, send, timeout=timeout, caller=self.caller)
 
     async def _find(self, backend: str, spelled: str) -> Tool:
         """Return the tool; wait for a backend that is still connecting."""
@@ -404,27 +434,3 @@ def _brief(error: Any) -> str:
     if first.endswith(":"):  # a heading says nothing without the lines after it
         first = " ".join(text.split())
     return first if len(first) <= 120 else first[:117] + "..."
-
-
-def _address(given: Any) -> str | None:
-    """Return the address of a resource, passed in place of a tool's arguments."""
-    given = given[0] if isinstance(given, list) and len(given) == 1 else given
-    return given if isinstance(given, str) and given and not given.lstrip().startswith("{") else None
-
-
-def _no_address(backend: str) -> ArgumentsInvalid:
-    spelled = f"{backend_identifier(backend)}.{READ_RESOURCE}"
-    return ArgumentsInvalid(
-        f"{spoken(f'{backend}.{READ_RESOURCE}')} takes the address of a resource",
-        hint=f'write {spelled}("scheme://…"), as a resource link names it in `uri`',
-    )
-
-
-def _resource_value(content: Json, tool: Tool, results: ResultStore) -> Value:
-    """Return text as it is; binary content is stored under a handle, as that of results is."""
-    if isinstance(content.get("text"), str):
-        return Value(content["text"])
-    if not isinstance(content.get("blob"), str):
-        return Value(content)
-    block = {"type": "resource", "resource": content}
-    return to_value({"content": [block]}, tool, save_blob=results.save_blob)

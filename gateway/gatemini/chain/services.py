@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 
@@ -12,7 +13,7 @@ from gatemini.chain.deadline import ChainTime
 from gatemini.config.model.schema import CompositeTool, SandboxConfig
 from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.types.identifiers import backend_identifiers
-from gatemini.model import Json
+from gatemini.model import Json, Tool
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.unlisted import FIRST_LISTING_SECONDS, Look, Unlisted, none_unlisted
@@ -35,6 +36,8 @@ class ChainServices:
     discovery: Discovery
     redactor: Redactor = field(default_factory=Redactor)
     """Takes the secrets of the configuration out of what is answered."""
+    learn: Callable[[Tool, Any], None] = lambda tool, value: None
+    """Notes the value that a tool's call gave, for the types of its results."""
     unlisted: Look = none_unlisted
     """Asked before a chain is told what tools there are: at the start many backends have not said so yet."""
     disabled: Callable[[], Mapping[str, str]] = dict

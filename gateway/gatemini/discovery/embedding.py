@@ -92,7 +92,7 @@ class Embedding:
                 await self._done.wait()
         if self._is_open():
             with anyio.move_on_after(ANSWER_SECONDS):
-                answer = await self._ask(query=text[:MEANING_CHARS])
+                answer = await self._ask(query=self._index.meaning_text(text[:MEANING_CHARS]))
                 if "cosines" in answer and answer["held"] == len(self._sent):
                     cosines = array("f")
                     cosines.frombytes(b64decode(answer["cosines"]))

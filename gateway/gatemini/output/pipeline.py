@@ -56,7 +56,6 @@ LOSSLESS_SAVING = 200
 INTENT_SHOWN = 80
 """Characters of the intent repeated in its note."""
 OUTLINED = "Large branches are listed by key path with their size."
-CUT_TEXTS = "Long texts are cut; code reads them whole: results.load(handle)."
 NAMED_ARRAYS = 5
 """Collapsed arrays named in the note; the JSON itself tells of all."""
 BRIEF_BELOW = 300
@@ -64,6 +63,9 @@ BRIEF_BELOW = 300
 DISCLOSURE_CHARS = 400
 """Kept free beside the rows in token-budget mode, for counts and dropped fields; where these take more, half of the room."""
 _HANDLE = "res_00000000"
+_LOAD = f'await results.load("{_HANDLE}")'
+"""How a note names the whole; the handle is put in once there is one."""
+CUT_TEXTS = f"Long texts are cut; the next chain reads them whole: {_LOAD}."
 """Stands for a handle while lengths are compared; all handles are this long."""
 _OUTLINES = ((MAX_CHUNKS, CHUNK_BYTES), (20, 2048), (10, 1024), (4, 256), (2, 128))
 """(chunks, bytes shown in full) of ever smaller outlines, for small budgets."""
@@ -236,8 +238,10 @@ def kept(plan: Plan, whole: bytes, store: ResultStore, *, bytes_in: int, label: 
         try:
             handle = store.save_bytes(whole, plan.kind, label=label, index=plan.index)
             footer = footer.format(handle=handle)
+            plan.notes[:] = [note.replace(_HANDLE, handle) for note in plan.notes]
         except ResultNotKept as error:
             footer = footer.format(handle=f"not kept ({error.message})")
+            plan.notes[:] = [note.replace(_LOAD, "nothing (not kept)") for note in plan.notes]
     out = weight("\n".join([plan.text, *plan.notes, *([footer] if footer else [])]))
     return Reduced(plan.text, plan.notes, footer, handle, bytes_in=bytes_in, bytes_out=out)
 
@@ -427,7 +431,7 @@ def _outlined_note(made: Outline) -> str:
 def _collapsed_note(arrays: dict[str, tuple[int, int]]) -> str:
     told = [f"{path}: {total} rows, {shown} shown" for path, (total, shown) in arrays.items()]
     more = f"; {len(told) - NAMED_ARRAYS} more" if len(told) > NAMED_ARRAYS else ""
-    return f"Arrays collapsed ({'; '.join(told[:NAMED_ARRAYS])}{more}); counts and types are of all rows."
+    return f"Arrays collapsed ({'; '.join(told[:NAMED_ARRAYS])}{more}); counts and types are of all rows, which {_LOAD} gives."
 
 
 def _shorten_text(draft: _Draft, options: OutputOptions) -> None:

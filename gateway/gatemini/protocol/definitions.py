@@ -38,13 +38,13 @@ _READ = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True,
 _ACT = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
 _SEARCH = """Find backend tools by task; start here. They are not in your tool list: they run inside call_tool_chain. \
-Any words or language, names and fragments work. A result has `call` to paste there; the best also types: \
-`args`, `returns`.{inventory}"""
+Any words or language, names and fragments work. The best results have types, `args` and `returns`, and the first a \
+`call` to paste there.{inventory}"""
 
 _CHAIN = """Run TypeScript that calls backend tools; you get only what it returns. Each backend is a global: \
 `const r = await exa.web_search_exa({query: "mcp"}); return r.results.length;`. Names come from search_tools. Combine \
 calls with loops, filter and Promise.all; return just what you need. No imports, network or files. A large result is \
-shortened; results.load(handle) in the next chain has it whole."""
+shortened; `await results.load("res_...")` in the next chain has it whole."""
 
 
 _TEXT: Json = {"type": "string"}
@@ -61,7 +61,7 @@ _TOOLS: dict[str, tuple[str, Json, list[str], Json]] = {
         _READ,
     ),
     LIST_TOOLS_META: (
-        "All tool names, sorted, in pages. search_tools is cheaper.",
+        "All tool names, in pages.",
         {
             "cursor": _TEXT,
             "page_size": {"type": "integer", "default": DEFAULT_PAGE, "minimum": 1, "maximum": MAX_PAGE},
@@ -79,7 +79,7 @@ _TOOLS: dict[str, tuple[str, Json, list[str], Json]] = {
         _READ,
     ),
     REQUIRED_KEYS: (
-        "Environment and header keys that a tool's backend needs, and which are missing; never values.",
+        "Names of the keys that a tool's backend needs and lacks.",
         {"tool_name": _TEXT},
         ["tool_name"],
         _READ,

@@ -123,11 +123,11 @@ class MetaTools:
         """Answer a discovery tool, with a note on backends whose tools are unknown. Raises GateminiError."""
         missing = await self.chain.unlisted(FIRST_LISTING_SECONDS)
         try:
-            found = await self.catalog.answer(name, arguments, room)
+            found = await self.catalog.answer(name, arguments, room, missing.reasons)
         except ToolNotFound as exc:
             asked = str(read_arguments(name, arguments)[0]["tool_name"])
             if asked in META_TOOLS:
-                exc.hint = f"{asked} is a tool of this gateway itself: call it as your tool list says"
+                exc.hint = f"{asked} is a tool of this gateway itself: call it as your tool list says; detail full has its guide"
             else:
                 missing.explain(exc, asked)
             raise

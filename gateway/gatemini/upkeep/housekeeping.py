@@ -32,6 +32,7 @@ class Housekeeping:
         source: Path | None,
         client: Callable[[], str | None],
         sizes: Callable[[], Sequence[Json]],
+        seen: Callable[[], dict[str, Json]],
     ) -> None:
         self._cache = cache
         self._history = history
@@ -40,6 +41,7 @@ class Housekeeping:
         self._source = source
         self._client = client
         self._sizes = sizes
+        self._seen = seen
         self._accounts = AccountBook(account_folder(cache.path))
         self._accounted = 0
 
@@ -59,6 +61,7 @@ class Housekeeping:
             await anyio.to_thread.run_sync(self._history.write)
         if cache:
             self._cache.put_usage(self._tracker.dump_usage())
+            self._cache.put_seen(self._seen())
             if at_once or self._cache.due:
                 await anyio.to_thread.run_sync(self._cache.save)
 

@@ -52,7 +52,8 @@ def searching(
         vectors.supply(dict(zip(texts, model.encode(texts), strict=True)))
 
     def search(query: str, limit: int) -> list[str]:
-        meaning = vectors.cosines(model.encode([query[:MEANING_CHARS]])[0]).tolist() if model else None
+        asked = index.meaning_text(query[:MEANING_CHARS])
+        meaning = vectors.cosines(model.encode([asked])[0]).tolist() if model else None
         return [hit.tool.qualified for hit in index.search(query, limit=limit, meaning=meaning).hits]
 
     return search
@@ -110,12 +111,13 @@ def benchmark(ranking: Ranking, model: Embedder | None) -> Report:
 @pytest.mark.long
 def test_the_benchmark_without_a_model() -> None:
     report = benchmark("best", None)
-    assert report.macro.recall[5] >= 0.70
-    assert report.macro.mrr >= 0.66
+    assert report.macro.recall[5] >= 0.78
+    assert report.macro.mrr >= 0.71
 
 
 @pytest.mark.long
 def test_the_benchmark_with_the_bundled_model(embedder: Embedder) -> None:
     report = benchmark("best", embedder)
-    assert report.macro.recall[5] >= 0.80
-    assert report.macro.mrr >= 0.75
+    assert report.macro.recall[5] >= 0.83
+    assert report.macro.mrr >= 0.77
+    assert report.categories["paraphrase"].recall[5] >= 0.45

@@ -1,6 +1,6 @@
 """The default ranking: words in weighted fields, letters of the name, meaning; added as calibrated scores.
 
-    score = words^2 + letters^2 + 0.8 * meaning        (words + letters^2 where there is no embedding)
+    score = words + letters^2 + 0.8 * meaning        (without meaning where there is no embedding)
 
 words: BM25 over weighted fields divided by what a perfect match of the query's rarest terms would score;
 letters: cosine of letter trigrams of the squashed tool name; meaning: cosine of sentence embeddings. Every signal lies
@@ -9,6 +9,7 @@ in 0..1, so they can be added without ranks; docs/concepts/discovery.md has the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from heapq import nlargest
 from typing import Any
 
 from gatemini.discovery.search.bm25 import Bm25
-from gatemini.discovery.search.lexicon import FOREIGN_STOP_WORDS, SYNONYMS, foreign, foreign_run
+from gatemini.discovery.search.lexicon import FOREIGN_STOP_WORDS, SPLIT, SYNONYMS, foreign, foreign_run
 from gatemini.discovery.search.postings import Postings, Scores
 from gatemini.discovery.search.query_repair import Vocabulary
 from gatemini.discovery.search.ranked import Meaning, Ranked, likeness
@@ -43,12 +44,16 @@ NAME_SHARE = 0.5
 """Weight of the name's own vector beside that of name and description together."""
 MATCH_WORDS, MATCH_LETTERS, MATCH_MEANING = 0.02, 0.3, 0.15
 """A tool whose signals are all at or below these is no match and is not counted."""
-MATCH_SHARE = 0.03
+MATCH_SHARE = 0.17
 """A tool below this share of the best score is no match either."""
 _IDEAL_TERMS = 6
-SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.5, 0.8
+SHORT_SHARE, SYNONYM_SHARE, FOREIGN_SHARE = 0.6, 0.6, 0.8
 """Shares of a word's weight: its long form, a synonym (both beside the word itself), a translation in its place."""
 _MAX_PARAMETERS = 60
+_MAX_VALUES, _MAX_VALUE_CHARS = 20, 300
+"""Members of an enum that are indexed with a parameter's description, and their characters."""
+ADDED = 6
+"""Words of the lexicon that are encoded with a query."""
 _MAX_SQUASHED = 60
 _MAX_TERMS = 60
 
@@ -96,8 +101,7 @@ class BestRanker:
         letters = self.letters(query)
         near = None if meaning is None else likeness(meaning, allowed)
         scores = fuse(lexical, letters, near, allowed)
-        share = MATCH_SHARE if near is not None else MATCH_SHARE**0.5
-        bound = share * max(scores.values(), default=0.0)
+        bound = MATCH_SHARE * max(scores.values(), default=0.0)
         found = {slot: score for slot, score in scores.items() if score >= bound}
         repaired = " ".join(query.repaired.get(w, w) for w in raw_words(text)) if query.repaired else None
         signals = {"words": lexical, "letters": letters, **({"meaning": near} if near is not None else {})}
@@ -110,6 +114,9 @@ class BestRanker:
         telling = [w for w in spoken if w not in STOP_WORDS and w not in FOREIGN_STOP_WORDS]
         terms: dict[str, float] = {}
         repaired: dict[str, str] = {}
+        for joined in map("".join, itertools.pairwise(spoken)):
+            if joined in SPLIT and stem(joined) in self._lexical.postings:
+                _raise(terms, stem(joined), SHORT_SHARE)
         for word in dict.fromkeys(telling):
             if len(terms) >= _MAX_TERMS:
                 break
@@ -120,6 +127,12 @@ class BestRanker:
                 if shown is not None:
                     repaired[word] = shown
         return Query(terms, squash(" ".join(telling or spoken))[:_MAX_SQUASHED], repaired)
+
+    def widened(self, text: str) -> str:
+        """Return the query with what the lexicon adds to it, which is what the model encodes."""
+        own = set(words(text))
+        added = [term for term in self.read(text).terms if term not in own][:ADDED]
+        return f"{text} ({' '.join(added)})" if added else text
 
     def _read_run(self, run: str, terms: dict[str, float]) -> None:
         known = self._lexical.postings
@@ -141,11 +154,12 @@ class BestRanker:
             _raise(terms, base, 1.0)
             for more in self.vocabulary.expand(word):
                 _raise(terms, more, SHORT_SHARE)
-            for more in (*SYNONYMS.get(base, ()), *translated):
+            for more in (*SYNONYMS.get(base, ()), *SPLIT.get(word, ()), *translated):
                 if more in known:
                     _raise(terms, more, SYNONYM_SHARE)
             return None
-        instead = translated or [s for s in SYNONYMS.get(base, ()) if s in known]
+        pieces = [s for s in SPLIT.get(word, ()) if s in known]
+        instead = translated or pieces or [s for s in SYNONYMS.get(base, ()) if s in known]
         if instead:
             for meant in instead:
                 _raise(terms, meant, FOREIGN_SHARE)
@@ -217,6 +231,7 @@ def _fields(tool: Tool) -> tuple[dict[str, float], list[str]]:
 
 
 def _parameters(schema: Json) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each parameter; the members of an enum belong to the text."""
     properties: Any = schema.get("properties")
     if not isinstance(properties, Mapping):
         return
@@ -224,19 +239,22 @@ def _parameters(schema: Json) -> Iterator[tuple[str, str]]:
         if index == _MAX_PARAMETERS:
             return
         text = value.get("description") if isinstance(value, Mapping) else None
-        yield str(name), text[:500] if isinstance(text, str) else ""
+        values = value.get("enum") if isinstance(value, Mapping) else None
+        named = (
+            " ".join(v for v in values[:_MAX_VALUES] if isinstance(v, str))
+            if isinstance(values, list)
+            else ""
+        )
+        yield str(name), f"{text[:500] if isinstance(text, str) else ''} {named[:_MAX_VALUE_CHARS]}"
 
 
 def fuse(lexical: Scores, letters: Scores, meaning: Scores | None, allowed: AbstractSet[int]) -> Scores:
-    """Add the calibrated signals of every slot that one of them matches.
-
-    The lexical score is squared where there is meaning, so that a weak match of words gives way to it.
-    """
+    """Add the calibrated signals of every slot that one of them matches."""
     near = meaning or {}
     scores = {slot: MEANING * value for slot, value in near.items() if value > MATCH_MEANING}
     for slot in allowed & (lexical.keys() | letters.keys()):
         words, name = lexical.get(slot, 0.0), letters.get(slot, 0.0)
         if words > MATCH_WORDS or name > MATCH_LETTERS or slot in scores:
-            own = words if meaning is None else words * words + MEANING * near.get(slot, 0.0)
-            scores[slot] = own + LETTERS * name * name
-    return scores
+            scores[slot] = words + LETTERS * name * name + MEANING * near.get(slot, 0.0)
+    # Rare words beside a common one make every match weak, but no match would be no answer.
+    return scores or {slot: words for slot, words in lexical.items() if slot in allowed}

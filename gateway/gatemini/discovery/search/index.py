@@ -20,7 +20,7 @@ from gatemini.discovery.search.bm25 import K1, B
 from gatemini.discovery.search.classic import NAME_WEIGHT, ClassicRanker
 from gatemini.discovery.search.postings import Scores
 from gatemini.discovery.search.ranked import Meaning, Ranked, Ranker
-from gatemini.discovery.search.words import MAX_QUERY, STOP_WORDS, plain_tokens, squash
+from gatemini.discovery.search.words import FUNCTION_WORDS, MAX_QUERY, plain_tokens, squash
 from gatemini.model import Tool
 
 Ranking = Literal["best", "classic"]
@@ -28,6 +28,8 @@ Ranking = Literal["best", "classic"]
 USAGE_FACTOR = 0.3
 USAGE_CAP = 2.0
 """Highest boost that uses can give a score (about 27 uses)."""
+TRIED = 3
+"""Backends, the best ones, in `try_also`."""
 DISTINCTIVE = 3
 """Terms per backend in `try_also`."""
 _TELLING = 24
@@ -151,6 +153,10 @@ class SearchIndex:
         if self.ranking == "classic":
             return ((f"{tool.name} {tool.description}"[:MAX_QUERY], 1.0),)
         return embedding_texts(tool)
+
+    def meaning_text(self, query: str) -> str:
+        """Return the text whose vector is compared with those of the tools."""
+        return self._ranker.widened(query) if isinstance(self._ranker, BestRanker) else query
 
     # ---- search --------------------------------------------------------------------------------------
 
@@ -295,7 +301,7 @@ class SearchIndex:
         asked = set(plain_tokens(text))
         return {
             backend: words
-            for backend in dict.fromkeys(hit.tool.backend for hit in hits)
+            for backend in list(dict.fromkeys(hit.tool.backend for hit in hits))[:TRIED]
             if (words := self._distinctive(backend, asked))
         }
 
@@ -326,5 +332,5 @@ def _distinctive_words(tool: Tool) -> list[str]:
     return [
         w
         for w in plain_tokens(tool.name + " " + tool.description[:200])
-        if 3 < len(w) <= _LONGEST_TERM and w.isalpha() and w not in STOP_WORDS and w not in own
+        if 3 < len(w) <= _LONGEST_TERM and w.isalpha() and w not in FUNCTION_WORDS and w not in own
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from gatemini.discovery.search.everyday import COMPOUNDS, CURRENCIES, EVERYDAY
 from gatemini.discovery.search.words import fold, is_unspaced, stem
 
 _SHORT_FORMS = """
@@ -311,15 +312,29 @@ def _foreign() -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     )
 
 
+def _merged(*texts: str) -> dict[str, tuple[str, ...]]:
+    """Return stem → stems of the entries of several tables."""
+    found: dict[str, dict[str, None]] = {}
+    for text in texts:
+        for word, others in _parsed(text).items():
+            own = found.setdefault(stem(word), {})
+            own.update(dict.fromkeys(other for other in map(stem, others) if other != stem(word)))
+    return {word: tuple(others) for word, others in found.items()}
+
+
 SHORT_FORMS: dict[str, tuple[str, ...]] = {
-    word: tuple(map(stem, long)) for word, long in _parsed(_SHORT_FORMS).items()
+    **{code: tuple(map(stem, ("currency", "exchange", "convert"))) for code in CURRENCIES.split()},
+    **{word: tuple(map(stem, long)) for word, long in _parsed(_SHORT_FORMS).items()},
 }
 """Short form → the stems it means."""
 
-SYNONYMS: dict[str, tuple[str, ...]] = {
-    stem(word): tuple(map(stem, others)) for word, others in _parsed(_SYNONYMS).items()
-}
+SYNONYMS: dict[str, tuple[str, ...]] = _merged(_SYNONYMS, EVERYDAY)
 """Stem → stems of words that tools use instead."""
+
+SPLIT: dict[str, tuple[str, ...]] = {
+    "".join(pieces): tuple(map(stem, pieces)) for pieces in map(str.split, COMPOUNDS.split(";")) if pieces
+}
+"""A word that is also written in two → the stems of its parts."""
 
 FOREIGN, FOREIGN_UNSPACED = _foreign()
 """Folded word of another language → English stems; the second for scripts written without spaces."""

@@ -29,6 +29,21 @@ STOP_WORDS = frozenset(
 )
 """Words that say nothing about a tool, left out of queries."""
 
+FUNCTION_WORDS = STOP_WORDS | frozenset(
+    """above across after again against allow allowed allows already although always among another anything around
+    based because become been before being below besides between beyond both cannot certain contain contained
+    containing contains different does done during each either else enough etc even ever every everything except
+    exist existing exists few first following further given gives goes going half hence here herself himself however
+    including instead itself last later least less made make makes many might more most much must near need needed
+    needs neither never next none nothing often once only onto optional optionally other others otherwise ought
+    ourselves per perhaps possible provide provided provides quite rather really required requires same second see
+    seem seemed several shall shown shows similar since someone something sometimes soon specific specified specify
+    still such supported supports take taken takes though through throughout thus together toward towards typically
+    under unless unlike until upon used uses usually various very via well were whatever when whenever whereas
+    wherever whether whichever whole whom whose without within would yes yet yourself""".split()  # noqa: SIM905
+)
+"""Words of English grammar and of descriptions in general: no term to search with."""
+
 
 def plain_tokens(text: str) -> list[str]:
     """Return the lower-cased runs of letters and digits (Unicode) that the classic ranking indexes."""

@@ -177,12 +177,12 @@ class SchemaTypes:
         return _PLAIN.get(kind, UNKNOWN) if isinstance(kind, str) else UNKNOWN
 
     def _array(self, schema: Mapping[str, Any], depth: int, indent: int | None) -> str:
-        if depth >= self._layout.depth:
-            return "unknown[]"
         items, prefix = schema.get("items"), schema.get("prefixItems")
         rest: Any = schema.get("additionalItems", False) if isinstance(items, list) else items
         listed = items if isinstance(items, list) else prefix
         if isinstance(listed, list) and listed:
+            if depth >= self._layout.depth:
+                return "unknown[]"
             shown = [self._type(item, depth + 1, indent, direct=False) for item in listed]
             if rest is True or (isinstance(rest, Mapping) and rest):
                 shown.append(f"...{array_of(self._type(rest, depth + 1, indent, direct=False))}")

@@ -23,6 +23,7 @@ from gatemini.discovery.types.identifiers import (
 )
 from gatemini.discovery.types.schema_reader import parameters, required_parameters
 from gatemini.discovery.types.schema_types import Layout, SchemaTypes, doc_comment
+from gatemini.discovery.types.seen import SEEN
 from gatemini.model import Json, Tool
 from gatemini.text.escape import js_string
 
@@ -39,6 +40,7 @@ _CACHED = 8_192
 """Declarations and signatures kept: about the tools of a very large catalog."""
 
 _FULL = Layout(depth=16, enum=64, doc_chars=160, max_chars=20_000)
+_TYPES_ONLY = Layout(depth=16, enum=64, doc_chars=0, max_chars=20_000)
 _BRIEF = (
     Layout(depth=3, enum=8, doc_chars=0, max_chars=1_000, null=False),
     Layout(depth=2, enum=4, doc_chars=0, max_chars=1_000, null=False),
@@ -59,12 +61,13 @@ _SIGNATURES = (
 )
 
 
-def declaration(tool: Tool, *, spoken: bool = True) -> str:
-    """Return the TypeScript of one tool, with short doc comments, as a chain sees it.
+def declaration(tool: Tool, *, spoken: bool = True, docs: bool = True) -> str:
+    """Return the TypeScript of one tool as a chain sees it, with short doc comments unless `docs` is false.
 
     `spoken`: the backend owns its identifier; else `__backends["name"]` is declared.
     """
-    return _cached(f"declaration {spoken}", tool, lambda: backend_declarations([tool], spoken=spoken))
+    kind = f"declaration {spoken} {docs}"
+    return _cached(kind, tool, lambda: declared_within([tool], None, spoken=spoken, docs=docs)[0])
 
 
 def signature(tool: Tool, *, spoken: bool = True) -> str:
@@ -94,7 +97,7 @@ def backend_declarations(tools: Sequence[Tool], *, spoken: bool = True) -> str:
 
 
 def declared_within(
-    tools: Sequence[Tool], room: int | None, *, spoken: bool = True
+    tools: Sequence[Tool], room: int | None, *, spoken: bool = True, docs: bool = True
 ) -> tuple[str, list[Tool]]:
     """Return (the declaration of the first tools that fit `room` bytes, the other tools). One that is too large is
     skipped.
@@ -102,6 +105,7 @@ def declared_within(
     if not tools:
         return "", []
     space = tools[0].namespace or tools[0].backend
+    layout = _FULL if docs else _TYPES_ONLY
     taken: set[str] = set()
     aliases: list[str] = []
     members: list[str] = []
@@ -109,12 +113,12 @@ def declared_within(
     left_out: list[Tool] = []
     used = _AROUND + 2 * len(space.encode())
     for at, tool in enumerate(tools):
-        types = SchemaTypes(tool.input_schema, _prefix(tool), _FULL, taken)
-        arguments = _arguments(tool, types, indent=1)
-        results = SchemaTypes(tool.output_schema or {}, _prefix(tool) + "Result", _FULL, taken)
-        answer = _answer(tool, results, indent=1)
+        types = SchemaTypes(tool.input_schema, _prefix(tool), layout, taken)
+        arguments = _arguments(tool, types, indent=1 if docs else None)
+        results = SchemaTypes(tool.output_schema or {}, _prefix(tool) + "Result", layout, taken)
+        answer = _answer(tool, results, indent=1 if docs else None)
         own = types.aliases() + results.aliases()
-        comment = doc_comment(tool.description, _DOC_CHARS, indent=1)
+        comment = doc_comment(tool.description, _DOC_CHARS, indent=1) if docs else ""
         if unreachable := tool.name in UNREACHABLE_MEMBERS:
             member = f"{comment}  call(tool: {js_string(tool.name)}, {arguments}): {answer};\n"
         else:
@@ -203,7 +207,13 @@ def _arguments(tool: Tool, types: SchemaTypes, *, indent: int | None) -> str:
 def _answer(tool: Tool, types: SchemaTypes, *, indent: int | None) -> str:
     if tool.output_schema is None:
         return "Promise<unknown>"
-    return f"Promise<{types.result(_unwrapped(tool.output_schema), indent)}>"
+    made = types.result(_unwrapped(tool.output_schema), indent)
+    return f"Promise<{made}{' /* seen */' if is_seen(tool) else ''}>"
+
+
+def is_seen(tool: Tool) -> bool:
+    """Return whether the type of the result was learnt from calls and not declared."""
+    return tool.output_schema is not None and SEEN in tool.output_schema
 
 
 def _unwrapped(schema: Json) -> Any:

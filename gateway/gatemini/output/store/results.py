@@ -57,8 +57,8 @@ ADDRESS = "gatemini://result/"
 """What stands before a handle in the address of its resource, which may stand for the handle."""
 READ_ON = (
     f"read on with {ADDRESS}"
-    "{handle}/{{next_offset}}, or in a chain: results.rows(handle, {{offset, limit}}) "
-    "for up to 40 rows, results.load(handle) to filter, join or aggregate all of it"
+    "{handle}/{{next_offset}}, or in a chain: await results.rows('{handle}', {{offset, limit}}) "
+    "for up to 40 rows, await results.load('{handle}') to filter, join or aggregate all of it"
 )
 
 BLOB_NOTE = "results.base64(handle) gives the data, results.chunks(handle) in pieces of base64"

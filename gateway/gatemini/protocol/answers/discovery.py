@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rapidfuzz import fuzz, process
 
-from gatemini.config.model.schema import BackendConfig
-from gatemini.discovery.search.index import Hit, SearchIndex
+from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.search.ranked import Meaning
-from gatemini.discovery.types.identifiers import LONGEST_NAME, call_expression, short_name
-from gatemini.discovery.types.schema_reader import parameters, required_parameters
-from gatemini.discovery.types.typescript import argument_types, declaration, result_type, signature
-from gatemini.errors import InvalidRequest
+from gatemini.discovery.types.identifiers import LONGEST_NAME, short_name
+from gatemini.discovery.types.schema_reader import parameters
+from gatemini.discovery.types.typescript import declaration, signature
+from gatemini.errors import InvalidRequest, ToolNotFound
 from gatemini.model import Json, Tool
+from gatemini.protocol.answers.backend_facts import NO_FACTS, Facts, Keys
 from gatemini.protocol.answers.fitting import (
     DEFAULT_ROOM,
     LEAST_ROOM,
@@ -29,23 +29,24 @@ from gatemini.protocol.answers.fitting import (
     shown,
     size_of,
 )
+from gatemini.protocol.answers.parameter_texts import with_texts
+from gatemini.protocol.answers.rows import TAG_CHARS, TAGS_SHOWN, call_of, rows_of
 from gatemini.protocol.tool_arguments import read_arguments
 from gatemini.registry import Registry
 from gatemini.text.escape import visible
 from gatemini.text.shorten import BRIEF_CHARS, first_sentence, shorten
+from gatemini.unlisted import REASON_CHARS
 
-BRIEF_PARTS = ("parameters", "signature", "call")
-FULL_PARTS = ("description", "input_schema", "output_schema", "annotations", "declaration", "call")
+BRIEF_PARTS = ("parameters", "parameter_descriptions", "signature", "call")
+FULL_PARTS = (
+    "description", "input_schema", "output_schema", "annotations", "declaration", "call", "instructions",
+)  # fmt: skip
 """Parts of a `tool_info` answer that are cut where the whole would not fit."""
 PARAMETERS_CHARS = 2_000
 """Most bytes of the parameter names in a brief `tool_info`."""
 _CURSOR_ROOM = 4 * LONGEST_NAME * 4 // 3
 """Bytes of the longest cursor: the UTF-8 of a name in base64."""
-TYPED_ROWS = 3
-"""Search results that carry the types of arguments and result: the tool that is called is mostly among them."""
 UNDER_WAY = "embeddings are under way: ranked by words so far, in a few seconds by meaning too"
-_TAG_CHARS = 60
-_TAGS_SHOWN = 20
 
 
 def definition_bytes(tool: Tool) -> int:
@@ -58,16 +59,6 @@ def definition_bytes(tool: Tool) -> int:
     return size_of(entry)
 
 
-def call_of(registry: Registry, tool: Tool) -> str:
-    """Return the call expression of a tool, spelled as in this registry's chains."""
-    return call_expression(
-        tool.namespace or tool.backend,
-        tool.name,
-        required_parameters(tool.input_schema),
-        expressions=registry.expressions(),
-    )
-
-
 def search_tools(
     registry: Registry,
     index: SearchIndex,
@@ -76,6 +67,7 @@ def search_tools(
     usage: Mapping[str, int] | None = None,
     meaning: Meaning | None = None,
     under_way: bool = False,
+    facts: Facts = NO_FACTS,
     room: int = DEFAULT_ROOM,
 ) -> Json:
     """Answer `search_tools` in at most `room` bytes.
@@ -101,7 +93,7 @@ def search_tools(
         envelope["try_also"] = dict(list(terms.items())[:kept])
     if found.did_you_mean:
         envelope["did_you_mean"] = shorten(visible(found.did_you_mean), BRIEF_CHARS)
-    rows = [_row(registry, hit, brief=asked["brief"], typed=at < TYPED_ROWS) for at, hit in enumerate(hits)]
+    rows = rows_of(registry, hits, facts, brief=asked["brief"])
     fitting, cut = fit_rows(rows, room - size_of(envelope))
     if cut and not asked["brief"]:
         notes.append("long descriptions are cut; tool_info with detail full shows one whole")
@@ -127,28 +119,13 @@ def search_text(arguments: Any) -> str:
 
 def _unknown_tag(tag: str, tags: Sequence[str]) -> InvalidRequest:
     """Return the error for a tag that no tool has, with the closest tags."""
-    close = [t for t, _, _ in process.extract(tag[:200], tags, scorer=fuzz.ratio, limit=_TAGS_SHOWN)]
-    known = ", ".join(shorten(visible(t), _TAG_CHARS) for t in sorted(close))
+    close = [t for t, _, _ in process.extract(tag[:200], tags, scorer=fuzz.ratio, limit=TAGS_SHOWN)]
+    known = ", ".join(shorten(visible(t), TAG_CHARS) for t in sorted(close))
     more = f" and {len(tags) - len(close)} more" if len(tags) > len(close) else ""
     return InvalidRequest(
-        f"no tool has the tag '{shorten(visible(tag), _TAG_CHARS)}'",
+        f"no tool has the tag '{shorten(visible(tag), TAG_CHARS)}'",
         hint=f"Tags: {known}{more}." if known else "No tool has a tag.",
     )
-
-
-def _row(registry: Registry, hit: Hit, *, brief: bool, typed: bool) -> Json:
-    tool = hit.tool
-    row: Json = {"name": short_name(tool.qualified), "backend": short_name(tool.backend)}
-    if brief:
-        row["description"] = first_sentence(tool.description)
-    else:
-        row["description"] = visible(tool.description, lines=True)
-        row["tags"] = [shorten(visible(tag), _TAG_CHARS) for tag in tool.tags[:_TAGS_SHOWN]]
-    row["call"] = call_of(registry, tool)
-    if brief and typed:
-        found = {"args": argument_types(tool), "returns": result_type(tool)}
-        row |= {name: types for name, types in found.items() if types}
-    return row
 
 
 def list_tools_meta(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -> Json:
@@ -182,10 +159,13 @@ def _cursor_name(cursor: str) -> str:
         ) from error
 
 
-def tool_info(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -> Json:
+def tool_info(
+    registry: Registry, arguments: Any, *, facts: Facts = NO_FACTS, room: int = DEFAULT_ROOM
+) -> Json:
     """Answer `tool_info`, brief or full, in at most `room` bytes."""
     asked, _ = read_arguments("tool_info", arguments)
-    tool = registry.resolve(asked["tool_name"])
+    listed = registry.resolve(asked["tool_name"])
+    tool = facts.typed(listed)
     answer: Json = {"name": short_name(tool.qualified), "backend": short_name(tool.backend)}
     notes: list[str] = []
     if asked["detail"] == "brief":
@@ -194,16 +174,20 @@ def tool_info(registry: Registry, arguments: Any, *, room: int = DEFAULT_ROOM) -
         answer["parameters"] = fit_names(names, PARAMETERS_CHARS)
         if len(names) > len(answer["parameters"]):
             notes.append(f"{len(names) - len(answer['parameters'])} more parameters; detail full has them")
+        with_texts(answer, tool)
         answer["signature"] = signature(tool, spoken=registry.is_spoken(tool))
         answer["call"] = call_of(registry, tool)
     else:
         answer["description"] = visible(tool.description, lines=True)
         answer["input_schema"] = shown(tool.input_schema)
-        if tool.output_schema is not None:
-            answer["output_schema"] = shown(tool.output_schema)
+        if listed.output_schema is not None:
+            answer["output_schema"] = shown(listed.output_schema)
         answer["annotations"] = shown(tool.annotations)
-        answer["declaration"] = declaration(tool, spoken=registry.is_spoken(tool))
+        # Descriptions are in the schemas.
+        answer["declaration"] = declaration(tool, spoken=registry.is_spoken(tool), docs=False)
         answer["call"] = call_of(registry, tool)
+        if said := facts.instructions(tool.backend):
+            answer["instructions"] = visible(said, lines=True)
     cut = fit_parts(answer, BRIEF_PARTS if asked["detail"] == "brief" else FULL_PARTS, room)
     if cut:
         whole = "return await gatemini.tool_info({tool_name, detail: 'full'})"
@@ -222,30 +206,32 @@ def _notes(registry: Registry, tool: Tool) -> list[str]:
     if changed is not None:
         notes.append(f"its schema changed at {changed:%H:%M}")
     if tool.repairs:
-        notes.append("repaired: " + ", ".join(shorten(visible(r), _TAG_CHARS) for r in tool.repairs[:5]))
+        notes.append("repaired: " + ", ".join(shorten(visible(r), TAG_CHARS) for r in tool.repairs[:5]))
     return notes
 
 
 def get_required_keys_for_tool(
-    registry: Registry, arguments: Any, *, keys: Callable[[str], tuple[Iterable[str], Iterable[str]]]
+    registry: Registry, arguments: Any, *, keys: Callable[[str], Keys], down: Mapping[str, str]
 ) -> Json:
-    """Answer `get_required_keys_for_tool`; `keys(backend)` returns (names, missing names) as `keys_of` does."""
+    """Answer `get_required_keys_for_tool`; `down` are the backends without tools, each with the reason."""
     asked, _ = read_arguments("get_required_keys_for_tool", arguments)
-    tool = registry.resolve(asked["tool_name"])
-    names, missing = keys(tool.backend)
+    note: Json = {}
+    try:
+        tool = registry.resolve(asked["tool_name"])
+        name, backend = tool.qualified, tool.backend
+    except ToolNotFound:
+        # A backend without tools, because it is disabled or down, needs its keys all the more.
+        name = asked["tool_name"]
+        found = next((n for n in (name, name.partition(".")[0]) if n in down), None)
+        if found is None:
+            raise
+        backend, why = found, shorten(visible(down[found]), REASON_CHARS)
+        note = {"note": f"{short_name(found)} is not running, so its tools are not known: {why}"}
+    names, missing = keys(backend)
     return {
-        "tool": short_name(tool.qualified),
-        "backend": short_name(tool.backend),
+        "tool": short_name(name),
+        "backend": short_name(backend),
         "keys": [visible(k) for k in names],
         "missing": [visible(k) for k in missing],
+        **note,
     }
-
-
-def keys_of(config: BackendConfig, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return (the keys of a registered backend, those of them that are not set): names only, never a value.
-
-    Configured backends refer to variables too; for them the loader has the keys.
-    """
-    own = {**config.env, **config.headers}
-    names = list(dict.fromkeys([*own, *config.required_keys]))
-    return names, [name for name in names if not (own[name] if name in own else environ.get(name))]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gatemini.discovery.embedding import Embedding
@@ -10,6 +11,7 @@ from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.search.ranked import Meaning
 from gatemini.errors import InvalidRequest
 from gatemini.model import Json, Tool
+from gatemini.protocol.answers.backend_facts import BackendFacts
 from gatemini.protocol.answers.discovery import (
     definition_bytes,
     get_required_keys_for_tool,
@@ -19,16 +21,16 @@ from gatemini.protocol.answers.discovery import (
     tool_info,
 )
 from gatemini.protocol.answers.fitting import DEFAULT_ROOM, WHOLE
+from gatemini.protocol.answers.guides import FOR_TOOLS
 from gatemini.protocol.definitions import tool_definitions
+from gatemini.protocol.tool_arguments import read_arguments
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 
 DISCOVERY_TOOLS = ("search_tools", "list_tools_meta", "tool_info", "get_required_keys_for_tool")
+NONE_DOWN: Mapping[str, str] = MappingProxyType({})
 INSIDE_CHAINS = DISCOVERY_TOOLS[:3]
 """The discovery tools that code in a chain reaches as `gatemini.NAME`."""
-
-Keys = Callable[[str], tuple[Iterable[str], Iterable[str]]]
-"""Backend → (names of the keys it needs, those without a value)."""
 
 
 class Catalog:
@@ -39,14 +41,14 @@ class Catalog:
         registry: Registry,
         index: SearchIndex,
         tracker: Tracker,
-        keys: Keys,
+        known: BackendFacts,
         names: Callable[[], list[str]],
         embedding: Embedding,
     ) -> None:
         self._registry = registry
         self._index = index
         self._tracker = tracker
-        self._keys = keys
+        self._known = known
         self._names = names
         self._embedding = embedding
         self._sizes: dict[str, int] = {}
@@ -56,8 +58,12 @@ class Catalog:
         """Return the cosine of `text` with every tool; None where there is no model, or not yet."""
         return await self._embedding.meaning(text)
 
-    async def answer(self, name: str, arguments: Any, room: int = DEFAULT_ROOM) -> Json:
-        """Answer a discovery tool in at most `room` bytes. Raises GateminiError."""
+    async def answer(
+        self, name: str, arguments: Any, room: int = DEFAULT_ROOM, down: Mapping[str, str] = NONE_DOWN
+    ) -> Json:
+        """Answer a discovery tool in at most `room` bytes; `down` has the backends without tools and why. Raises
+        GateminiError.
+        """
         match name:
             case "search_tools":
                 return search_tools(
@@ -67,14 +73,18 @@ class Catalog:
                     usage=self._tracker.usage,
                     meaning=await self.meaning(search_text(arguments)),
                     under_way=self._embedding.under_way,
+                    facts=self._known.facts,
                     room=room,
                 )
             case "list_tools_meta":
                 return list_tools_meta(self._registry, arguments, room=room)
             case "tool_info":
-                return tool_info(self._registry, arguments, room=room)
+                asked = read_arguments("tool_info", arguments)[0]
+                if asked["tool_name"] in FOR_TOOLS and asked["detail"] == "full":
+                    return {"guide": "\n".join(FOR_TOOLS[asked["tool_name"]])}
+                return tool_info(self._registry, arguments, facts=self._known.facts, room=room)
             case "get_required_keys_for_tool":
-                return get_required_keys_for_tool(self._registry, arguments, keys=self._keys)
+                return get_required_keys_for_tool(self._registry, arguments, keys=self._known.keys, down=down)
         raise InvalidRequest(
             f"there is no discovery tool {name!r}", hint=f"there are: {', '.join(DISCOVERY_TOOLS)}"
         )

@@ -9,12 +9,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote, unquote
 
+from gatemini.backends.status import BackendStatus
 from gatemini.discovery.types.identifiers import short_name
+from gatemini.discovery.types.schema_reader import parameters
 from gatemini.errors import AmbiguousTool, ResourceNotFound, ToolNotFound
-from gatemini.model import Json
-from gatemini.protocol.answers.discovery import call_of, tool_info
-from gatemini.protocol.answers.fitting import fit_names, fit_rows, shown, size_of
-from gatemini.protocol.resources.guides import CALL_TOOL_CHAIN, GUIDES, STEPS
+from gatemini.model import Json, Offer
+from gatemini.protocol.answers.discovery import tool_info
+from gatemini.protocol.answers.fitting import fit_names, fit_parts, fit_rows, shown, size_of
+from gatemini.protocol.answers.guides import CALL_TOOL_CHAIN, GUIDES, STEPS
+from gatemini.protocol.answers.rows import call_of
 from gatemini.protocol.resources.listing import (
     SCHEME,
     declarations,
@@ -23,6 +26,7 @@ from gatemini.protocol.resources.listing import (
     tool_index,
 )
 from gatemini.protocol.resources.view import (
+    DISABLED,
     NOTE_BYTES,
     View,
     as_json,
@@ -159,7 +163,8 @@ def _overview(view: View) -> str:
         ((name, len(view.registry.backend_tools(name))) for name in backend_names(view)),
         key=lambda entry: (-entry[1], entry[0]),
     )
-    states = {status.name: status.state for status in view.statuses}
+    states: dict[str, str] = dict.fromkeys(view.disabled, DISABLED)
+    states |= {status.name: str(status.state) for status in view.statuses}
     lines = [
         f"- {visible(name)}: {counted(count, 'tool')}{_state_note(states.get(name))}"
         for name, count in counts[:_NAMES_SHOWN]
@@ -200,7 +205,12 @@ def _tool(view: View, rest: str) -> tuple[str, str]:
     name = unquote(rest)
     try:
         return JSON_TYPE, as_json(
-            tool_info(view.registry, {"tool_name": name, "detail": "full"}, room=view.room.plain)
+            tool_info(
+                view.registry,
+                {"tool_name": name, "detail": "full"},
+                facts=view.facts,
+                room=view.room.plain,
+            )
         )
     except (ToolNotFound, AmbiguousTool) as error:
         raise ResourceNotFound(error.message + (f". {error.hint}" if error.hint else "")) from error
@@ -232,11 +242,37 @@ def _backend(view: View, rest: str) -> tuple[str, str]:
     if status is not None and status.repairs:
         repairs = [visible(repair) for repair in status.repairs]
         row["repairs"] = fit_names(repairs, view.room.plain // 4)
+    row |= _said(view, name, status)
     names = [short_name(tool.name) for tool in tools]
     row["tool_names"] = fit_names(names, view.room.plain - size_of(row) - NOTE_BYTES)
     if len(row["tool_names"]) < len(names):
         row["note"] = f"first {len(row['tool_names'])} of {len(names)} names: list_tools_meta has all"
     return JSON_TYPE, as_json(row)
+
+
+def _said(view: View, name: str, status: BackendStatus | None) -> Json:
+    """Return what a backend says of itself: instructions, resources, prompts, in at most half of the room."""
+    said: Json = {}
+    if text := view.facts.instructions(name):
+        said["instructions"] = visible(text, lines=True)
+    for kind in ("resource", "prompt"):
+        offers = [o for o in (status.offers if status is not None else ()) if o.kind == kind]
+        if offers:
+            said[f"{kind}s"] = [_offer(offer) for offer in offers]
+    for part in fit_parts(said, tuple(said), view.room.plain // 2):
+        said[f"{part}_note"] = "cut: in a chain, listResources() has all" if part == "resources" else "cut"
+    return said
+
+
+def _offer(offer: Offer) -> Json:
+    where = {"uri": visible(offer.uri)} if offer.uri else {}
+    arguments = [short_name(name) for name in parameters(offer.input_schema)]
+    return {
+        "name": short_name(offer.name),
+        **where,
+        "description": first_sentence(offer.description, LINE_CHARS),
+        **({"arguments": arguments} if arguments else {}),
+    }
 
 
 def _recent(view: View, rest: str) -> tuple[str, str]:
@@ -292,11 +328,13 @@ def _types(view: View, rest: str) -> tuple[str, str]:
     name = unquote(rest)
     tools = view.registry.backend_tools(name)
     if not tools:
-        down = next((s for s in view.statuses if s.name == name and s.error), None)
+        down = {s.name: f"{s.state}: {s.error}" for s in view.statuses if s.error}
+        down |= {off: f"{DISABLED}: {why}" for off, why in view.disabled.items()}
         known = f"backends with tools: {_listed(view.registry.backends()) or 'none'}"
         raise _missing(
-            f"{SCHEME}types/{rest}", f"{name} is {down.state}: {visible(down.error or '')}" if down else known
+            f"{SCHEME}types/{rest}", f"{visible(name)} is {visible(down[name])}" if name in down else known
         )
+    tools = [view.facts.typed(tool) for tool in tools]
     return TYPESCRIPT, declarations(tools, view.room.plain, spoken=view.registry.is_spoken(tools[0]))
 
 

@@ -13,7 +13,7 @@ from gatemini.text.shorten import counted
 
 _STEPS = """This gateway holds {count}. They are not in your tool list: find them here and call them in TypeScript.
 
-1. search_tools({{task_description}}): names, one sentence, a `call` to paste; types of the best (`args`, `returns`).
+1. search_tools({{task_description}}): names, one sentence; types of the best (`args`, `returns`), a `call` to paste.
 2. tool_info({{tool_name}}): a one-line signature, where these do not say enough.
 3. tool_info({{tool_name, detail: "full"}}): schemas; only if you are about to call it and brief was not enough.
 4. call_tool_chain({{code}}): only what the code returns comes back. Several calls go in one chain:
@@ -26,10 +26,13 @@ return pages.map(p => p.title);
 
 Names: backend.tool, or the tool's name alone where only one backend has it. Characters no identifier may have become \
 _ in a backend's global; a tool's exact name goes in brackets: files_eu["get-user"]({{}}).
-Results are objects, arrays or strings, already parsed. A failed call throws ToolError.
-A shortened one has a handle such as res_1a2b3c4d: results.load(handle) or results.rows(handle, {{offset, limit}}) in \
-a chain, or read gatemini://result/{{handle}}.
-More: gatemini://guide/call_tool_chain"""
+A result is an object or array, already parsed, or a string. Without `returns` its shape is unknown: return one result \
+first and look, then write the code that uses its members. `returns (seen)` is what earlier results looked like.
+A failed call throws ToolError.
+A shortened answer names a handle: `await results.load("res_...")` in the next chain gives all of it, \
+`await results.rows("res_...", {{offset, limit}})` some rows.
+Resources and prompts of backends are found too; `call` says how to use them.
+More: tool_info({{tool_name: "call_tool_chain", detail: "full"}})"""
 
 
 def instructions(inventory: Sequence[tuple[str, int]] = ()) -> str:

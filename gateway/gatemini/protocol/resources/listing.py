@@ -12,7 +12,7 @@ from gatemini.discovery.types.identifiers import short_name
 from gatemini.discovery.types.typescript import declared_within
 from gatemini.model import Json, Tool
 from gatemini.protocol.answers.fitting import largest, size_of
-from gatemini.protocol.resources.guides import NAMES, STEPS
+from gatemini.protocol.answers.guides import NAMES, STEPS
 from gatemini.registry import Registry
 from gatemini.text.escape import visible
 from gatemini.text.shorten import LINE_CHARS, counted, first_sentence, shorten

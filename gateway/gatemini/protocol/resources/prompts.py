@@ -13,15 +13,17 @@ from gatemini.discovery.types.identifiers import LONGEST_NAME, short_name, varia
 from gatemini.discovery.types.schema_reader import follow, required_parameters
 from gatemini.discovery.types.typescript import declaration, signature
 from gatemini.errors import InvalidRequest, ResourceNotFound
-from gatemini.model import Json, Tool
-from gatemini.protocol.answers.discovery import call_of
+from gatemini.model import Json, Offer, Tool
 from gatemini.protocol.answers.fitting import shown
-from gatemini.protocol.resources.guides import STEPS
+from gatemini.protocol.answers.guides import STEPS
+from gatemini.protocol.answers.rows import call_of
 from gatemini.protocol.resources.view import View, backend_rows
 from gatemini.text.escape import js_string, visible
 from gatemini.text.shorten import counted, first_sentence, shorten
 
 _MATCHES = 5
+_CANDIDATES = 20
+"""Hits looked at: resources and prompts are among them."""
 _DESCRIPTION_CHARS = 2_000
 _SCHEMA_CHARS = 24_000
 _SAMPLE_CHARS = 60
@@ -103,14 +105,15 @@ def _largest(view: View) -> Tool:
 
 
 def _find_tool(view: View, index: SearchIndex, task: str, meaning: Meaning | None) -> str:
-    found = index.search(task, limit=_MATCHES, meaning=meaning)
-    if not found.hits:
+    found = index.search(task, limit=_CANDIDATES, meaning=meaning).hits
+    hits = [hit for hit in found if not isinstance(hit.tool, Offer)][:_MATCHES]
+    if not hits:
         return f"No tool matches {first_sentence(task)!r}. Try other words with search_tools, or read gatemini://tools.\n"
     rows = "\n".join(
         f"| {i} | {_cell(short_name(h.tool.qualified))} | {_cell(first_sentence(h.tool.description, 120))} |"
-        for i, h in enumerate(found.hits, 1)
+        for i, h in enumerate(hits, 1)
     )
-    first = found.hits[0].tool
+    first = view.facts.typed(hits[0].tool)
     return (
         f"| | tool | what it does |\n|---|---|---|\n{rows}\n\n"
         f"The first one, {short_name(first.qualified)}:\n\n{_schema(first, spoken=view.registry.is_spoken(first))}\n\n"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -11,6 +11,7 @@ import orjson
 from gatemini.backends.status import BackendStatus
 from gatemini.model import Json
 from gatemini.output.store.results import ResultStore
+from gatemini.protocol.answers.backend_facts import NO_FACTS, Facts
 from gatemini.protocol.answers.fitting import fit_names, shown, size_of
 from gatemini.protocol.budgets import UNKNOWN
 from gatemini.registry import Registry
@@ -18,6 +19,8 @@ from gatemini.text.escape import visible
 from gatemini.text.size_limit import SizeLimit
 from gatemini.tracker import Tracker
 
+DISABLED = "disabled"
+"""State of a configured backend that is not started."""
 NOTE_BYTES = 200
 """Reserved for a note on what was cut."""
 
@@ -32,6 +35,9 @@ class View:
     results: ResultStore
     problems: Sequence[str] = ()
     """Problems of the configuration, one sentence each."""
+    disabled: Mapping[str, str] = field(default_factory=dict)
+    """Configured backends that are not started, each with the reason."""
+    facts: Facts = NO_FACTS
     catalog_bytes: int = 0
     redact: Callable[[str], str] | None = None
     """Removes secrets from a text before a part of it is shown: half a secret is one too."""
@@ -47,9 +53,10 @@ def backend_rows(view: View) -> list[Json]:
 
 def backend_row(view: View, name: str, status: BackendStatus | None) -> Json:
     latency = view.numbers.latency(name)
+    off = view.disabled.get(name) if status is None else None
     row: Json = {
         "name": visible(name),
-        "state": str(status.state) if status is not None else "unknown",
+        "state": str(status.state) if status is not None else DISABLED if off is not None else "unknown",
         "available": status is not None and str(status.state) == "healthy",
         "transport": status.transport if status is not None else None,
         "tools": len(view.registry.backend_tools(name)),
@@ -61,6 +68,8 @@ def backend_row(view: View, name: str, status: BackendStatus | None) -> Json:
         row["error"] = visible(status.error, lines=True)
         if status.remedy:
             row["remedy"] = visible(status.remedy)
+    if off is not None:
+        row["error"] = visible(off, lines=True)
     return row
 
 
@@ -72,7 +81,11 @@ def health(view: View) -> str:
     notes: list[str] = []
     if len(first) < len(problems):
         notes.append(f"{len(first)} of {len(problems)} config_problems: `gatemini config check` has all")
-    rows = {visible(status.name): _health_row(status) for status in view.statuses}
+    off = {
+        name: {"state": DISABLED, "error": visible(why, lines=True)} for name, why in view.disabled.items()
+    }
+    rows: dict[str, Json] = {visible(name): row for name, row in off.items()}
+    rows |= {visible(status.name): _health_row(status) for status in view.statuses}
     body: Json = {"backends": rows, "config_problems": first}
     if size_of(body) > room - NOTE_BYTES:
         ranked = sorted(rows.items(), key=lambda pair: pair[1]["state"] == "healthy")
@@ -102,7 +115,7 @@ def _health_row(status: BackendStatus) -> Json:
 
 
 def backend_names(view: View) -> list[str]:
-    return sorted({status.name for status in view.statuses} | set(view.registry.backends()))
+    return sorted({s.name for s in view.statuses} | set(view.registry.backends()) | set(view.disabled))
 
 
 def as_json(value: Any) -> str:

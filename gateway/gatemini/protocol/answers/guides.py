@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-STEPS = """1. `search_tools({task_description})` finds tools by what you want to do; each result has a `call`, the best also types: `args`, `returns`.
+STEPS = """1. `search_tools({task_description})` finds tools by what you want to do; the best have types, `args` and `returns`, the first a `call`.
 2. `tool_info({tool_name})` shows parameters and a one-line signature, where these do not say enough.
 3. `tool_info({tool_name, detail: "full"})` shows the schemas, when brief is not enough.
 4. `call_tool_chain({code})` runs TypeScript that calls the tools and gives back what it returns."""
@@ -39,9 +39,14 @@ an array of such objects runs them at once.
 {NAMES}
 
 ## Values
-- A result is structured data where the tool gives it, else its text, parsed if it is a JSON object or array.
+- A result is structured data where the tool gives it, else its text, parsed if it is a JSON object or array. It may be \
+a string that only looks like a list: text of a table, a Python literal.
+- Where neither `returns` nor the signature says what a tool gives, return one result and look before using its members. \
+`returns (seen)` and `/* seen */` are types of earlier results.
 - A failed tool throws `ToolError` with `message`, `tool`, `backend`, and `code` or `structured` if any.
 - `backend.tool.raw(args)` gives the whole MCP result.
+- `backend.listResources()`, `backend.readResource(uri)` and `backend.getPrompt(name, args)` use what a backend has beside \
+tools.
 - Images and audio are small objects with a `ref`; returning one shows it.
 
 ## Inside
@@ -60,6 +65,8 @@ DISCOVERY = f"""# Finding tools
 
 - Say the task in your own words, in any language; exact names, fragments (`getrepo`) and misspellings work too.
 - `limit` (10, up to 50), `tag` (only tools with this tag), `brief: false` (whole descriptions and tags).
+- A row with `kind` is a resource or prompt of a backend: its `call` reads it. `instructions` is what a backend says of its \
+use; `tool_info` in full has all of it.
 - `try_also` names terms that tell a backend apart: search again with them when nothing fits.
 - `did_you_mean` shows how a misspelt query was read.
 - `list_tools_meta` pages through all names; `gatemini://tools` is the index with one line each.
@@ -72,7 +79,7 @@ RESULTS = """# Large results
 
 An answer that would not fit is shortened, and a footer names a handle: `res_1a2b3c4d`. Nothing is lost. Read on:
 
-- In a chain: `results.rows(handle, {offset, limit})` (at most 40 rows), `results.load(handle)` (everything, for code \
+- In a chain: `await results.rows(handle, {offset, limit})` (at most 40 rows), `await results.load(handle)` (everything, for code \
 to filter and add up), `results.info(handle)`, `results.list()`, `results.chunks(handle, {rows})` \
 (an async iterator over all of it; a row too large for code comes in pieces).
 - As a resource: `gatemini://result/{handle}` and `gatemini://result/{handle}/{offset}`, the offset being `next_offset`.
@@ -84,3 +91,11 @@ return only the answer.
 
 GUIDES: Mapping[str, str] = {"call_tool_chain": CALL_TOOL_CHAIN, "discovery": DISCOVERY, "results": RESULTS}
 """Topic → text."""
+
+FOR_TOOLS: Mapping[str, tuple[str, ...]] = {
+    "call_tool_chain": (CALL_TOOL_CHAIN, RESULTS),
+    "search_tools": (DISCOVERY,),
+    "tool_info": (DISCOVERY,),
+    "list_tools_meta": (DISCOVERY,),
+}
+"""Meta-tool → guides that its full `tool_info` has: many agents cannot read resources."""

@@ -1,0 +1,110 @@
+"""List what a backend has beside tools: resources, resource templates and prompts.
+
+Read leniently and best-effort: an entry without a name or address is left out, and a list that fails is empty.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from gatemini.backends.conversation.peer import Reply
+from gatemini.config.model.schema import BackendConfig
+from gatemini.errors import BackendError
+from gatemini.model import Json, Offer
+
+MAX_PAGES = 20
+MAX_OFFERS = 2_000
+"""Entries kept of each list; more would be a file system, which search is not for."""
+
+logger = logging.getLogger(__name__)
+
+Ask = Callable[[str, Json], Awaitable[Reply]]
+
+_LISTS = (
+    ("resources", "resources/list", "resources"),
+    ("resources", "resources/templates/list", "resourceTemplates"),
+    ("prompts", "prompts/list", "prompts"),
+)
+"""Capability that has to be declared, method, and key of the answer."""
+
+
+def declares_offers(capabilities: Json) -> bool:
+    """Return whether a server declares resources or prompts."""
+    return any(capability in capabilities for capability, _, _ in _LISTS)
+
+
+async def list_offers(ask: Ask, config: BackendConfig, capabilities: Json) -> list[Offer]:
+    """Return the resources, templates and prompts that a backend declares to have."""
+    found: list[Offer] = []
+    for capability, method, key in _LISTS:
+        if capability in capabilities:
+            try:
+                found += [offer async for offer in _entries(ask, config, method, key)]
+            except BackendError as error:
+                logger.debug("%s: %s failed: %s", config.name, method, error.message)
+    return distinct(found)
+
+
+async def _entries(ask: Ask, config: BackendConfig, method: str, key: str) -> Any:
+    cursor: Any = None
+    count = 0
+    for _ in range(MAX_PAGES):
+        reply = await ask(method, {} if cursor is None else {"cursor": cursor})
+        page = reply.result if isinstance(reply.result, dict) else {}
+        for offer in _offers(config, key, page.get(key)):
+            yield offer
+            count += 1
+            if count == MAX_OFFERS:
+                return
+        if page.get("nextCursor") in (None, "", cursor):
+            return
+        cursor = page["nextCursor"]
+
+
+def _offers(config: BackendConfig, key: str, entries: Any) -> Iterator[Offer]:
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        uri = _text(entry, "uriTemplate" if key == "resourceTemplates" else "uri")
+        name = _text(entry, "name") or uri
+        if not name or (key != "prompts" and not uri):
+            continue
+        yield Offer(
+            config.name,
+            name,
+            description=_text(entry, "description") or _text(entry, "title"),
+            input_schema=_arguments(entry.get("arguments")),
+            tags=tuple(config.tags),
+            namespace=config.namespace,
+            title=_text(entry, "title") or None,
+            kind="prompt" if key == "prompts" else "resource",
+            uri="" if key == "prompts" else uri,
+        )
+
+
+def _arguments(listed: Any) -> Json:
+    """Return the arguments of a prompt, which are texts, as an object schema."""
+    named = (
+        [a for a in listed if isinstance(a, dict) and _text(a, "name")] if isinstance(listed, list) else []
+    )
+    return {
+        "type": "object",
+        "properties": {a["name"]: {"type": "string", "description": _text(a, "description")} for a in named},
+        "required": [a["name"] for a in named if a.get("required") is True],
+    }
+
+
+def _text(entry: Json, key: str) -> str:
+    value = entry.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def distinct(offers: list[Offer]) -> list[Offer]:
+    """Return offers with different names: of several resources with one name, the later ones are named by address."""
+    taken: dict[str, Offer] = {}
+    for offer in offers:
+        name = offer.name if offer.name not in taken else offer.uri or f"{offer.name} ({offer.kind})"
+        taken.setdefault(name, offer.renamed(name))
+    return list(taken.values())
