@@ -62,6 +62,8 @@ class Loaded:
     """Asks for those secrets."""
     faulty: Mapping[str, str] = field(default_factory=dict)
     """Composite tools that were left out, each with what is wrong with its code."""
+    spaces: frozenset[str] = frozenset()
+    """Namespaces of all backends, disabled ones included, and aliases: what code may write in front of a tool."""
     variables: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment with the variables of `.env` files; a reload gets these, since the files are read once."""
 
@@ -272,8 +274,16 @@ class _Loading:
             waits={n: ", ".join(dict.fromkeys(b.waits)) for n, b in built.items() if b.waits and b.config},
             resolver=resolver,
             faulty=self.sections.faulty,
+            spaces=self.spaces(built),
             variables=self.environ,
         )
+
+    def spaces(self, built: Mapping[str, Built]) -> frozenset[str]:
+        written = [entry.raw.get("namespace") for entry in self.entries.values()]
+        known = [one.config.namespace for one in built.values() if one.config is not None]
+        return frozenset({str(name) for name in (*written, *known) if name}) | {
+            *self.sections.values.get("aliases", {})
+        }
 
     def place(self, problem: Problem) -> tuple[bool, str, int]:
         """The order of findings: the main file first, each file from top to bottom."""
