@@ -26,6 +26,7 @@ from gatemini.config.variables.references import SecretAnswers, SecretResolver
 from gatemini.config.variables.store import STORE
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
+from gatemini.processes.own_files import others_may_write
 
 _PROGRAM_TOKENS = ("VAULT_TOKEN", "BWS_ACCESS_TOKEN", "OP_SERVICE_ACCOUNT_TOKEN")
 """Variables that the preset programs log in with: hidden, since a program may print its token in an error."""
@@ -137,6 +138,7 @@ class _Loading:
         resolver = self.resolver(settings)
         built = self.build(settings, resolver)
         self.check_names(built)
+        self.problems += [self.open_to_others(path) for path in sorted(self.read) if others_may_write(path)]
         unresolved = [p for p in self.problems if p.unresolved] if settings.strict else []
         if fatal := [*self.sections.fatal, *unresolved]:
             self.refuse(fatal)
@@ -277,6 +279,10 @@ class _Loading:
             spaces=self.spaces(built),
             variables=self.environ,
         )
+
+    def open_to_others(self, path: Path) -> Problem:
+        found = "others than its owner may write this file, and so start programs as you"
+        return Problem(str(path), None, "", found, "", f"Run `chmod go-w {path}`", "warning")
 
     def spaces(self, built: Mapping[str, Built]) -> frozenset[str]:
         written = [entry.raw.get("namespace") for entry in self.entries.values()]
