@@ -136,10 +136,14 @@ class App:
             self.catalog.backend_sizes,
             self.seen.shapes,
         )
-        admission = Admission(config.registration, str(loaded.source or "the config file"))
+        admission = Admission(config.registration, str(loaded.source or "the config file"), redactor)
         self.manager.permitted = admission.permitted
         self.registration = Registration(
-            self.manager, admission, config.max_dynamic_backends, frozenset(loaded.origins)
+            self.manager,
+            admission,
+            config.max_dynamic_backends,
+            frozenset(loaded.origins),
+            loaded.spaces,
         )
         self.chain = ChainServices(
             registry=self.registry,
@@ -303,7 +307,7 @@ class App:
         self._waiting = read_only_at_start(self._began, config)
         if self._waiting:
             logger.warning("%s", self._waiting)
-        self.registration.set_configured(loaded.origins)
+        self.registration.set_configured(loaded.origins, loaded.spaces)
         self.tools.redactor.add(loaded.secrets)
         logging.getLogger().setLevel(config.log_level.upper())
         self.registry.set_aliases(config.aliases)

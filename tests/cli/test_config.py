@@ -261,3 +261,12 @@ def test_a_program_that_is_not_on_this_machine_is_named(run: Run, home: Path) ->
     assert f"{path}:3: backends.b: " in result.out
     assert "'no-such-program' is not in PATH" in result.out
     assert "no findings" not in result.out
+
+
+def test_import_names_the_option_for_a_client_and_the_places_where_it_looked(run: Run, home: Path) -> None:
+    told = run("import", "cursor")
+    assert told.code != 0
+    assert "gatemini import --from cursor" in told.err
+    looked = run("import", "--from", "warp")
+    assert "no servers found" in looked.out
+    assert f"{home}/.warp/.mcp.json (warp)" in looked.out

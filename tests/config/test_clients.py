@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gatemini.config.clients.table import Source, find_sources
 from gatemini.config.entries import program
 from gatemini.config.load import Loaded
 from gatemini.errors import ConfigError
@@ -426,3 +427,115 @@ def test_a_line_of_an_env_file_that_says_nothing_is_named_with_its_number(load: 
 def test_an_env_file_that_is_not_a_path_is_an_error(load: Load) -> None:
     loaded = load('{"mcpServers": {"a": {"command": "x", "envFile": ["x"]}}}', name="mcp.json")
     assert loaded.disabled["a"] == "envFile is not a path (mcpServers.a.envFile). Write one path"
+
+
+def of_file(load: Load, name: str, text: str, environ: dict[str, str] | None = None) -> Loaded:
+    return load(text, environ or {}, name=name)
+
+
+def test_codex_settings_of_single_tools_and_both_forms_of_variables_are_read(load: Load) -> None:
+    loaded = of_file(
+        load,
+        "config.toml",
+        '[mcp_servers.x]\ncommand = "x"\nenv_vars = [{name = "TOKEN", source = "local"}, "PLAIN"]\n'
+        '[mcp_servers.x.tools.search]\napproval_mode = "approve"\n'
+        "[mcp_servers.x.tools.drop]\nenabled = false\n",
+    )
+    server = loaded.config.backends["x"]
+    assert server.inherit_env == ("TOKEN", "PLAIN")
+    assert server.tools.deny == ("drop",)
+    assert not loaded.errors
+
+
+@pytest.mark.parametrize(
+    "lists",
+    ['"mcp": {"excluded": ["off"]}', '"mcp": {"allowed": ["on"]}', '"excludeMCPServers": ["off"]'],
+)
+def test_a_server_that_gemini_switched_off_by_name_stays_off(load: Load, lists: str) -> None:
+    loaded = of_file(
+        load,
+        "settings.json",
+        f'{{{lists}, "mcpServers": {{"on": {{"command": "x"}}, "off": {{"command": "y"}}}}}}',
+    )
+    assert list(loaded.disabled) == ["off"]
+    assert "on" in loaded.config.backends
+
+
+def test_opencode_times_are_milliseconds_of_the_start_and_of_a_request(load: Load) -> None:
+    old = of_file(
+        load, "opencode.json", '{"mcp": {"a": {"type": "local", "command": ["x"], "timeout": 5000}}}'
+    ).config.backends["a"]
+    assert (old.connect_timeout, old.timeout) == (5.0, 30.0)
+    new = of_file(
+        load,
+        "opencode.jsonc",
+        '{"mcp": {"servers": {"a": {"type": "local", "command": ["x"], "timeout": {"startup": 7000, "request": 900}}}}}',
+    ).config.backends["a"]
+    assert (new.connect_timeout, new.timeout) == (7.0, 0.9)
+
+
+GOOSE = """\
+GOOSE_MODEL: m
+extensions:
+  developer: {type: builtin, name: developer, enabled: true, bundled: true}
+  files:
+    {type: stdio, name: files, cmd: npx, args: [-y, files], envs: {A: b}, env_keys: [KEY], timeout: 2000, enabled: true}
+  web: {type: streamable_http, name: web, uri: "https://web.test/mcp", headers: {X: y}, enabled: false}
+"""
+
+
+def test_gooses_extensions_that_are_servers_are_read(load: Load) -> None:
+    loaded = of_file(load, "config.yaml", GOOSE)
+    assert not loaded.errors
+    files = loaded.config.backends["files"]
+    assert (files.command, files.args, files.env, files.inherit_env) == (
+        "npx",
+        ("-y", "files"),
+        {"A": "b"},
+        ("KEY",),
+    )
+    assert files.timeout == 2000
+    assert list(loaded.disabled) == ["web"]
+    assert set(loaded.origins) == {"files", "web"}
+
+
+def test_continues_list_of_servers_is_read_with_its_lines_and_secrets(load: Load) -> None:
+    loaded = of_file(
+        load,
+        "config.yaml",
+        "name: mine\nversion: 1.0.0\nschema: v1\nmcpServers:\n"
+        "  - name: My Files\n    command: npx\n    env: {A: '${{ secrets.NAME_1 }}'}\n    connectionTimeout: 4000\n"
+        "  - name: web\n    type: streamable-http\n    url: https://web.test/\n"
+        "    requestOptions: {headers: {X: y}}\n",
+        environ={"NAME_1": "value-of-it"},
+    )
+    assert not loaded.errors
+    files, web = loaded.config.backends["My-Files"], loaded.config.backends["web"]
+    assert (files.env, files.connect_timeout) == ({"A": "value-of-it"}, 4.0)
+    assert web.headers == {"X": "y"}
+    assert loaded.origins["web"].endswith(":9")
+
+
+def test_warps_working_directory_is_the_cwd(load: Load) -> None:
+    text = '{"mcpServers": {"a": {"command": "x", "working_directory": "/srv"}}}'
+    assert of_file(load, ".mcp.json", text).config.backends["a"].cwd == "/srv"
+
+
+@pytest.mark.parametrize(
+    ("client", "place"),
+    [
+        ("amazonq", ".aws/amazonq/cli-agents/mine.json"),
+        ("goose", ".config/goose/config.yaml"),
+        ("continue", ".continue/mcpServers/mine.yaml"),
+        ("cline", ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"),
+        ("roo", ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"),
+        ("junie", ".junie/mcp/mcp.json"),
+        ("warp", ".warp/.mcp.json"),
+        ("copilot", ".copilot/mcp-config.json"),
+    ],
+)
+def test_the_files_of_further_clients_are_found(tmp_path: Path, client: str, place: str) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    assert find_sources(tmp_path, tmp_path / "elsewhere", {}) == [Source(client, path)]

@@ -168,3 +168,13 @@ def test_any_text_is_json_or_one_named_error(text: str) -> None:
     except JsonSyntaxError as error:
         found = error
     assert found is None or (found.line >= 1 and found.column >= 1 and found.remedy)
+
+
+def test_an_emoji_written_as_two_escapes_is_one_character_in_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text('"\\ud83d\\ude00": "a \\ud83d\\ude00 b"\nhalf: "\\ud83d"\n')
+    document = read_document(path)
+    assert document.value == {"😀": "a 😀 b", "half": "\ufffd"}
+    assert [(fault.path, fault.line, fault.found) for fault in document.faults] == [
+        (("half",), 2, "holds a lone surrogate")
+    ]

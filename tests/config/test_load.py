@@ -468,3 +468,14 @@ def test_values_that_could_only_fail_later_are_errors_of_the_file(
     assert set(loaded.config.backends) == {"b"}
     assert [(p.key, p.severity) for p in loaded.problems] == [(f"backends.a.{key}", "error")]
     assert says in loaded.disabled["a"]
+
+
+@pytest.mark.parametrize(("mode", "found"), [(0o644, 0), (0o600, 0), (0o664, 1), (0o666, 1), (0o602, 1)])
+def test_a_file_that_others_may_write_is_a_finding(tmp_path: Path, mode: int, found: int) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("backends: {}\n")
+    path.chmod(mode)
+    loaded = load_config(path, environ={})
+    told = [problem for problem in loaded.problems if "others than its owner may write" in problem.text()]
+    assert len(told) == found
+    assert not loaded.errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import sys
@@ -19,6 +20,9 @@ from gatemini.config.variables.redaction import RedactingFormatter, Redactor, Se
 from gatemini.config.variables.store import SecretStore
 
 Load = Callable[..., Loaded]
+
+
+SLASHED = 'abc/def/"ghi"&jkl'
 
 
 def test_secrets_are_what_env_headers_and_url_credentials_take(load: Load) -> None:
@@ -163,3 +167,27 @@ def test_names_that_say_secret_are_recognised(name: str) -> None:
 )
 def test_other_names_are_not_taken_for_secrets(name: str) -> None:
     assert not looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        r"abc\/def\/\"ghi\"&jkl",
+        r"abc\\\/def\\\/\\\"ghi\\\"&jkl",
+        "abc/def/&quot;ghi&quot;&amp;jkl",
+        "abc/def/&#34;ghi&#34;&amp;jkl",
+        'abc/def/"ghi"&amp;jkl',
+        *(
+            encode(f"{before}{SLASHED}{after}".encode()).decode()
+            for before in ("", "u:", "user:", "admin:")
+            for after in ("", "!", "\n")
+            for encode in (base64.b64encode, base64.urlsafe_b64encode)
+        ),
+    ],
+)
+def test_a_secret_is_hidden_as_json_html_and_base64_show_it(shown: str) -> None:
+    told = Redactor([("KEY", SLASHED)]).redact(f"Basic {shown}, got")
+    assert "«secret KEY»" in told
+    decoded = base64.b64encode(SLASHED.encode()).decode()[2:-4]
+    for part in ("def", "ghi", decoded):
+        assert part not in told

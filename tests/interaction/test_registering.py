@@ -13,9 +13,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
 from fixtures.backend_bench import ODD
-from fixtures.direct import chain_value, text_of
+from fixtures.direct import chain_value, text_of, write_config
 from fixtures.running import DEMO as BACKENDS
-from fixtures.running import gateway_in_process
+from fixtures.running import client_of, gateway_in_process
+from gatemini.app import App
 
 pytestmark = pytest.mark.anyio
 
@@ -111,14 +112,14 @@ async def test_the_second_call_with_the_answer_starts_the_backend_once(tmp_path:
         assert starts.read_text() == "x"
 
 
-async def test_the_question_shows_every_key_that_is_set_and_no_secret(tmp_path: Path) -> None:
+async def test_the_question_shows_every_key_that_is_set_as_the_agent_wrote_it(tmp_path: Path) -> None:
     user = User("decline")
     template = {
         **EXTRA,
-        "args": ["--token", "hidden-one", "--api-key=hidden-two", "--eval", "a b\u202e"],
-        "env": {"GITHUB_TOKEN": "hidden-three", "LD_PRELOAD": "/x.so"},
+        "args": ["--token", "seen-one", "--api-key=seen-two", "--eval", "a b\u202e"],
+        "env": {"GITHUB_TOKEN": "seen-three", "LD_PRELOAD": "/x.so"},
         "cwd": "/srv",
-        "prerequisite": {"command": "nc", "args": ["-l", "80"], "env": {"PASSWORD": "hidden-four"}},
+        "prerequisite": {"command": "nc", "args": ["-l", "80"], "env": {"PASSWORD": "seen-four"}},
     }
     lines = {
         "name": "lines",
@@ -130,18 +131,21 @@ async def test_the_question_shows_every_key_that_is_set_and_no_secret(tmp_path: 
     }
     web = {
         "name": "web",
-        "url": "http://me:hidden-five@127.0.0.1:9/mcp?api_key=hidden-six&page=2",
-        "headers": {"Authorization": "Bearer hidden-seven", "X-Team": "blue"},
+        "url": "http://me:seen-five@127.0.0.1:9/mcp?api_key=seen-six&page=2",
+        "headers": {"Authorization": "Bearer seen-seven", "X-Team": "blue"},
     }
-    top = {"registration": {"http": "ask"}}
+    top = {"registration": {"http": "ask", "allow_hosts": ["127.0.0.1"]}}
     async with gateway_in_process(tmp_path, BACKENDS, top=top, elicitation_callback=user) as client:
         for one in (template, lines, web):
             assert (await register(client, one)).is_error
     shown = "\n".join(user.asked)
-    assert "hidden" not in shown
+    assert "«" not in shown
     assert "\u202e" not in shown
     for part in (
-        "--token '«secret»' '--api-key=«secret»' --eval 'a b",
+        "--token seen-one --api-key=seen-two --eval 'a b",
+        "env.GITHUB_TOKEN: seen-three",
+        "prerequisite.env.PASSWORD: seen-four",
+        "headers.Authorization: Bearer seen-seven",
         "env.LD_PRELOAD: /x.so",
         "cwd: /srv",
         "prerequisite.command: nc -l 80",
@@ -150,10 +154,30 @@ async def test_the_question_shows_every_key_that_is_set_and_no_secret(tmp_path: 
         "tools.input_schema.command: id '-u n'",
         "tools.url.command: curl y",
         "tools.url.stdin: told",
-        "url: http://«secret»@127.0.0.1:9/mcp?api_key=«secret»&page=2",
+        "url: http://me:seen-five@127.0.0.1:9/mcp?api_key=seen-six&page=2",
         "headers.X-Team: blue",
     ):
         assert part in shown, part
+
+
+async def test_a_secret_of_the_configuration_is_masked_as_a_value_and_refused_in_a_command_line(
+    tmp_path: Path,
+) -> None:
+    user = User("decline")
+    backends = {**BACKENDS, "mine": {"command": "x", "disabled": True, "env": {"KEY": "${OWN_KEY}"}}}
+    config = write_config(tmp_path, backends)
+    environ = {"OWN_KEY": "touch pwned; x"}
+    async with (
+        App.open(config, environ=environ) as app,
+        client_of(app, elicitation_callback=user) as client,
+    ):
+        app.tools.redactor.add([("OWN_KEY", "touch pwned; x")])
+        told = await register(client, {"name": "z", "command": "sh", "args": ["-c", "touch pwned; x"]})
+        assert "configured secret" in text_of(told)
+        assert user.asked == []
+        shell = {"command": "sh", "args": ["-c", "$API_TOKEN"], "env": {"API_TOKEN": "touch pwned"}}
+        await register(client, {"name": "z", **shell})
+        assert "command: sh -c '$API_TOKEN'\n  env.API_TOKEN: touch pwned\n" in user.asked[0]
 
 
 async def test_a_registration_too_long_to_be_shown_is_refused_without_a_question(tmp_path: Path) -> None:

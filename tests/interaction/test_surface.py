@@ -129,9 +129,11 @@ async def test_code_that_a_client_sends_as_parsed_json_is_taken_as_a_json_call(c
     assert json.loads(text_of(many)) == [{"ok": True, "value": {"sum": 3}}]
 
 
-async def test_a_registration_that_failed_promises_no_restart(client: Client) -> None:
+async def test_a_registration_that_failed_promises_no_restart(tmp_path: Path) -> None:
     template = {"name": "nobody", "url": "http://127.0.0.1:9/"}
-    told = text_of(await client.call_tool("register_manual", {"manual_call_template": template}))
+    top = {"registration": {"http": "allow", "allow_hosts": ["127.0.0.1"]}}
+    async with gateway_in_process(tmp_path, DEMO, top=top) as client:
+        told = text_of(await client.call_tool("register_manual", {"manual_call_template": template}))
     assert "cannot be reached" in told
     assert "check that the server runs" in told
     assert "starts it again" not in told

@@ -42,20 +42,18 @@ async def registered(app: App, template: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("key", "value", "template", "before", "after"),
     [
-        pytest.param("registration.http", "deny", NOWHERE, "cannot be reached", "denied", id="http"),
-        pytest.param("registration.stdio", "allow", PROGRAM, "consent", '"tools":', id="stdio"),
-        pytest.param("registration.cli", "allow", COMMANDS, "consent", '"tools":1', id="cli"),
+        pytest.param("registration.http", "deny", NOWHERE, "this machine", "denied", id="http"),
+        pytest.param("registration.stdio", "allow", PROGRAM, "consent", "lists none", id="stdio"),
+        pytest.param("registration.cli", "allow", COMMANDS, "consent", "lists none", id="cli"),
         pytest.param(
             "registration.allow_hosts",
             ["*.org"],
             NOWHERE,
-            "cannot be reached",
-            "allow_hosts",
+            "this machine",
+            "*.org",
             id="allow_hosts",
         ),
-        pytest.param(
-            "max_dynamic_backends", 0, NOWHERE, "cannot be reached", "max_dynamic_backends", id="max"
-        ),
+        pytest.param("max_dynamic_backends", 0, NOWHERE, "this machine", "max_dynamic_backends", id="max"),
     ],
 )
 @pytest.mark.proves(

@@ -3,10 +3,12 @@
 import json
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import pytest
 
 from fixtures.backend_bench import ODD
@@ -19,10 +21,30 @@ pytestmark = pytest.mark.anyio
 STDIO = {"name": "extra", "command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}
 
 
+OPEN = {"http": "allow", "stdio": "allow", "cli": "allow", "allow_commands": ["*"], "allow_hosts": ["*"]}
+"""Whatever is not always refused."""
+
+
 async def call(app: App, name: str, arguments: Any) -> tuple[bool, Any]:
     result = await app.call_meta_tool(name, arguments)
     text = result["content"][0]["text"]
     return result["isError"], text if result["isError"] else json.loads(text)
+
+
+@asynccontextmanager
+async def serving_text(reply: str) -> AsyncIterator[int]:
+    """Answer each connection with the same bytes; yields the port."""
+
+    async def answer_one(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(reply.encode())
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, answer_one)
+        yield listener.extra(anyio.abc.SocketAttribute.local_port)
+        group.cancel_scope.cancel()
 
 
 async def register(app: App, template: Any) -> tuple[bool, Any]:
@@ -31,7 +53,7 @@ async def register(app: App, template: Any) -> tuple[bool, Any]:
 
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
-    async with running_app(tmp_path, registration={"stdio": "allow"}, max_dynamic_backends=2) as running:
+    async with running_app(tmp_path, registration=OPEN, max_dynamic_backends=2) as running:
         yield running
 
 
@@ -135,7 +157,7 @@ async def test_a_bad_template_names_what_is_wrong(app: App, template: Any, said:
 
 
 async def test_allowed_commands_and_hosts_narrow_what_may_be_registered(tmp_path: Path) -> None:
-    policy = {"stdio": "allow", "allow_commands": ["uvx"], "allow_hosts": ["*.example.com"]}
+    policy = {"http": "allow", "stdio": "allow", "allow_commands": ["uvx"], "allow_hosts": ["*.example.com"]}
     async with running_app(tmp_path, DEMO, registration=policy) as app:
         failed, text = await register(app, STDIO)
         assert failed
@@ -149,6 +171,8 @@ async def test_allowed_commands_and_hosts_narrow_what_may_be_registered(tmp_path
     "host",
     [
         "169.254.169.254",
+        "192.0.0.192",
+        "224.0.0.1",
         "[fe80::1]",
         "[::ffff:169.254.169.254]",
         "100.100.100.200",
@@ -171,14 +195,29 @@ async def test_metadata_addresses_are_never_registered(app: App, host: str) -> N
 
 
 @pytest.mark.parametrize(
-    "host", ["10.0.0.1", "192.168.1.1", "3232235777", "172.31.0.9", "[fd12::1]", "[64:ff9b::10.0.0.1]"]
+    "host",
+    [
+        "10.0.0.1",
+        "192.168.1.1",
+        "3232235777",
+        "172.31.0.9",
+        "[fd12::1]",
+        "[64:ff9b::10.0.0.1]",
+        "127.0.0.1",
+        "[::1]",
+        "0.0.0.0",
+        "198.18.0.1",
+        "240.0.0.1",
+        "100.64.0.1",
+    ],
 )
 async def test_private_networks_are_only_open_where_the_owner_lists_them(app: App, host: str) -> None:
+    app.registration.admission.policy = RegistrationConfig()
     failed, text = await register(app, {"name": "web", "url": f"http://{host}:9/mcp"})
     assert failed
     assert "private network" in text
     assert "registration.allow_hosts" in text
-    app.registration.admission.policy = RegistrationConfig(allow_hosts=(host.strip("[]"),))
+    app.registration.admission.policy = RegistrationConfig(http="allow", allow_hosts=(host.strip("[]"),))
     failed, text = await register(
         app, {"name": "web", "url": f"http://{host}:9/mcp", "connect_timeout": "200ms"}
     )
@@ -255,9 +294,65 @@ async def test_a_backend_that_is_being_registered_is_not_called_configured(app: 
     assert told[0][0] is False
 
 
+async def test_allow_without_a_list_takes_no_command_and_no_host(tmp_path: Path) -> None:
+    async with running_app(tmp_path, registration={"stdio": "allow", "http": "allow"}) as app:
+        for template, key in (
+            (STDIO, "allow_commands"),
+            ({"name": "w", "url": "http://93.184.216.34/"}, "allow_hosts"),
+        ):
+            failed, text = await register(app, template)
+            assert failed
+            assert f"registration.{key}: it lists none" in text
+
+
+@pytest.mark.parametrize("state", ["disabled", "down", "without a variable"])
+@pytest.mark.parametrize(
+    "word", ["my-shop", "my_shop", "spare", "short", "results", "composite", "__backends"]
+)
+async def test_what_code_would_take_for_something_configured_is_not_registered(
+    tmp_path: Path, state: str, word: str
+) -> None:
+    shop: dict[str, Any] = {"namespace": "spare", "command": "/no/such/program"}
+    shop |= {"disabled": {"disabled": True}, "down": {}}.get(state, {"env": {"A": "${NOT_SET_HERE}"}})
+    aliases = {"short": "my-shop.buy"}
+    async with running_app(tmp_path, {**DEMO, "my-shop": shop}, registration=OPEN, aliases=aliases) as app:
+        for template in ({**STDIO, "name": word}, {**STDIO, "name": "z", "namespace": word}):
+            failed, text = await register(app, template)
+            assert failed, text
+            assert (
+                "sandbox" in text or "of the configuration" in text or "configured" in text or word[0] == "_"
+            )
+        assert not (await register(app, {**STDIO, "name": "z", "namespace": "other"}))[0]
+
+
+async def test_the_error_of_a_registered_backend_quotes_nothing_of_the_answer(app: App) -> None:
+    async with serving_text("HTTP/1.1 500 no\r\nContent-Length: 14\r\n\r\nthe inner page") as port:
+        failed, text = await register(app, {"name": "w", "url": f"http://127.0.0.1:{port}/"})
+    assert failed
+    assert "HTTP 500" in text
+    assert "inner" not in text
+    async with serving_text("SSH-2.0-inner\r\n") as port:
+        failed, text = await register(app, {"name": "w", "url": f"http://127.0.0.1:{port}/"})
+    assert failed
+    assert "inner" not in text
+
+
+async def test_a_check_that_nothing_would_run_is_refused(app: App) -> None:
+    failed, text = await register(app, {"name": "w", "url": "http://127.0.0.1:9/", "health_check": "true"})
+    assert failed
+    assert "health_check: is the check of a CLI adapter" in text
+
+
+@pytest.mark.parametrize("host", ["①②⑦.0.0.1", "☕.example", "1.2.3.999"])
+async def test_a_host_that_no_address_can_be_is_named_as_such(app: App, host: str) -> None:
+    failed, text = await register(app, {"name": "w", "url": f"http://{host}/"})
+    assert failed
+    assert "the url has no usable host and port" in text
+
+
 async def test_the_name_of_a_disabled_backend_cannot_be_registered(tmp_path: Path) -> None:
     backends = {**DEMO, "off": {"command": "x", "disabled": True}}
-    async with running_app(tmp_path, backends, registration={"stdio": "allow"}) as app:
+    async with running_app(tmp_path, backends, registration=OPEN) as app:
         failed, text = await register(app, {**STDIO, "name": "off"})
         assert failed
         assert "configured" in text
@@ -281,7 +376,7 @@ async def test_command_lines_are_registered_with_an_adapter_file_and_what_is_inl
         "adapter_file": "~/adapter.yaml",
         "tools": {"both": {"command": ["echo", "inline"]}},
     }
-    async with running_app(tmp_path, registration={"cli": "allow"}) as app:
+    async with running_app(tmp_path, registration=OPEN) as app:
         failed, text = await register(app, {**template, "adapter_file": "adapter.yaml"})
         assert failed
         assert "begins with / or ~/" in text
@@ -312,6 +407,7 @@ async def test_allowed_commands_hold_for_every_program_of_a_command_line_backend
 
 
 async def test_an_adapter_file_is_not_read_where_command_lines_may_not_be_registered(app: App) -> None:
+    app.registration.admission.policy = RegistrationConfig()
     failed, text = await register(app, {"name": "lines", "adapter_file": "/etc/no-such-file"})
     assert failed
     assert "registration.cli" in text

@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed"),
 ]
 
-TOP = {"registration": {"stdio": "allow"}}
+TOP = {"registration": {"stdio": "allow", "allow_commands": ["*"]}}
 EXTRA = {"name": "extra", "command": sys.executable, "args": ["-I", "-S", str(ODD), "{}"]}
 TOLD_SECONDS = 60.0
 """Bounds how long a notification may take; it comes within a fraction of a second."""

@@ -123,7 +123,7 @@ async def test_a_backend_taken_out_of_the_configuration_leaves_the_cache_and_a_d
     tmp_path: Path,
 ) -> None:
     both = {**DEMO, "second": DEMO["demo"]}
-    config = write_config(tmp_path, both, registration={"stdio": "allow"})
+    config = write_config(tmp_path, both, registration={"stdio": "allow", "allow_commands": ["*"]})
     async with App.open(config, environ={}) as app:
         assert await app.settled(60)
         key = config_hash(app.manager.config("second"))
@@ -131,7 +131,11 @@ async def test_a_backend_taken_out_of_the_configuration_leaves_the_cache_and_a_d
         template = {"name": "third", "command": sys.executable, "args": ["-P", str(DEMO_SERVER)]}
         told = await app.call_meta_tool("register_manual", {"manual_call_template": template})
         assert not told["isError"], told
-        replace(tmp_path, {**DEMO, "third": DEMO["demo"]}, registration={"stdio": "allow"})
+        replace(
+            tmp_path,
+            {**DEMO, "third": DEMO["demo"]},
+            registration={"stdio": "allow", "allow_commands": ["*"]},
+        )
         await until(lambda: "third" in app.loaded.config.backends)
         await until(lambda: app.cache.tools("second", key) is None)
         await until(lambda: app.manager.config("third").transport == "python")

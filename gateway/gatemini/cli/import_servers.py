@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatemini.cli import shell
-from gatemini.config.clients.table import CLIENTS, Source, find_sources
+from gatemini.config.clients.table import CLIENTS, Source, find_sources, places
 from gatemini.config.documents.find import CONFIG_FILE, check_file, config_directory
 from gatemini.config.variables.store import STORE, SecretStore
+from gatemini.errors import InvalidRequest
 from gatemini.folders import from_home, home_folder
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def take_over(
     directory = config_directory()
     target = from_home(to or config or directory / CONFIG_FILE)
     if files:
+        for name in (str(file) for file in files if str(file) in CLIENTS and not file.exists()):
+            raise InvalidRequest(
+                f"{name} is a client and there is no file of that name",
+                hint=f"import the servers of {name}: gatemini import --from {name}",
+            )
         if len(files) == 1:
             check_file(files[0], absent="Check the path.")
         sources = [Source("file", path) for path in files]
@@ -61,6 +67,9 @@ def take_over(
         )
     else:
         _show(plan, edited, hidden, moved=moved, written=write, backup=backup)
+        if not plan.items and not files:
+            at = places(home_folder(), Path.cwd(), os.environ, client or ())
+            shell.say("looked in:\n" + "\n".join(f"  {path} ({name})" for name, path in at))
     return shell.FAILED if plan.unreadable else shell.OK
 
 

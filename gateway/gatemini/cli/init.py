@@ -37,9 +37,10 @@ backends:
   #   timeout: 1m
 
 # What agents may register by themselves with register_manual. These are the defaults: before a program is
-# started, a person is asked. deny refuses, allow does not ask.
+# started or a server is contacted, a person is asked. deny refuses; allow does not ask, and takes only what
+# allow_commands and allow_hosts list.
 registration:
-  http: allow
+  http: ask
   stdio: ask
   cli: ask
 

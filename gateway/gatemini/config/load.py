@@ -26,6 +26,7 @@ from gatemini.config.variables.references import SecretAnswers, SecretResolver
 from gatemini.config.variables.store import STORE
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
+from gatemini.processes.own_files import others_may_write
 
 _PROGRAM_TOKENS = ("VAULT_TOKEN", "BWS_ACCESS_TOKEN", "OP_SERVICE_ACCOUNT_TOKEN")
 """Variables that the preset programs log in with: hidden, since a program may print its token in an error."""
@@ -62,6 +63,8 @@ class Loaded:
     """Asks for those secrets."""
     faulty: Mapping[str, str] = field(default_factory=dict)
     """Composite tools that were left out, each with what is wrong with its code."""
+    spaces: frozenset[str] = frozenset()
+    """Namespaces of all backends, disabled ones included, and aliases: what code may write in front of a tool."""
     variables: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment with the variables of `.env` files; a reload gets these, since the files are read once."""
 
@@ -135,6 +138,7 @@ class _Loading:
         resolver = self.resolver(settings)
         built = self.build(settings, resolver)
         self.check_names(built)
+        self.problems += [self.open_to_others(path) for path in sorted(self.read) if others_may_write(path)]
         unresolved = [p for p in self.problems if p.unresolved] if settings.strict else []
         if fatal := [*self.sections.fatal, *unresolved]:
             self.refuse(fatal)
@@ -272,8 +276,20 @@ class _Loading:
             waits={n: ", ".join(dict.fromkeys(b.waits)) for n, b in built.items() if b.waits and b.config},
             resolver=resolver,
             faulty=self.sections.faulty,
+            spaces=self.spaces(built),
             variables=self.environ,
         )
+
+    def open_to_others(self, path: Path) -> Problem:
+        found = "others than its owner may write this file, and so start programs as you"
+        return Problem(str(path), None, "", found, "", f"Run `chmod go-w {path}`", "warning")
+
+    def spaces(self, built: Mapping[str, Built]) -> frozenset[str]:
+        written = [entry.raw.get("namespace") for entry in self.entries.values()]
+        known = [one.config.namespace for one in built.values() if one.config is not None]
+        return frozenset({str(name) for name in (*written, *known) if name}) | {
+            *self.sections.values.get("aliases", {})
+        }
 
     def place(self, problem: Problem) -> tuple[bool, str, int]:
         """The order of findings: the main file first, each file from top to bottom."""

@@ -27,6 +27,14 @@ def read_own(path: Path, limit: int) -> bytes:
         return file.read(limit)
 
 
+def others_may_write(path: Path) -> bool:
+    """Whether the group or everybody may change a file."""
+    try:
+        return os.name == "posix" and bool(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    except OSError:
+        return False
+
+
 def replace_own(path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = False) -> None:
     """Write a temporary file beside `path` and rename it; a missing folder is made for its owner alone.
 

@@ -59,8 +59,8 @@ logger = logging.getLogger(__name__)
 class StreamableLink(HttpLink):
     """The connection to one endpoint. A request is a task of its own, with a response of its own."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
         self._session: str | None = None
         self._version: str | None = None
         self._modern = False
@@ -202,7 +202,7 @@ class StreamableLink(HttpLink):
                     await self._read_failure(response, message, ident, had_session=had_session)
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             if ident is None or self._receiver.waiting(ident):
-                raise transport_error(self._name, self._url, error) from error
+                raise transport_error(self._name, self._url, error, quote=self._quotes) from error
 
     async def _read_success(self, response: httpx2.Response, message: Json, ident: int | None) -> None:
         starting = message.get("method") == "initialize"
@@ -220,7 +220,7 @@ class StreamableLink(HttpLink):
         pieces = await read_messages(body)
         if not pieces and ident is not None:
             ran = message.get("method") == "tools/call"
-            raise content_error(self._name, response, body, ran=ran)
+            raise content_error(self._name, response, body, ran=ran, quote=self._quotes)
         self._deliver(pieces, ident)
 
     async def _read_events(self, response: httpx2.Response, ident: int | None) -> None:
@@ -270,7 +270,7 @@ class StreamableLink(HttpLink):
         needs_session = had_session or (self._modern and message.get("method") == "tools/call")
         gone = not refused or (had_session and response.status_code == 404)
         if needs_session and gone and not ran:
-            lost = session_ended(self._name, response, body, stateless=not had_session)
+            lost = session_ended(self._name, response, body, stateless=not had_session, quote=self._quotes)
         if lost is not None and not lost.sent and self.renew is not None:
             raise lost
         if lost is not None:
@@ -281,7 +281,7 @@ class StreamableLink(HttpLink):
         if about_us and (response.status_code < 500 or all("error" in p.message for p in about_us)):
             self._deliver(about_us, ident)
             return
-        raise status_error(self._name, response, body)
+        raise status_error(self._name, response, body, quote=self._quotes)
 
     def _deliver(self, pieces: Sequence[Piece], during: int | None = None) -> bool:
         """Pass on messages; whether a caller waited for one. `during` is the request of this response."""
@@ -362,7 +362,7 @@ async def open_streamable(
 ) -> AsyncIterator[Link]:
     """Talk to a streamable HTTP endpoint for the length of the context."""
     async with open_client(config, permitted) as client, anyio.create_task_group() as tasks:
-        link = StreamableLink(config, receiver, client, tasks)
+        link = StreamableLink(config, receiver, client, tasks, quotes=permitted is None)
         try:
             yield link
         finally:

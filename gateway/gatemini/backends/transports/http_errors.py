@@ -32,8 +32,8 @@ def shown_url(url: httpx2.URL | str) -> str:
     return str(httpx2.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
 
 
-def transport_error(name: str, url: str, error: Exception) -> BackendError:
-    """For a request without a response, or with one that broke off."""
+def transport_error(name: str, url: str, error: Exception, *, quote: bool = True) -> BackendError:
+    """For a request without a response, or with one that broke off; `quote` shows what the server sent."""
     where = shown_url(url)
     if isinstance(
         error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
@@ -58,17 +58,17 @@ def transport_error(name: str, url: str, error: Exception) -> BackendError:
             f"{name}: the request could not be made: {_reason(error)}", hint="correct `url` or `headers`"
         )
     return BackendCrashed(
-        f"{name}: the connection to {where} broke before the answer: {_reason(error)}",
+        f"{name}: the connection to {where} broke before the answer: {_reason(error) if quote else type(error).__name__}",
         sent=True,
         hint="the call may have run: look before you repeat it",
     )
 
 
-def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendError:
+def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bool = True) -> BackendError:
     """For a status other than 2xx whose body is no JSON-RPC error."""
     status = response.status_code
     where = shown_url(response.request.url)
-    text = f"{name}: HTTP {status} {_phrase(status)} from {where}{said(response, body)}"
+    text = f"{name}: HTTP {status} {_phrase(status)} from {where}{said(response, body, quote)}"
     details = {"http_status": status}
     if status == 429 or (status == 503 and "retry-after" in response.headers):
         wait = retry_after(response.headers.get("retry-after"))
@@ -84,8 +84,8 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
     elif status in (404, 405, 406, 410):
         hint = "check the path in `url`; an old HTTP+SSE server needs `transport: sse`"
     elif 300 <= status < 400:
-        target = response.headers.get("location", "")
-        shown = shown_url(response.request.url.join(target)) if target else "nowhere"
+        target = response.headers.get("location", "") if quote else ""
+        shown = shown_url(response.request.url.join(target)) if target else "another address"
         text += f": redirected to {shown}, which was not followed"
         hint = "if that is the right server, use it as `url`"
     elif kind is BackendUnreachable:
@@ -98,7 +98,7 @@ def status_error(name: str, response: httpx2.Response, body: bytes) -> BackendEr
 
 
 def session_ended(
-    name: str, response: httpx2.Response, body: bytes, *, stateless: bool = False
+    name: str, response: httpx2.Response, body: bytes, *, stateless: bool = False, quote: bool = True
 ) -> BackendCrashed | None:
     """The error if the server wants a session that it knows; else None.
 
@@ -109,7 +109,7 @@ def session_ended(
     if not speaks_of_it and (stateless or response.status_code != 404):
         return None
     return BackendCrashed(
-        f"{name} has ended our session (HTTP {response.status_code}){said(response, body)}",
+        f"{name} has ended our session (HTTP {response.status_code}){said(response, body, quote)}",
         sent=stateless,
         hint="the next call starts a new session; look first whether this one took effect"
         if stateless
@@ -125,13 +125,15 @@ def refuses_call(message: Json) -> bool:
     return isinstance(code, int) and code not in SESSION_CODES
 
 
-def content_error(name: str, response: httpx2.Response, body: bytes, *, ran: bool) -> BackendProtocol:
+def content_error(
+    name: str, response: httpx2.Response, body: bytes, *, ran: bool, quote: bool = True
+) -> BackendProtocol:
     """For a success whose body is no JSON-RPC; `ran` if the request was a call, which may have taken effect."""
     kind = response.headers.get("content-type", "no content type").split(";")[0]
     where = shown_url(response.request.url)
     page = body.lstrip().startswith(b"<")
     return BackendProtocol(
-        f"{name}: {where} answered with {kind} instead of JSON-RPC{said(response, body)}"
+        f"{name}: {where} answered with {kind} instead of JSON-RPC{said(response, body, quote)}"
         if body.strip()
         else f"{name}: {where} answered with HTTP {response.status_code} and nothing in it",
         hint="the call may have run: look before you repeat it"
@@ -156,8 +158,13 @@ def retry_after(value: str | None) -> float:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds == seconds else DEFAULT_RETRY_AFTER
 
 
-def said(response: httpx2.Response, body: bytes) -> str:
-    """The reason that the server gave, as the end of a sentence; empty without one."""
+def said(response: httpx2.Response, body: bytes, quote: bool) -> str:
+    """The reason that the server gave, as the end of a sentence; empty without one, or without `quote`.
+
+    Errors of registered backends quote nothing: an agent could read any service that the gateway reaches.
+    """
+    if not quote:
+        return ""
     challenge = response.headers.get("www-authenticate")
     text = shorten(" ".join(body.decode("utf-8", "replace").split()), SHOWN_BODY_CHARS)
     if text.startswith("<"):

@@ -58,12 +58,16 @@ class HttpLink(Link):
         receiver: Receiver,
         client: httpx2.AsyncClient,
         tasks: anyio.abc.TaskGroup,
+        *,
+        quotes: bool = True,
     ) -> None:
         super().__init__(config.name, receiver)
         self._url = config.url or ""
         self._max = config.max_message_mb << 20
         self._client = client
         self._tasks = tasks
+        self._quotes = quotes
+        """Whether errors show what the server sent; not for registered backends."""
         self._left = False
         self._share = Throttle()
         self._requests: set[anyio.CancelScope] = set()
@@ -208,8 +212,8 @@ async def open_client(
             if permitted is not None and checked
             else None,
         )
-    except (ValueError, TypeError, UnicodeError) as error:
-        raise BackendUnreachable(f"{config.name}: {error}", hint="correct `headers`") from error
+    except (ValueError, TypeError, UnicodeError, httpx2.InvalidURL) as error:
+        raise BackendUnreachable(f"{config.name}: {error}", hint="correct `url` or `headers`") from error
     async with client:
         yield client
 

@@ -32,8 +32,8 @@ _MAY_BE_EVENTS = ("text/event-stream", "text/plain", "")
 class SseLink(HttpLink):
     """The connection to one server; its first event names the URL for POSTs."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
         self._endpoint: str | None = None
         self._accepted = False
         self._endpoint_known = anyio.Event()
@@ -48,14 +48,18 @@ class SseLink(HttpLink):
             async with self._open("POST", self._endpoint, headers, encode(message)) as response:
                 body = await self._start_of(response)
                 if not response.is_success:
-                    lost = session_ended(self._name, response, body) if self._accepted else None
+                    lost = (
+                        session_ended(self._name, response, body, quote=self._quotes)
+                        if self._accepted
+                        else None
+                    )
                     if lost is not None:  # the URL for POSTs belongs to the session
                         self.end(lost)
                         raise lost
-                    raise status_error(self._name, response, body)
+                    raise status_error(self._name, response, body, quote=self._quotes)
                 self._accepted = True
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise transport_error(self._name, self._endpoint, error) from error
+            raise transport_error(self._name, self._endpoint, error, quote=self._quotes) from error
 
     async def leave(self) -> None:
         self._endpoint_known.set()  # senders that wait for it fail
@@ -73,12 +77,20 @@ class SseLink(HttpLink):
             async with self._open("GET", self._url, {"accept": "text/event-stream"}) as response:
                 kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
                 if not response.is_success:
-                    raise status_error(self._name, response, await self._start_of(response))
+                    raise status_error(
+                        self._name, response, await self._start_of(response), quote=self._quotes
+                    )
                 if kind not in _MAY_BE_EVENTS:
-                    raise content_error(self._name, response, await self._start_of(response), ran=False)
+                    raise content_error(
+                        self._name,
+                        response,
+                        await self._start_of(response),
+                        ran=False,
+                        quote=self._quotes,
+                    )
                 await self._take_events(response, reader, self._event)
         except (httpx2.HTTPError, httpx2.InvalidURL) as broken:
-            error = transport_error(self._name, self._url, broken)
+            error = transport_error(self._name, self._url, broken, quote=self._quotes)
         except BackendError as refused:
             error = refused
         self._endpoint_known.set()
@@ -91,7 +103,7 @@ class SseLink(HttpLink):
             target = base.join(event.data.decode("utf-8", "replace").strip(' \t\r\n"'))
             if origin(base) != origin(target):
                 raise BackendProtocol(
-                    f"{self._name} names an endpoint elsewhere: {shown_url(target)}",
+                    f"{self._name} names an endpoint elsewhere{f': {shown_url(target)}' if self._quotes else ''}",
                     hint="if that is the right server, write `url` with its host and port",
                 )
             self._endpoint = str(target)
@@ -115,7 +127,7 @@ async def open_sse(
 ) -> AsyncIterator[Link]:
     """Talk to an HTTP+SSE server of the 2024 revision for the length of the context."""
     async with open_client(config, permitted) as client, anyio.create_task_group() as tasks:
-        link = SseLink(config, receiver, client, tasks)
+        link = SseLink(config, receiver, client, tasks, quotes=permitted is None)
         tasks.start_soon(link.follow)
         try:
             yield link

@@ -12,6 +12,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gatemini.config.clients import table
+from gatemini.config.clients.server_sections import (
+    GOOSE_SECTION,
+    left_out_by_name,
+    project_sections,
+    server_sections,
+    servers_of,
+    value_at,
+)
 from gatemini.config.documents.document import Document
 from gatemini.config.documents.find import written_path
 from gatemini.config.entries import Entry
@@ -26,6 +34,7 @@ _MILLISECONDS_FROM = 1000
 _GEMINI_VARIABLE = re.compile(r"\A\$([A-Z_][A-Z0-9_]*)\Z")
 _BRACED = re.compile(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHELL_VARIABLE = re.compile(r"(?<![\\$])\$([A-Za-z_][A-Za-z0-9_]*)")
+_CONTINUE_VARIABLE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -41,16 +50,19 @@ def is_client_document(document: Document) -> bool:
     """Whether a file names servers in the words of a client, and none in ours."""
     if "backends" in document.value:
         return False
-    return bool(_sections(document)) or any(key in document.value for key in table.SECTIONS_OF_CLIENTS_ONLY)
+    return bool(server_sections(document)) or any(
+        key in document.value for key in table.SECTIONS_OF_CLIENTS_ONLY
+    )
 
 
 def client_faults(document: Document) -> list[Problem]:
     """Problems that belong to no single server of the file."""
-    sections = _sections(document)
+    sections = server_sections(document)
     faults: list[Problem] = []
     for key in table.SECTIONS_OF_CLIENTS_ONLY:
         value = document.value.get(key)
-        if value is not None and not isinstance(value, dict):
+        listed = isinstance(value, list) and ("mcpServers",) in server_sections(document)
+        if value is not None and not isinstance(value, dict) and not listed:
             found, remedy = f"found {shown(value, (key,))}", 'Write {"NAME": {"command": …}, …}'
             faults.append(document.problem((key,), found, "a mapping by name", remedy))
     for twice in document.faults:
@@ -58,42 +70,12 @@ def client_faults(document: Document) -> list[Problem]:
             place = (str(document.path), twice.line, dotted(twice.path))
             faults.append(Problem(*place, twice.found, "", twice.remedy))
     if any(path[0] != "projects" for path in sections):
-        for section in _project_sections(document):
-            count = len(_at(document.value, section))
+        for section in project_sections(document):
+            count = len(value_at(document.value, section) or ())
             found = f"{count} of a project's own servers {'is' if count == 1 else 'are'} left out"
             remedy = "Put them into the gateway's own configuration if every project may use them"
             faults.append(document.problem(section, found, "", remedy, severity="warning"))
     return faults
-
-
-def _sections(document: Document) -> list[KeyPath]:
-    found: list[KeyPath] = [path for path in table.SECTIONS if isinstance(_at(document.value, path), dict)]
-    if not found and _are_servers(_at(document.value, table.BARE_SECTION)):
-        found = [table.BARE_SECTION]
-    return found or _project_sections(document)
-
-
-def _are_servers(value: Any) -> bool:
-    """Whether a mapping holds servers, and else only switches for servers of other files (OpenCode, Crush)."""
-    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
-        return False
-    others = [one for one in value.values() if one.keys().isdisjoint(("command", "url"))]
-    return len(others) < len(value) and all(one and one.keys() <= {"enabled", "disabled"} for one in others)
-
-
-def _project_sections(document: Document) -> list[KeyPath]:
-    """Claude Code's servers of single projects."""
-    projects = document.value.get("projects")
-    found = [
-        ("projects", str(name), "mcpServers") for name in (projects if isinstance(projects, dict) else ())
-    ]
-    return [path for path in found if isinstance(servers := _at(document.value, path), dict) and servers]
-
-
-def _at(value: Any, path: KeyPath) -> Any:
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
 
 
 def client_entries(document: Document, context: ClientContext, *, every_project: bool = False) -> list[Entry]:
@@ -106,21 +88,24 @@ def client_entries(document: Document, context: ClientContext, *, every_project:
     words = _words(document.path, context.home)
     entries: list[Entry] = []
     taken: set[str] = set()
-    sections = _sections(document)
+    sections = server_sections(document)
     if every_project:
-        sections = list(dict.fromkeys([*sections, *_project_sections(document)]))
+        sections = list(dict.fromkeys([*sections, *project_sections(document)]))
     for section in sections:
         if every_project:
             taken = set()
-        for written, value in _at(document.value, section).items():
+        for written, key, value in servers_of(document, section):
             name = _usable_name(str(written), taken)
             taken.add(name)
-            entry = Entry(name, {}, document, (*section, str(written)), {}, False, words, inputs)
+            entry = Entry(name, {}, document, (*section, key), {}, False, words, inputs)
             if name != written:
                 note = f"the name {written!r} becomes {name}: names hold letters, digits, _ and -"
                 entry.notes.append(entry.problem((), note, severity="warning"))
             if isinstance(value, dict):
                 _Translation(entry, value, context).run()
+                if why := left_out_by_name(document, str(written)):
+                    entry.raw["disabled"] = True
+                    entry.notes.append(entry.problem((), why, severity="warning"))
             else:
                 found = "is not a mapping of keys, so it has neither command nor url"
                 entry.notes.append(entry.problem((), found))
@@ -138,7 +123,7 @@ def _usable_name(written: str, taken: set[str]) -> str:
 
 def _input_defaults(document: Document) -> dict[str, str]:
     """The defaults of VS Code's `inputs`; that of a password does not count."""
-    inputs = document.value.get("inputs") or _at(document.value, ("mcp", "inputs"))
+    inputs = document.value.get("inputs") or value_at(document.value, ("mcp", "inputs"))
     found: dict[str, str] = {}
     for item in inputs if isinstance(inputs, list) else ():
         if isinstance(item, dict) and isinstance(item.get("id"), str) and not item.get("password"):
@@ -172,6 +157,9 @@ class _Translation:
         self.renamed: dict[str, KeyPath] = {}
         entry.renamed = self.renamed
         self.is_gemini = ".gemini" in entry.document.path.parts
+        self.is_goose = entry.prefix[:-1] == GOOSE_SECTION
+        self.is_crush = entry.document.path.name in table.CRUSH_FILES
+        self.is_opencode = entry.prefix[:-1] == table.BARE_SECTION and not self.is_crush
 
     def run(self) -> None:
         for key in table.SAME:
@@ -203,12 +191,15 @@ class _Translation:
 
     def environment(self) -> None:
         """`environment`, and the variables of OpenCode (`{env:NAME}`), Crush (`$NAME`) and Gemini (`"$NAME"`)."""
-        if "environment" in self.value and "env" not in self.raw:
-            self.take("env", "environment", self.value["environment"])
-        bare, crush = (
-            self.entry.prefix[:-1] == table.BARE_SECTION,
-            self.entry.document.path.name in table.CRUSH_FILES,
-        )
+        for theirs, ours in table.RENAMED.items():
+            if self.value.get(theirs) not in (None, [], {}) and ours not in self.raw:
+                self.take(ours, theirs, self.value[theirs])
+        options = _mapping(self.value.get("requestOptions")).get("headers")
+        if options and "headers" not in self.raw:
+            self.take("headers", "requestOptions", options)
+        for place in (place for place in table.SAME if place in self.raw):
+            self.raw[place] = _referring(self.raw[place], _CONTINUE_VARIABLE)
+        bare, crush = self.entry.prefix[:-1] == table.BARE_SECTION, self.is_crush
         for place in ("env", "headers"):
             values = self.raw.get(place)
             if isinstance(values, dict):  # a variable that is null is not set (VS Code)
@@ -286,25 +277,42 @@ class _Translation:
             value = self.value.get(theirs)
             if value in (None, [], ["*"], "*"):
                 continue
-            if isinstance(value, list):
+            if theirs == "tools" and isinstance(value, dict):  # Codex: settings of single tools
+                off = [name for name, one in value.items() if _mapping(one).get("enabled") is False]
+                tools["deny"] = [*tools.get("deny", []), *off]
+                self.note(theirs, "approval_mode has no effect here: the client decides what it approves")
+            elif isinstance(value, list):
                 tools[ours] = [*tools.get(ours, []), *value]
             else:
                 self.note(
                     theirs, "a tool filter that is not a list of names", error=True, allowed="a list of names"
                 )
-        if tools:
-            self.raw["tools"] = tools
+        if any(tools.values()):
+            self.raw["tools"] = {key: names for key, names in tools.items() if names}
 
     def timeouts(self) -> None:
         for theirs, (ours, unit) in table.TIMEOUTS.items():
             value = self.value.get(theirs)
             if value is None:
                 continue
+            if theirs == "timeout" and isinstance(value, dict):  # OpenCode's second version
+                for part, name in (("startup", "connect_timeout"), ("request", "timeout")):
+                    self.timeout(theirs, value.get(part), name, 0.001)
+                continue
+            if theirs == "timeout" and self.is_opencode:  # the limit of listing the tools
+                ours, unit = "connect_timeout", 0.001
+            elif theirs == "timeout" and self.is_goose:
+                unit = 1.0
+            self.timeout(theirs, value, ours, unit)
+
+    def timeout(self, theirs: str, value: Any, ours: str, unit: float | None) -> None:
+        """One time of a client; without a `unit` it is guessed from the size."""
+        if value is not None:
             if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
                 default = BackendConfig.model_fields[ours].default
                 found = f"{theirs} {shown(value, (theirs,))} was ignored: {default:g} s is in force"
                 self.note(theirs, found, allowed="a number above 0", remedy="Write a time, or remove it")
-                continue
+                return
             milliseconds = value >= _MILLISECONDS_FROM or self.is_gemini
             seconds = value * (unit or (0.001 if milliseconds else 1.0))
             self.take(ours, theirs, seconds)
@@ -323,8 +331,15 @@ class _Translation:
             self.renamed["headers"] = ("bearer_token_env_var",)
         if headers and "headers" not in self.raw:
             self.raw["headers"] = headers
+        if names is None and self.is_goose:
+            names = self.value.get("env_keys")
         if isinstance(names, list):
-            self.take("inherit_env", "env_vars", names)
+            plain = [_mapping(name).get("name", name) for name in names]  # {name, source} or a name
+            if all(isinstance(name, str) for name in plain):
+                self.take("inherit_env", "env_vars", plain)
+            else:
+                found = "holds something that is neither a name nor {name, source}"
+                self.note("env_vars", found, error=True, remedy="Write names of variables")
 
     def env_file(self) -> None:
         """The variables of `envFile`, unless `env` has them itself."""

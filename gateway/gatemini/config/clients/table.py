@@ -1,6 +1,9 @@
 """The table of MCP clients: the places of their files, where a file holds its servers, and the words of a server.
 
-Taken from the documentation and the files of the clients; all but Codex (TOML) write JSON with comments. A new client is a
+Taken from the documentation and the files of the clients, last read in November 2026 (Codex: developers.openai.com/codex;
+Gemini: geminicli.com/docs; OpenCode: opencode.ai/v2/docs and packages/core/src/config/mcp.ts; Goose: its config-files guide;
+Warp: docs.warp.dev; Copilot: docs.github.com/copilot). Codex writes TOML, Goose and Continue YAML, the others JSON with
+comments. A new client is a
 new line here; `read.py` changes only for a client that means something new.
 """
 
@@ -9,6 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+_CODE = (
+    "~/.config/Code/User/globalStorage",
+    "~/Library/Application Support/Code/User/globalStorage",
+    "$APPDATA/Code/User/globalStorage",
+)
+"""Where extensions of VS Code keep their files."""
 
 CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
     "claude-code": ("~/.claude.json", "./.mcp.json"),
@@ -27,11 +37,16 @@ CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
         "./.vscode/mcp.json",
     ),
     "gemini": ("~/.gemini/settings.json", "./.gemini/settings.json"),
-    "codex": ("~/.codex/config.toml",),
+    "codex": ("~/.codex/config.toml", "./.codex/config.toml"),
     "zed": ("~/.config/zed/settings.json",),
     "kiro": ("~/.kiro/settings/mcp.json",),
     "lmstudio": ("~/.lmstudio/mcp.json",),
-    "amazonq": ("~/.aws/amazonq/mcp.json",),
+    "amazonq": (
+        "~/.aws/amazonq/mcp.json",
+        "~/.aws/amazonq/cli-agents/*.json",
+        "./.amazonq/mcp.json",
+        "./.amazonq/cli-agents/*.json",
+    ),
     "opencode": (
         "~/.config/opencode/opencode.json",
         "~/.config/opencode/opencode.jsonc",
@@ -45,8 +60,18 @@ CLIENT_FILES: Mapping[str, tuple[str, ...]] = {
         "./.crush.json",
     ),
     "amp": ("~/.config/amp/settings.json",),
+    "goose": ("~/.config/goose/config.yaml", "$APPDATA/Block/goose/config/config.yaml"),
+    "continue": ("~/.continue/config.yaml", "~/.continue/mcpServers/*.yaml", "./.continue/mcpServers/*.yaml"),
+    "cline": tuple(f"{code}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json" for code in _CODE),
+    "roo": (
+        *(f"{code}/rooveterinaryinc.roo-cline/settings/mcp_settings.json" for code in _CODE),
+        "./.roo/mcp.json",
+    ),
+    "junie": ("~/.junie/mcp/mcp.json", "./.junie/mcp/mcp.json"),
+    "warp": ("~/.warp/.mcp.json", "./.warp/.mcp.json"),
+    "copilot": ("~/.copilot/mcp-config.json",),
 }
-"""`~` is the home, `.` the working folder, `$NAME` a variable."""
+"""`~` is the home, `.` the working folder, `$NAME` a variable; `*` stands for any name."""
 CLIENTS = tuple(CLIENT_FILES)
 
 SECTIONS: tuple[tuple[str, ...], ...] = (
@@ -61,13 +86,26 @@ SECTIONS: tuple[tuple[str, ...], ...] = (
 BARE_SECTION = ("mcp",)
 """Where OpenCode and Crush have theirs; the word alone does not say that servers are there."""
 SECTIONS_OF_CLIENTS_ONLY = ("mcpServers", "mcp_servers", "context_servers", "amp.mcpServers")
-EDITOR_FOLDERS = (".vscode", ".cursor", ".gemini", ".windsurf", ".claude", ".kiro", ".roo", ".amazonq")
+EDITOR_FOLDERS = (
+    ".vscode",
+    ".cursor",
+    ".gemini",
+    ".windsurf",
+    ".claude",
+    ".kiro",
+    ".roo",
+    ".amazonq",
+    ".warp",
+    ".codex",
+)
 """Folders of a workspace that hold a client's file; the workspace is the folder above."""
 CRUSH_FILES = ("crush.json", ".crush.json")
 
 # The words of one server. Keys of the same name and meaning as ours:
 SAME = ("command", "args", "env", "cwd", "url", "headers")
-URLS = ("httpUrl", "httpURL", "serverUrl", "serverURL", "endpoint")
+RENAMED = {"environment": "env", "envs": "env", "cmd": "command", "working_directory": "cwd"}
+"""Key → ours: OpenCode's, Goose's, Warp's."""
+URLS = ("uri", "httpUrl", "httpURL", "serverUrl", "serverURL", "endpoint")
 TRANSPORTS = ("type", "transport", "transportType")
 TRANSPORT_VALUES = {
     **dict.fromkeys(("stdio", "local", "command"), "stdio"),
@@ -82,7 +120,7 @@ SWITCH_VALUES = {
     **dict.fromkeys(("false", "0", "no", "off"), False),
 }
 FILTERS = {
-    **dict.fromkeys(("includeTools", "enabled_tools", "tools"), "allow"),
+    **dict.fromkeys(("includeTools", "enabled_tools", "available_tools", "tools"), "allow"),
     **dict.fromkeys(("excludeTools", "disabledTools", "disabled_tools"), "deny"),
 }
 TIMEOUTS: Mapping[str, tuple[str, float | None]] = {
@@ -90,12 +128,21 @@ TIMEOUTS: Mapping[str, tuple[str, float | None]] = {
     "tool_timeout_sec": ("timeout", 1.0),
     "startup_timeout_sec": ("connect_timeout", 1.0),
     "startup_timeout_ms": ("connect_timeout", 0.001),
+    "connectionTimeout": ("connect_timeout", 0.001),
 }
 """Key → (ours, seconds of its unit; None where clients write seconds or milliseconds without saying which)."""
-APPROVALS = ("autoApprove", "alwaysAllow", "trust", "autoapprove", "always_allow")
+APPROVALS = (
+    "autoApprove",
+    "alwaysAllow",
+    "trust",
+    "autoapprove",
+    "always_allow",
+    "default_tools_approval_mode",
+)
 """What the client itself decides; without effect here."""
 KNOWN = frozenset(
-    (*SAME, *URLS, *TRANSPORTS, *SWITCHES, *FILTERS, *TIMEOUTS, *APPROVALS, "envFile", "environment", "env_vars",
+    (*SAME, *URLS, *TRANSPORTS, *SWITCHES, *FILTERS, *TIMEOUTS, *APPROVALS, *RENAMED, "envFile", "env_vars", "env_keys", "requestOptions",
+     "name", "display_name", "description", "bundled", "required", "supports_parallel_tool_calls", "start_on_launch",
      "bearer_token_env_var", "http_headers", "env_http_headers", "source")
 )  # fmt: skip
 
@@ -113,11 +160,22 @@ def find_sources(
 ) -> list[Source]:
     """The files of these clients (all of them where none is named) that exist, each once."""
     found: dict[Path, Source] = {}
+    for client, pattern in places(home, folder, environ, clients):
+        for path in sorted(pattern.parent.glob(pattern.name)) if "*" in pattern.name else (pattern,):
+            if path.is_file():
+                found.setdefault(path.resolve(), Source(client, path))
+    return list(found.values())
+
+
+def places(
+    home: Path, folder: Path, environ: Mapping[str, str], clients: Sequence[str] = ()
+) -> list[tuple[str, Path]]:
+    """Each client with the paths where its files are looked for on this machine."""
+    found: list[tuple[str, Path]] = []
     for client in clients or CLIENTS:
         for written in CLIENT_FILES[client]:
             start, _, rest = written.partition("/")
             base = {"~": str(home), ".": str(folder)}.get(start) or environ.get(start.removeprefix("$"))
-            if base and (Path(base) / rest).is_file():
-                path = Path(base) / rest
-                found.setdefault(path.resolve(), Source(client, path))
-    return list(found.values())
+            if base:
+                found.append((client, Path(base) / rest))
+    return found

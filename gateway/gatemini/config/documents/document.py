@@ -169,6 +169,7 @@ class _CoreLoader(yaml.SafeLoader):
 
 _CORE = "tag:yaml.org,2002:"
 _MAX_DIGITS = 40
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SCALARS: dict[str, Callable[[str], Any]] = {
     "str": str,
     "null": lambda _: None,
@@ -271,9 +272,22 @@ class _YamlReader:
         if read is None:
             self.fault(path, node, f"the YAML tag {node.tag} is not supported", "Write a plain value")
             return None
-        value = read(node.value)
+        value = self.joined(read(node.value), node, path)
         if isinstance(value, bool | int | float):
             self.document.texts[path] = node.value
+        return value
+
+    def joined(self, value: Any, node: yaml.Node, path: KeyPath) -> Any:
+        """The value with an emoji that is written as two escapes (as JSON does) as one character.
+
+        PyYAML reads each escape by itself; half of a pair can be neither printed nor sent.
+        """
+        if not isinstance(value, str) or not _SURROGATE.search(value):
+            return value
+        value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        if _SURROGATE.search(value):
+            self.fault(path, node, "holds a lone surrogate", "Write the character itself")
+            return _SURROGATE.sub("\ufffd", value)
         return value
 
     def mapping(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:
@@ -286,7 +300,7 @@ class _YamlReader:
             if not isinstance(key_node, yaml.ScalarNode):
                 self.fault(path, key_node, "a key that is not plain text", "Use text as the key")
                 continue
-            key, line = key_node.value, key_node.start_mark.line + 1
+            key, line = self.joined(key_node.value, key_node, path), key_node.start_mark.line + 1
             inner = (*path, key)
             if key in result:
                 self.document.faults.append(_twice(inner, self.document.lines[inner], line))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
+import httpx2
+
 from gatemini.config.model.backend import BackendConfig, CliTool
 from gatemini.config.model.cli_template import TemplateError, places
 from gatemini.config.problems import KeyPath
@@ -104,7 +106,8 @@ def _url(url: str, origin: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
     try:
         parts = urlsplit(url)
         usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
+        httpx2.URL(url)  # the transport reads it so: an address of letters like ①② has no host for it
+    except (ValueError, httpx2.InvalidURL):
         usable = False
     if re.search(r"[\x00-\x20\x7f]", url):
         yield ValueFault(

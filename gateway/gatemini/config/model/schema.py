@@ -145,18 +145,18 @@ RegistrationMode = Literal["allow", "ask", "deny"]
 
 
 class RegistrationConfig(Strict):
-    """What `register_manual` may start, per kind of backend; `allow_*` narrow what `allow` means."""
+    """What `register_manual` may start, per kind of backend; `allow` takes only what `allow_*` lists."""
 
-    http: RegistrationMode = "allow"
+    http: RegistrationMode = "ask"
     """Backends with a url."""
     stdio: RegistrationMode = "ask"
     """Backends with a command."""
     cli: RegistrationMode = "ask"
     """CLI adapters."""
     allow_commands: tuple[str, ...] = ()
-    """Programs that may be registered; empty: any."""
+    """Programs that may be registered, `"*"` for any. Empty: none under `allow`, any that a person agrees to under `ask`."""
     allow_hosts: tuple[str, ...] = ()
-    """Hosts that may be registered; empty: any outside private networks."""
+    """Hosts that may be registered, `"*"` for any; empty like `allow_commands`. Loopback and private networks must be listed."""
 
 
 class SearchConfig(Strict):

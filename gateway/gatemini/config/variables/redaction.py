@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import logging
 import re
@@ -157,14 +159,37 @@ class RedactingFormatter(logging.Formatter):
         return self._redactor.redact(super().format(record))
 
 
+def _in_base64(value: bytes) -> set[str]:
+    """What base64 of a text shows of a value inside it, such as `user:secret`, for each of the three offsets.
+
+    The characters that also hold bits of what is before or after the value are left out.
+    """
+    forms: set[str] = set()
+    for offset in range(3):
+        first = (8 * offset + 5) // 6
+        end = 8 * (offset + len(value)) // 6
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            forms.add(encode(bytes(offset) + value).decode()[first:end])
+    return forms
+
+
 def _forms(value: str) -> set[str]:
-    """The spellings of a value: raw, in URLs, in JSON, its lines one by one."""
+    """The spellings of a value: raw, in URLs, in JSON, in HTML, in base64, its lines one by one."""
     if len(value) < MIN_REDACTED:
         return set()
     forms = {value, value.strip(), quote(value, safe=""), quote(value), quote_plus(value)}
     forms.add(quote(value, safe=PATH_SAFE))
     escaped = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-    forms |= escaped | {json.dumps(form, ensure_ascii=False)[1:-1] for form in escaped}  # JSON inside JSON
+    escaped |= {form.replace("/", "\\/") for form in escaped}  # PHP and others escape slashes
+    nested = {json.dumps(form, ensure_ascii=False)[1:-1] for form in escaped}  # JSON inside JSON
+    forms |= escaped | nested | {form.replace("/", "\\/") for form in nested}
+    quoted = html.escape(value)
+    forms |= {quoted, html.escape(value, quote=False), quoted.replace("&#x27;", "&#39;")}
+    forms |= {
+        quoted.replace("&#x27;", "&apos;"),
+        quoted.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+    }
+    forms |= _in_base64(value.encode("utf-8", "surrogatepass"))
     if "\n" in value:
         forms |= {line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_LINE}
     return {form for form in forms if len(form) >= MIN_REDACTED}

@@ -1,29 +1,27 @@
 """Decide whether a backend may be registered, by the `registration` policy and, for `ask`, by the user's consent.
 
-The user is shown every key of the template, with secrets masked, since any key may decide what is started.
+Under `ask` a person decides, about the text of `question.py`. Under `allow` only listed hosts and commands are taken.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 import socket
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
-from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
 import anyio
+import httpx2
 
 from gatemini.backends.callers import Caller, RpcError
 from gatemini.config.model.cli_template import TemplateError, words_of
 from gatemini.config.model.schema import BackendConfig, RegistrationConfig
-from gatemini.config.variables.redaction import looks_secret
+from gatemini.config.variables.redaction import Redactor
 from gatemini.errors import BackendUnreachable, RegistrationRefused
-from gatemini.model import Json
+from gatemini.protocol.registration.question import masked_words, question
 from gatemini.text.escape import visible
 
 LOOKUP_SECONDS = 5.0
@@ -33,19 +31,12 @@ MOST_SHOWN = 6000
 """Longest question shown to the user, in characters. A longer one is refused: its end would not be read."""
 
 METADATA_HOSTS = ("metadata.google.internal", "metadata", "instance-data")
-METADATA_ADDRESSES = frozenset(map(ip_address, ("100.100.100.200", "fd00:ec2::254")))
-"""Besides the link-local range (RFC 3927, RFC 4291): where Alibaba and AWS (IPv6) serve credentials."""
-
-PRIVATE_NETWORKS = tuple(
-    map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
-)
-"""RFC 1918, RFC 6598, RFC 4193. Loopback is not included: servers under development run there."""
+METADATA_ADDRESSES = frozenset(map(ip_address, ("100.100.100.200", "192.0.0.192", "fd00:ec2::254")))
+"""Besides the link-local range (RFC 3927, RFC 4291): where Alibaba, Oracle and AWS (IPv6) serve credentials."""
 
 _WRAPPING_NETWORKS = tuple(map(ip_network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 """IPv6 whose last 32 bits are an IPv4 address: compatible (RFC 4291), translated (RFC 2765), NAT64 (RFC 6052, 8215)."""
 
-MASK = "«secret»"
-_OPTION = re.compile(r"--([A-Za-z][\w.-]*)(?:=(.+))?\Z", re.DOTALL)
 _QUESTION = {"type": "object", "properties": {}}
 
 Address = IPv4Address | IPv6Address
@@ -57,6 +48,8 @@ class Admission:
 
     policy: RegistrationConfig
     config_source: str
+    redactor: Redactor = field(default_factory=Redactor)
+    """Knows the secrets of the configuration, which are masked in the question."""
 
     async def may_read(self, path: Any, caller: Caller) -> None:
         """Raise RegistrationRefused unless an adapter file may be read: even its error messages reveal its contents."""
@@ -71,11 +64,17 @@ class Admission:
         kind = "http" if config.url is not None else "cli" if config.transport == "cli-adapter" else "stdio"
         mode = self._mode(kind)
         if config.url is not None:
-            await self._checked((urlsplit(config.url).hostname or "").lower())
+            await self._checked(httpx2.URL(config.url).host.lower())
         else:
-            self._check_commands(config)
+            self._check_commands(config, mode)
         if mode == "ask":
-            await self._ask(kind, _question(config), caller)
+            if masked := masked_words(config, self.redactor):
+                raise RegistrationRefused(
+                    f"{', '.join(masked)}: holds a value of a configured secret, which the question to a person "
+                    "would not show",
+                    hint="leave the value out, or add the backend to the configuration",
+                )
+            await self._ask(kind, question(config), caller)
 
     def _mode(self, kind: str) -> str:
         """Return `allow` or `ask`; raise RegistrationRefused for `deny`."""
@@ -85,7 +84,11 @@ class Admission:
         return mode
 
     def _remedy(self, kind: str) -> str:
-        return f"the owner of this gateway can set `registration.{kind}: allow` in {self.config_source}"
+        lists = "allow_hosts" if kind == "http" else "allow_commands"
+        return (
+            f"the owner of this gateway can set `registration.{kind}: allow`, and `registration.{lists}`, in "
+            f"{self.config_source}"
+        )
 
     async def _ask(self, kind: str, message: str, caller: Caller) -> None:
         if caller.ask is None or "elicitation" not in caller.can:
@@ -117,13 +120,19 @@ class Admission:
                 hint="continue without it; do not send it again unless the user says so",
             )
 
-    def _check_commands(self, config: BackendConfig) -> None:
+    def _check_commands(self, config: BackendConfig, mode: str) -> None:
         allowed = self.policy.allow_commands
-        for command in _commands(config) if allowed else ():
-            if command not in allowed:
+        commands = list(_commands(config))
+        for command in commands if allowed or mode == "allow" else ():
+            if command not in allowed and "*" not in allowed:
                 raise RegistrationRefused(
-                    f"the command {command!r} is not among registration.allow_commands: {', '.join(allowed)}"
+                    f"the command {command!r} is not among registration.allow_commands: "
+                    f"{', '.join(allowed) or 'it lists none'}",
+                    hint=self._list_it("allow_commands", "command"),
                 )
+
+    def _list_it(self, key: str, what: str) -> str:
+        return f"the owner of this gateway can list the {what} under `registration.{key}` in {self.config_source}"
 
     async def permitted(self, host: str) -> list[str]:
         """Return the addresses, checked just now, at which a registered backend may be reached.
@@ -140,20 +149,23 @@ class Admission:
     async def _checked(self, host: str) -> list[str]:
         """Return the addresses of an allowed host; refuse metadata addresses always, private ones unless listed."""
         allowed = self.policy.allow_hosts
-        if allowed and not any(fnmatchcase(host, pattern.lower()) for pattern in allowed):
-            raise RegistrationRefused(
-                f"the host {host!r} is not among registration.allow_hosts: {', '.join(allowed)}"
-            )
+        listed = any(fnmatchcase(host, pattern.lower()) for pattern in allowed)
         found = await _addresses(host)
         addresses = list(map(_unwrapped, found))
         if host.rstrip(".") in METADATA_HOSTS or any(map(_is_never_a_backend, addresses)):
             raise RegistrationRefused(
                 f"{host!r} is a link-local or metadata address: no backend is registered there"
             )
-        if not allowed and any(map(_is_private, addresses)):
+        if not listed and (allowed or self.policy.http == "allow"):
             raise RegistrationRefused(
-                f"{host!r} is in a private network, which only the owner of this gateway opens to agents",
-                hint=f"the owner can list it under `registration.allow_hosts` in {self.config_source}",
+                f"the host {host!r} is not among registration.allow_hosts: {', '.join(allowed) or 'it lists none'}",
+                hint=self._list_it("allow_hosts", "host"),
+            )
+        if not listed and any(map(_is_private, addresses)):
+            raise RegistrationRefused(
+                f"{host!r} is on this machine or in a private network, which only the owner of this gateway opens "
+                "to agents",
+                hint=self._list_it("allow_hosts", "host"),
             )
         return list(dict.fromkeys(map(str, found)))
 
@@ -182,11 +194,12 @@ def _unwrapped(address: Address) -> Address:
 
 
 def _is_never_a_backend(address: Address) -> bool:
-    return address.is_link_local or address in METADATA_ADDRESSES
+    return address.is_link_local or address.is_multicast or address in METADATA_ADDRESSES
 
 
 def _is_private(address: Address) -> bool:
-    return any(address in network for network in PRIVATE_NETWORKS)
+    """Return whether an address is in no public network: private, loopback, shared, benchmarking, reserved."""
+    return not address.is_global or (isinstance(address, IPv6Address) and address.is_site_local)
 
 
 def _commands(config: BackendConfig) -> Iterator[str]:
@@ -207,82 +220,3 @@ def _commands(config: BackendConfig) -> Iterator[str]:
         yield from words[:1]
     if config.prerequisite is not None:
         yield config.prerequisite.command
-
-
-# -- what the person reads -------------------------------------------------------------------------------
-
-
-def _question(config: BackendConfig) -> str:
-    does = "connects to another server" if config.url is not None else "starts programs on this machine"
-    plain = config.model_dump(
-        mode="json",
-        exclude_unset=True,
-        exclude={"name": True, "transport": True, "cli_tools": {"__all__": {"input_schema"}}},
-    )
-    if "cli_tools" in plain:
-        plain["tools"] = {
-            **plain.get("tools", {}),
-            **plain.pop("cli_tools"),
-        }  # under the key that the template has
-    lines = [f"  {path}: {visible(value)}" for path, value in _set_keys(_without_secrets(plain))]
-    return "\n".join(
-        [f"An agent wants to register the backend {config.name}, which {does}:", *lines, "Do you agree?"]
-    )
-
-
-def _set_keys(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every key that is set, as `a.b`, with its value; a command line is one value."""
-    if isinstance(value, Mapping):
-        value = dict(value)
-        if isinstance(value.get("command"), str) and isinstance(value.get("args"), list):
-            value["command"] = shlex.join([value["command"], *map(str, value.pop("args"))])
-        for key, inner in value.items():
-            yield from _set_keys(inner, f"{path}.{visible(str(key))}" if path else visible(str(key)))
-    elif isinstance(value, list) and path.rpartition(".")[2] in ("command", "health_check"):
-        yield path, shlex.join(map(str, value))
-    else:
-        yield path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _without_secrets(plain: Json) -> Json:
-    """Return the template with a mask for each value whose key names a secret."""
-    shown: Json = {}
-    for key, value in plain.items():
-        if key in ("env", "headers") and isinstance(value, dict):
-            shown[key] = {k: MASK if looks_secret(k) else v for k, v in value.items()}
-        elif key in ("args", "command", "health_check") and isinstance(value, list):
-            shown[key] = _masked_words(value)
-        elif key == "url" and isinstance(value, str):
-            shown[key] = _masked_url(value)
-        elif isinstance(value, Mapping):
-            shown[key] = _without_secrets(dict(value))
-        else:
-            shown[key] = value
-    return shown
-
-
-def _masked_words(words: list[str]) -> list[str]:
-    """Mask the value in `--token=x` and `--token x`."""
-    masked: list[str] = []
-    follows = False
-    for word in words:
-        option = _OPTION.match(word)
-        secret = option is not None and looks_secret(option[1])
-        if option is not None and secret and option[2] is not None:
-            masked.append(word[: option.start(2)] + MASK)
-        else:
-            masked.append(MASK if follows and option is None else word)
-        follows = option is not None and secret and option[2] is None
-    return masked
-
-
-def _masked_url(url: str) -> str:
-    parts = urlsplit(url)
-    user, at, place = parts.netloc.rpartition("@")
-    query = "&".join(
-        f"{name}={MASK}" if equals and looks_secret(unquote_plus(name)) else name + equals + value
-        for name, equals, value in (pair.partition("=") for pair in parts.query.split("&"))
-    )
-    return urlunsplit(
-        (parts.scheme, f"{MASK}@{place}" if at and user else place, parts.path, query, parts.fragment)
-    )

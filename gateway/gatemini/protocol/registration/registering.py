@@ -14,7 +14,7 @@ import anyio.to_thread
 from gatemini.backends.callers import NOBODY, Caller
 from gatemini.backends.manager import Manager
 from gatemini.config.registered_backend import dynamic_backend
-from gatemini.discovery.types.identifiers import short_name
+from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, RESERVED, backend_identifier, short_name
 from gatemini.errors import BackendNotFound, RegistrationRefused
 from gatemini.model import Json
 from gatemini.protocol.definitions import DEREGISTER_MANUAL, REGISTER_MANUAL
@@ -33,13 +33,15 @@ class Registration:
     limit: int
     configured: frozenset[str] = frozenset()
     """Names in the configuration, disabled backends included."""
+    spaces: frozenset[str] = frozenset()
+    """Namespaces and aliases in the configuration, those of disabled backends included."""
     _dynamic: set[str] = field(default_factory=set)
     _changing: dict[str, str] = field(default_factory=dict)
     """Names that a call is registering or deregistering now, and which of the two."""
 
-    def set_configured(self, names: Iterable[str]) -> None:
+    def set_configured(self, names: Iterable[str], spaces: Iterable[str]) -> None:
         """Set the names of a changed configuration: its backends are no longer dynamic."""
-        self.configured = frozenset(names)
+        self.configured, self.spaces = frozenset(names), frozenset(spaces)
         self._dynamic -= self.configured
 
     async def register(self, arguments: Any, caller: Caller = NOBODY) -> Json:
@@ -56,9 +58,9 @@ class Registration:
             raise RegistrationRefused(
                 f"{name!r} has disabled: true", hint="leave it out: what is registered runs"
             )
-        self._check_room(name)
+        self._check_room(name, config.namespace)
         await self.admission.admit(config, caller)
-        self._check_room(name)  # the user may have taken minutes to consent
+        self._check_room(name, config.namespace)  # the user may have taken minutes to consent
         self._changing[name] = "registered"
         try:
             if name in self._dynamic:
@@ -94,14 +96,16 @@ class Registration:
         finally:
             del self._changing[name]
 
-    def _check_room(self, name: str) -> None:
-        """Raise RegistrationRefused unless a backend of that name can be added now."""
+    def _check_room(self, name: str, namespace: str | None) -> None:
+        """Raise RegistrationRefused unless a backend of that name and namespace can be added now."""
         self._check_free(name)
         if self._is_configured(name):
             raise RegistrationRefused(
                 f"{name!r} is a configured backend and cannot be replaced from here",
                 hint=f"choose another name, or change it in {self.admission.config_source}",
             )
+        for word in filter(None, (name, namespace)):
+            self._check_spelling(word)
         coming = {other for other, what in self._changing.items() if what == "registered"}
         others = (self._dynamic | coming) - {name}
         if len(others) >= self.limit:
@@ -109,6 +113,24 @@ class Registration:
                 f"{len(others)} dynamic backends are live, the limit (max_dynamic_backends) is {self.limit}",
                 hint=f"deregister_manual one of: {', '.join(sorted(others))}",
             )
+
+    def _check_spelling(self, word: str) -> None:
+        """Raise RegistrationRefused for a name that code would take for something configured or of the sandbox.
+
+        A configured backend that is down has no tools, so its calls would reach the registered one.
+        """
+        hint = "choose another name and namespace"
+        spelled = backend_identifier(word)
+        if word in RESERVED or spelled in RESERVED or word in ("composite", COMPOSITE_BACKEND):
+            raise RegistrationRefused(f"{word!r} is a name of the sandbox or of the language", hint=hint)
+        if word.startswith("__"):
+            raise RegistrationRefused(f"{word!r} begins with __, which is kept for the sandbox", hint=hint)
+        for taken in sorted(self.configured | self.spaces):
+            if taken == word or backend_identifier(taken) == spelled:
+                raise RegistrationRefused(
+                    f"{word!r} is the name, namespace or alias {taken!r} of the configuration, as code writes it",
+                    hint=hint,
+                )
 
     def _is_configured(self, name: str) -> bool:
         return name in self.configured or (name not in self._dynamic and name in self.backends.names())
