@@ -23,7 +23,7 @@ SHAPES = ("rows", "text", "structured", "numbers", "objects")
 SIZES = (10, 40)
 MB = 1_000_000
 WAKE_SECONDS = 0.002
-MOST_MS = 50.0
+MOST_MS = 20.0
 MOST_ROUNDS = 5
 """Of each size and shape: one takes seconds."""
 TIMEOUT_MS = 300_000

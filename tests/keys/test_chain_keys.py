@@ -20,6 +20,7 @@ TEXT = "return await demo.text({ n: 30000 });"
 PARALLEL = "await Promise.all([1, 2, 3].map(() => demo.sleep({ ms: 50 }))); return (await demo.stats()).most_running;"
 CALLS = "for (let i = 0; i < 4; i++) await demo.echo({ i }); return 'all four';"
 LONG = "return 'x'.repeat(4000);"
+LINES_40K = "return Array.from({ length: 4000 }, (_, n) => `line ${n}`).join('\\n');"
 
 
 SANDBOX = [
@@ -44,6 +45,8 @@ SANDBOX = [
     row("sandbox.output.table_threshold", 100_000, ROWS_120, "^id,name,score", r"^\[\{"),
     row("sandbox.output.chunk_threshold", 1_000_000, ROWS_3000, r"^\{.\$reduced", r"^\[\{", max_output_size=3000),
     row("sandbox.output.intent_threshold", 1_000_000, BILLS, "Filtered by intent", "the weather in", intent="invoice payment"),
+    row("sandbox.output.text_threshold", 100_000, LINES_40K, "truncated", "line 2000\n"),
+    row("sandbox.output.text_target", 3000, LINES_40K, "line 400\n", "^(?!(.|\n)*line 400\n)"),
     row("sandbox.output.budget_tokens", 100, LONG, "^x{4000}$", "res_"),
 ]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -349,7 +350,7 @@ async def test_an_unhealthy_backend_is_restarted_and_probed_by_its_health_keys(t
         assert app.manager.status("demo").restarts == 2
     async with ill(tmp_path, "recovery_multiplier", 100_000, max_restarts=0) as app:
         await until(lambda: app.manager.status("demo").circuit == "open")
-        assert "due in 3000 s" in (await answer(app, "return await demo.echo({});"))[0]
+        assert re.search("due in (3000|299[0-9]) s", (await answer(app, "return await demo.echo({});"))[0])
 
 
 @pytest.mark.proves("health.restart_window", "health.backoff_initial", "health.backoff_max")

@@ -68,7 +68,7 @@ class ChainRequest:
 
 @dataclass(slots=True)
 class ChainAnswer:
-    """An MCP tool result as a dict, and the bytes it was made from: of the value, or of what backends sent."""
+    """An MCP tool result as a dict, and the bytes of the value before it was reduced."""
 
     result: Json
     bytes_in: int = 0
@@ -123,8 +123,7 @@ async def run_chain(request: ChainRequest, services: ChainServices) -> ChainAnsw
         raise
     value.notes += [*_rerun_notes(request, chain, ""), *request.notes]
     content, reduced = await compose(value, request.output, request.results, services.redactor, request.room)
-    processed = max(reduced.bytes_in, sum(record.bytes for record in chain.invoker.records))
-    return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, processed)
+    return ChainAnswer({"content": content, "isError": False, "_meta": chain.meta()}, reduced.bytes_in)
 
 
 async def _cleaned(code: str) -> Cleaned:
@@ -234,9 +233,8 @@ def _failed(
         failure.notes += _rerun_notes(request, chain, why, named=not refused)
     text = explain(failure, request.code, records, services, request.error_room, trace)
     meta = chain.meta() if chain is not None else NO_META
-    processed = max(weight(text), sum(record.bytes for record in records))
     return ChainAnswer(
-        {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, processed
+        {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}, weight(text)
     )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gatemini.output.json.json_text import dump
+from gatemini.output.json.json_text import dump, looks_like_json, parse
+from gatemini.text.utf8 import encode
 
 IDENTITY_KEYS = ("id", "name", "title", "slug", "key", "label")
 """The first of these that a row has names it."""
 IDENTITY_CHARS = 80
+LEAST_JSON, MOST_JSON = 256, 1 << 20
+"""Characters of a text that is described as the JSON it holds."""
 KEYS = 12
 """Keys of an object that are named."""
 ITEMS = "items"
@@ -37,7 +40,8 @@ def identity(value: Any) -> str | None:
 def described(value: Any) -> str:
     """One value: the keys of an object, the length of an array, the start of a string."""
     if isinstance(value, str):
-        return f"string: {short(value)}"
+        inner = json_inside(value)
+        return f"string: {short(value)}" if inner is None else f"JSON as text: {described(inner)}"
     if isinstance(value, dict):
         named = identity(value)
         keys = keys_told(list(value))
@@ -45,6 +49,14 @@ def described(value: Any) -> str:
     if isinstance(value, list):
         return f"array of {len(value)}"
     return dump(value)
+
+
+def json_inside(text: str) -> Any:
+    """The object or array that a long text is the JSON of; None for any other text."""
+    if not LEAST_JSON <= len(text) <= MOST_JSON or not looks_like_json(text):
+        return None
+    parsed = parse(encode(text))
+    return parsed.value if parsed is not None and isinstance(parsed.value, dict | list) else None
 
 
 def kind(openings: Iterable[int]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from gatemini.output.describe_value import IDENTITY_KEYS, described, identity, keys_told, kind
+from gatemini.output.describe_value import IDENTITY_KEYS, described, identity, json_inside, keys_told, kind
 from gatemini.output.digest import summarise
 from gatemini.output.json import lazy_json as lazy
 from gatemini.output.json.lazy_json import size
@@ -126,8 +126,10 @@ class _Walk:
             while queue:
                 queue = [inner for branch in queue for inner in self._look(branch)]
         longest = sorted(self._long, key=lambda found: -found[0])[:MOST_SHOWN]
-        pieces = shown_pieces([lazy.string(raw) for _, _, raw in longest], self.room)
-        paths = [path_text(path) for _, path, _ in longest]
+        read = [(path_text(path), lazy.string(raw)) for _, path, raw in longest]
+        texts = [(path, text) for path, text in read if json_inside(text) is None]  # escapes say little
+        pieces = shown_pieces([text for _, text in texts], self.room)
+        paths = [path for path, _ in texts]
         self.texts = {path: piece for path, piece in zip(paths, pieces, strict=False) if piece}
         return _pruned(root.shown)
 

@@ -22,6 +22,8 @@ from gatemini.output.json.json_text import lines
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3
 GROUP_LINES = 10
+NAMED_ROWS = 100
+"""Records of which the names of fields are read."""
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n\s*")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 """Of JSON: four digits of a character, or one of `"\\/bfnrt`, of which none is a letter or digit."""
@@ -29,7 +31,7 @@ _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """What is left (`value` of JSON or `text`), and how many of how many parts that is."""
+    """What is left (`value` of JSON or `text`), and how many of how many parts that is: 0 where all stay."""
 
     kept: int
     total: int
@@ -90,8 +92,8 @@ def terms(intent: str) -> list[str]:
     return said or list(found)
 
 
-def filter_text(text: str, intent: str) -> Filtered | None:
-    """None when nothing or everything matches: the text goes on unchanged.
+def filter_text(text: str, intent: str) -> Filtered:
+    """Keep the parts that match; none are kept where nothing or everything matches.
 
     Where every part matches, words that occur in each of them tell none from another: then the others decide.
     """
@@ -102,7 +104,7 @@ def filter_text(text: str, intent: str) -> Filtered | None:
         parts = ["\n".join(every[at : at + GROUP_LINES]) for at in range(0, len(every), GROUP_LINES)]
         joint = "\n"
     kept = _telling(parts, intent)
-    return Filtered(len(kept), len(parts), text=joint.join(kept)) if kept else None
+    return Filtered(len(kept), len(parts), text=joint.join(kept))
 
 
 def _telling(parts: list[str], intent: str) -> list[str]:
@@ -121,27 +123,45 @@ def _telling(parts: list[str], intent: str) -> list[str]:
     return []
 
 
-def filter_json(raw: Raw, intent: str) -> Filtered | None:
+def filter_json(raw: Raw, intent: str) -> Filtered:
     """Records of the array that holds the bulk (the root, or inside objects), else the branches of the root object."""
-    wanted = Wanted(intent)
     keys = lazy.bulk_path(raw)
     if keys is not None:
         rows = lazy.items(lazy.at_keys(raw, keys))
         if len(rows) > 1 or not keys:
-            hits = wanted.hits(_lowered(rows))
+            hits = _matching_records(rows, intent)
             if not 0 < len(hits) < len(rows):
-                return None
+                return Filtered(0, len(rows))
             return Filtered(len(hits), len(rows), value=lazy.placed(raw, keys, [rows[n] for n in hits]))
     if not lazy.is_object(raw):
-        return None
+        return Filtered(0, 0)
     fields = lazy.fields(raw)
     names = [Raw(lazy.written(key)) for key in fields]
     texts = zip(_lowered(names), _lowered(list(fields.values())), strict=True)
-    hits = wanted.hits([f"{name}:{text}" for name, text in texts])
+    hits = Wanted(intent).hits([f"{name}:{text}" for name, text in texts])
     if not 0 < len(hits) < len(fields):
-        return None
+        return Filtered(0, len(fields))
     keyed = list(fields.items())
     return Filtered(len(hits), len(fields), value=dict(keyed[n] for n in hits))
+
+
+def _matching_records(rows: list[Raw], intent: str) -> list[int]:
+    """The numbers of the records that match, by the words that tell one record from another.
+
+    Names of fields are in most records whatever their values are; they decide only where no other word does.
+    """
+    lowered = _lowered(rows)
+    telling = [word for word in terms(intent) if len(Wanted(word).hits(lowered)) < len(lowered)]
+    names = _lowered([Raw(lazy.written(key)) for key in _field_names(rows)])
+    values = [word for word in telling if not Wanted(word).hits(names)]
+    words = values or telling
+    return Wanted(" ".join(words)).hits(lowered) if words else []
+
+
+def _field_names(rows: list[Raw]) -> list[str]:
+    """The keys of some of the records, from all over the array."""
+    some = rows[:: max(1, len(rows) // NAMED_ROWS)]
+    return list({key: None for row in some if lazy.is_object(row) for key in lazy.fields(row)})
 
 
 def _lowered(parts: list[Raw]) -> list[str]:

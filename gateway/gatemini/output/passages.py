@@ -75,7 +75,7 @@ def _filtered(raw: Raw, path: tuple[str, ...], intent: str, least: int, found: l
     if lazy.is_string(raw):
         text = lazy.string(raw)
         made = filter_text(text, intent) if weight(text) > least else None
-        if made is None:
+        if made is None or not made.kept:
             return raw
         found.append(FilteredText(path, made.kept, made.total))
         return made.text

@@ -34,6 +34,7 @@ from gatemini.output.json_outline import (
 from gatemini.output.passages import filter_texts
 from gatemini.output.store.results import Kind, ResultStore
 from gatemini.output.store.rows import Found, RowIndex, index_rows
+from gatemini.output.text_outline import shortened
 from gatemini.text.size_limit import BOUNDLESS, SizeLimit, weight
 from gatemini.text.truncate import truncate
 from gatemini.text.utf8 import encode
@@ -48,6 +49,8 @@ TABLE_REACH = 20
 """An object larger than this many tables is not searched for an array: writing keys once does not save that much."""
 CHUNK_THRESHOLD = 10_240
 INTENT_THRESHOLD = 5000
+TEXT_THRESHOLD = 30_000
+TEXT_TARGET = 12_000
 LOSSLESS_SAVING = 200
 """Lossless savings above this many bytes are worth a footer."""
 INTENT_SHOWN = 80
@@ -80,6 +83,10 @@ class OutputOptions:
     table_threshold: int = TABLE_THRESHOLD
     chunk_threshold: int = CHUNK_THRESHOLD
     intent_threshold: int = INTENT_THRESHOLD
+    text_threshold: int = TEXT_THRESHOLD
+    text_target: int = TEXT_TARGET
+    named_size: bool = False
+    """Whether the call itself says how much it takes: then plain text is not shortened below that."""
     budget_tokens: int | None = None
 
     @property
@@ -118,6 +125,8 @@ class _Draft:
         self.faithful = False
         """Whether `raw` holds all of the original text's data."""
         self.notes: list[str] = []
+        self.remarks: list[str] = []
+        """Notes that hold for the whole input too."""
         self.lossy = False
 
     def write(self, text: str, *, lossy: bool) -> None:
@@ -175,11 +184,11 @@ def reduced(text: str, options: OutputOptions) -> Plan | None:
     whole = draft.raw
     _run_stages(draft, options)
     if draft.text == text:
-        return None
+        return _unreduced(draft, text, kind, options)
     footer = _footer(draft, len(data))
     lines = [*draft.notes, footer.format(handle=_HANDLE)] if footer else draft.notes
     if not _shorter("\n".join([draft.text, *lines]), text, len(data), options.limit):
-        return None
+        return _unreduced(draft, text, kind, options)
     index = None
     if footer and len(data) > INDEXED_BYTES:
         # Arrays already described have the data's offsets, unless it was filtered or has white space.
@@ -187,7 +196,16 @@ def reduced(text: str, options: OutputOptions) -> Plan | None:
             index = index_rows(data, as_text=False, root=whole, known=draft.known)
         else:
             index = index_rows(data, as_text=kind == "text")
-    return Plan(draft.text, draft.notes, footer, kind, index)
+    notes = [*draft.notes, *draft.remarks]
+    return Plan(
+        draft.text, notes if options.limit.holds(draft.text, *notes) else draft.notes, footer, kind, index
+    )
+
+
+def _unreduced(draft: _Draft, text: str, kind: Kind, options: OutputOptions) -> Plan | None:
+    """The input as it is with what holds for it, where there is room for that."""
+    fits = draft.remarks and options.limit.holds(text, *draft.remarks)
+    return Plan(text, draft.remarks, None, kind) if fits else None
 
 
 def reduce_output(
@@ -254,6 +272,7 @@ def _run_stages(draft: _Draft, options: OutputOptions) -> None:
     if options.budget_tokens is not None and not draft.fits(options.limit):
         _fit_tokens(draft, options)
     _shrink_json(draft, options)
+    _shorten_text(draft, options)
     _truncate(draft, options)
 
 
@@ -263,14 +282,20 @@ def _filter(draft: _Draft, options: OutputOptions) -> None:
     intent = options.intent or ""
     if draft.raw is None:
         found = filter_text(draft.text, intent)
-        if found is not None:
+        if found.kept:
             draft.write(found.text, lossy=True)
     else:
         found = filter_json(draft.raw, intent)
-        if found is not None:
+        if found.kept:
             draft.write_json(lazy_json.written(found.value), lossy=True)
-    if found is not None:
+    if found.kept:
         _note_intent(draft, options, found.kept, found.total)
+        if draft.raw is not None:
+            draft.notes.append("Kept by shared words, not by a condition: filter in code for that.")
+    elif found.total > 1:
+        draft.remarks.append(
+            f"[Intent '{_shown_intent(options)}' tells none of {found.total} sections from the others: all are kept]"
+        )
 
 
 def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
@@ -279,6 +304,7 @@ def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
         return
     node, filtered = filter_texts(draft.raw, options.intent or "", options.intent_threshold)
     if filtered:
+        draft.remarks.clear()
         draft.write_json(lazy_json.written(node), lossy=True)
     for text in filtered[:NAMED_ARRAYS]:
         _note_intent(draft, options, text.kept, text.total, f" of {path_text(text.path)}")
@@ -287,9 +313,12 @@ def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
 
 
 def _note_intent(draft: _Draft, options: OutputOptions, kept: int, total: int, where: str = "") -> None:
+    draft.notes.append(f"[Filtered by intent: '{_shown_intent(options)}' — {kept}/{total} sections{where}]")
+
+
+def _shown_intent(options: OutputOptions) -> str:
     intent = " ".join((options.intent or "").split())
-    shown = intent if len(intent) <= INTENT_SHOWN else intent[:INTENT_SHOWN] + "…"
-    draft.notes.append(f"[Filtered by intent: '{shown}' — {kept}/{total} sections{where}]")
+    return intent if len(intent) <= INTENT_SHOWN else intent[:INTENT_SHOWN] + "…"
 
 
 def _write_table(draft: _Draft, options: OutputOptions) -> bool:
@@ -399,6 +428,17 @@ def _collapsed_note(arrays: dict[str, tuple[int, int]]) -> str:
     counts = [f"{path}: {total} rows, {shown} shown" for path, (total, shown) in arrays.items()]
     more = f"; {len(counts) - NAMED_ARRAYS} more" if len(counts) > NAMED_ARRAYS else ""
     return f"Arrays collapsed ({'; '.join(counts[:NAMED_ARRAYS])}{more}); counts and types are of all rows."
+
+
+def _shorten_text(draft: _Draft, options: OutputOptions) -> None:
+    """Plain text that nobody asked for at this length: head, tail, and an outline of what is between."""
+    if draft.raw is not None or options.named_size or not options.smart_truncation:
+        return
+    if len(draft.text) <= options.text_threshold or options.budget_tokens is not None:
+        return
+    limit = options.limit.within(SizeLimit(options.text_target)).beside(*draft.notes)
+    if limit.plain >= BRIEF_BELOW:
+        draft.write(shortened(draft.text, limit), lossy=True)
 
 
 def _truncate(draft: _Draft, options: OutputOptions) -> None:

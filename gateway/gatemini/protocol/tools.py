@@ -141,10 +141,13 @@ class MetaTools:
         # The schema's defaults mean "not given": then the configuration decides.
         timeout = self.config.timeout * 1000 if asked["timeout"] == DEFAULT_TIMEOUT_MS else asked["timeout"]
         size = asked["max_output_size"]
-        if size == DEFAULT_OUTPUT_CHARS:
+        named = size != DEFAULT_OUTPUT_CHARS
+        if not named:
             size = self.config.max_output_size
         stages = self.config.output
-        output = OutputOptions(max_chars=size, intent=asked["intent"] or None, **vars(stages))
+        output = OutputOptions(
+            max_chars=size, intent=asked["intent"] or None, named_size=named, **vars(stages)
+        )
         return ChainRequest(
             asked["code"],
             timeout / 1000,

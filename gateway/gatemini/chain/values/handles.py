@@ -69,7 +69,7 @@ def _answer(method: str, given: list[Any], options: dict[str, Any], store: Resul
             return Outcome(True, None, (NOT_FINITE,) if lost else (), text=data.decode("utf-8", "replace"))
         case "rows":
             offset, limit = options.get("offset", 0), options.get("limit", MAX_ROWS)
-            return _with_note(store.rows(handle, offset, limit, most=most))
+            return _with_note(store.rows(handle, offset, limit, most=most), store.not_rows(handle))
         case "chunk":
             offset, rows = options.get("offset", 0), options.get("rows", CHUNK_ROWS)
             return _with_note(store.chunk(handle, offset, rows, most=most))
@@ -85,8 +85,10 @@ def _written(value: Any, *notes: str) -> Outcome:
     return Outcome(True, value, notes, text=dump(value))
 
 
-def _with_note(page: dict[str, Any]) -> Outcome:
-    """A page; the first piece of a row says so."""
+def _with_note(page: dict[str, Any], what: str = "") -> Outcome:
+    """A page; the first piece of a row says so, and `what` says that the result has no rows."""
+    if what:
+        page["note"] = f"{what}: it counts as one row; results.load(handle) gives it whole"
     if page.get("pieces", 0) < 2 or page["piece"]:
         return _written(page)
     where = f"row {page['offset']} of {page['handle']}"

@@ -79,6 +79,10 @@ class OutputConfig(Strict):
     """Bytes from which JSON is reduced."""
     intent_threshold: int = Field(default=5000, ge=0)
     """Bytes from which the intent filters."""
+    text_threshold: int = Field(default=30_000, ge=1000)
+    """Characters from which plain text is shortened, where the call names no `max_output_size`."""
+    text_target: int = Field(default=12_000, ge=500)
+    """Characters that such a text is shortened to."""
     budget_tokens: int | None = Field(default=None, ge=100)
     """A token budget (bytes/4) instead of a size."""
 

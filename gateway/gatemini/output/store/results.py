@@ -48,6 +48,8 @@ PAGE_LINES = 2000
 CHUNK_ROWS = 1000
 REPLY_BYTES = 32 << 20
 """What code takes at a time, where the caller does not say."""
+LOOKED_AT = 64
+"""Bytes in which a document begins."""
 LABEL_CHARS = 120
 HANDLE_CHARS = 60
 """Of what was given for a handle, what an error repeats."""
@@ -201,6 +203,17 @@ class ResultStore:
         """
         count = min(max(1, natural(limit, "limit")), MAX_ROWS)
         return {"handle": handle, **self._page(handle, offset, count, PageRoom.of_reply(most)).fields()}
+
+    def not_rows(self, handle: str) -> str:
+        """What a result is that has no rows of its own, in words; "" for an array, a text or a blob."""
+        with self._lock:
+            entry = self._get(handle)
+            if entry.kind != "json" or self._index(entry).keys:
+                return ""
+            first = self._bytes(entry, 0, LOOKED_AT).lstrip()[:1]
+        if first == b"[":
+            return ""
+        return "this is an object, not an array" if first == b"{" else "this is a single value, not an array"
 
     def chunk(
         self, handle: str, offset: Offset = 0, rows: int = CHUNK_ROWS, *, most: int = REPLY_BYTES

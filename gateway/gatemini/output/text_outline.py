@@ -1,0 +1,124 @@
+"""A long text for a reader: its first and last lines, and an outline of what is between them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from gatemini.output.describe_value import described
+from gatemini.output.json.json_text import lines, parse
+from gatemini.text.size_limit import SizeLimit, weight
+from gatemini.text.truncate import truncate
+from gatemini.text.utf8 import encode
+
+OUTLINE_SHARE = 4
+"""One part in so many of the room is for the outline."""
+MOST_HEADINGS = 40
+MOST_ERRORS = 5
+"""Lines of the highest log level that are shown."""
+LINE_CHARS = 160
+"""Characters shown of a line in the outline."""
+LEAST_LEVELS = 5
+"""Lines with a log level below which a text is no log."""
+MOST_JSON = 5
+JSON_CHARS = 256
+"""Characters of JSON inside a text below which it is not described."""
+TRIED = 50
+"""Places at which JSON may begin that are tried."""
+
+_HEADING = re.compile(r"#{1,6} \S|diff --git |(?:=== |--- )\S.*(?:===|---)$")
+_CHANGE = re.compile(r"(?:\+|-)(?!\+\+ |-- )")
+_LEVEL = re.compile(r"\b(FATAL|CRITICAL|ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE)\b")
+_LEVELS = ("FATAL", "CRITICAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "TRACE")
+"""From the gravest on."""
+_DECODER = json.JSONDecoder()
+
+
+def shortened(text: str, limit: SizeLimit) -> str:
+    """Return head and tail of `text` by lines, and an outline of the lines between, within `limit`."""
+    room = limit.part(1, OUTLINE_SHARE)
+    cut = truncate(text, limit.less(room.chars, room.bytes))
+    middle = text[len(cut.head) : len(text) - len(cut.tail)]
+    first = cut.head.count("\n") + 1
+    outline = "\n".join(_fitting(outlined(lines(middle), first), room))
+    if not outline or not cut.tail:
+        return truncate(text, limit).text
+    return f"{cut.text[: -len(cut.tail)]}{outline}\n{cut.tail}"
+
+
+def outlined(middle: Sequence[str], first: int) -> Iterator[str]:
+    """Yield lines that say what is in `middle`, which begins at line `first` of the text: the most telling first."""
+    yield from _levels(middle, first)
+    yield from _json(middle, first)
+    yield from _headings(middle, first)
+
+
+def _fitting(outline: Iterator[str], room: SizeLimit) -> list[str]:
+    kept: list[str] = []
+    for line in outline:
+        room = room.less(len(line) + 1, weight(line) + 1)
+        if room.plain <= 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def _shown(number: int, line: str) -> str:
+    text = line.strip()
+    return f"  line {number}: {text if len(text) <= LINE_CHARS else text[:LINE_CHARS] + '…'}"
+
+
+def _levels(middle: Sequence[str], first: int) -> Iterator[str]:
+    """Yield how many lines have each log level, and the first lines of the gravest one."""
+    found = [(found[1], number) for number, line in enumerate(middle) if (found := _LEVEL.search(line))]
+    if len(found) < max(LEAST_LEVELS, len(middle) // 10):
+        return
+    counts = Counter(level for level, _ in found)
+    present = [level for level in _LEVELS if counts[level]]
+    yield "  log levels: " + ", ".join(f"{level} {counts[level]:,}" for level in present)
+    if present[0] in _LEVELS[:5]:
+        gravest = [number for level, number in found if level == present[0]]
+        yield from (_shown(first + number, middle[number]) for number in gravest[:MOST_ERRORS])
+
+
+def _headings(middle: Sequence[str], first: int) -> Iterator[str]:
+    """Yield headings, and of a diff each file with the number of lines that it adds and removes."""
+    at = [number for number, line in enumerate(middle) if _HEADING.match(line)]
+    for number, end in zip(at[:MOST_HEADINGS], [*at[1:], len(middle)], strict=False):
+        line = _shown(first + number, middle[number])
+        if middle[number].startswith("diff --git "):
+            changes = Counter(text[0] for text in middle[number + 1 : end] if _CHANGE.match(text))
+            line += f" (+{changes['+']} -{changes['-']})"
+        yield line
+    if len(at) > MOST_HEADINGS:
+        yield f"  … {len(at) - MOST_HEADINGS} more headings"
+
+
+def _json(middle: Sequence[str], first: int) -> Iterator[str]:
+    """Yield what the JSON inside the text is: of lines of JSON how many there are and what the first one is."""
+    alone = [
+        number
+        for number, line in enumerate(middle)
+        if line[:1] in ("{", "[") and line.rstrip()[-1:] in ("}", "]")
+    ]
+    if len(alone) > MOST_JSON and len(alone) * 2 > len(middle):
+        parsed = parse(encode(middle[alone[0]]))
+        if parsed is not None:
+            yield f"  {len(alone):,} lines of JSON, the first: {described(parsed.value)[:LINE_CHARS]}"
+            return
+    number = told = tried = 0
+    while number < len(middle) and told < MOST_JSON and tried < TRIED:
+        if middle[number].lstrip()[:1] in ("{", "["):
+            tried += 1
+            text = "\n".join(middle[number:]).lstrip()
+            try:
+                value, end = _DECODER.raw_decode(text)
+            except (ValueError, RecursionError):
+                end = 0
+            if end > JSON_CHARS:
+                yield f"  line {first + number}: JSON, {end:,} characters: {described(value)[:LINE_CHARS]}"
+                told += 1
+                number += text.count("\n", 0, end)
+        number += 1
