@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from data.payloads.services import services
 from data.payloads.shapes import WORDS, Payload, Seen, payloads
-from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 
 DEFAULT_CLIENT = OutputOptions(max_chars=100_000)

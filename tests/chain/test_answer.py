@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gatemini.chain.answer import ChainValue, compose
 from gatemini.model import Json
 from gatemini.output.json.json_text import dump
-from gatemini.output.pipeline import OutputOptions
+from gatemini.output.options import OutputOptions
 from gatemini.output.store.results import ResultStore
 from gatemini.text.size_limit import BOUNDLESS, SizeLimit
 

@@ -11,7 +11,8 @@ from gatemini.output.intent import Filtered, Wanted, filter_text, terms
 from gatemini.output.intent import filter_json as filter_document
 from gatemini.output.json.json_text import dump
 from gatemini.output.json.lazy_json import written
-from gatemini.output.pipeline import OutputOptions, reduce_output
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import reduce_output
 from gatemini.output.store.results import ResultStore
 from gatemini.text.utf8 import encode
 

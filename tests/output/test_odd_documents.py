@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gatemini.output.json.json_text import dump, parse_carefully
-from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 from gatemini.text.utf8 import encode
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from gatemini.output.intent import filter_text
 from gatemini.output.json.json_text import dump, size
+from gatemini.output.options import OutputOptions
 from gatemini.output.passages import shown_pieces
-from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 
 LINES = [f"2026-01-01 line number {n}: something happened" for n in range(5000)]

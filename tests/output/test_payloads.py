@@ -7,7 +7,8 @@ import pytest
 
 from data.payloads.services import services
 from data.payloads.shapes import Payload, Seen, payloads
-from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 
 DEFAULT_CLIENT = OutputOptions(max_chars=100_000)

@@ -9,7 +9,8 @@ from msgspec import Raw
 
 from gatemini.output.document_outline import outline
 from gatemini.output.json.lazy_json import written
-from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 
 

@@ -13,7 +13,8 @@ from fixtures.documents import documents, options, values
 from gatemini.output.json import lazy_json as lazy
 from gatemini.output.json.json_text import dump, parse
 from gatemini.output.json_outline import FIRST_ROWS
-from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 from gatemini.text.size_limit import BOUNDLESS, SizeLimit
 from gatemini.text.truncate import truncate

@@ -9,7 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gatemini.output.json.json_text import dump
-from gatemini.output.pipeline import OutputOptions, reduce_output
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import reduce_output
 from gatemini.output.store.results import ResultStore
 from gatemini.output.table import as_table
 

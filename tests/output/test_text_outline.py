@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from gatemini.output.pipeline import OutputOptions, Reduced, reduce_output
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 
 LOG = "\n".join(

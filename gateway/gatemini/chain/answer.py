@@ -15,7 +15,8 @@ from gatemini.chain.values.reduce_large import reduce_large
 from gatemini.config.variables.redaction import Redactor
 from gatemini.model import Json
 from gatemini.output.json.javascript_json import dumps
-from gatemini.output.pipeline import MAX_CHARS, OutputOptions, Reduced, reduce_output
+from gatemini.output.options import MAX_CHARS, OutputOptions
+from gatemini.output.pipeline import Reduced, reduce_output
 from gatemini.output.store.results import ResultStore
 from gatemini.processes.compute_process import REDUCED_BYTES
 from gatemini.text.console_and_notes import console_block, without_repeats

@@ -40,7 +40,7 @@ from gatemini.chain.values.resources import (
     no_address,
     prompt_of,
 )
-from gatemini.chain.values.tool_values import Value, to_value, tool_error
+from gatemini.chain.values.tool_values import to_value, tool_error
 from gatemini.config.model.schema import SandboxConfig
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.typescript import signature

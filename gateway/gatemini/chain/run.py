@@ -38,7 +38,7 @@ from gatemini.explain.report import BUDGET
 from gatemini.explain.results.missing_members import missing_members
 from gatemini.explain.value_hints import nothing_returned
 from gatemini.model import Json
-from gatemini.output.pipeline import OutputOptions
+from gatemini.output.options import OutputOptions
 from gatemini.output.store.results import ResultStore
 from gatemini.text.size_limit import SizeLimit, weight
 from gatemini_sandbox.errors import GuestMissing, GuestTampered, HostExhausted, SandboxError

@@ -1,6 +1,6 @@
-"""Rows within a token budget: fields are cut before rows, and what was cut is told.
+"""Fit rows into a token budget: fields are cut before rows, and the result names what was cut.
 
-Cutting rows first would bias the sample; a field less biases nothing, unless it was asked for by name. Serves `results.compact` in chains
+Cutting rows first would bias the sample; leaving out a field does not. Fields that the caller named stay. Serves `results.compact` in chains
 and the token-budget mode of the pipeline.
 """
 
@@ -18,18 +18,18 @@ from gatemini.output.store.request_checks import given, natural
 BYTES_PER_TOKEN = 4
 """The estimate used everywhere in the product."""
 MOST_TOKENS = 10**12
-"""A larger budget is one without an end."""
+"""A larger budget counts as this many tokens."""
 ROW_STEP = 0.8
-"""Rows are cut to this share of themselves until the rest fits."""
+"""While rows do not fit, this share of them is kept."""
 
 
 def compact(
     rows: Any, *, fields: Sequence[str] | None = None, budget_tokens: float | None = None
 ) -> dict[str, Any]:
-    """`{rows, total_rows, returned_rows, truncated, dropped_fields, note}`.
+    """Return `{rows, total_rows, returned_rows, truncated, dropped_fields, note}`. Raises InvalidRequest.
 
-    `fields` picks and orders columns; `budget_tokens` bounds the rows' JSON at 4 bytes a token. Fields asked for by
-    name stay: then only rows go.
+    `fields` picks and orders columns; `budget_tokens` bounds the rows' JSON at 4 bytes a token. Fields
+    in `fields` are never dropped for the budget, only rows are.
     """
     if not isinstance(rows, list):
         raise InvalidRequest(f"results.compact takes an array of rows first, not {given(rows)}")
@@ -68,7 +68,7 @@ def _fields(rows: list[Any]) -> list[str]:
 
 
 def _within(rows: list[Any], budget: int, *, droppable: bool) -> tuple[list[Any], list[str]]:
-    """Drop the heaviest fields, where these may go, but one identity; then rows from the end, but the first."""
+    """Drop the largest fields (if `droppable`) except one identity key, then rows from the end except the first."""
     weight = size(rows)
     if weight <= budget:
         return rows, []

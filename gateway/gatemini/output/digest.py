@@ -1,4 +1,4 @@
-"""What can be said about many rows in few bytes: uniformity, types, counts, ranges.
+"""Summarize many rows in few bytes: uniformity, types, counts, ranges.
 
 A `Summary` is fed rows batch by batch, so a document of any size is described without being held. Column
 work runs in C (map, Counter, min, max).
@@ -21,13 +21,13 @@ from gatemini.output.json.json_text import size
 MISSING_SHARE = 0.1
 """A key may be missing from this share of the rows and the array still counts as uniform."""
 SCHEMA_BYTES = 4096
-"""Of an object with a million keys a schema would be larger than what it is to spare."""
+"""Largest schema: for an object with a million keys it would be larger than the data it replaces."""
 DIGEST_BYTES = 600
 _MAX_SHAPES = 500
-"""Key orders followed; an array with more is no table of anything."""
+"""Most different key orders; an array with more is not treated as a table."""
 _MAX_KEYS = 400
 _LOW_CARDINALITY = 12
-"""Distinct values up to which a field is told as counts."""
+"""Most distinct values of a field that is summarized by counts."""
 _COUNTED_CHARS = 40
 """Longer strings are prose, not categories."""
 _NESTED_LEVELS = 2
@@ -35,7 +35,7 @@ _NESTED_LEVELS = 2
 _NESTED_KEYS = 60
 """An object inside rows with more keys than this is data, not structure."""
 _RESERVED_BYTES = 120
-"""Kept free in a digest so that ranges and null counts are not crowded out by categories."""
+"""Reserved in a digest so that ranges and null counts are not crowded out by categories."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
 _NAMES = {
     bool: "boolean",
@@ -67,7 +67,7 @@ class Column:
         self._ranged = True
 
     def add(self, values: Sequence[Any], types: set[type] | None = None) -> None:
-        """`types` are those of the values, where the caller has found them out."""
+        """Add values; `types` are their types, if the caller knows them already."""
         self.present += len(values)
         types = set(map(type, values)) if types is None else types
         self.types |= types
@@ -89,7 +89,7 @@ class Column:
             self.inner = None
 
     def _counted(self, counts: Counter[Any], values: Sequence[Any], types: set[type]) -> Counter[Any] | None:
-        """The counts with `values` in them; None once the field is no category."""
+        """Return the counts with `values` added; None if the field is not a category."""
         # True and 1 are one key to a Counter: a field that mixes them is not counted.
         if not types <= _CATEGORIES or {bool, int} <= self.types:
             return None
@@ -97,7 +97,7 @@ class Column:
         return counts if len(counts) <= _LOW_CARDINALITY else None
 
     def _range(self, values: Sequence[Any]) -> None:
-        """Lowest and highest; `span` says whether they mean anything. Numbers and strings do not mix."""
+        """Update the lowest and highest value, never of numbers and strings mixed; `span` checks that they are meaningful."""
         low, high = min(values), max(values)
         if self.low is not None and isinstance(self.low, str) != isinstance(low, str):
             return
@@ -108,7 +108,7 @@ class Column:
 
     @property
     def type_name(self) -> str:
-        """`string`, `integer|null`: sorted, null last."""
+        """The types as text, such as `string` or `integer|null`: sorted, null last."""
         names = {_NAMES[kind] for kind in self.types}
         if "number" in names:
             names.discard("integer")
@@ -139,7 +139,7 @@ class Column:
 
     @property
     def categories(self) -> list[tuple[str, int]] | None:
-        """Values with their counts, most frequent first; None unless they are few and repeat."""
+        """Values with their counts, most frequent first; None if there are many or they rarely repeat."""
         counts = self.counts
         if not counts or self.types <= {type(None)} or len(counts) * 2 > self.present:
             return None
@@ -150,7 +150,7 @@ class Column:
 
 
 def _by_key(rows: Sequence[Any], keys: tuple[str, ...]) -> dict[str, Sequence[Any]] | None:
-    """Key → the values of all rows; None where these do not have just these keys."""
+    """Return key → the values of all rows; None unless all rows have exactly these keys."""
     if not keys or set(map(len, rows)) != {len(keys)}:
         return None
     try:
@@ -168,9 +168,9 @@ def _word(value: Any) -> str:
 
 
 class Summary:
-    """Rows of one array, described as they pass by; objects inside them `levels` deep.
+    """Statistics of one array, updated with each batch of rows; objects inside rows are included `levels` deep.
 
-    `plain` describes the rows themselves, while none of them is an object or array.
+    `plain` describes the rows themselves; it is None once a row is an object or array.
     """
 
     def __init__(self, levels: int = _NESTED_LEVELS) -> None:
@@ -210,7 +210,7 @@ class Summary:
             self._column(key).add(values)
 
     def _by_shape(self, rows: Sequence[Any]) -> dict[str, Sequence[Any]]:
-        """Key → its values. Row by row for each key would ask every row for the keys of all others."""
+        """Return key → its values. Rows are grouped by their keys, since looking up every key in every row is slow."""
         groups: defaultdict[tuple[str, ...], list[Any]] = defaultdict(list)
         for shape, row in zip(map(tuple, rows), rows, strict=True):
             groups[shape].append(row)
@@ -229,12 +229,12 @@ class Summary:
 
     @property
     def collapsible(self) -> bool:
-        """Count, types and the first rows tell what these rows are."""
+        """Whether count, types and the first rows are enough to describe these rows."""
         return self.uniform or (self.plain is not None and self.total > 0)
 
     @property
     def uniform(self) -> bool:
-        """All rows are objects, and no key is missing from more than a tenth of them."""
+        """Whether all rows are objects and each key is in at least nine tenths of them."""
         if not self.all_objects or not self.columns:
             return False
         return all(self.total - c.present <= self.total * MISSING_SHARE for c in self.columns.values())
@@ -246,7 +246,7 @@ class Summary:
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """The keys that lead to what names a row: of its own, else of an object in every row (`metadata`, `name`)."""
+        """The path of the key that identifies a row: its own, else one of an object in every row (`metadata`, `name`)."""
         own = next((key for key in IDENTITY_KEYS if key in self.columns), None)
         if own is not None:
             return (own,)
@@ -260,7 +260,7 @@ class Summary:
     def leaves(self) -> list[tuple[str, Column]]:
         """Every described field with its dotted name, those nearer to the row first."""
         found = list(self.columns.items())
-        for name, column in found:  # grows while it is read
+        for name, column in found:  # the loop appends to the list it reads
             if column.inner is not None:
                 found += ((f"{name}.{key}", inner) for key, inner in column.inner.columns.items())
         return found

@@ -1,4 +1,4 @@
-"""The outline of a document: small branches in full, long texts by their ends, the rest as key paths with sizes."""
+"""Outline a document: small branches in full, pieces of long texts, the rest as key paths with sizes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from gatemini.output.json_outline import (
 from gatemini.output.passages import MOST_SHOWN, shown_pieces
 
 SMALL_BYTES = 512
-"""A branch up to this size is shown in full, while there is room."""
+"""Largest branch, in bytes, that is shown in full if there is room."""
 MAX_CHUNKS = 40
 NAMED = 5
-"""Members of a chunk that are named."""
+"""Most members of a chunk that are named."""
 NAMED_OF = 50
-"""Members of a chunk that are looked at for their names."""
+"""Most members of a chunk that are read to find their names."""
 
 
 @dataclass(slots=True)
 class Chunk:
-    """A stretch of siblings that is not shown: where, how large, what it is."""
+    """Neighbouring members that are not shown: their path, size and content."""
 
     path: tuple[str, ...]
     label: str
@@ -64,7 +64,7 @@ class Outline:
     texts: dict[str, str] = field(default_factory=dict)
     """Pieces of long texts, by their key paths."""
     arrays: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Of the arrays something stands for: (total rows, rows shown)."""
+    """Path → (total rows, rows shown) of arrays that a description replaces."""
 
     def value(self) -> dict[str, Any]:
         made: dict[str, Any] = {"$reduced": "small branches in full under `shown`, the others as key paths"}
@@ -84,7 +84,7 @@ def outline(
 ) -> Outline:
     """Key-path chunks of about `CHUNK_BYTES`, larger where that would make more than `max_chunks`; of more the largest.
 
-    With a `detail` described arrays are shown by what stands for them, where there is room for that.
+    With `detail`, described arrays are replaced by their descriptions if there is room.
     """
     walk = _Walk(max(CHUNK_BYTES, _weight(node) // max_chunks), shown_bytes, detail)
     shown = walk.level(node)
@@ -95,12 +95,12 @@ def outline(
 
 
 class _Open(dict[str, Any]):
-    """A container of ours in what is shown (of an array: by `[index]`), not one of the document's."""
+    """A partly shown container, its members by key (array items by `[index]`). Its type differs from those of the document."""
 
 
 @dataclass(slots=True)
 class _Branch:
-    """A container being looked into: its place in the document and in what is shown."""
+    """A container whose members are outlined: its path in the document and its part of the outline."""
 
     node: Node
     path: tuple[str, ...]
@@ -108,7 +108,7 @@ class _Branch:
 
 
 class _Walk:
-    """Breadth first, so that facts near the root get the room before deep ones do."""
+    """Builds the outline breadth first, so that members near the root get the room before deep ones do."""
 
     def __init__(self, chunk_bytes: int, room: int, detail: Detail | None) -> None:
         self.chunk_bytes = chunk_bytes
@@ -134,7 +134,7 @@ class _Walk:
         return _pruned(root.shown)
 
     def _stood_for(self, branch: _Branch, node: Node, label: str, shown: _Open) -> bool:
-        """Shows what stands for a described array, if there is room."""
+        """Show the description of an array, if there is room."""
         if self.detail is None or not isinstance(node, Rows):
             return False
         made = stand_in(node, self.detail)
@@ -151,7 +151,7 @@ class _Walk:
         return True
 
     def _look(self, branch: _Branch) -> Iterator[_Branch]:
-        """Shows small children, chunks middling ones together, yields large containers for the next level."""
+        """Show small children, group middle-sized ones into chunks, yield large containers for the next level."""
         array = _is_array(branch.node)
         children = _children(branch.node)
         if isinstance(children, list):
@@ -188,7 +188,7 @@ class _Walk:
         self._flush(branch, run)
 
     def _run_of_small(self, branch: _Branch, children: list[Raw]) -> None:
-        """Chunks of an array's items that are all small: of a hundred thousand none is looked at alone."""
+        """Group an array's items into chunks when all are small, without a Python call for each of a hundred thousand."""
         ends = list(accumulate(map(len, children)))
         first = before = 0
         while first < len(children):
@@ -199,7 +199,7 @@ class _Walk:
             first, before = after, ends[after - 1]
 
     def _tell_rows(self, branch: _Branch, items: list[Any]) -> None:
-        """What can be said of an array's items of no one kind, with as much detail as there is room for."""
+        """Describe an array's items of differing kinds, in as much detail as there is room for."""
         if len(items) < MIN_ROWS:
             return
         node = branch.node
@@ -208,8 +208,8 @@ class _Walk:
         summary = summary or summarise(list(map(_raw, items)))
         for detail in DETAILS:
             facts = varied_rows(summary, raws, detail)
-            told = f"{summary.total} items as key paths, first {facts['shown_rows']} shown"
-            facts = {"$reduced": told, **facts}
+            note = f"{summary.total} items as key paths, first {facts['shown_rows']} shown"
+            facts = {"$reduced": note, **facts}
             weight = size(facts)
             if weight <= self.room:
                 self.room -= weight
@@ -252,18 +252,18 @@ def _is_container(node: Node) -> bool:
 
 
 def _is_long(node: Node) -> bool:
-    """Whether it is a text of which a piece says more than the words in the list of key paths."""
+    """Whether this is a text long enough that a piece says more than its first words in the list of key paths."""
     return isinstance(node, Raw) and len(node) > SMALL_BYTES and lazy.is_string(node)
 
 
 def _is_page(node: Node) -> bool:
-    """Whether an object holds a text of which a piece is worth showing."""
+    """Whether an object holds a text that is long enough to show a piece of it."""
     raw = _raw(node)
     return len(raw) > SMALL_BYTES and lazy.is_object(raw) and any(map(_is_long, lazy.fields(raw).values()))
 
 
 def _pruned(shown: Any) -> Any:
-    """Drops containers that ended up empty because all of their content went into chunks."""
+    """Drop containers that are empty because all of their content is in chunks."""
     if not isinstance(shown, _Open):
         return shown
     kept = {key: _pruned(item) for key, item in shown.items()}
@@ -271,7 +271,7 @@ def _pruned(shown: Any) -> Any:
 
 
 def _what(run: Sequence[Node]) -> str:
-    """A chunk's identity: names of its members, or of a single one what it is."""
+    """Return the label of a chunk: names of its members, or a description of a single one."""
     raws = [node if type(node) is Raw else node.raw for node in run]
     if len(raws) == 1:
         [raw] = raws
@@ -289,7 +289,7 @@ def _what(run: Sequence[Node]) -> str:
 
 
 def _name(raw: Raw) -> str | None:
-    """`id 7`, where an object has an identity of its own."""
+    """Return `id 7` for an object with an identity key."""
     fields = lazy.fields(raw)
     known = {key: lazy.value(fields[key]) for key in IDENTITY_KEYS if key in fields}
     return identity(known) if known else None

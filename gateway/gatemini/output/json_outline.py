@@ -1,4 +1,4 @@
-"""JSON too large to show: arrays as count, types and first rows; the rest by key path, with sizes.
+"""Shorten JSON that is too large to show: arrays become count, types and first rows; the rest key paths with sizes.
 
 `look` finds the arrays, `collapsed` writes the document with something shorter in their places, and `outline` shows
 small branches in full and lists the others. What they give is JSON.
@@ -21,18 +21,18 @@ from gatemini.output.json.lazy_json import size
 FIRST_ROWS = 3
 IDENTITIES = 20
 MIN_ROWS = 5
-"""Fewer rows than this are shown, not collapsed."""
+"""An array with fewer rows is shown, not collapsed."""
 MIN_BYTES = 1024
-"""Arrays smaller than this are not where the bulk lies."""
+"""Smallest array, in bytes, that is collapsed …"""
 MIN_SHARE = 5000
-"""… nor are those smaller than this part of the document."""
+"""… and its smallest part of the document, as a divisor."""
 CHUNK_BYTES = 4096
 ROW_SHOWN_BYTES = 1024
-"""Of rows that have differing keys, the first ones up to this size are shown."""
-MISSING_TOLD = 24
-"""Keys that some rows lack, of which is told how many lack them."""
+"""Size of the first rows that are shown if rows have differing keys."""
+MOST_MISSING = 24
+"""Most keys that are listed with the number of rows without them."""
 MAX_DEPTH = 12
-"""Levels looked into; deeper ones are part of their branch."""
+"""Levels that are outlined separately; deeper ones count as part of their branch."""
 SEPARATOR = " > "
 
 
@@ -69,7 +69,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A container with something in it that was looked into; of an array, the summary of its items."""
+    """A container with at least one outlined member; for an array, `summary` describes its items."""
 
     raw: Raw
     inner: dict[str, Any] | list[Any]
@@ -84,11 +84,11 @@ Node = Raw | Rows | Opened
 
 
 class StandIn(dict[str, Any]):
-    """An object of ours in an array's place; whatever its keys, none of the document's is one."""
+    """A description that replaces an array. Its own type distinguishes it from objects of the document."""
 
 
 def look(raw: Raw, least: int = 0, level: int = 0) -> Node:
-    """The document with its arrays found and described, as far as they have `least` bytes."""
+    """Find and describe the arrays of the document that have at least `least` bytes."""
     least = least or max(MIN_BYTES, len(raw) // MIN_SHARE)
     if len(raw) < least or level > MAX_DEPTH or not lazy.is_container(raw):
         return raw
@@ -108,7 +108,7 @@ def look(raw: Raw, least: int = 0, level: int = 0) -> Node:
 
 
 def stand_in(rows: Rows, detail: Detail) -> StandIn:
-    """The object that stands for a uniform array, or for one of plain values."""
+    """Return the description that replaces a uniform array, or an array of plain values."""
     summary, head = rows.summary, rows.items[: FIRST_ROWS + IDENTITIES]
     shown: list[Any]
     if summary.plain is not None:
@@ -128,17 +128,17 @@ def stand_in(rows: Rows, detail: Detail) -> StandIn:
 
 
 def varied_rows(summary: Summary, items: Sequence[Raw], detail: Detail) -> dict[str, Any]:
-    """What can be said of rows that are of no one kind; the first ones up to a size are shown."""
+    """Describe rows of differing kinds; the first ones up to a size are shown."""
     return _facts(
         summary, list(takewhile(lambda row: len(row) <= ROW_SHOWN_BYTES, items[: detail.rows])), detail
     )
 
 
 def _facts(summary: Summary, shown: list[Any], detail: Detail) -> dict[str, Any]:
-    """How many rows, their types, which keys some lack, the first rows, a digest."""
+    """Return the number of rows, their types, keys that some rows lack, the first rows and a digest."""
     made: dict[str, Any] = {"total_rows": summary.total, "shown_rows": len(shown), "types": summary.schema()}
     missing = summary.missing if summary.all_objects else {}
-    if missing and (summary.uniform or len(missing) <= MISSING_TOLD):
+    if missing and (summary.uniform or len(missing) <= MOST_MISSING):
         made["missing_in_rows"] = missing
     made["first_rows"] = shown
     if detail.digest and (digest := summary.digest()):
@@ -147,7 +147,7 @@ def _facts(summary: Summary, shown: list[Any], detail: Detail) -> dict[str, Any]
 
 
 def _identity(row: Raw, keys: Sequence[str]) -> Any:
-    """What names a row, as it is written, if it is short."""
+    """Return the identity of a row as JSON, if it is short."""
     for key in keys:
         found = lazy.fields(row).get(key) if lazy.is_object(row) else None
         if found is None:
@@ -158,14 +158,14 @@ def _identity(row: Raw, keys: Sequence[str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Collapsed:
-    """The document with arrays shortened, and of each of them (total rows, rows shown) by its path."""
+    """Return the document with arrays shortened, and path → (total rows, rows shown) of each of them."""
 
     value: Any
     arrays: dict[str, tuple[int, int]]
 
 
 def collapsed(node: Node, detail: Detail, target: int) -> Collapsed:
-    """Arrays become what stands for them; where that is more than `target` bytes, also those inside first rows."""
+    """Replace arrays by their descriptions; if the result exceeds `target` bytes, also arrays inside the first rows."""
     arrays: dict[str, tuple[int, int]] = {}
     value = _filled(node, detail, (), arrays, inside=False)
     if arrays and detail.rows and size(value) > target:
@@ -204,7 +204,7 @@ def _filled(
 
 
 def path_text(path: Sequence[str]) -> str:
-    """`results > items > [0-4]`; the document itself is `(root)`."""
+    """Return a path as text: `results > items > [0-4]`, and `(root)` for the document itself."""
     return SEPARATOR.join(key or '""' for key in path) if path else "(root)"
 
 

@@ -1,4 +1,4 @@
-"""The one way from a chain's value to what the model reads: stages in order, nothing lost.
+"""Reduce what a chain returns to what the model reads, in stages; the result store keeps the whole.
 
 `reduced` decides purely; `reduce_output` also keeps what was left out in the result store, under the handle that the
 footer names.
@@ -31,80 +31,44 @@ from gatemini.output.json_outline import (
     look,
     path_text,
 )
+from gatemini.output.options import OutputOptions
 from gatemini.output.passages import filter_texts
 from gatemini.output.store.results import Kind, ResultStore
 from gatemini.output.store.rows import Found, RowIndex, index_rows
 from gatemini.output.text_outline import shortened
-from gatemini.text.size_limit import BOUNDLESS, SizeLimit, weight
+from gatemini.text.size_limit import SizeLimit, weight
 from gatemini.text.truncate import truncate
 from gatemini.text.utf8 import encode
 
-MAX_CHARS = 200_000
-TABLE_THRESHOLD = 2048
 CAREFUL_BYTES = 256 << 10
 """Up to this size a document is parsed whole: keys that occur twice and numbers beyond a double's digits are counted."""
 INDEXED_BYTES = 256 << 10
-"""From this size on rows are located when a result is kept, not when it is first read."""
+"""From this size on rows are indexed when a result is stored, not when it is first read."""
 TABLE_REACH = 20
 """An object larger than this many tables is not searched for an array: writing keys once does not save that much."""
-CHUNK_THRESHOLD = 10_240
-INTENT_THRESHOLD = 5000
-TEXT_THRESHOLD = 30_000
-TEXT_TARGET = 12_000
 LOSSLESS_SAVING = 200
 """Lossless savings above this many bytes are worth a footer."""
 INTENT_SHOWN = 80
-"""Characters of the intent repeated in its note."""
+"""Characters of the intent that its note repeats."""
 OUTLINED = "Large branches are listed by key path with their size."
 NAMED_ARRAYS = 5
-"""Collapsed arrays named in the note; the JSON itself tells of all."""
+"""Most collapsed arrays named in the note; the JSON itself describes all."""
 BRIEF_BELOW = 300
-"""A smaller budget, in characters or bytes, has room for a dozen words of a cut text: there it is better said what the document is."""
+"""A budget below this many characters or bytes gets one line about the document: it holds only a dozen words of a cut text."""
 DISCLOSURE_CHARS = 400
-"""Kept free beside the rows in token-budget mode, for counts and dropped fields; where these take more, half of the room."""
+"""Reserved for counts and dropped fields in token-budget mode; if they take more, half of the room is reserved."""
 _HANDLE = "res_00000000"
+"""A placeholder, as long as every handle, for comparing lengths."""
 _LOAD = f'await results.load("{_HANDLE}")'
 """How a note names the whole; the handle is put in once there is one."""
 CUT_TEXTS = f"Long texts are cut; the next chain reads them whole: {_LOAD}."
-"""Stands for a handle while lengths are compared; all handles are this long."""
 _OUTLINES = ((MAX_CHUNKS, CHUNK_BYTES), (20, 2048), (10, 1024), (4, 256), (2, 128))
-"""(chunks, bytes shown in full) of ever smaller outlines, for small budgets."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputOptions:
-    """Limits of the answer (what was asked for in characters, what the client takes in either) and of stages, in bytes."""
-
-    max_chars: int = MAX_CHARS
-    max_bytes: int = BOUNDLESS
-    intent: str | None = None
-    auto_chunk_json: bool = True
-    smart_truncation: bool = True
-    intent_filter: bool = True
-    table: bool = True
-    table_threshold: int = TABLE_THRESHOLD
-    chunk_threshold: int = CHUNK_THRESHOLD
-    intent_threshold: int = INTENT_THRESHOLD
-    text_threshold: int = TEXT_THRESHOLD
-    text_target: int = TEXT_TARGET
-    named_size: bool = False
-    """Whether the call itself says how much it takes: then plain text is not shortened below that."""
-    budget_tokens: int | None = None
-
-    @property
-    def limit(self) -> SizeLimit:
-        """Of text and notes together. Tokens are bytes, by their estimate."""
-        tokens = BOUNDLESS if self.budget_tokens is None else self.budget_tokens * BYTES_PER_TOKEN
-        return SizeLimit(self.max_chars, min(self.max_bytes, tokens))
-
-    def filters(self, count: int) -> bool:
-        """Whether an output of `count` bytes is to be filtered by the intent."""
-        return self.intent_filter and bool(self.intent) and count > self.intent_threshold
+"""(chunks, bytes shown in full) of outlines for small budgets, largest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """`text` is the answer's first block; notes and footer belong into its last one."""
+    """The reduced answer: `text` is its first block; notes and footer belong into its last one."""
 
     text: str
     notes: list[str] = field(default_factory=list)
@@ -115,17 +79,17 @@ class Reduced:
 
 
 class _Draft:
-    """An answer on its way through the stages. `lossy`: something was left out."""
+    """The answer that the stages change. `lossy`: a stage left something out."""
 
     def __init__(self, text: str, size_in_bytes: int) -> None:
         self.text = text
         self.bytes = size_in_bytes
         self.raw: Raw | None = None
-        """What is left of the document, as compact JSON; None for plain text."""
+        """The document after the last stage, as compact JSON; None for plain text."""
         self.node: Node | None = None
-        """The same with its arrays found."""
+        """`raw` with its arrays described."""
         self.faithful = False
-        """Whether `raw` says all that the text said."""
+        """Whether `raw` holds all of the original text's data."""
         self.notes: list[str] = []
         self.remarks: list[str] = []
         """Notes that hold for the whole input too."""
@@ -141,11 +105,11 @@ class _Draft:
         self.write(data.decode(), lossy=lossy)
 
     def fits(self, room: SizeLimit) -> bool:
-        """Whether text and notes so far fit together."""
+        """Whether the text and the notes so far fit into `room` together."""
         return room.holds(self.text, *self.notes)
 
     def known(self, keys: tuple[str, ...]) -> Found | None:
-        """The array that these keys lead to, where it was described."""
+        """Return the array at these keys, if it was described."""
         node: Any = self.node
         for key in keys:
             inner = node.inner if isinstance(node, Opened) else None
@@ -162,7 +126,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class Plan:
-    """A reduced answer before the whole is kept: `footer` has a place for the handle."""
+    """A reduced answer before the whole is stored: `footer` has a placeholder for the handle."""
 
     text: str
     notes: list[str]
@@ -172,9 +136,9 @@ class Plan:
 
 
 def reduced(text: str, options: OutputOptions) -> Plan | None:
-    """What `text` becomes within `options.limit`; None where it goes out as it is.
+    """Reduce `text` to `options.limit`; None if it is answered unchanged.
 
-    Never longer than the input in the unit in which that was too long.
+    The result is never longer than the input in the unit (bytes or characters) that exceeded the limit.
     """
     data = encode(text)
     if len(data) <= options.table_threshold and options.limit.holds(text):
@@ -188,12 +152,12 @@ def reduced(text: str, options: OutputOptions) -> Plan | None:
     if draft.text == text:
         return _unreduced(draft, text, kind, options)
     footer = _footer(draft, len(data))
-    spoken = [*draft.notes, footer.format(handle=_HANDLE)] if footer else draft.notes
-    if not _shorter("\n".join([draft.text, *spoken]), text, len(data), options.limit):
+    lines = [*draft.notes, footer.format(handle=_HANDLE)] if footer else draft.notes
+    if not _shorter("\n".join([draft.text, *lines]), text, len(data), options.limit):
         return _unreduced(draft, text, kind, options)
     index = None
     if footer and len(data) > INDEXED_BYTES:
-        # The arrays already found are those of the data, unless that was filtered or has white space.
+        # Arrays already described have the data's offsets, unless it was filtered or has white space.
         if draft.raw is whole and whole is not None and len(whole) == len(data):
             index = index_rows(data, as_text=False, root=whole, known=draft.known)
         else:
@@ -218,9 +182,9 @@ def reduce_output(
     label: str | None = None,
     kept_text: str | None = None,
 ) -> Reduced:
-    """`text` reduced, and the whole kept where something was left out; where the store has no room, the footer says so.
+    """Reduce `text`, and store the whole if something was left out; if the store has no room, the footer says so.
 
-    `kept_text` is what the store gets where that is another text: `text` is then without secrets, which a cut could show in part.
+    `kept_text` is stored in place of `text`, if given: `text` is then without secrets, since a cut could show part of one.
     """
     count = weight(text)
     plan = reduced(text, options)
@@ -232,7 +196,7 @@ def reduce_output(
 
 
 def kept(plan: Plan, whole: bytes, store: ResultStore, *, bytes_in: int, label: str | None = None) -> Reduced:
-    """The answer, with the whole in the store where something was left out."""
+    """Return the answer, and store the whole if something was left out."""
     footer, handle = plan.footer, None
     if footer:
         try:
@@ -247,7 +211,7 @@ def kept(plan: Plan, whole: bytes, store: ResultStore, *, bytes_in: int, label: 
 
 
 def _read_json(draft: _Draft, data: bytes) -> None:
-    """The document; the draft stays plain text where it is not JSON."""
+    """Read the document; the draft stays plain text if it is not JSON."""
     parsed = parse(data) if len(data) <= CAREFUL_BYTES else None
     if parsed is not None and not parsed.faithful:
         if parsed.duplicates:
@@ -268,7 +232,7 @@ def _read_json(draft: _Draft, data: bytes) -> None:
 
 
 def _run_stages(draft: _Draft, options: OutputOptions) -> None:
-    """The stages in order; each leaves the draft alone where it does not apply."""
+    """Run the stages in order; a stage that does not apply leaves the draft unchanged."""
     _filter(draft, options)
     _filter_texts(draft, options)
     if _write_table(draft, options):
@@ -303,7 +267,7 @@ def _filter(draft: _Draft, options: OutputOptions) -> None:
 
 
 def _filter_texts(draft: _Draft, options: OutputOptions) -> None:
-    """Within what is left, the paragraphs or lines of long texts."""
+    """Filter the paragraphs or lines of long texts inside the document."""
     if draft.raw is None or not options.filters(draft.bytes):
         return
     node, filtered = filter_texts(draft.raw, options.intent or "", options.intent_threshold)
@@ -354,7 +318,7 @@ def _write_table(draft: _Draft, options: OutputOptions) -> bool:
 
 
 def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
-    """Token-budget mode: the array that holds the bulk loses fields, then rows; where none would be left it stays whole."""
+    """Drop fields, then rows, of the array with the bulk, to fit the token budget; leave it whole if no row would remain."""
     keys = None if draft.raw is None else bulk_path(draft.raw)
     if draft.raw is None or keys is None:
         return
@@ -366,7 +330,7 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
         if left < BYTES_PER_TOKEN:
             return
         made = compact(rows, budget_tokens=left // BYTES_PER_TOKEN)
-        del made["note"]  # says again what the counts say
+        del made["note"]  # repeats the counts
         if not made["rows"]:
             return
         data = lazy_json.written(placed(document, keys, Raw(encode(dump(made)))))
@@ -376,10 +340,10 @@ def _fit_tokens(draft: _Draft, options: OutputOptions) -> None:
 
 
 def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
-    """Uniform arrays collapsed, else key-path chunks; ever less detail until the budget holds it."""
+    """Collapse uniform arrays, else outline by key paths, with less detail each time until it fits."""
     if not options.auto_chunk_json or draft.raw is None:
         return
-    # A token budget stands in for the size: what fits it is not reduced further.
+    # A token budget replaces the threshold: an answer that fits it is not reduced further.
     target = options.chunk_threshold if options.budget_tokens is None else options.limit.plain
     if draft.bytes <= target:
         return
@@ -396,14 +360,14 @@ def _shrink_json(draft: _Draft, options: OutputOptions) -> None:
 
 
 def _brief(raw: Raw) -> str:
-    """The document in one line: how many items or keys, and how large."""
+    """Describe the document in one line: the number of items or keys, and its size."""
     found = lazy_json.members(raw)
     what = f"array of {len(found)} items" if isinstance(found, list) else f"object of {len(found)} keys"
     return dump({"$reduced": f"{what}, {kilobytes(len(raw))}"})
 
 
 def _candidates(node: Node, target: int) -> Iterator[tuple[str, str]]:
-    """(text, note) from most to least detail."""
+    """Yield (text, note) from most to least detail."""
     for detail in DETAILS:
         made = collapsed(node, detail, target)
         if not made.arrays:
@@ -413,8 +377,8 @@ def _candidates(node: Node, target: int) -> Iterator[tuple[str, str]]:
             yield data.decode(), _collapsed_note(made.arrays)
             continue
         outlined = outline(node, detail)
-        told = _collapsed_note(outlined.arrays) if outlined.arrays else ""
-        yield _text(outlined), f"{told} The rest by key path." if told else _outlined_note(outlined)
+        note = _collapsed_note(outlined.arrays) if outlined.arrays else ""
+        yield _text(outlined), f"{note} The rest by key path." if note else _outlined_note(outlined)
     for chunks, shown in _OUTLINES:
         outlined = outline(node, max_chunks=chunks, shown_bytes=shown)
         yield _text(outlined), _outlined_note(outlined)
@@ -429,9 +393,10 @@ def _outlined_note(made: Outline) -> str:
 
 
 def _collapsed_note(arrays: dict[str, tuple[int, int]]) -> str:
-    told = [f"{path}: {total} rows, {shown} shown" for path, (total, shown) in arrays.items()]
-    more = f"; {len(told) - NAMED_ARRAYS} more" if len(told) > NAMED_ARRAYS else ""
-    return f"Arrays collapsed ({'; '.join(told[:NAMED_ARRAYS])}{more}); counts and types are of all rows, which {_LOAD} gives."
+    counts = [f"{path}: {total} rows, {shown} shown" for path, (total, shown) in arrays.items()]
+    more = f"; {len(counts) - NAMED_ARRAYS} more" if len(counts) > NAMED_ARRAYS else ""
+    listed = "; ".join(counts[:NAMED_ARRAYS]) + more
+    return f"Arrays collapsed ({listed}); counts and types are of all rows, which {_LOAD} gives."
 
 
 def _shorten_text(draft: _Draft, options: OutputOptions) -> None:
@@ -449,12 +414,12 @@ def _truncate(draft: _Draft, options: OutputOptions) -> None:
     if not options.smart_truncation or draft.fits(options.limit):
         return
     if not options.limit.part(1, 2).holds(*draft.notes):
-        draft.notes.clear()  # a budget this small goes to the answer; the footer still tells
+        draft.notes.clear()  # a budget this small goes to the answer; the footer still says how much was cut
     draft.write(truncate(draft.text, options.limit.beside(*draft.notes)).text, lossy=True)
 
 
 def _footer(draft: _Draft, bytes_in: int) -> str | None:
-    """The footer with `{handle}` still open; None when nothing is worth telling."""
+    """Return the footer with a `{handle}` placeholder; None if nothing was lost and little was saved."""
     saved = bytes_in - draft.bytes
     if not draft.lossy and saved <= LOSSLESS_SAVING:
         return None
@@ -466,9 +431,9 @@ def _footer(draft: _Draft, bytes_in: int) -> str | None:
 
 
 def _shorter(made: str, text: str, size: int, limit: SizeLimit) -> bool:
-    """Whether a reduced answer with its notes is worth giving: shorter in bytes, and in characters.
+    """Whether a reduced answer with its notes is shorter, in bytes and in characters.
 
-    A footer may be more characters than were cut of another script than ASCII: where bytes were too many, these count.
+    If the bytes exceeded the limit, only bytes count: a footer may have more characters than a cut of non-ASCII text.
     """
     fewer_chars, fewer_bytes = len(made) < len(text), weight(made) < size
     return fewer_bytes and (fewer_chars or size > limit.bytes)

@@ -20,7 +20,7 @@ from gatemini.config.variables.redaction import Redactor
 from gatemini.discovery.history import SearchHistory
 from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.model import Json
-from gatemini.output.pipeline import OutputOptions
+from gatemini.output.options import OutputOptions
 from gatemini.protocol.answers.discovery import search_text
 from gatemini.protocol.answers.discovery_tools import DISCOVERY_TOOLS, Catalog
 from gatemini.protocol.budgets import budget_for

@@ -21,7 +21,8 @@ from gatemini.output.json.javascript_json import (
     loads_lenient,
     with_long_integers_quoted,
 )
-from gatemini.output.pipeline import OutputOptions, reduced
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import reduced
 from gatemini.output.store.rows import index_rows
 from gatemini.processes.compute_process import frame, unframed
 from gatemini.text.utf8 import decode, encode

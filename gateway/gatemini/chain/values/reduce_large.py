@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from gatemini.config.variables.redaction import Redactor
-from gatemini.output.pipeline import OutputOptions, Plan, Reduced, kept, reduce_output
+from gatemini.output.options import OutputOptions
+from gatemini.output.pipeline import Plan, Reduced, kept, reduce_output
 from gatemini.output.store.results import ResultStore
 from gatemini.output.store.rows import Batch, RowIndex
 from gatemini.processes.compute_process import compute, encoded, joined
