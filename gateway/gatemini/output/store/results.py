@@ -117,14 +117,20 @@ class ResultStore:
         return self.save_bytes(encode(text), "text" if isinstance(value, str) else None, label=label)
 
     def save_bytes(
-        self, data: bytes, kind: Kind | None, *, label: str | None = None, index: RowIndex | None = None
+        self,
+        data: bytes,
+        kind: Kind | None,
+        *,
+        label: str | None = None,
+        index: RowIndex | None = None,
+        handle: str | None = None,
     ) -> str:
         """Keeps UTF-8 text; `kind` None: JSON if it reads as JSON, found out on first use.
 
-        `index`: where its rows are, if the caller knows already.
+        `index`: where its rows are, if the caller knows already. `handle`: one that is not in use, else a random one.
         """
         mime = "text/plain" if kind == "text" else "application/json"
-        return self._keep(data, kind or "json", mime, label, index)
+        return self._keep(data, kind or "json", mime, label, index, handle)
 
     def save_blob(self, data_b64: str, mime: str, *, label: str | None = None) -> str:
         """Keeps an image's or sound's data. Raises InvalidRequest when it is no base64."""
@@ -148,12 +154,20 @@ class ResultStore:
         data = self._bytes(entry)
         return found.read(lambda begin, end: data[begin:end], 0, found.count)
 
-    def _keep(self, data: bytes, kind: Kind, mime: str, label: str | None, index: RowIndex | None) -> str:
+    def _keep(
+        self,
+        data: bytes,
+        kind: Kind,
+        mime: str,
+        label: str | None,
+        index: RowIndex | None,
+        handle: str | None = None,
+    ) -> str:
         with self._lock:
             if self._closed:
                 raise ResultNotKept("the session has ended")
             self._sweep()
-            handle = self._fresh_handle()
+            handle = handle or self._fresh_handle()
             now = self._clock()
             short = shorten(label, LABEL_CHARS) if label else None
             entry = _Entry(handle, kind, mime, short, now, now, len(data), data, None, index)
@@ -164,6 +178,17 @@ class ResultStore:
             if handle not in self._entries:
                 raise ResultNotKept(_NO_ROOM.format(bytes=len(data)))
             return handle
+
+    def touch(self, handle: str) -> bool:
+        """Whether a result is still kept; if so, its time of idling begins anew."""
+        with self._lock:
+            self._sweep()
+            entry = self._entries.get(handle)
+            if entry is None:
+                return False
+            entry.used = self._clock()
+            self._entries.move_to_end(handle)
+            return True
 
     def _fresh_handle(self) -> str:
         while True:
