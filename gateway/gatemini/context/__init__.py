@@ -13,8 +13,9 @@ from typing import Any
 from gatemini.context.caps import Caps, caps
 from gatemini.context.fold import FETCH_ROWS, FoldOptions, compact_results, fold_results
 from gatemini.context.mark import mark_cache
-from gatemini.context.meter import TurnMeter, cache_savings, meter
+from gatemini.context.meter import TurnMeter, cache_savings, measure_turns
 from gatemini.context.options import Outcome, WrongOption
+from gatemini.context.plot import write_svg
 from gatemini.context.request.formats import (
     FORMATS,
     NotARequest,
@@ -77,7 +78,7 @@ __all__ = [
     "fold_results",
     "format_of_path",
     "mark_cache",
-    "meter",
+    "measure_turns",
     "own_tools",
     "parse_request",
     "predict",
@@ -88,6 +89,7 @@ __all__ = [
     "tokens_of",
     "trim_history",
     "user_message",
+    "write_svg",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,7 +58,7 @@ def trim_history(
     report |= {"capped": 0, "dropped": 0, "over_budget_by": max(0, before - budget)}
     if before <= budget:
         return outcome(request, opened_request.data, report)
-    recent = recent_start(messages, settings)
+    recent = recent_from(messages, turn_starts(messages), len(messages), settings)
     old = [_Old(i, m, sizes[i]) for i, m in enumerate(messages[:recent]) if m.role != "system"]
     trimmer = _Trimmer(opened_request, caps(budget, len(old)), store, count)
     for position, each in enumerate(old):
@@ -75,23 +76,27 @@ def trim_history(
     return outcome(request, spliced(opened_request.data, edits), report)
 
 
-def recent_start(messages: Sequence[Message], settings: HistoryConfig) -> int:
-    """The index from which on messages are recent and stay."""
-    turns = [index for index, message in enumerate(messages) if message.role == "user"]
-    # User messages in a row are one turn.
-    turns = [i for i in turns if i == 0 or messages[i - 1].role != "user"]
+def turn_starts(messages: Sequence[Message]) -> list[int]:
+    """Indices at which exchanges begin; user messages in a row are one turn."""
+    users = [index for index, message in enumerate(messages) if message.role == "user"]
+    return [index for index in users if index == 0 or messages[index - 1].role != "user"]
+
+
+def recent_from(messages: Sequence[Message], starts: Sequence[int], end: int, settings: HistoryConfig) -> int:
+    """The index from which on the messages before `end` are recent and stay."""
+    last = next((messages[i] for i in range(end - 1, -1, -1) if messages[i].role != "system"), None)
     keep = settings.keep_recent_exchanges
-    last = next((m for m in reversed(messages) if m.role != "system"), None)
     if last is not None and last.role == "tool":
         keep = min(keep, settings.keep_recent_user_turns_in_chained_tool_calls)
     if keep == 0:
-        return len(messages) - (_pending(messages) if last is not None else 0)
-    return 0 if len(turns) < keep else turns[-keep]
+        return end - _pending(messages[:end])
+    there = bisect_left(starts, end)
+    return starts[there - keep] if there >= keep else 0
 
 
 def _pending(messages: Sequence[Message]) -> int:
     """Messages at the end that the model must see whole: calls whose results it has not read, else the last one."""
-    at = len(messages) - 1
+    at = max(0, len(messages) - 1)
     while at > 0 and messages[at].role in ("tool", "system"):
         at -= 1
     return len(messages) - at
