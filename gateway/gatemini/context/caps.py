@@ -39,8 +39,8 @@ def caps(budget_tokens: int, old: int) -> Caps:
 
 def marker(tokens: int, handle: str | None) -> str:
     """What stands in the place of the middle of a text."""
-    under = f", all of it: {handle}" if handle else ""
-    return f"\n[… {tokens} tokens cut{under} …]\n"
+    under = f": {handle}" if handle else ""
+    return f"\n[{tokens} tokens cut{under}]\n"
 
 
 def capped(text: str, cap: int, handle: Callable[[], str | None], count: Counter = tokens_of) -> str:

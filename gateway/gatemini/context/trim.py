@@ -18,7 +18,7 @@ from gatemini.context.stores import Store
 from gatemini.output.json.json_text import dump
 from gatemini.text.utf8 import encode
 
-MARK_TOKENS = 20
+MARK_TOKENS = 12
 """What the message that names the dropped ones has at most."""
 
 
@@ -178,7 +178,7 @@ class _Trimmer:
         handle = self._keep("dropped", body, is_text=False)
         if not mark:
             return edits, 0
-        text = f"[… {len(indices)} earlier messages left out, all of them: {handle} …]"
+        text = f"[{len(indices)} earlier messages cut: {handle}]"
         at = items[max(indices) + 1].start
         message = user_message(self._request.format, text)
         return [*edits, Edit(at, at, message + b",")], self._count(text)

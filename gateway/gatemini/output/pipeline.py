@@ -32,7 +32,8 @@ from gatemini.output.json_outline import (
     path_text,
 )
 from gatemini.output.passages import filter_texts
-from gatemini.output.store.results import Kind, ResultStore
+from gatemini.output.store.entry import Kind
+from gatemini.output.store.results import ResultStore
 from gatemini.output.store.rows import Found, RowIndex, index_rows
 from gatemini.text.size_limit import BOUNDLESS, SizeLimit, weight
 from gatemini.text.truncate import truncate

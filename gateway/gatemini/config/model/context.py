@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gatemini.config.model.backend import Strict
 
@@ -89,3 +89,9 @@ class ContextConfig(Strict):
     """Filter tool definitions."""
     cache: CacheConfig | None = None
     """Mark prompt caches."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written_empty(cls, given: Any) -> Any:
+        """A section without keys (`cache:`) is written, and so on."""
+        return {k: {} if v is None else v for k, v in given.items()} if isinstance(given, dict) else given

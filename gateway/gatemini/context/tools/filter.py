@@ -9,7 +9,7 @@ from typing import Any
 from rapidfuzz import process
 
 from gatemini.config.model.context import ToolsConfig
-from gatemini.context.options import Given, Outcome, opened, outcome, read_options
+from gatemini.context.options import Given, Outcome, WrongOption, opened, outcome, read_options
 from gatemini.context.request.formats import Request
 from gatemini.context.request.json_places import Edit, Json, spliced
 from gatemini.context.request.messages import Format
@@ -61,6 +61,10 @@ class ToolFilter:
     ) -> None:
         self.settings = read_options(ToolsConfig, options)
         self.search = SearchPredictor(self.settings.limit)
+        if predictor is None and self.settings.use_prediction and self.settings.predictor != "search":
+            raise WrongOption(
+                f"options.predictor: {self.settings.predictor} needs a function that predicts; allowed is search"
+            )
         self.predictor = predictor or self.search
         self.metrics = metrics or FilterMetrics()
 
@@ -105,6 +109,10 @@ class ToolFilter:
         report = choice.report(len(request.data) - len(data))
         self.metrics.record_request(report)
         return Outcome(data, report)
+
+    def may_repeat(self, repeats: int) -> bool:
+        """Whether a request that was repeated so often may be repeated once more for `tool_search`."""
+        return repeats < self.settings.max_retries
 
     def add(self, request: Request, session: Session, asked: Sequence[str]) -> list[Found]:
         """Answer the `tool_search` calls of one answer, all at once; what is found stays in the session."""
