@@ -20,6 +20,7 @@ from gatemini.output.store.results import MAX_ROWS
 from gatemini.text.utf8 import encode
 
 FETCH_ROWS = "fetch_rows"
+STUB_BYTES = len(bodies.stub("res_00000000"))
 ALL_TURNS = 1 << 30
 """Of `keep_turns`: nothing is folded."""
 _DESCRIBED = (
@@ -90,7 +91,7 @@ class _Folder:
         self._count = count
         self._seen: list[tuple[ToolResult, int]] = []
         self._repeated: Tally[tuple[str | None, str]] = Tally()
-        self.handles: list[str] = []
+        self.handles: dict[str, None] = {}
         self._folded: list[str] = []
         self._reduced: list[str] = []
         self._tokens = [0, 0]
@@ -115,13 +116,13 @@ class _Folder:
         """What the result becomes; None where it stays."""
         known = bodies.known_handle(text)
         if known is not None:
-            self.handles.append(known)
+            self.handles[known] = None
         key = self._key(result, text)
         if bodies.is_stub(text):
             return None
         spent = read_by > self._settings.keep_turns
         if spent and size >= self._settings.min_tokens:
-            if len(result.body.written) <= len(bodies.stub("res_00000000")):
+            if len(encode(result.text)) <= STUB_BYTES:
                 return None
             handle = known or self._kept(key, text)
             self._folded.append(handle)
@@ -152,8 +153,7 @@ class _Folder:
 
     def _kept(self, key: str, text: str) -> str:
         handle = self._store.keep(key, encode(text))
-        if handle not in self.handles:
-            self.handles.append(handle)
+        self.handles[handle] = None
         return handle
 
     def report(self) -> dict[str, Any]:

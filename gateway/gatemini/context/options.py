@@ -58,9 +58,7 @@ def opened(given: Given | Request, format: Format | None) -> Request:
 
 def outcome(given: Given | Request, data: bytes, report: dict[str, Any]) -> Outcome:
     """`data` as the type that was given; what did not change is the very object."""
-    if isinstance(given, Request):
-        return Outcome(data, report)
-    if isinstance(given, bytes):
+    if isinstance(given, bytes | Request):
         return Outcome(data, report)
     same = data == encode(dump(dict(given)))
     return Outcome(given if same else json.loads(data), report)

@@ -18,17 +18,22 @@ from gatemini.context.stores import Store
 from gatemini.output.json.json_text import dump
 from gatemini.text.utf8 import encode
 
+LEAST_ROOM = 10
+"""Tokens that a text must have for the marker in it."""
 MARK_TOKENS = 12
 """What the message that names the dropped ones has at most."""
 
 
 @dataclass(slots=True)
 class _Old:
-    """An old message: what it would be capped to, and whether it is dropped."""
+    """An old message: its tokens as it is and as it will be, its caps, and the edits that bring it there."""
 
     index: int
     message: Message
+    whole: int
     tokens: int
+    cap: int = 0
+    tool_cap: int = 0
     edits: list[Edit] = field(default_factory=list)
 
 
@@ -59,20 +64,22 @@ def trim_history(
     if before <= budget:
         return outcome(request, opened_request.data, report)
     recent = recent_from(messages, turn_starts(messages), len(messages), settings)
-    old = [_Old(i, m, sizes[i]) for i, m in enumerate(messages[:recent]) if m.role != "system"]
+    old = [_Old(i, m, sizes[i], sizes[i]) for i, m in enumerate(messages[:recent]) if m.role != "system"]
     trimmer = _Trimmer(opened_request, caps(budget, len(old)), store, count)
     for position, each in enumerate(old):
-        trimmer.cap(each, age=len(old) - 1 - position, old=len(old))
+        trimmer.estimate(each, age=len(old) - 1 - position, old=len(old))
     rest = sum(sizes[recent:])
     gone = _dropped(opened_request, old, budget - rest, MARK_TOKENS if mark_dropped and store else 0)
     stay = old[gone:]
+    for each in stay:
+        trimmer.cap(each)
     edits = [edit for each in stay for edit in each.edits]
     dropped, added = trimmer.drop([each.index for each in old[:gone]], mark=mark_dropped)
     edits += dropped
     after = rest + sum(each.tokens for each in stay) + added
     report |= {"tokens_after": after, "over_budget_by": max(0, after - budget), "dropped": gone}
     report |= {"capped": sum(bool(each.edits) for each in stay), "recent": len(messages) - recent}
-    report["handles"] = trimmer.handles
+    report["handles"] = list(trimmer.handles)
     return outcome(request, spliced(opened_request.data, edits), report)
 
 
@@ -143,35 +150,44 @@ class _Trimmer:
         self._limits = limits
         self._store = store
         self._count = count
-        self.handles: list[str] = []
+        self.handles: dict[str, None] = {}
 
-    def cap(self, each: _Old, *, age: int, old: int) -> None:
-        """Note the edits that bring an old message to its cap, and what it has then."""
-        message = each.message
-        texts = message.texts
-        cap = self._limits.at(age, old, tool=False)
+    def estimate(self, each: _Old, *, age: int, old: int) -> None:
+        """Set the caps of an old message, and the tokens it has at most under them."""
+        each.cap = self._limits.at(age, old, tool=False)
+        each.tool_cap = self._limits.at(age, old, tool=True)
+        if each.tokens > each.tool_cap:
+            texts = sum(self._count(piece.text) for piece in each.message.texts)
+            each.tokens -= max(0, texts - each.cap)
+            for result in each.message.results:
+                each.tokens -= max(0, self._count(result.text) - each.tool_cap)
+
+    def cap(self, each: _Old) -> None:
+        """Note the edits that bring an old message to its caps, and what it has then."""
+        saved = 0
+        texts = each.message.texts
         sizes = [self._count(piece.text) for piece in texts]
-        for piece, size, share in zip(texts, sizes, shares(sizes, cap), strict=True):
+        for piece, size, share in zip(texts, sizes, shares(sizes, each.cap), strict=True):
             if size > share:
                 new = self._capped(piece.text, share, f"{each.index}", is_text=True)
                 each.edits.append(piece.place.replaced(encode(dump(new))))
-                each.tokens -= size - self._count(new)
-        cap = self._limits.at(age, old, tool=True)
-        for result in message.results:
+                saved += size - self._count(new)
+        for result in each.message.results:
             size = self._count(result.text)
-            if size > cap:
-                made, left = self._capped_body(
-                    result.body, result.text, cap, result.call_id or f"{each.index}"
-                )
+            if size > each.tool_cap:
+                key = result.call_id or f"{each.index}"
+                made, left = self._capped_body(result.body, result.text, each.tool_cap, key)
                 each.edits.append(result.body.replaced(made))
-                each.tokens -= size - left
+                saved += size - left
+        each.tokens = each.whole - saved
 
     def drop(self, indices: Sequence[int], *, mark: bool) -> tuple[list[Edit], int]:
         """Remove messages from the list; with `mark` a message names them, and its tokens are returned too."""
         if not indices:
             return [], 0
         items = [message.place for message in self._request.messages]
-        edits = without_items(self._request.array, [index in set(indices) for index in range(len(items))])
+        gone = set(indices)
+        edits = without_items(self._request.array, [index in gone for index in range(len(items))])
         if self._store is None:
             return edits, 0
         body = b"[%b]" % b",".join(items[index].written for index in indices)
@@ -195,11 +211,11 @@ class _Trimmer:
         key, inner = stored_text(body)
         frame = self._count(dump({key: ""}))
         room = max(1, cap - frame)
-        while True:
+        made = dump({key: self._capped(inner, room, call_id)})
+        while self._count(made) > cap and room > LEAST_ROOM:  # escapes
+            room = max(LEAST_ROOM, room * cap // (self._count(made) + 1))
             made = dump({key: self._capped(inner, room, call_id)})
-            if self._count(made) <= cap or room < cap // 4:
-                return encode(made), self._count(made)
-            room -= max(1, self._count(made) - cap)  # escapes
+        return encode(made), self._count(made)
 
     def _capped(self, text: str, cap: int, call_id: str, *, is_text: bool = False) -> str:
         return capped(text, cap, lambda: self._keep(call_id, encode(text), is_text=is_text), self._count)
@@ -208,8 +224,7 @@ class _Trimmer:
         if self._store is None:
             return None
         handle = self._store.keep(call_id, body, is_text=is_text)
-        if handle not in self.handles:
-            self.handles.append(handle)
+        self.handles[handle] = None
         return handle
 
 

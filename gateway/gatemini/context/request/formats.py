@@ -39,18 +39,25 @@ class NotARequest(InvalidRequest):
 
 @dataclass(slots=True)
 class Request:
-    """A request. `system` are the values that hold system text outside of the messages."""
+    """A request; its messages and tools are read when they are looked into."""
 
     format: Format
     root: Json
     array: Json
     """The array of messages."""
-    messages: list[Message]
+    _messages: list[Message] | None = field(default=None, repr=False)
     _tools: list[Definition] | None = field(default=None, repr=False)
 
     @property
     def data(self) -> bytes:
         return self.root.data
+
+    @property
+    def messages(self) -> list[Message]:
+        if self._messages is None:
+            read = _READERS[self.format]
+            self._messages = [read(item) for item in self.array.items()]
+        return self._messages
 
     @property
     def tools(self) -> list[Definition]:
@@ -87,8 +94,11 @@ def format_of_path(path: str) -> Format | None:
     return next((format for pattern, format in _PATHS if pattern.search(plain)), None)
 
 
-def parse_request(data: bytes, format: Format | None = None) -> Request:
-    """Read a request's bytes. Without `format` it is told by its members. Raises NotARequest."""
+def parse_request(data: bytes, format: Format | None = None, *, checked: bool = False) -> Request:
+    """Read a request's bytes. Without `format` it is told by its members. Raises NotARequest.
+
+    `checked`: its messages are those of a request that was read before.
+    """
     root = read_json(data)
     if root is None:
         raise NotARequest("", "no JSON, or nesting beyond 900 levels", "the JSON object of a request")
@@ -101,11 +111,11 @@ def parse_request(data: bytes, format: Format | None = None) -> Request:
         raise NotARequest(key, "nothing", f"the array of messages of the format {format}")
     if not messages.is_array:
         raise NotARequest(key, _a(messages.kind), "an array of messages")
-    _check_tools(root)
-    for index, item in enumerate(messages.items()):
-        _check_message(item, f"{key}[{index}]", format)
-    read = _READERS[format]
-    return Request(format, root, messages, [read(item) for item in messages.items()])
+    if not checked:
+        _check_tools(root)
+        for index, item in enumerate(messages.items()):
+            _check_message(item, f"{key}[{index}]", format)
+    return Request(format, root, messages)
 
 
 def _guess(root: Json) -> Format:

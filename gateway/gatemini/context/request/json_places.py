@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from gatemini.text.utf8 import decode
 _SEPARATORS = re.compile(rb"[ \t\r\n,]*")
 _KEY = re.compile(rb'[ \t\r\n,]*("(?:[^"\\]++|\\.)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _END = re.compile(rb"[ \t\r\n]*\}")
+_KINDS = {0x7B: "object", 0x5B: "array", 0x22: "string", 0x74: "boolean", 0x66: "boolean", 0x6E: "null"}
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|[^\[\]{}",: \t\r\n]++', re.DOTALL)
 
 
@@ -33,15 +34,32 @@ class Edit:
     new: bytes
 
 
-@dataclass(slots=True)
-class Json:
-    """One value of the document `data`; it begins at `start`."""
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document's bytes. `exact`: they were read as they are, without replaced halves of surrogate pairs."""
 
     data: bytes
-    start: int
-    raw: Raw
-    _members: list[tuple[str, Json]] | None = field(default=None, repr=False)
-    _items: list[Json] | None = field(default=None, repr=False)
+    exact: bool
+
+
+class Json:
+    """One value of a document; it begins at `start`, and `first` is its first byte."""
+
+    __slots__ = ("_items", "_known", "_members", "document", "first", "raw", "start")
+
+    def __init__(self, document: Document, start: int, raw: Raw, first: int) -> None:
+        self.document = document
+        self.start = start
+        self.raw = raw
+        self.first = first
+        self._members: list[tuple[str, Json]] | None = None
+        self._known: dict[str, Json] | None = None
+        self._items: list[Json] | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The whole document."""
+        return self.document.data
 
     @property
     def end(self) -> int:
@@ -50,32 +68,24 @@ class Json:
     @property
     def written(self) -> bytes:
         """The value's very bytes."""
-        return self.data[self.start : self.end]
+        return self.document.data[self.start : self.start + len(self.raw)]
 
     @property
     def kind(self) -> str:
         """`object`, `array`, `string`, `number`, `boolean` or `null`."""
-        first = memoryview(self.raw)[0]
-        return {
-            0x7B: "object",
-            0x5B: "array",
-            0x22: "string",
-            0x74: "boolean",
-            0x66: "boolean",
-            0x6E: "null",
-        }.get(first, "number")
+        return _KINDS.get(self.first, "number")
 
     @property
     def is_object(self) -> bool:
-        return lazy.is_object(self.raw)
+        return self.first == 0x7B
 
     @property
     def is_array(self) -> bool:
-        return lazy.is_array(self.raw)
+        return self.first == 0x5B
 
     @property
     def is_string(self) -> bool:
-        return lazy.is_string(self.raw)
+        return self.first == 0x22
 
     def members(self) -> list[tuple[str, Json]]:
         """Key and value of an object, as they are written; a key may occur twice."""
@@ -85,19 +95,22 @@ class Json:
 
     def get(self, *keys: str) -> Json | None:
         """The member of an object under the first of these keys that it has; the last one, where written twice."""
-        if not self.is_object:
-            return None
-        found = dict(self.members())
-        return next((found[key] for key in keys if key in found), None)
+        known = self._known
+        if known is None:
+            known = self._known = dict(self.members()) if self.first == 0x7B else {}
+        for key in keys:
+            if key in known:
+                return known[key]
+        return None
 
     def items(self) -> list[Json]:
         """The items of an array."""
         if self._items is None:
-            view, at = memoryview(self.raw), 1
+            view, at, document, start = memoryview(self.raw), 1, self.document, self.start
             found: list[Json] = []
             for raw in lazy.items(self.raw):
                 at = _after(_SEPARATORS, view, at)
-                found.append(Json(self.data, self.start + at, raw))
+                found.append(Json(document, start + at, raw, view[at]))
                 at += len(raw)
             self._items = found
         return self._items
@@ -110,15 +123,14 @@ class Json:
         """The text of a string; of another value its JSON as it is written."""
         if not self.is_string:
             return decode(self.written)
-        raw = memoryview(self.raw)
-        if raw == self.data[self.start : self.end]:
+        if self.document.exact:
             return lazy.string(self.raw)
-        return str(json.loads(decode(self.written)))  # with halves of surrogate pairs
+        return str(json.loads(decode(self.written)))
 
     def text_of(self, *keys: str) -> str | None:
         """The text under a key, where it is a string."""
         found = self.get(*keys)
-        return found.string() if found is not None and found.is_string else None
+        return found.string() if found is not None and found.first == 0x22 else None
 
     def value(self) -> Any:
         """The value, with digits beyond a double's as text."""
@@ -146,14 +158,14 @@ class Json:
 
     def _walk(self, known: dict[str, Raw]) -> list[tuple[str, Json]] | None:
         """Members in their places; None where keys are written twice, so that the lengths do not fit."""
-        view, at = memoryview(self.raw), 1
+        view, at, document, start = memoryview(self.raw), 1, self.document, self.start
         found: list[tuple[str, Json]] = []
         for key, raw in known.items():
             match = _KEY.match(view, at)
             if match is None:
                 return None
             at = match.end()
-            found.append((key, Json(self.data, self.start + at, raw)))
+            found.append((key, Json(document, start + at, raw, view[at])))
             at += len(raw)
         closing = _END.match(view, at)
         return found if closing is not None and closing.end() == len(view) else None
@@ -173,14 +185,19 @@ class Json:
                 if depth == 0:
                     break
             value = msgspec.json.decode(view[begin:at], type=Raw)
-            found.append((str(json.loads(match[1])), Json(self.data, self.start + begin, value)))
+            found.append(
+                (str(json.loads(match[1])), Json(self.document, self.start + begin, value, view[begin]))
+            )
         return found
 
 
 def read_json(data: bytes) -> Json | None:
     """The document, or None where `data` is not JSON or nests deeper than about 900 levels."""
     raw = lazy.checked(data)
-    return None if raw is None else Json(data, lazy.after_space(data, 0), raw)
+    if raw is None:
+        return None
+    exact = (b"\\u" not in data and b"\xed" not in data) or bytes(raw) == data.strip(lazy.WHITE)
+    return Json(Document(data, exact), lazy.after_space(data, 0), raw, memoryview(raw)[0])
 
 
 def spliced(data: bytes, edits: Iterable[Edit]) -> bytes:

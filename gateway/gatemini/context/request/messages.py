@@ -32,10 +32,12 @@ class Piece:
 
     @property
     def text(self) -> str:
-        return self.place.string() if self.place.is_string else self.place.compact().decode()
+        return (
+            self.place.string() if self.place.is_string else self.place.compact().decode("utf-8", "replace")
+        )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolResult:
     """The result of a call. `body` is what the tool's side wrote: a string, an array of blocks, an object."""
 
@@ -43,15 +45,20 @@ class ToolResult:
     name: str | None
     body: Json
     is_error: bool = False
+    _text: str | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
         """The text that the model reads, images left out."""
+        if self._text is None:
+            self._text = self._read()
+        return self._text
+
+    def _read(self) -> str:
         if self.body.is_array:
-            return "\n".join(
-                text for block in self.body.objects() if (text := block.text_of("text")) is not None
-            )
-        return self.body.string() if self.body.is_string else self.body.compact().decode()
+            blocks = (block.text_of("text") for block in self.body.objects())
+            return "\n".join(text for text in blocks if text is not None)
+        return self.body.string() if self.body.is_string else self.body.compact().decode("utf-8", "replace")
 
     @property
     def only_text(self) -> bool:

@@ -100,11 +100,16 @@ class ToolFilter:
         *,
         session: Session | None = None,
         own: Collection[str] = (),
+        called: Sequence[str] | None = None,
     ) -> Outcome:
-        """Keep the tools of a prediction (None: those of the request before) beside those that always stay."""
+        """Keep the tools of a prediction (None: those of the request before) beside those that always stay.
+
+        `called` are the tools that the conversation has called, where the request does not have all of it any more.
+        """
         if not self.settings.enabled:
             return Outcome(request.data, {"enabled": False})
-        choice = _Choice(request, self.settings, prediction, session or Session(), own)
+        used = request.called if called is None else called
+        choice = _Choice(request, self.settings, prediction, session or Session(), own, used)
         data = choice.written()
         report = choice.report(len(request.data) - len(data))
         self.metrics.record_request(report)
@@ -158,8 +163,10 @@ class _Choice:
         prediction: Prediction | None,
         session: Session,
         own: Collection[str],
+        called: Sequence[str],
     ) -> None:
         self._request = request
+        self._called = called
         self._settings = settings
         self._session = session
         self._prediction = prediction
@@ -167,7 +174,7 @@ class _Choice:
         self.names = list(dict.fromkeys(tool.name for tool in request.tools if tool.name))
         self.predicted = list(prediction.names) if prediction is not None else []
         self.failed = prediction is not None and prediction.failure is not None
-        wanted = {*settings.always_included, *self.predicted, *request.called, *forced(request), *own}
+        wanted = {*settings.always_included, *self.predicted, *called, *forced(request), *own}
         if self.failed:
             wanted |= set(self.names)
         self.kept = self._ordered(wanted)
@@ -216,13 +223,13 @@ class _Choice:
         return written_definition(self._request.format, name, text, _PARAMETERS)
 
     def report(self, saved: int) -> dict[str, Any]:
-        called = self._request.called
+        there = set(self.names)
         report: dict[str, Any] = {
             "tools": len(self.names),
             "predicted": self.predicted,
             "included": [*self.kept, *([self.search_name] if self.search_name else [])],
             "excluded": self.excluded,
-            "used": [name for name in called if name in set(self.names)],
+            "used": [name for name in self._called if name in there],
             "prediction_failures": int(self.failed),
             "tool_search": self.search_name,
             "bytes_saved": saved,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
+
+from cachetools import LRUCache, cached
 
 from gatemini.context.request.formats import Request
 from gatemini.context.request.tool_definitions import Definition
@@ -102,23 +104,20 @@ def _brief(description: str) -> str:
 
 
 class SearchPredictor:
-    """The gateway's search over a request's tools; the index of a tool set is kept for the next request."""
+    """The gateway's search over a request's tools."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._indexes: OrderedDict[bytes, SearchIndex] = OrderedDict()
 
     def __call__(self, question: Question) -> list[str]:
         return self.find(question)
 
-    def find(
-        self, question: Question, meaning: Callable[[SearchIndex, str], Meaning | None] | None = None
-    ) -> list[str]:
-        """Names of the best tools, best first. `meaning` gives the cosines of a text with the tools of an index."""
+    def find(self, question: Question, meaning: Meaning | None = None) -> list[str]:
+        """Names of the best tools, best first; `meaning` has the cosines of the query with the tools of `index`."""
         index = self.index(question.tools)
-        query = question.query
-        near = meaning(index, query) if meaning is not None else None
-        found = [hit.tool.name for hit in index.search(query, limit=self._limit, meaning=near).hits]
+        found = [
+            hit.tool.name for hit in index.search(question.query, limit=self._limit, meaning=meaning).hits
+        ]
         for text in reversed(question.before):
             if len(found) >= self._limit:
                 break
@@ -127,19 +126,23 @@ class SearchPredictor:
         return found
 
     def index(self, tools: Sequence[Definition]) -> SearchIndex:
-        """The search index of these tools."""
-        digest = hashlib.blake2b(digest_size=16)
-        for tool in tools:
-            digest.update(tool.place.written)
-        key = digest.digest()
-        index = self._indexes.pop(key, None)
-        if index is None:
-            index = SearchIndex()
-            index.replace(_BACKEND, [_indexed(tool) for tool in tools if tool.name])
-            while len(self._indexes) >= INDEXES:
-                self._indexes.popitem(last=False)
-        self._indexes[key] = index
-        return index
+        """The search index of these tools, kept for the next request."""
+        return _index(tuple(tools))
+
+
+def _digest(tools: tuple[Definition, ...]) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for tool in tools:
+        digest.update(tool.place.written)
+    return digest.digest()
+
+
+@cached(LRUCache(INDEXES), key=_digest, lock=Lock())
+def _index(tools: tuple[Definition, ...]) -> SearchIndex:
+    """Kept by the definitions' bytes: making one takes 0.06 ms a tool, searching it less than one in all."""
+    index = SearchIndex()
+    index.replace(_BACKEND, [_indexed(tool) for tool in tools if tool.name])
+    return index
 
 
 def _indexed(tool: Definition) -> Tool:
