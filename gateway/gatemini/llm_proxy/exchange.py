@@ -6,14 +6,14 @@ import copy
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import httpx2
 
 from gatemini.context import (
     Format,
-    Prediction,
-    Question,
     Request,
     Sessions,
     Steps,
@@ -48,7 +48,7 @@ COUNT_TOKENS = "/count_tokens"
 class Prepared:
     """A request after the steps. `base` still has all tools: what a repeated request is made of."""
 
-    base: bytes
+    base: Request
     data: bytes
     own: OwnTools
     report: dict[str, Any]
@@ -84,36 +84,46 @@ class Exchange:
                 self._totals.record_answer(prepared.own.fallbacks, prepared.report, run.used)
 
     async def _prepare(self, request: ClientRequest, format: Format, body: bytes) -> Prepared | None:
+        """Take a request through the steps; None for one that passes as it is."""
         try:
-            opened = parse_request(body, format)
-            if _several_answers(opened):
+            given = self._steps.read(body, format)
+            if _several_answers(given):
                 return None
-            session = self._sessions.get(session_key(opened, request.field(SESSION_FIELD)))
-            if request.path.endswith(COUNT_TOKENS):  # counting must not change what the next request sends
-                session = copy.copy(session)
-                session.sent, session.added = list(session.sent), list(session.added)
-            base, report = self._steps.before_filter(body, format, session)
-            prediction = await self._predict(request, format, parse_request(base, format))
-            data, more = self._steps.from_filter(base, format, session, prediction, own_tools(report))
+            return await self._taken_through(request, given)
         except GateminiError as error:
             logger.info("a request passes as it is: %s", error.code)
-            return None
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end a client's request
+            place = extract_tb(error.__traceback__)[-1]
+            logger.error("%s in %s, line %s", type(error).__name__, Path(place.filename).name, place.lineno)
+        return None
+
+    async def _taken_through(self, request: ClientRequest, given: Request) -> Prepared:
+        session = self._sessions.get(session_key(given, request.field(SESSION_FIELD)))
+        if request.path.endswith(COUNT_TOKENS):  # counting must not change what the next request sends
+            session = copy.copy(session)
+            session.sent, session.added = list(session.sent), list(session.added)
+        question = self._steps.question(given)
+        prediction = None if question is None else await self._predicting.predict(question, request, given)
+        base, report = self._steps.before_filter(given, session)
+        data, more = self._steps.from_filter(
+            base, session, prediction, own=own_tools(report), called=given.called
+        )
         report |= more
         search = report.get("filter", {}).get("tool_search")
         fetch = report.get("fold", {}).get("fetch_rows")
-        own = OwnTools(opened, session, self._steps.filter, search, fetch)
+        own = OwnTools(given, session, self._steps.filter, search, fetch)
         return Prepared(base, data, own, report)
 
-    async def _predict(self, request: ClientRequest, format: Format, base: Request) -> Prediction | None:
-        question: Question | None = self._steps.filter.question(base) if self._steps.filter else None
-        return None if question is None else await self._predicting.predict(question, request, format, base)
-
-    def repeated(self, prepared: Prepared, format: Format, messages: bytes) -> bytes:
+    def repeated(self, prepared: Prepared, messages: bytes) -> bytes:
         """The request with these messages behind its own, and with the tools that were asked for."""
-        opened = parse_request(prepared.base, format)
-        longer = spliced(opened.data, [opened.array.with_item(messages)])
-        own = own_tools(prepared.report)
-        return bytes(self._steps.from_filter(longer, format, prepared.own.session, None, own).request)
+        base, own = prepared.base, prepared.own
+        longer = parse_request(
+            spliced(base.data, [base.array.with_item(messages)]), base.format, checked=True
+        )
+        made = self._steps.from_filter(
+            longer, own.session, None, own=own_tools(prepared.report), called=own.request.called
+        )
+        return bytes(made.request)
 
 
 class _Run:
@@ -203,8 +213,7 @@ class _Run:
             return None, own.give_up(answer.calls)
         results = self._wire.results(answer.calls, own.answer(answer.calls))
         self._messages += map(compact, (answer.message, *results))
-        format = own.request.format
-        return self._exchange.repeated(self._prepared, format, b",".join(self._messages)), None
+        return self._exchange.repeated(self._prepared, b",".join(self._messages)), None
 
 
 async def relay(

@@ -74,7 +74,7 @@ class MeaningOfTools:
         """Names of the best tools, best first."""
         index = search.index(question.tools)
         near = await self._cosines(index, question.query) if question.query.strip() else None
-        return search.find(question, lambda _index, _text: near)
+        return search.find(question, near)
 
     async def _cosines(self, index: SearchIndex, text: str) -> Meaning | None:
         """The cosine of a text with each tool of an index, by slot."""

@@ -8,7 +8,6 @@ import httpx2
 
 from gatemini.config.model.context import ToolsConfig
 from gatemini.context import (
-    Format,
     Prediction,
     Predictor,
     Question,
@@ -50,23 +49,20 @@ class Predicting:
         self.meaning: Meaning | None = None
         """Searches by meaning too, where there is a model."""
 
-    async def predict(
-        self, question: Question, request: ClientRequest, format: Format, base: Request
-    ) -> Prediction:
-        """Predict for one request; `base` is the request as it is before tools are left out."""
+    async def predict(self, question: Question, request: ClientRequest, given: Request) -> Prediction:
+        """Predict for one request."""
         if self._predictor is not None:
             return predict(self._predictor, question)
         if self._kind == "llm":
-            return await self._by_model(question, request, format, base)
+            return await self._by_model(question, request, given)
         if self.meaning is not None:
             return read_prediction(await self.meaning(self._search, question), question)
         return predict(self._search, question)
 
-    async def _by_model(
-        self, question: Question, request: ClientRequest, format: Format, base: Request
-    ) -> Prediction:
+    async def _by_model(self, question: Question, request: ClientRequest, given: Request) -> Prediction:
         """Ask the request's own model, with the client's key."""
-        body = _prompt_request(format, base, prediction_prompt(question))
+        format = given.format
+        body = _prompt_request(given, prediction_prompt(question))
         path = request.raw_path.replace(b":streamGenerateContent", b":generateContent")
         query = b"" if format == "gemini" and b"key=" not in request.query else request.query
         query = b"&".join(part for part in query.split(b"&") if part != b"alt=sse")
@@ -82,10 +78,10 @@ class Predicting:
         return read_prediction(text_of(answer, format), question)
 
 
-def _prompt_request(format: Format, base: Request, prompt: str) -> bytes:
-    message = user_message(format, prompt).decode()
-    if format == "gemini":
+def _prompt_request(given: Request, prompt: str) -> bytes:
+    message = user_message(given.format, prompt).decode()
+    if given.format == "gemini":
         return encode(f'{{"contents":[{message}]}}')
-    model = dump(base.root.text_of("model") or "")
-    limit = f'"max_tokens":{MOST_TOKENS},' if format == "anthropic" else ""
+    model = dump(given.root.text_of("model") or "")
+    limit = f'"max_tokens":{MOST_TOKENS},' if given.format == "anthropic" else ""
     return encode(f'{{"model":{model},{limit}"messages":[{message}]}}')
