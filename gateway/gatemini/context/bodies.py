@@ -60,9 +60,9 @@ def is_stub(text: str) -> bool:
     return STUB.fullmatch(text) is not None
 
 
-def is_reduced(text: str) -> bool:
-    """Whether a body is a stub, a description or compacted rows already."""
-    return known_handle(text) is not None or _COMPACTED.match(text) is not None
+def is_compacted(text: str) -> bool:
+    """Whether a body is rows that were compacted already."""
+    return _COMPACTED.match(text) is not None
 
 
 def in_form(body: Json, text: str) -> bytes:
