@@ -185,6 +185,7 @@ def test_a_path_tells_the_format(path: str, format: Format | None) -> None:
         (b'{"messages":{}}', "messages"),
         (b'{"messages":[1]}', "messages[0]"),
         (b'{"messages":[{"content":"x"}]}', "messages[0].role"),
+        (b'{"messages":[{"role":"user"}]}', "messages[0].content"),
         (b'{"messages":[{"role":"user","content":7}]}', "messages[0].content"),
         (b'{"messages":[{"role":"user","content":["x"]}]}', "messages[0].content[0]"),
         (b'{"messages":[],"tools":{}}', "tools"),

@@ -180,6 +180,16 @@ def test_what_trimming_takes_out_lies_under_the_handles_of_its_markers(store: St
     assert json.loads(fetch_rows(store, {"handle": handle}))["rows"] == [whole]
 
 
+def test_messages_of_many_blocks_meet_the_budget_too() -> None:
+    blocks = [{"type": "text", "text": "word " * 20} for _ in range(60)]
+    said = [{"role": "user", "content": blocks}, {"role": "assistant", "content": "x" * 9000}] * 3
+    request = {"max_tokens": 1, "system": "s", "messages": [*said, {"role": "user", "content": "end"}]}
+    options = {"max_history_tokens": 600, "keep_recent_exchanges": 1}
+    made, report = trim_history(request, options)
+    assert report["tokens_after"] <= 600
+    assert trim_history(made, options).request == made
+
+
 def test_a_session_idle_for_an_hour_is_forgotten() -> None:
     now = 0.0
     sessions = Sessions(clock=lambda: now)

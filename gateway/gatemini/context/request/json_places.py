@@ -168,7 +168,14 @@ class Json:
             found.append((key, Json(document, start + at, raw, view[at])))
             at += len(raw)
         closing = _END.match(view, at)
-        return found if closing is not None and closing.end() == len(view) else None
+        if closing is None or closing.end() != len(view):
+            return None
+        # Of keys written twice only the last value is known: then the last place holds something else.
+        return (
+            found
+            if not found or view[at - len(found[-1][1].raw) : at] == memoryview(found[-1][1].raw)
+            else None
+        )
 
     def _walk_twice_written(self) -> list[tuple[str, Json]]:
         """Members of an object that has a key twice; the ends are found token by token."""
