@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gatemini.config.model.context import HistoryConfig
-from gatemini.context.bodies import stored_text
+from gatemini.context.bodies import WRAPPERS, wrapped
 from gatemini.context.caps import Caps, capped, caps
 from gatemini.context.options import Given, Outcome, opened, outcome, read_options
 from gatemini.context.request.formats import Request, user_message
@@ -208,7 +208,7 @@ class _Trimmer:
                 block = encode(dump({"type": "text", "text": new}))
                 return b"[%b]" % b",".join([block, *others]), self._count(new)
             return encode(dump(new)), self._count(new)
-        key, inner = stored_text(body)
+        key, inner = wrapped(body) or (WRAPPERS[0], text)
         frame = self._count(dump({key: ""}))
         room = max(1, cap - frame)
         made = dump({key: self._capped(inner, room, call_id)})
