@@ -155,7 +155,11 @@ def test_prediction_can_go_on_while_tools_are_called(tmp_path: Path) -> None:
 @pytest.mark.proves("context.tools.predictor")
 def test_another_predictor_than_the_search_needs_a_function() -> None:
     with pytest.raises(WrongOption, match=r"options.predictor: llm"):
-        ToolFilter({"predictor": "llm"})
+        ToolFilter({"predictor": "llm"}).filter(request())
+    assert (
+        ToolFilter({"predictor": "llm"}, predictor=lambda question: []).filter(request()).report["predicted"]
+        == []
+    )
 
 
 @pytest.mark.proves("context.tools.max_retries")

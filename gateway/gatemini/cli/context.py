@@ -101,7 +101,7 @@ def _draw(measured: TurnMeter, report: dict[str, Any]) -> None:
         shell.say(f"{line:<48} {bar(tokens - added, added, full)}")
     shell.say(f"{'total':<{_TOTAL_CELLS}} {measured.total:>12,}")
     for name, made in report["with"].items():
-        shell.say(f"{name:<{_TOTAL_CELLS}} {made['total']:>12,}  {made['saved_pct']:.0f} % less")
+        shell.say(f"{name:<{_TOTAL_CELLS}} {made['total']:>12,}  {made['saved_pct']:.1f} % less")
 
 
 def _run(step: Callable[[bytes, _Options, Format | None], Outcome], **arguments: Any) -> None:

@@ -16,7 +16,6 @@ from gatemini.text.utf8 import encode
 
 WRAPPERS = ("result", "output", "content")
 """Members under which clients of Gemini put a result that is no object."""
-CUT = "result"
 STUB = re.compile(r'\{"status":\s*"processed",\s*"handle":\s*"(res_[0-9a-f]{8})"\}')
 _OURS = re.compile(r'\{"handle":\s*"(res_[0-9a-f]{8})",\s*"total_rows":')
 _COMPACTED = re.compile(r'\{"total_rows":\s*\d+,\s*"returned_rows":')
@@ -29,20 +28,20 @@ def stub(handle: str) -> str:
     return dump({"status": "processed", "handle": handle})
 
 
-def stored_text(body: Json) -> tuple[str, str]:
-    """The text of an object body and the member it goes under: of `{"result": "…"}` the text, else its JSON."""
+def wrapped(body: Json) -> tuple[str, str] | None:
+    """Member and text of a body that is an object around one text: `{"result": "…"}`."""
     members = body.members()
     if len(members) == 1 and members[0][1].is_string and members[0][0] in WRAPPERS:
         return members[0][0], members[0][1].string()
-    return CUT, body.compact().decode("utf-8", "replace")
+    return None
 
 
 def stored(result: ToolResult) -> str:
     """What is kept of a result: its text; JSON where it is more than text."""
-    body = result.body
-    if body.is_object:
-        return stored_text(body)[1]
-    return result.text if result.only_text else body.compact().decode("utf-8", "replace")
+    if result.body.is_object:
+        inner = wrapped(result.body)
+        return result.text if inner is None else inner[1]
+    return result.text if result.only_text else result.body.compact().decode("utf-8", "replace")
 
 
 def known_handle(text: str) -> str | None:
@@ -60,9 +59,9 @@ def is_stub(text: str) -> bool:
     return STUB.fullmatch(text) is not None
 
 
-def is_reduced(text: str) -> bool:
-    """Whether a body is a stub, a description or compacted rows already."""
-    return known_handle(text) is not None or _COMPACTED.match(text) is not None
+def is_compacted(text: str) -> bool:
+    """Whether a body is rows that were compacted already."""
+    return _COMPACTED.match(text) is not None
 
 
 def in_form(body: Json, text: str) -> bytes:

@@ -44,7 +44,7 @@ def marker(tokens: int, handle: str | None) -> str:
 
 
 def capped(text: str, cap: int, handle: Callable[[], str | None], count: Counter = tokens_of) -> str:
-    """Head and tail of a text with a marker between them, together at most `cap` tokens."""
+    """Head and tail of a text with a marker between them, together at most `cap` tokens; never longer than the text."""
     total = count(text)
     if total <= cap:
         return text
@@ -57,7 +57,7 @@ def capped(text: str, cap: int, handle: Callable[[], str | None], count: Counter
         gone = total - count(head) - count(tail)
         made = f"{head}{between.replace(str(total), str(gone), 1)}{tail}"
         if count(made) <= cap or not kept:
-            return made
+            return made if count(made) < total else text
         room = room * 9 // 10
 
 

@@ -15,7 +15,7 @@ from gatemini.context.request.formats import Request
 from gatemini.context.request.json_places import Edit, spliced
 from gatemini.context.request.messages import Counter, Format, ToolResult, tokens_of
 from gatemini.context.request.tool_definitions import added_definition, free_name, written_definition
-from gatemini.context.stores import SessionStore, Store
+from gatemini.context.stores import StateStore, Store
 from gatemini.output.store.results import MAX_ROWS
 from gatemini.text.utf8 import encode
 
@@ -47,6 +47,13 @@ class FoldOptions(FoldConfig):
     """A result stays for so many turns of the model after the one that read it."""
 
 
+class CompactOptions(CompactConfig):
+    """The reduction of rows as a step of its own."""
+
+    enabled: bool = True
+    """Off: requests pass unchanged."""
+
+
 def fold_results(
     request: Given | Request,
     options: Mapping[str, Any] | FoldConfig | None = None,
@@ -58,15 +65,15 @@ def fold_results(
 ) -> Outcome:
     """Put `{"status":"processed","handle":"res_…"}` in the place of each result that was read; the request and a report.
 
-    Results that the model has not read, errors and small results stay. The texts go to `store`; without one they are in
-    no place where `fetch_rows` could find them. `fetch_tool` adds the definition of `fetch_rows` once a handle is in the
+    Results that the model has not read, errors and small results stay. The texts go to `store`, without one to private
+    files in the state directory. `fetch_tool` adds the definition of `fetch_rows` once a handle is in the
     request; the report has its name.
     """
     settings = options if isinstance(options, FoldConfig) else read_options(FoldOptions, options)
     opened_request = opened(request, format)
     if not settings.enabled:
         return outcome(request, opened_request.data, {"enabled": False})
-    folder = _Folder(settings, store if store is not None else SessionStore(), count)
+    folder = _Folder(settings, store if store is not None else StateStore(), count)
     read_by = 0
     for message in reversed(opened_request.messages):
         read_by += message.role == "assistant"
@@ -115,9 +122,11 @@ class _Folder:
     def _new_body(self, result: ToolResult, text: str, size: int, read_by: int) -> str | None:
         """What the result becomes; None where it stays."""
         known = bodies.known_handle(text)
+        key = self._key(result, text)
+        if known is not None and not bodies.is_stub(text) and not self._store.has(known):
+            known = None  # the tool itself answers with handles
         if known is not None:
             self.handles[known] = None
-        key = self._key(result, text)
         if bodies.is_stub(text):
             return None
         spent = read_by > self._settings.keep_turns
@@ -127,7 +136,7 @@ class _Folder:
             handle = known or self._kept(key, text)
             self._folded.append(handle)
             return bodies.stub(handle)
-        return None if bodies.is_reduced(text) else self._reduced_body(key, text, size)
+        return None if known or bodies.is_compacted(text) else self._reduced_body(key, text, size)
 
     def _reduced_body(self, key: str, text: str, size: int) -> str | None:
         """Rows within their budget, or a description; None where neither is asked for or shorter."""
@@ -175,6 +184,6 @@ def compact_results(
     count: Counter = tokens_of,
 ) -> Outcome:
     """Reduce every result that holds rows to its `fields` and `budget_tokens`; the request and a report."""
-    settings = read_options(CompactConfig, options)
-    kept = FoldOptions(keep_turns=ALL_TURNS, compact=settings)
+    settings = read_options(CompactOptions, options)
+    kept = FoldOptions(enabled=settings.enabled, keep_turns=ALL_TURNS, compact=settings)
     return fold_results(request, kept, format=format, store=store, count=count)

@@ -15,7 +15,7 @@ from gatemini.context.request.messages import Format
 from gatemini.context.session import Session
 from gatemini.context.tools.filter import ToolFilter
 from gatemini.context.tools.metrics import FilterMetrics
-from gatemini.context.tools.predict import Prediction, Predictor, Question, predict
+from gatemini.context.tools.predict import Prediction, Predictor, Question
 from gatemini.context.trim import trim_history
 
 
@@ -85,7 +85,7 @@ class Steps:
         question = self.question(given)
         prediction = None
         if self.filter is not None and question is not None:
-            prediction = predict(self.filter.predictor, question)
+            prediction = self.filter.predict(question)
         request, report = self.before_filter(given, session)
         made, more = self.from_filter(
             request, session, prediction, own=own_tools(report), called=given.called if self.filter else None

@@ -36,6 +36,9 @@ class Store(Protocol):
     def keep(self, call_id: str, body: bytes, *, is_text: bool = False) -> str:
         """Keep a body, and return the handle of this call's body: `res_` and 8 hex digits."""
 
+    def has(self, handle: str) -> bool:
+        """Whether `keep` gave this handle and the body is still there."""
+
     def rows(self, handle: str, offset: Any = 0, limit: Any = MAX_ROWS) -> dict[str, Any]:
         """Return rows (of text: lines) with `total_rows` and `next_offset`. Raises ResultGone, InvalidRequest."""
 
@@ -80,6 +83,9 @@ class SessionStore:
                 return handle
         raise InvalidRequest("this session has no free handle")
 
+    def has(self, handle: str) -> bool:
+        return handle in self._kept and self._results.touch(handle)
+
     def rows(self, handle: str, offset: Any = 0, limit: Any = MAX_ROWS) -> dict[str, Any]:
         return self._results.rows(handle, offset, limit, most=PAGE_BYTES)
 
@@ -110,6 +116,12 @@ class StateStore:
                 return handle
         raise InvalidRequest(f"{self._folder} has no free handle")
 
+    def has(self, handle: str) -> bool:
+        try:
+            return self._path(handle).stat().st_mtime >= time.time() - IDLE_SECONDS
+        except (OSError, ResultGone):
+            return False
+
     def rows(self, handle: str, offset: Any = 0, limit: Any = MAX_ROWS) -> dict[str, Any]:
         return self._opened(handle).rows(handle, offset, limit, most=PAGE_BYTES)
 
@@ -124,13 +136,16 @@ class StateStore:
                 if HANDLE.fullmatch(entry.name) and entry.stat().st_mtime < bound:
                     os.unlink(entry.path)
 
-    def _opened(self, handle: str) -> ResultStore:
-        path = self._folder / handle
+    def _path(self, handle: str) -> Path:
         if not HANDLE.fullmatch(handle):
             raise ResultGone(f"{handle[:SHOWN_CHARS]} is no handle")
+        return self._folder / handle
+
+    def _opened(self, handle: str) -> ResultStore:
+        path = self._path(handle)
         try:
             if path.stat().st_mtime < time.time() - IDLE_SECONDS:
-                raise ResultGone(f"{handle} is older than an hour")
+                raise ResultGone(f"{handle} was not kept again for an hour")
             content = read_own(path, FILE_BYTES)
         except OSError as error:
             raise ResultGone(f"{handle} is not in {self._folder}: {error}") from error

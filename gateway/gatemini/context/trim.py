@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gatemini.config.model.context import HistoryConfig
-from gatemini.context.bodies import stored_text
+from gatemini.context.bodies import WRAPPERS, wrapped
 from gatemini.context.caps import Caps, capped, caps
 from gatemini.context.options import Given, Outcome, opened, outcome, read_options
 from gatemini.context.request.formats import Request, user_message
@@ -18,7 +18,7 @@ from gatemini.context.stores import Store
 from gatemini.output.json.json_text import dump
 from gatemini.text.utf8 import encode
 
-LEAST_ROOM = 10
+LEAST_ROOM = 12
 """Tokens that a text must have for the marker in it."""
 MARK_TOKENS = 12
 """What the message that names the dropped ones has at most."""
@@ -157,8 +157,8 @@ class _Trimmer:
         each.cap = self._limits.at(age, old, tool=False)
         each.tool_cap = self._limits.at(age, old, tool=True)
         if each.tokens > each.tool_cap:
-            texts = sum(self._count(piece.text) for piece in each.message.texts)
-            each.tokens -= max(0, texts - each.cap)
+            sizes = [self._count(piece.text) for piece in each.message.texts]
+            each.tokens -= sum(sizes) - sum(shares(sizes, each.cap))
             for result in each.message.results:
                 each.tokens -= max(0, self._count(result.text) - each.tool_cap)
 
@@ -208,7 +208,7 @@ class _Trimmer:
                 block = encode(dump({"type": "text", "text": new}))
                 return b"[%b]" % b",".join([block, *others]), self._count(new)
             return encode(dump(new)), self._count(new)
-        key, inner = stored_text(body)
+        key, inner = wrapped(body) or (WRAPPERS[0], text)
         frame = self._count(dump({key: ""}))
         room = max(1, cap - frame)
         made = dump({key: self._capped(inner, room, call_id)})
@@ -229,10 +229,13 @@ class _Trimmer:
 
 
 def shares(sizes: Sequence[int], cap: int) -> list[int]:
-    """What texts of these sizes get of a cap that they share: small ones all they have, the others equal parts."""
+    """What texts of these sizes get of a cap that they share: small ones all they have, the others equal parts.
+
+    None gets less than a marker has, even if all together are over the cap then.
+    """
     given = [0] * len(sizes)
     left, waiting = cap, sorted(range(len(sizes)), key=lambda index: sizes[index])
     for done, index in enumerate(waiting):
-        given[index] = min(sizes[index], left // (len(waiting) - done))
-        left -= given[index]
+        given[index] = min(sizes[index], max(LEAST_ROOM, left // (len(waiting) - done)))
+        left = max(0, left - given[index])
     return given

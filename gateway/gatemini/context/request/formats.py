@@ -26,6 +26,9 @@ _READERS = {
 }
 _NO_LIST = {"openai": "messages", "anthropic": "messages", "gemini": "contents"}
 
+_SAY_SOMETHING = ("user", "system", "developer", "tool")
+"""Roles whose messages have a content; an assistant's may have calls only."""
+
 
 class NotARequest(InvalidRequest):
     """Input that is no request of the format; `field` is the first member that shows it, empty for the whole."""
@@ -156,6 +159,8 @@ def _check_message(message: Json, at: str, format: Format) -> None:
         _check_list(message.get("parts"), f"{at}.parts", "parts", nothing="an array of parts")
         return
     content = message.get("content")
+    if content is None and role is not None and role.string() in _SAY_SOMETHING:
+        raise NotARequest(f"{at}.content", "nothing", "a string or an array of blocks")
     if content is not None and not content.is_string and content.kind != "null":
         _check_list(content, f"{at}.content", "blocks", also="a string or ")
     _check_list(message.get("tool_calls"), f"{at}.tool_calls", "calls")

@@ -21,6 +21,8 @@ from gatemini.text.utf8 import decode
 _SEPARATORS = re.compile(rb"[ \t\r\n,]*")
 _KEY = re.compile(rb'[ \t\r\n,]*("(?:[^"\\]++|\\.)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _END = re.compile(rb"[ \t\r\n]*\}")
+HEAD_BYTES = 64
+"""Of a value that are compared to see that it is the one in its place."""
 _KINDS = {0x7B: "object", 0x5B: "array", 0x22: "string", 0x74: "boolean", 0x66: "boolean", 0x6E: "null"}
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|[^\[\]{}",: \t\r\n]++', re.DOTALL)
 
@@ -106,11 +108,11 @@ class Json:
     def items(self) -> list[Json]:
         """The items of an array."""
         if self._items is None:
-            view, at, document, start = memoryview(self.raw), 1, self.document, self.start
-            found: list[Json] = []
+            document, at = self.document, self.start + 1
+            data, found = document.data, []
             for raw in lazy.items(self.raw):
-                at = _after(_SEPARATORS, view, at)
-                found.append(Json(document, start + at, raw, view[at]))
+                at = _after(_SEPARATORS, data, at)
+                found.append(Json(document, at, raw, data[at]))
                 at += len(raw)
             self._items = found
         return self._items
@@ -158,17 +160,27 @@ class Json:
 
     def _walk(self, known: dict[str, Raw]) -> list[tuple[str, Json]] | None:
         """Members in their places; None where keys are written twice, so that the lengths do not fit."""
-        view, at, document, start = memoryview(self.raw), 1, self.document, self.start
+        document, at = self.document, self.start + 1
+        data, match_key = document.data, _KEY.match
         found: list[tuple[str, Json]] = []
         for key, raw in known.items():
-            match = _KEY.match(view, at)
+            match = match_key(data, at)
             if match is None:
                 return None
             at = match.end()
-            found.append((key, Json(document, start + at, raw, view[at])))
+            found.append((key, Json(document, at, raw, data[at])))
             at += len(raw)
-        closing = _END.match(view, at)
-        return found if closing is not None and closing.end() == len(view) else None
+        closing = _END.match(data, at)
+        if closing is None or closing.end() != self.end:
+            return None
+        # Of keys written twice only the last value is known: then the last place holds something else.
+        if found and document.exact:
+            last = found[-1][1]
+            if data[last.start : last.start + HEAD_BYTES][: len(last.raw)] != bytes(
+                memoryview(last.raw)[:HEAD_BYTES]
+            ):
+                return None
+        return found
 
     def _walk_twice_written(self) -> list[tuple[str, Json]]:
         """Members of an object that has a key twice; the ends are found token by token."""
@@ -224,6 +236,6 @@ def without_items(array: Json, gone: Sequence[bool]) -> list[Edit]:
     return edits
 
 
-def _after(pattern: re.Pattern[bytes], view: memoryview, at: int) -> int:
-    found = pattern.match(view, at)
+def _after(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    found = pattern.match(data, at)
     return found.end() if found else at

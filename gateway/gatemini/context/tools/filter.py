@@ -61,11 +61,7 @@ class ToolFilter:
     ) -> None:
         self.settings = read_options(ToolsConfig, options)
         self.search = SearchPredictor(self.settings.limit)
-        if predictor is None and self.settings.use_prediction and self.settings.predictor != "search":
-            raise WrongOption(
-                f"options.predictor: {self.settings.predictor} needs a function that predicts; allowed is search"
-            )
-        self.predictor = predictor or self.search
+        self.predictor = predictor
         self.metrics = metrics or FilterMetrics()
 
     def question(self, request: Request) -> Question | None:
@@ -78,6 +74,14 @@ class ToolFilter:
             return None
         return question_of(request)
 
+    def predict(self, question: Question) -> Prediction:
+        """Ask the predictor. Raises WrongOption where it is another than the search and no function was given."""
+        if self.predictor is None and self.settings.predictor != "search":
+            raise WrongOption(
+                f"options.predictor: {self.settings.predictor} needs a function that predicts; allowed is search"
+            )
+        return predict(self.predictor or self.search, question)
+
     def filter(
         self,
         request: Given | Request,
@@ -89,7 +93,7 @@ class ToolFilter:
         """Predict and filter in one step; the request and a report. `own` are tools of ours, which stay."""
         opened_request = opened(request, format)
         question = self.question(opened_request)
-        prediction = None if question is None else predict(self.predictor, question)
+        prediction = None if question is None else self.predict(question)
         data, report = self.apply(opened_request, prediction, session=session, own=own)
         return outcome(request, data, report)
 
