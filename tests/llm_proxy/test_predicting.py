@@ -49,13 +49,13 @@ def test_stats_count_what_was_predicted_used_and_asked_for(tmp_path: Path) -> No
         client = CLIENTS[0](proxy.address)
         provider.answers = [
             Said("", [("tool_search", {"tool_name": "play_song", "reason": "music"})]),
-            Said("", [("play_song", {}), ("water_plants", {})]),
+            Said("", [("play_song", {}), ("send_mail", {}), ("book_flight", {}), ("water_plants", {})]),
         ]
-        client.ask(TOOLS, "please water the plants")
+        client.ask(TOOLS, "water the plants, send a mail and book a flight")
         stats = proxy.stats()
         counted = stats["tools"]
-    assert (counted["requests"], counted["predicted"], counted["used"]) == (1, 1, 2)
-    assert (counted["precision"], counted["recall"]) == (1.0, 0.5)
+    assert (counted["requests"], counted["predicted"], counted["used"]) == (1, 1, 4)
+    assert (counted["precision"], counted["recall"]) == (1.0, 0.25)
     assert counted["fallbacks"] == [{"name": "play_song", "reason": "music", "success": True}]
     assert counted["fallback_rate"] == 1.0
     assert counted["warning"] is True

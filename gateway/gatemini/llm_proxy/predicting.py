@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 import httpx2
 
 from gatemini.config.model.context import ToolsConfig
@@ -19,6 +17,8 @@ from gatemini.context import (
     user_message,
 )
 from gatemini.llm_proxy.client_request import ClientRequest
+from gatemini.llm_proxy.meaning import MeaningOfTools
+from gatemini.llm_proxy.ranking import by_meaning, by_words
 from gatemini.llm_proxy.upstream import Upstream
 from gatemini.llm_proxy.wire.answer import json_object
 from gatemini.llm_proxy.wire.texts import text_of
@@ -28,8 +28,6 @@ from gatemini.text.utf8 import encode
 MOST_TOKENS = 1_000
 """Of an upstream model's answer: names of tools."""
 IDENTITY = (b"accept-encoding", b"identity")
-Meaning = Callable[[SearchPredictor, Question], Awaitable[list[str]]]
-"""Finds tools by words and by meaning."""
 
 
 class Predicting:
@@ -45,9 +43,9 @@ class Predicting:
         self._kind = settings.predictor
         self._predictor = predictor
         self._upstream = upstream
+        self._limit = settings.limit
         self._search = SearchPredictor(settings.limit)
-        self.meaning: Meaning | None = None
-        """Searches by meaning too, where there is a model."""
+        self.meaning: MeaningOfTools | None = None
 
     async def predict(self, question: Question, request: ClientRequest, given: Request) -> Prediction:
         """Predict for one request."""
@@ -55,9 +53,16 @@ class Predicting:
             return predict(self._predictor, question)
         if self._kind == "llm":
             return await self._by_model(question, request, given)
-        if self.meaning is not None:
-            return read_prediction(await self.meaning(self._search, question), question)
-        return predict(self._search, question)
+        return await self.by_search(question)
+
+    async def by_search(self, question: Question) -> Prediction:
+        """Predict by the gateway's search, by meaning too where there is a model."""
+        index = self._search.index(question.tools)
+        has_words = bool(question.query.strip())
+        cosines = await self.meaning.cosines(index, question) if self.meaning and has_words else None
+        if cosines is None:
+            return by_words(index, question, self._limit)
+        return by_meaning(index, question, cosines, self._limit)
 
     async def _by_model(self, question: Question, request: ClientRequest, given: Request) -> Prediction:
         """Ask the request's own model, with the client's key."""

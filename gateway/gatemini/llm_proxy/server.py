@@ -66,8 +66,7 @@ async def _serve(
         steps = Steps(config.model_copy(update={"tools": searching}))
         predicting = Predicting(tools, upstream, predictor=predictor)
         if steps.filter is not None and tools.use_prediction and tools.predictor == "search":
-            found = await stack.enter_async_context(MeaningOfTools.open(model))
-            predicting.meaning = found.find
+            predicting.meaning = await stack.enter_async_context(MeaningOfTools.open(model))
 
         async def stop() -> None:
             tasks.cancel_scope.cancel()
