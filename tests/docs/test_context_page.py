@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "context.md").read_text()
 
@@ -26,4 +27,6 @@ def test_the_request_of_the_page_costs_what_the_page_shows(tmp_path: Path) -> No
             check=True,
         )
     assert ran.stdout == shown
-    assert (tmp_path / "context-meter.svg").read_text().startswith("<svg")
+    picture = ElementTree.fromstring((tmp_path / "context-meter.svg").read_text())
+    lines = picture.findall("{http://www.w3.org/2000/svg}polyline")
+    assert [len(line.attrib["points"].split()) for line in lines] == [8, 8, 8, 8]
