@@ -51,9 +51,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep tests off the user's own cache: how often a tool was used there changes what a search ranks first."""
+    """Keep tests off the user's own state and cache: how often a tool was used there changes what a search ranks first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 

@@ -1,4 +1,4 @@
-"""The platform's folders for the gateway's own configuration and cache."""
+"""The platform's folders for the gateway's own configuration, cache and state."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def config_folder() -> Path:
 def cache_folder() -> Path:
     """`~/.cache/gatemini`, or the platform's equivalent."""
     return _of(platformdirs.user_cache_path)
+
+
+def state_folder() -> Path:
+    """`~/.local/state/gatemini`, or the platform's equivalent."""
+    return _of(platformdirs.user_state_path)
 
 
 def _of(found: Callable[..., Path]) -> Path:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.benchmarks import context_jobs
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 300
@@ -49,6 +50,16 @@ def test_a_session_costs_a_twentieth_of_loading_every_schema_and_raw_results() -
     assert measured["same chains: times less than raw results on the data-heavy tasks (*)"] >= 8
     for way in measured["ways"].values():
         assert sum(way["resent_by_part"].values()) == way["resent"]
+
+
+def test_the_jobs_of_agents_keep_to_their_goals() -> None:
+    made = {name: job() for name, job in context_jobs.JOBS.items()}
+    assert made["meter"]["jumps"] == [2, 4]
+    assert made["meter"]["total"] == pytest.approx(414_840, rel=0.01)
+    assert made["meter-fold"]["folded, handles over 2,000 tokens"]["total"] <= 52_000
+    assert made["savings"]["share"] <= 0.5
+    assert made["cache"]["same_as_the_one_before"] == context_jobs.REQUESTS - 1
+    assert made["cache"]["for_56_kb"] == {"without": 448, "with": 95.2, "saved": 352.8, "saved_pct": 78.8}
 
 
 def test_an_unknown_scenario_is_a_usage_error_that_names_it() -> None:

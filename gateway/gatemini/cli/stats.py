@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
 from gatemini.cli.open_gateway import settle, with_app
+from gatemini.cli.proxy_stats import show_proxy
+from gatemini.config.documents.find import config_directory, find_config
 from gatemini.text.escape import visible
 from gatemini.text.shorten import counted
 from gatemini.tracker import BYTES_PER_TOKEN, RECENT_CALLS
 
 if TYPE_CHECKING:
     from gatemini.app import App
+    from gatemini.llm_proxy.totals import ProxyAccount
     from gatemini.upkeep.usage_files import Account
 
 BAR_CELLS = 40
@@ -30,7 +33,17 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
     """What each answer put into the context, and what loading every schema would have cost."""
+    from gatemini.llm_proxy.totals import read_totals
+
+    proxies = read_totals()
     accounts = _accounts(config)
+    if proxies and not accounts and find_config(config, os.environ, config_directory()) is None:
+        # Only the proxy is in use: the demo backends need not start for its figures.
+        if as_json:
+            shell.emit({"llm_proxy": [_proxy_row(proxy) for proxy in proxies]})
+        else:
+            show_proxy(proxies[0], limit)
+        return
     seen = next((account for account in accounts if any(row["tools"] for row in account.backends)), None)
     if seen is not None:  # a gateway may end before it has seen any: its answers, beside the tools of another
         answer = _catalog(seen.backends, accounts[0].usage)
@@ -38,6 +51,7 @@ def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
         answer = with_app(config, _from_gateway)
     answer["session"] = accounts[0].stats if accounts else None
     answer["gateways"] = [_gateway_row(account) for account in accounts]
+    answer["llm_proxy"] = [_proxy_row(proxy) for proxy in proxies]
     if as_json:
         shell.emit(answer)
         return
@@ -46,6 +60,8 @@ def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
     else:
         shell.note("no gateway with this configuration has answered a client yet")
     _show_catalog(answer)
+    if proxies:
+        show_proxy(proxies[0], limit)
 
 
 def recent(*, limit: int, config: Path | None, as_json: bool) -> None:
@@ -86,6 +102,10 @@ def _accounts(config: Path | None) -> list[Account]:
     source = account_name(loaded.source)
     found = [account for account in read_accounts(folder) if account.config == source]
     return sorted(found, key=lambda account: account.client is None)
+
+
+def _proxy_row(proxy: ProxyAccount) -> dict[str, Any]:
+    return {**proxy.model_dump(), "running": proxy.running}
 
 
 def _gateway_row(account: Account) -> dict[str, Any]:

@@ -13,14 +13,13 @@ import logging
 import os
 from array import array
 from base64 import b64decode
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
-from gatemini.discovery.indexing import Indexing
-from gatemini.discovery.search.index import SearchIndex
 from gatemini.discovery.search.ranked import Meaning
 from gatemini.model import Tool
 from gatemini.processes.worker_pool import WorkerFailed, WorkerLost, WorkerPool
@@ -44,10 +43,30 @@ MEANING_CHARS = 1_000
 """Characters of a query that are encoded: models read little more, and 2,000 emoji cost a tenth of a second."""
 
 
+class Tools(Protocol):
+    """The tools to find, by slot; None where a slot is free."""
+
+    @property
+    def tools(self) -> Sequence[Tool | None]: ...
+
+    def texts(self, tool: Tool) -> Sequence[tuple[str, float]]:
+        """The texts that make the tool's vector, each with its weight."""
+
+    def meaning_text(self, query: str) -> str:
+        """The text to encode for a query."""
+
+
+class Indexed(Protocol):
+    """What adds tools."""
+
+    async def idle(self) -> None:
+        """Wait until every tool known now is among `Tools`."""
+
+
 class Embedding:
     """Supplies searches with the meaning of their query, where a model is configured and installed."""
 
-    def __init__(self, index: SearchIndex, indexing: Indexing, store: Path, model: str) -> None:
+    def __init__(self, index: Tools, indexing: Indexed, store: Path, model: str) -> None:
         self._index = index
         self._indexing = indexing
         self._store = store

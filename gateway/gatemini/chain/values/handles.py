@@ -13,9 +13,10 @@ from gatemini.chain.values.integers import with_wide_integers
 from gatemini.errors import InvalidRequest
 from gatemini.output.compact import compact
 from gatemini.output.json.json_text import dump
+from gatemini.output.store.entry import ADDRESS
 from gatemini.output.store.request_checks import GIVEN_CHARS, NULL_MAY_BE
 from gatemini.output.store.request_checks import given as told
-from gatemini.output.store.results import ADDRESS, CHUNK_ROWS, MAX_ROWS, ResultStore
+from gatemini.output.store.results import CHUNK_ROWS, MAX_ROWS, ResultStore
 
 KEEP = "keep"
 """What the guest says by itself, for a long typed array in the returned value: its type and its bytes in base64."""

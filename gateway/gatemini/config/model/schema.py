@@ -23,6 +23,7 @@ from gatemini.config.model.backend import (
     Text,
     ToolFilter,
 )
+from gatemini.config.model.context import ContextConfig
 from gatemini.folders import from_home
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "CliTool",
     "CompositeTool",
     "Config",
+    "ContextConfig",
     "Duration",
     "HealthConfig",
     "OutputConfig",
@@ -280,5 +282,7 @@ class Config(Strict):
     """Stored results."""
     secrets: SecretsConfig = SecretsConfig()
     """Where secrets may come from, and what is hidden."""
+    context: ContextConfig = ContextConfig()
+    """What `gatemini llm-proxy` does to requests."""
     include: tuple[Path, ...] = ()
     """Further files: ours (backends, aliases, composite_tools) or a client's JSON."""

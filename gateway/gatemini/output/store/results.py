@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import base64 as b64
 import binascii
+import contextlib
 import logging
 import secrets
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from gatemini.errors import InvalidRequest, ResultGone, ResultNotKept
 from gatemini.output.json import typed_arrays as arrays
 from gatemini.output.json.json_text import dump, parse
+from gatemini.output.store.entry import BLOB_NOTE, READ_ON, Entry, Kind
 from gatemini.output.store.pages import (
     PAGE,
     Offset,
@@ -33,7 +34,7 @@ from gatemini.output.store.pages import (
 )
 from gatemini.output.store.request_checks import natural
 from gatemini.output.store.rows import RowIndex, index_rows
-from gatemini.output.store.spill import SpillDamaged, SpillFile, SpillFolder
+from gatemini.output.store.spill import SpillDamaged, SpillFolder
 from gatemini.text.shorten import shorten
 from gatemini.text.size_limit import SizeLimit, weight
 from gatemini.text.utf8 import decode, encode
@@ -53,40 +54,14 @@ LOOKED_AT = 64
 LABEL_CHARS = 120
 HANDLE_CHARS = 60
 """Of what was given for a handle, what an error repeats."""
-ADDRESS = "gatemini://result/"
-"""What stands before a handle in the address of its resource, which may stand for the handle."""
-READ_ON = (
-    f"read on with {ADDRESS}"
-    "{handle}/{{next_offset}}, or in a chain: await results.rows('{handle}', {{offset, limit}}) "
-    "for up to 40 rows, await results.load('{handle}') to filter, join or aggregate all of it"
-)
-
-BLOB_NOTE = "results.base64(handle) gives the data, results.chunks(handle) in pieces of base64"
-
 _NO_ROOM = "{bytes} bytes fit neither memory nor disk of this session's results"
 
-Kind = Literal["json", "text", "blob"]
 _Rows = list[Any]
 _T = TypeVar("_T")
 _Handles = list[str]
 _Listing = list[dict[str, Any]]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Entry:
-    handle: str
-    kind: Kind
-    mime: str
-    label: str | None
-    created: float
-    used: float
-    size: int
-    data: bytes | None
-    """None when spilled."""
-    file: SpillFile | None = None
-    index: RowIndex | None = None
 
 
 class ResultStore:
@@ -106,7 +81,7 @@ class ResultStore:
         self._idle = idle_seconds
         self._clock = clock
         self._folder = SpillFolder(directory)
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()  # least recently used first
+        self._entries: OrderedDict[str, Entry] = OrderedDict()  # least recently used first
         self._lock = threading.RLock()
         self._closed = False
 
@@ -119,14 +94,20 @@ class ResultStore:
         return self.save_bytes(encode(text), "text" if isinstance(value, str) else None, label=label)
 
     def save_bytes(
-        self, data: bytes, kind: Kind | None, *, label: str | None = None, index: RowIndex | None = None
+        self,
+        data: bytes,
+        kind: Kind | None,
+        *,
+        label: str | None = None,
+        index: RowIndex | None = None,
+        handle: str | None = None,
     ) -> str:
         """Keeps UTF-8 text; `kind` None: JSON if it reads as JSON, found out on first use.
 
-        `index`: where its rows are, if the caller knows already.
+        `index`: where its rows are, if the caller knows already. `handle`: one that is not in use, else a random one.
         """
         mime = "text/plain" if kind == "text" else "application/json"
-        return self._keep(data, kind or "json", mime, label, index)
+        return self._keep(data, kind or "json", mime, label, index, handle)
 
     def save_blob(self, data_b64: str, mime: str, *, label: str | None = None) -> str:
         """Keeps an image's or sound's data. Raises InvalidRequest when it is no base64."""
@@ -142,7 +123,7 @@ class ResultStore:
             raise InvalidRequest(f"{name[:40]!r} is no typed array")
         return self.save_blob(data_b64, f"{arrays.MIME}{name}", label=name)
 
-    def _items(self, entry: _Entry) -> _Rows:
+    def _items(self, entry: Entry) -> _Rows:
         """What is in a typed array; raises InvalidRequest for other binary data."""
         found = arrays.items(entry.mime, entry.size)
         if not found.code:
@@ -150,15 +131,23 @@ class ResultStore:
         data = self._bytes(entry)
         return found.read(lambda begin, end: data[begin:end], 0, found.count)
 
-    def _keep(self, data: bytes, kind: Kind, mime: str, label: str | None, index: RowIndex | None) -> str:
+    def _keep(
+        self,
+        data: bytes,
+        kind: Kind,
+        mime: str,
+        label: str | None,
+        index: RowIndex | None,
+        handle: str | None = None,
+    ) -> str:
         with self._lock:
             if self._closed:
                 raise ResultNotKept("the session has ended")
             self._sweep()
-            handle = self._fresh_handle()
+            handle = handle or self._fresh_handle()
             now = self._clock()
             short = shorten(label, LABEL_CHARS) if label else None
-            entry = _Entry(handle, kind, mime, short, now, now, len(data), data, None, index)
+            entry = Entry(handle, kind, mime, short, now, now, len(data), data, None, index)
             if len(data) > self._memory_cap and not self._spill(entry, data):
                 raise ResultNotKept(_NO_ROOM.format(bytes=len(data)))
             self._entries[handle] = entry
@@ -166,6 +155,12 @@ class ResultStore:
             if handle not in self._entries:
                 raise ResultNotKept(_NO_ROOM.format(bytes=len(data)))
             return handle
+
+    def touch(self, handle: str) -> bool:
+        """Whether a result is still kept; if so, its time of idling begins anew."""
+        with self._lock, contextlib.suppress(ResultGone):
+            return bool(self._get(handle))
+        return False
 
     def _fresh_handle(self) -> str:
         while True:
@@ -372,7 +367,7 @@ class ResultStore:
 
     # ------------------------------------------------------------------------------------------ keeping
 
-    def _get(self, handle: str) -> _Entry:
+    def _get(self, handle: str) -> Entry:
         self._sweep()
         entry = self._entries.get(handle)
         if entry is None:
@@ -386,14 +381,14 @@ class ResultStore:
         self._entries.move_to_end(handle)
         return entry
 
-    def _bytes(self, entry: _Entry, begin: int = 0, end: int | None = None) -> bytes:
+    def _bytes(self, entry: Entry, begin: int = 0, end: int | None = None) -> bytes:
         """The kept bytes from `begin` to `end`, from memory or disk."""
         if entry.data is not None:
             return entry.data if begin == 0 and end is None else entry.data[begin:end]
         file = entry.file
         return b"" if file is None else self._unharmed(entry, lambda: file.read(begin, end))
 
-    def _unharmed(self, entry: _Entry, look: Callable[[], _T]) -> _T:
+    def _unharmed(self, entry: Entry, look: Callable[[], _T]) -> _T:
         """What a look at an entry's file gives; ResultGone where it is not what was written."""
         try:
             return look()
@@ -403,7 +398,7 @@ class ResultStore:
                 f"{entry.handle} is lost to the gateway's result store ({damage}): run the call again"
             ) from damage
 
-    def _index(self, entry: _Entry) -> RowIndex:
+    def _index(self, entry: Entry) -> RowIndex:
         if entry.index is None:
             entry.index = index_rows(self._bytes(entry), as_text=entry.kind == "text")
             if entry.index.is_text:
@@ -438,7 +433,7 @@ class ResultStore:
                 disk -= entry.size
                 self._remove(entry)
 
-    def _spill(self, entry: _Entry, data: bytes) -> bool:
+    def _spill(self, entry: Entry, data: bytes) -> bool:
         """Moves an entry to disk; False where there is no room for it."""
         if entry.size > self._disk_cap:
             return False
@@ -450,7 +445,7 @@ class ResultStore:
         entry.file, entry.data = file, None
         return True
 
-    def _remove(self, entry: _Entry) -> None:
+    def _remove(self, entry: Entry) -> None:
         self._entries.pop(entry.handle, None)
         if entry.file is not None:
             entry.file.remove()

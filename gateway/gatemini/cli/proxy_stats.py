@@ -1,0 +1,82 @@
+"""The savings of `gatemini llm-proxy` as text, for `gatemini stats`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gatemini.cli import shell
+from gatemini.text.escape import visible
+from gatemini.text.shorten import counted
+
+if TYPE_CHECKING:
+    from gatemini.llm_proxy.totals import ProxyAccount
+
+BAR_CELLS = 40
+
+
+def show_proxy(proxy: ProxyAccount, limit: int) -> None:
+    """Totals, what each step saved, the tool filter's figures, and one bar a request."""
+    state = "running" if proxy.running else "ended" if proxy.ended else "gone without an end"
+    started = proxy.started[:19].replace("T", " ")
+    shell.say(f"llm-proxy {proxy.pid} for {visible(proxy.upstream)}: {state}, since {started} UTC")
+    before, after = proxy.input_tokens_before, proxy.input_tokens
+    shell.say(
+        f"{counted(proxy.requests, 'request')}: {after:,} input tokens sent instead of {before:,} (bytes/4)"
+        + (f", {before / after:.1f} times fewer" if 0 < after < before else "")
+    )
+    if proxy.passed:
+        shell.say(f"{counted(proxy.passed, 'more request')} passed as they were")
+    for step, counts in proxy.steps.items():
+        if any(counts.values()):
+            shell.say(
+                f"  {step:<7}" + ", ".join(f"{count:,} {_words(name)}" for name, count in counts.items())
+            )
+    _show_tools(proxy.tools)
+    _show_requests(proxy.recent[-limit:])
+
+
+def _words(name: str) -> str:
+    return {"tokens": "tokens less", "same_prefix": "requests with the prefix of the last"}.get(name, name)
+
+
+def _show_tools(tools: dict[str, Any]) -> None:
+    if not tools["requests"]:
+        return
+    rates = [f"{name} {tools[name]:.0%}" for name in ("precision", "recall") if tools[name] is not None]
+    shell.say(
+        f"  prediction of tools: {tools['predicted']:,} predicted, {tools['used']:,} used"
+        + "".join(f", {rate}" for rate in rates)
+        + f"; {counted(tools['prediction_failures'], 'failure')}, {tools['fallback_rate']:.0%} of requests "
+        "asked for more tools"
+    )
+    if tools["warning"]:
+        shell.note(
+            "over 10 % of requests asked for a tool that was left out: raise context.tools.limit, or name the tool in "
+            "context.tools.always_included"
+        )
+
+
+def _show_requests(rows: list[dict[str, Any]]) -> None:
+    """One bar a request: solid for what was sent, light for what was saved."""
+    if not rows:
+        return
+    full = max(max(row["before"], row["input"]) for row in rows)
+    shell.rows(
+        ("", "format", "before", "sent", ""),
+        (
+            (
+                str(number),
+                row["format"],
+                f"{row['before']:,}",
+                f"{row['input']:,}",
+                _bar(row["input"], row["before"], full),
+            )
+            for number, row in enumerate(rows, 1)
+        ),
+        right=(0, 2, 3),
+    )
+
+
+def _bar(sent: int, before: int, full: int) -> str:
+    cells = sent * BAR_CELLS // max(full, 1)
+    return "█" * cells + "░" * max(0, before * BAR_CELLS // max(full, 1) - cells)

@@ -1,0 +1,67 @@
+"""What one conversation keeps between its requests: handles, the tools it has been sent, its last prefix."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gatemini.context.request.formats import Request
+from gatemini.context.stores import SessionStore, Store
+from gatemini.output.store.results import IDLE_SECONDS
+
+MOST_SESSIONS = 1_000
+"""The one idle for the longest goes first."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One conversation. `sent` are the tools of its last request in order, `added` those that `tool_search` added."""
+
+    store: Store = field(default_factory=SessionStore)
+    sent: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    prefix: bytes | None = None
+    used: float = 0.0
+
+
+class Sessions:
+    """Sessions by key; one that is idle for an hour is forgotten, with what `tool_search` added."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._held: OrderedDict[str, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, key: str) -> Session:
+        """The session of this key; a new one where there is none."""
+        now = self._clock()
+        while self._held:
+            oldest = next(iter(self._held))
+            if now - self._held[oldest].used < IDLE_SECONDS and len(self._held) < MOST_SESSIONS:
+                break
+            if oldest == key and now - self._held[oldest].used < IDLE_SECONDS:
+                break
+            del self._held[oldest]
+        session = self._held.pop(key, None) or Session()
+        session.used = now
+        self._held[key] = session
+        return session
+
+
+def session_key(request: Request, header: str | None = None) -> str:
+    """The key of a request's session: the header `x-gatemini-session`, else the hash of system text and first user message."""
+    if header:
+        return f"header:{header}"
+    digest = hashlib.blake2b(digest_size=16)
+    if request.system is not None:
+        digest.update(request.system.written)
+    for message in request.messages:
+        digest.update(b"\0" + message.place.written)
+        if message.role == "user":
+            break
+    return f"hash:{digest.hexdigest()}"

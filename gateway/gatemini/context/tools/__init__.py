@@ -1,0 +1,1 @@
+"""Filtering of tool definitions: what is predicted, what stays, how well that fits."""

@@ -1,0 +1,241 @@
+"""One request that the context tools make smaller: the steps, the provider's answer, and repeats for tools of ours."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+import httpx2
+
+from gatemini.context import (
+    Format,
+    Request,
+    Sessions,
+    Steps,
+    own_tools,
+    parse_request,
+    session_key,
+)
+from gatemini.context.request.json_places import spliced
+from gatemini.errors import GateminiError
+from gatemini.llm_proxy.client_request import SESSION_FIELD, ClientRequest, Fields, Reply, end_to_end
+from gatemini.llm_proxy.own_tools import OwnTools
+from gatemini.llm_proxy.predicting import Predicting
+from gatemini.llm_proxy.totals import Totals
+from gatemini.llm_proxy.upstream import Upstream
+from gatemini.llm_proxy.wire.answer import Answer, AnswerStream, Wire, json_object
+from gatemini.llm_proxy.wire.anthropic import AnthropicWire
+from gatemini.llm_proxy.wire.events import EventSplitter, compact
+from gatemini.llm_proxy.wire.gemini import GeminiWire
+from gatemini.llm_proxy.wire.openai import OpenAIWire
+
+logger = logging.getLogger(__name__)
+
+WIRES: dict[Format, Wire] = {
+    "openai": OpenAIWire(),
+    "anthropic": AnthropicWire(),
+    "gemini": GeminiWire(),
+}
+COUNT_TOKENS = "/count_tokens"
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A request after the steps. `base` still has all tools: what a repeated request is made of."""
+
+    base: Request
+    data: bytes
+    own: OwnTools
+    report: dict[str, Any]
+
+
+class Exchange:
+    """Takes requests through the steps and answers calls of our own tools."""
+
+    def __init__(self, steps: Steps, predicting: Predicting, upstream: Upstream, totals: Totals) -> None:
+        self._steps = steps
+        self._predicting = predicting
+        self.upstream = upstream
+        self._totals = totals
+        self._sessions = Sessions()
+
+    async def run(self, request: ClientRequest, format: Format, body: bytes, reply: Reply) -> None:
+        """Answer one request. What cannot be read goes on as it is."""
+        prepared = await self._prepare(request, format, body)
+        if prepared is None:
+            self._totals.passed += 1
+            await relay(self.upstream, request, reply, body)
+            return
+        counted = not request.path.endswith(COUNT_TOKENS)
+        run = _Run(self, request, WIRES[format], prepared, reply)
+        try:
+            if prepared.own.names and counted:
+                await run.watched()
+            else:
+                await relay(self.upstream, request, reply, prepared.data)
+        finally:
+            if counted:
+                self._totals.record(format, len(body), run.sent or [len(prepared.data)], prepared.report)
+                self._totals.record_answer(prepared.own.fallbacks, prepared.report, run.used)
+
+    async def _prepare(self, request: ClientRequest, format: Format, body: bytes) -> Prepared | None:
+        """Take a request through the steps; None for one that passes as it is."""
+        try:
+            given = self._steps.read(body, format)
+            if _several_answers(given):
+                return None
+            return await self._taken_through(request, given)
+        except GateminiError as error:
+            logger.info("a request passes as it is: %s", error.code)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end a client's request
+            place = extract_tb(error.__traceback__)[-1]
+            logger.error("%s in %s, line %s", type(error).__name__, Path(place.filename).name, place.lineno)
+        return None
+
+    async def _taken_through(self, request: ClientRequest, given: Request) -> Prepared:
+        session = self._sessions.get(session_key(given, request.field(SESSION_FIELD)))
+        if request.path.endswith(COUNT_TOKENS):  # counting must not change what the next request sends
+            session = copy.copy(session)
+            session.sent, session.added = list(session.sent), list(session.added)
+        question = self._steps.question(given)
+        prediction = None if question is None else await self._predicting.predict(question, request, given)
+        base, report = self._steps.before_filter(given, session)
+        data, more = self._steps.from_filter(
+            base, session, prediction, own=own_tools(report), called=given.called
+        )
+        report |= more
+        search = report.get("filter", {}).get("tool_search")
+        fetch = report.get("fold", {}).get("fetch_rows")
+        own = OwnTools(given, session, self._steps.filter, search, fetch)
+        return Prepared(base, data, own, report)
+
+    def repeated(self, prepared: Prepared, messages: bytes) -> bytes:
+        """The request with these messages behind its own, and with the tools that were asked for."""
+        base, own = prepared.base, prepared.own
+        longer = parse_request(
+            spliced(base.data, [base.array.with_item(messages)]), base.format, checked=True
+        )
+        made = self._steps.from_filter(
+            longer, own.session, None, own=own_tools(prepared.report), called=own.request.called
+        )
+        return bytes(made.request)
+
+
+class _Run:
+    """The answer to one request in which the model may call tools of ours."""
+
+    def __init__(
+        self, exchange: Exchange, request: ClientRequest, wire: Wire, prepared: Prepared, reply: Reply
+    ) -> None:
+        self._exchange = exchange
+        self._request = request
+        self._wire = wire
+        self._prepared = prepared
+        self._reply = reply
+        self._messages: list[bytes] = []
+        self._stream: AnswerStream | None = None
+        self.sent: list[int] = []
+        self.used: list[str] = []
+        """Tools that the model called, ours left out."""
+
+    async def watched(self) -> None:
+        """Send the request, and repeat it while the model calls tools of ours."""
+        # What is looked into must not be compressed.
+        fields = [(name, value) for name, value in self._request.fields if name != b"accept-encoding"]
+        fields.append((b"accept-encoding", b"identity"))
+        data: bytes | None = self._prepared.data
+        while data is not None:
+            self.sent.append(len(data))
+            async with self._exchange.upstream.send(self._request, data, fields=fields) as response:
+                data = await self._answered(response)
+
+    async def _answered(self, response: httpx2.Response) -> bytes | None:
+        """Pass an answer on; the request to repeat where there is one."""
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.status_code == 200 and kind == "text/event-stream":
+            return await self._streamed(response)
+        if self._stream is not None:  # the client's stream has begun: its error comes as an event
+            body = await response.aread()
+            await self._reply.part(self._wire.stream_error(body, response.status_code))
+            await self._reply.end()
+            return None
+        if response.status_code != 200 or kind != "application/json":
+            await pass_on(response, self._reply)
+            return None
+        return await self._whole(response)
+
+    async def _whole(self, response: httpx2.Response) -> bytes | None:
+        raw = await response.aread()
+        body = json_object(raw)
+        answer = self._wire.answer(body)
+        again, note = self._decide(answer)
+        if again is not None:
+            return again
+        changed = note is not None
+        if changed:
+            raw = compact(self._wire.without(body, self._prepared.own.names, note or ""))
+        fields = end_to_end(response.headers.raw, changed_body=True)
+        await self._reply.whole(response.status_code, fields, raw)
+        return None
+
+    async def _streamed(self, response: httpx2.Response) -> bytes | None:
+        if self._stream is None:
+            self._stream = self._wire.stream()
+            await self._reply.begin(response.status_code, end_to_end(response.headers.raw, changed_body=True))
+        stream, splitter = self._stream, EventSplitter()
+        stream.begin()
+        async for data in response.aiter_bytes():
+            await self._reply.part(b"".join(map(stream.feed, splitter.feed(data))))
+        await self._reply.part(b"".join(map(stream.feed, splitter.end())))
+        again, note = self._decide(stream.answer())
+        if again is not None:
+            return again
+        names = self._prepared.own.names
+        await self._reply.part(stream.release() if note is None else stream.release_without(names, note))
+        await self._reply.end()
+        return None
+
+    def _decide(self, answer: Answer) -> tuple[bytes | None, str | None]:
+        """The request to repeat, or the note that takes the place of calls of ours; neither for other answers."""
+        own = self._prepared.own
+        if not any(call.name in own.names for call in answer.calls):
+            self.used = [call.name for call in answer.calls]
+            return None, None
+        if not answer.complete:
+            return None, ""
+        if not own.may_repeat(answer.calls):
+            self.used = [call.name for call in answer.calls if call.name not in own.names]
+            return None, own.give_up(answer.calls)
+        results = self._wire.results(answer.calls, own.answer(answer.calls))
+        self._messages += map(compact, (answer.message, *results))
+        return self._exchange.repeated(self._prepared, b",".join(self._messages)), None
+
+
+async def relay(
+    upstream: Upstream, request: ClientRequest, reply: Reply, body: bytes | AsyncIterator[bytes] | None = None
+) -> None:
+    """Send a request on and its answer back, byte for byte; `body` takes the place of the request's own."""
+    async with upstream.send(request, body) as response:
+        await pass_on(response, reply)
+
+
+async def pass_on(response: httpx2.Response, reply: Reply) -> None:
+    """The provider's answer as it is, each part when it comes."""
+    fields: Fields = end_to_end(response.headers.raw)
+    await reply.begin(response.status_code, fields)
+    parts: AsyncIterator[bytes] = response.aiter_raw()
+    async for part in parts:
+        await reply.part(part)
+    await reply.end()
+
+
+def _several_answers(request: Request) -> bool:
+    """Whether a request wants several answers at once, of which only the first would be looked into."""
+    config = request.root.get("generationConfig", "generation_config")
+    count = config.get("candidateCount", "candidate_count") if config is not None else request.root.get("n")
+    return count is not None and count.written not in (b"1", b"null")

@@ -1,0 +1,1 @@
+"""Answers of the three providers: the calls in them, what they leave to the client, and their streams."""

@@ -1,0 +1,37 @@
+"""One result of a store: what it is, when it was used, and where its bytes are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gatemini.output.store.rows import RowIndex
+from gatemini.output.store.spill import SpillFile
+
+Kind = Literal["json", "text", "blob"]
+ADDRESS = "gatemini://result/"
+"""What stands before a handle in the address of its resource, which may stand for the handle."""
+READ_ON = (
+    f"read on with {ADDRESS}"
+    "{handle}/{{next_offset}}, or in a chain: await results.rows('{handle}', {{offset, limit}}) "
+    "for up to 40 rows, await results.load('{handle}') to filter, join or aggregate all of it"
+)
+
+BLOB_NOTE = "results.base64(handle) gives the data, results.chunks(handle) in pieces of base64"
+
+
+@dataclass(slots=True)
+class Entry:
+    """A kept result."""
+
+    handle: str
+    kind: Kind
+    mime: str
+    label: str | None
+    created: float
+    used: float
+    size: int
+    data: bytes | None
+    """None when spilled."""
+    file: SpillFile | None = None
+    index: RowIndex | None = None

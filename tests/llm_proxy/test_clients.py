@@ -1,0 +1,132 @@
+"""The real client libraries through the proxy: answers, streams, errors and broken connections as without it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from fixtures.llm_clients import CLIENTS, KEY
+from fixtures.llm_proxy import Proxy
+from fixtures.llm_upstream import FakeProvider, Said
+
+TOOLS = ["read", "send_mail", "book_flight", "play_song"]
+each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.__name__)
+each_way = pytest.mark.parametrize("way", ["ask", "stream"])
+WAIT_SECONDS = 20
+
+
+@each_client
+@each_way
+def test_text_and_calls_are_those_that_the_client_gets_without_the_proxy(
+    client: Any, way: str, provider: FakeProvider, plain: Proxy
+) -> None:
+    said = Said("Two files then. ", [("read", {"path": "a"}), ("send_mail", {"path": "b"})])
+    provider.answers = [said, said]
+    direct = getattr(client(provider.url), way)(TOOLS)
+    assert getattr(client(plain.address), way)(TOOLS) == direct
+    assert direct[0] == "Two files then. "
+    assert len(direct[1]) == 2
+
+
+@each_client
+def test_text_before_tool_search_streams_and_the_repeated_answer_continues_it(
+    client: Any, provider: FakeProvider, filtering: Proxy
+) -> None:
+    provider.answers = [
+        Said("Let me look. ", [("tool_search", {"tool_name": "send_mail", "reason": "to write"})]),
+        Said("Here it is. ", [("send_mail", {"path": "x"}), ("read", {"path": "y"})]),
+    ]
+    text, calls = client(filtering.address, f"before {client.__name__}").stream(TOOLS)
+    assert text == "Let me look. Here it is. "
+    assert [name for name, _ in calls] == ["send_mail", "read"]
+    assert provider.got[0].tools == ["read", "tool_search"]
+    assert provider.got[1].tools == ["read", "send_mail", "tool_search"]
+
+
+@each_client
+@each_way
+def test_after_the_last_repeat_the_client_reads_what_was_asked_for(
+    client: Any, way: str, provider: FakeProvider, filtering: Proxy
+) -> None:
+    wanted = ["send_mail", "no_such_tool", "play_song"]
+    provider.answers = [
+        Said("", [("tool_search", {"tool_name": name, "reason": "why not"}), ("read", {"path": name})])
+        for name in wanted
+    ]
+    text, calls = getattr(client(filtering.address, f"last {client.__name__} {way}"), way)(TOOLS)
+    assert len(provider.got) == 3
+    assert all(name in text for name in wanted)
+    assert [name for name, _ in calls] == ["read"]
+
+
+@each_client
+@each_way
+def test_an_answer_of_429_reaches_the_client_with_its_fields(
+    client: Any, way: str, provider: FakeProvider, filtering: Proxy
+) -> None:
+    provider.answers = [Said(status=429, headers={"retry-after": "7"})]
+    with pytest.raises(client.limited) as caught:
+        getattr(client(filtering.address, "429"), way)(TOOLS)
+    assert "try later" in str(caught.value)
+    response = caught.value.response
+    assert response.headers["retry-after"] == "7"
+
+
+@each_client
+def test_an_error_of_a_repeated_request_reaches_the_client(
+    client: Any, provider: FakeProvider, filtering: Proxy
+) -> None:
+    search = Said("", [("tool_search", {"tool_name": "play_song", "reason": "music"})])
+    provider.answers = [search, Said(status=429)]
+    with pytest.raises(client.limited, match="try later"):
+        client(filtering.address, f"repeated {client.__name__}").ask(TOOLS)
+    provider.answers = [Said("Well. ", search.calls), Said(status=429)]
+    with pytest.raises(client.error, match="try later"):
+        client(filtering.address, f"repeated in stream {client.__name__}").stream(TOOLS)
+
+
+@each_client
+def test_an_answer_that_breaks_is_no_short_answer(client: Any, provider: FakeProvider, plain: Proxy) -> None:
+    provider.answers = [Said("one two three four five six", breaks=True)]
+    with pytest.raises(Exception, match=r"(?i)peer|closed|incomplete|disconnect|chunk|connection|read"):
+        list(client(plain.address).words())
+
+
+@each_client
+def test_words_arrive_while_the_provider_still_thinks(
+    client: Any, provider: FakeProvider, plain: Proxy
+) -> None:
+    provider.answers = [Said("first second third", waits=True)]
+    words = client(plain.address).words()
+    assert next(words) == "first "
+    provider.go_on.set()
+    assert "".join(words) == "second third"
+
+
+@each_client
+@pytest.mark.parametrize("kind", ["plain", "filtering"])
+def test_a_client_that_hangs_up_ends_the_request_to_the_provider(
+    client: Any, kind: str, provider: FakeProvider, request: pytest.FixtureRequest
+) -> None:
+    proxy: Proxy = request.getfixturevalue(kind)
+    provider.answers = [Said("first second third", waits=True)]
+    made = client(proxy.address)
+    words = made.words()
+    next(words)
+    words.close()
+    with suppress(AttributeError):
+        made.sdk.close()
+    assert provider.hung_up.wait(WAIT_SECONDS)
+
+
+def test_keys_pass_and_are_written_nowhere(provider: FakeProvider, filtering: Proxy) -> None:
+    for client in CLIENTS:
+        provider.answers = [Said("fine")]
+        client(filtering.address, "keys").ask(TOOLS)
+        assert KEY in str(provider.got[-1].headers)
+    noise = filtering.stop()
+    written = b"".join(path.read_bytes() for path in filtering.folder.rglob("*") if path.is_file())
+    assert KEY not in noise
+    assert KEY.encode() not in written

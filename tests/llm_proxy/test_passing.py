@@ -1,0 +1,136 @@
+"""What passes the proxy as it is, what it refuses, and what it does when the provider cannot be reached."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from fixtures.llm_clients import CLIENTS
+from fixtures.llm_proxy import Proxy, environment, running_proxy
+from fixtures.llm_upstream import FakeProvider, Said
+
+ODD = b'{ "model" :"m","n": 1.50,  "text":"\\u00e9\xc3\xa9", "n": 2e0 }'
+LISTED = ("openai", "anthropic", "gemini")
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("POST", "/v1/responses"),
+        ("POST", "/v1/embeddings?a=%2Fb&a=c"),
+        ("PUT", "/v1/files/a%20b"),
+        ("POST", "/v1beta/models/m:countTokens"),
+        ("POST", "/v1/threads/t/messages"),
+    ],
+)
+def test_other_requests_pass_byte_for_byte(
+    method: str, target: str, provider: FakeProvider, filtering: Proxy
+) -> None:
+    headers = {"authorization": "Bearer k", "x-own": "a, b", "x-gatemini-session": "s"}
+    if target.endswith("messages"):
+        provider.answers = [Said("fine")]
+    answer = httpx2.request(method, f"{filtering.address}{target}", content=ODD, headers=headers)
+    (got,) = provider.got
+    assert answer.status_code == 200
+    assert (got.method, got.body) == (method, ODD)
+    assert f"{got.path}?{got.query}".rstrip("?") == target.replace("%20", " ")
+    sent = dict(got.headers)
+    assert (sent["authorization"], sent["x-own"]) == ("Bearer k", "a, b")
+    assert "x-gatemini-session" not in sent
+
+
+def test_answers_pass_with_their_fields_and_bytes(provider: FakeProvider, plain: Proxy) -> None:
+    with httpx2.Client() as client:
+        direct = client.get(f"{provider.url}/v1/models?limit=2")
+        passed = client.get(f"{plain.address}/v1/models?limit=2")
+    assert passed.content == direct.content
+    named = ("date", "server")
+    kept = [field for field in direct.headers.multi_items() if field[0] not in named]
+    assert [field for field in passed.headers.multi_items() if field[0] not in named] == kept
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "body", [b"no JSON", b"[]", b'{"messages":3,"contents":{}}', b'{"messages":[],"contents":[],"n":2}']
+)
+def test_requests_that_cannot_be_worked_on_pass_byte_for_byte(
+    body: bytes, client: Any, provider: FakeProvider, filtering: Proxy
+) -> None:
+    provider.answers = [Said(status=400)]
+    answer = httpx2.post(f"{filtering.address}{client.path}", content=body)
+    assert provider.got[0].body == body
+    assert answer.status_code == 400
+
+
+def test_counting_tokens_counts_the_smaller_request_and_changes_no_session(
+    provider: FakeProvider, filtering: Proxy
+) -> None:
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("read", "mail", "fly")]
+    request = {"model": "m", "tools": tools, "messages": [{"role": "user", "content": "go"}]}
+    headers = {"x-gatemini-session": "counting"}
+    for path in ("/v1/messages/count_tokens", "/v1/messages"):
+        provider.answers = [Said("ok")]
+        httpx2.post(f"{filtering.address}{path}", json=request, headers=headers)
+    assert [got.tools for got in provider.got] == [["read", "tool_search"]] * 2
+
+
+def test_a_tool_of_the_client_keeps_its_name_and_ours_takes_another(
+    provider: FakeProvider, filtering: Proxy
+) -> None:
+    client = CLIENTS[0](filtering.address, "names")
+    provider.answers = [
+        Said("", [("gatemini_tool_search", {"tool_name": "tool_search", "reason": "theirs"})]),
+        Said("", [("tool_search", {"path": "theirs"})]),
+    ]
+    _, calls = client.ask(["tool_search", "read"])
+    assert provider.got[0].tools == ["read", "gatemini_tool_search"]
+    assert provider.got[1].tools == ["read", "tool_search"]
+    assert calls == [("tool_search", json.dumps({"path": "theirs"}))]
+
+
+def test_a_compressed_request_passes_as_it_is(provider: FakeProvider, filtering: Proxy) -> None:
+    provider.answers = [Said(status=400)]
+    body = b"\x1f\x8b not really"
+    httpx2.post(
+        f"{filtering.address}/v1/chat/completions", content=body, headers={"content-encoding": "gzip"}
+    )
+    assert provider.got[0].body == body
+
+
+def test_a_provider_that_cannot_be_reached_is_a_bad_gateway(tmp_path: Path) -> None:
+    with running_proxy("http://127.0.0.1:1", tmp_path) as proxy:
+        answer = httpx2.post(f"{proxy.address}/v1/messages", json={"messages": [], "model": "m"})
+        assert answer.status_code == 502
+        assert answer.json()["type"] == "error"
+        assert "ConnectError" in answer.json()["error"]["message"]
+
+
+def test_a_page_that_rebinds_its_name_to_this_machine_gets_nothing(
+    provider: FakeProvider, plain: Proxy
+) -> None:
+    answer = httpx2.get(f"{plain.address}/v1/models", headers={"host": "evil.example"})
+    assert answer.status_code == 403
+    assert provider.got == []
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--upstream", "https://x.example", "--listen", "0.0.0.0:0"], "--listen: found 0.0.0.0:0"),
+        (["--upstream", "https://x.example", "--listen", "127.0.0.1:x"], "--listen: found 127.0.0.1:x"),
+        (["--upstream", "x.example"], "--upstream: found x.example"),
+    ],
+)
+def test_the_command_refuses_addresses_it_cannot_use(options: list[str], named: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gatemini", "llm-proxy", *options],
+        env=environment(tmp_path), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert named in done.stderr
