@@ -91,7 +91,9 @@ class Core:
         self.ledger = Ledger(limits.total_memory_mb * MIB)
         self._chains: dict[int, _Chain] = {}
         self._lock = threading.Lock()
-        self._work: queue.SimpleQueue[tuple[_Chain, OfSession] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[tuple[_Chain, OfSession, Callable[[], None] | None] | None] = (
+            queue.SimpleQueue()
+        )
         self._threads = 0
 
     def start_threads(self) -> None:
@@ -108,8 +110,22 @@ class Core:
         finally:
             threading.stack_size(before)
 
-    def handle(self, request: OfSession) -> None:
-        """Take a request; the answer comes by `emit`. Thread-safe, never blocks."""
+    def handle(self, request: OfSession, then: Callable[[], None] | None = None) -> bool:
+        """Take a request; the answer comes by `emit`, and afterwards the thread that made it calls `then`.
+        Thread-safe, never blocks. Returns False where no thread has to do anything: then `then` is not called."""
+        chain = self._accepted(request)
+        if chain is not None:
+            self._work.put((chain, request, then))
+        return chain is not None
+
+    def handle_here(self, request: OfSession) -> None:
+        """Take a request and answer it on this thread, which `start_threads` has started."""
+        chain = self._accepted(request)
+        if chain is not None:
+            self._answer(chain, request)
+
+    def _accepted(self, request: OfSession) -> _Chain | None:
+        """The chain that the request is the next of; None where nothing has to be done."""
         with self._lock:
             chain = self._chains.get(request.session)
             if chain is None and isinstance(request, Run):
@@ -120,10 +136,10 @@ class Core:
                     chain.guest.stop()
             if chain is not None and not chain.busy:
                 chain.busy = True
-                self._work.put((chain, request))
-                return
+                return chain
         if chain is None:
             self._emit(Dropped(request.session))
+        return None
 
     def close(self) -> None:
         """End the threads after what they are doing; guests that still run are stopped."""
@@ -138,10 +154,20 @@ class Core:
 
     def _serve(self) -> None:
         while (item := self._work.get()) is not None:
-            self._answer(*item)
-            del item  # what it holds must not live until the next request
+            chain, request, then = item
+            self._answer(chain, request)
+            if then is not None:
+                then()
+            del item, chain, request, then  # what it holds must not live until the next request
 
     def _answer(self, chain: _Chain, request: OfSession) -> None:
+        self.engine.ticker.enter()  # ticks also come while a program is parsed or an error is placed
+        try:
+            self._answered(chain, request)
+        finally:
+            self.engine.ticker.leave()
+
+    def _answered(self, chain: _Chain, request: OfSession) -> None:
         answer: Answer
         try:
             answer = self._done(chain, request)

@@ -1,7 +1,8 @@
 """A sandbox process: `python -P -s -m gatemini_sandbox.process`, messages over the socket that is its stdin.
 
 It holds no secrets: its environment is empty, it inherits no descriptor but its socket, and before the first code
-comes it has walled itself in (confine.py). The main thread only reads; guests are stepped on the threads of core.py.
+comes it has walled itself in (confine.py). Guests are stepped on the threads of core.py; turn_to_read.py says which
+thread reads.
 """
 
 from __future__ import annotations
@@ -21,19 +22,13 @@ from gatemini_sandbox.messages import (
     Check,
     Checked,
     CodeCheck,
-    Conclude,
-    Drop,
-    Frames,
     Ready,
     Refused,
-    Replies,
-    Request,
-    Run,
     Settings,
     pack,
-    request_of,
 )
 from gatemini_sandbox.parse_deadline import patience
+from gatemini_sandbox.turn_to_read import Inbox, TurnToRead
 from gatemini_sandbox.typescript.prepare import prepare
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
 from gatemini_sandbox.typescript.undeclared import outside_calls
@@ -42,7 +37,6 @@ DATA_MARGIN = 1024 * MIB
 """Private memory above that of all guests: the interpreter, stacks, messages in both directions."""
 NICE = 2
 """Guests that compute give way to the gateway a little; at 5 they had a third of what other programs of a busy machine got."""
-READ_BYTES = 1 << 18
 CHECK_SECONDS = 15.0
 """Most that one program of the configuration may take to parse, compiling the second parser for the first of them
 included."""
@@ -56,22 +50,6 @@ def send(answer: Answer) -> None:
     with _writing:
         while data:
             data = data[os.write(0, data) :]
-
-
-class Inbox:
-    """Requests from the socket; the process ends when the gateway is gone."""
-
-    def __init__(self) -> None:
-        self._frames = Frames()
-        self._waiting: list[Request] = []
-
-    def next(self) -> Request:
-        while not self._waiting:
-            data = os.read(0, READ_BYTES)
-            if not data:
-                os._exit(0)
-            self._waiting = [request_of(body) for body in self._frames.feed(data)]
-        return self._waiting.pop(0)
 
 
 def give_back() -> None:
@@ -91,19 +69,18 @@ def serve(settings: Settings, inbox: Inbox, parent: int) -> None:
 
     give_back()
 
-    def look_for_parent() -> None:
+    turn = TurnToRead(core, inbox)
+
+    def on_tick() -> None:
+        turn.tick()
         # A process whose parent has died gets another one; needed where threads compute and none reads the socket.
         if os.getppid() != parent:
             os._exit(0)
 
-    core.engine.ticker.on_tick = look_for_parent
+    core.engine.ticker.on_tick = on_tick
     walls = confine(settings.limits.total_memory_mb * MIB + DATA_MARGIN, core.start_threads)
     send(Ready(walls, core.engine.cache_problem))
-    while True:
-        request = inbox.next()
-        if not isinstance(request, Run | Replies | Conclude | Drop):
-            os._exit(1)
-        core.handle(request)
+    turn.read()
 
 
 def check(request: Check) -> None:

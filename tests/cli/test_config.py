@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import keyring
@@ -28,7 +29,7 @@ def configured(home: Path, text: str) -> Path:
 def test_check_shows_every_finding_and_fails(run: Run, home: Path) -> None:
     configured(
         home,
-        "backends:\n  a: {command: x, tmeout: 3}\n  b: {command: y, env: {T: '${NOT_SET_HERE}'}}\n  c: {command: z}\n",
+        "backends:\n  a: {command: x, tmeout: 3}\n  b: {command: y, env: {T: '${NOT_SET_HERE}'}}\n  c: {command: sh}\n",
     )
     result = run("config", "check")
     assert result.code == 1
@@ -250,3 +251,13 @@ def test_a_value_kept_in_the_keychain_reaches_the_configuration(
         assert run("config", "check").code == 1
     finally:
         keyring.set_keyring(before)
+
+
+def test_a_program_that_is_not_on_this_machine_is_named(run: Run, home: Path) -> None:
+    path = home / "config.yaml"
+    path.write_text(f"backends:\n  a: {{command: {sys.executable}}}\n  b: {{command: no-such-program}}\n")
+    result = run("-c", str(path), "config", "check")
+    assert "1 backend ready to start: a\n" in result.out
+    assert f"{path}:3: backends.b: " in result.out
+    assert "'no-such-program' is not in PATH" in result.out
+    assert "no findings" not in result.out

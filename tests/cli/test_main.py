@@ -8,15 +8,15 @@ import resource
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from fixtures.command_line import Run
 from gatemini.cli.main import COMMANDS
-from gatemini.cli.shell import Command, argument, start, table
+from gatemini.cli.shell import Command, argument, rows, start
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 HEAVY = ("mcp", "pydantic", "rich", "wasmtime", "numpy", "yaml", "anyio", "gatemini_sandbox", "gatemini.app")
@@ -71,14 +71,42 @@ def test_commands_that_start_nothing_take_a_few_times_an_empty_python(words: lis
     assert cpu_seconds(sys.executable, "-P", "-m", "gatemini", *words) <= CPU_RATIO * empty
 
 
-def test_a_name_too_long_for_a_narrow_terminal_is_shown_whole() -> None:
-    rows = table("tool", "description")
-    rows.add_row("files." + "a" * 60 + "_end", "What it does.")
-    console = Console(width=30)
-    with console.capture() as shown:
-        console.print(rows)
-    assert "…" not in shown.get()
-    assert "_end" in shown.get()
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal of 40 columns: prints rows, returns what was written."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+
+    def printed(lines: Iterable[Sequence[str]]) -> str:
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        rows(("tool", "description"), lines)
+        return capsys.readouterr().out
+
+    return printed
+
+
+Terminal = Callable[[Iterable[Sequence[str]]], str]
+ROWS = (("files.read", "What it\ndoes."), ("files.write", "Else."))
+
+
+def test_rows_are_tab_separated_where_a_program_reads_them(capsys: pytest.CaptureFixture[str]) -> None:
+    rows(("tool", "description"), ROWS)
+    assert capsys.readouterr().out == "files.read\tWhat it does.\nfiles.write\tElse.\n"
+
+
+def test_rows_are_a_table_in_a_terminal_and_nothing_where_there_are_none(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert terminal(()) == ""
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown = terminal(ROWS)
+    assert shown.split("\n")[0].split() == ["tool", "description"]
+    assert "\x1b" not in shown
+
+
+def test_a_name_too_long_for_a_narrow_terminal_has_a_line_of_its_own(terminal: Terminal) -> None:
+    name = "files." + "a" * 60 + "_end"
+    assert terminal([(name, "What it does.")]) == f"{name}\n  What it does.\n"
 
 
 def test_without_unix_sockets_the_plain_command_names_direct(run: Run) -> None:
@@ -208,4 +236,4 @@ def test_names_of_tools_are_not_read_as_markup(run: Run, tmp_path: Path) -> None
     shown = run("eval", str(queries))
     assert shown.code == 0
     assert "'[/x] :smile:' wants [bold]y" in shown.out
-    assert len([line for line in shown.out.splitlines() if line.startswith("all ")]) == 1
+    assert len([line for line in shown.out.splitlines() if line.startswith("all\t")]) == 1

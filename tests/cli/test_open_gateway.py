@@ -88,14 +88,26 @@ def test_all_tools_are_listed_and_those_of_one_backend(run: Run, tmp_path: Path)
     rows = run("tools", "--json").json["tools"]
     assert {row["backend"] for row in rows} == {"clock", "notes", "shop"}
     listed = run("tools", "clock").out.splitlines()
-    assert [line.split()[0] for line in listed[1:]] == [
-        row["name"] for row in rows if row["backend"] == "clock"
-    ]
+    assert [line.split()[0] for line in listed] == [row["name"] for row in rows if row["backend"] == "clock"]
     assert "`gatemini tools`" in run("search", "zzzzqqqq", "-c", str(write_config(tmp_path, {}))).err
     wrong = run("tools", "clok")
     assert (wrong.code, "Did you mean clock?" in wrong.err) == (1, True)
     gone = run("tools", "gone", "-c", str(write_config(tmp_path, {"gone": {"command": "no-such-program-x"}})))
     assert (gone.code, "gone has no tools (stopped: command not found" in gone.err) == (1, True)
+
+
+def test_a_search_needs_no_quotes_and_json_may_come_first(run: Run) -> None:
+    quoted = run("search", "convert a time", "--json").json
+    assert run("--json", "search", "convert", "a", "time").json == quoted
+
+
+def test_arguments_of_a_call_may_be_written_as_pairs(run: Run) -> None:
+    answer = run("call", "clock.convert_units", "value=5", "source=km", "target=m", "--json")
+    same = run("call", "clock.convert_units", '{"value": 5, "source": "km", "target": "m"}', "--json")
+    assert answer.json["value"] == same.json["value"]
+    refused = run("call", "clock.convert_units", "value=5", "km")
+    assert refused.code == 2
+    assert "key=value" in refused.err
 
 
 def test_an_unknown_name_without_similar_ones_leads_to_gatemini_search(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,14 @@ backends:
   c: { url: "https://x/y?k=${KEY}", headers: { Authorization: "Bearer ${KEY}" } }   # note: ${NOT_USED}
   d: { url: "https://x/y?k=${KEY}" }
 """
+
+
+def refused(load: Load, text: str) -> list[dict[str, Any]]:
+    """The findings of a configuration that stops the start."""
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    found: list[dict[str, Any]] = caught.value.details["problems"]
+    return found
 
 
 def one(loaded: Loaded, key: str) -> str:
@@ -123,10 +132,8 @@ def test_one_bad_backend_is_disabled_with_its_reason_and_the_other_runs(
 
 
 def test_all_findings_come_at_once(load: Load) -> None:
-    loaded = load(
-        "backends:\n  a: {command: x, timout: 1, retry: {maxx: 1}, env: {A: '${NO}'}}\nlog_levl: info\n"
-    )
-    assert {p.key for p in loaded.problems} == {
+    text = "backends:\n  a: {command: x, timout: 1, retry: {maxx: 1}, env: {A: '${NO}'}}\nlog_levl: info\n"
+    assert {problem["key"] for problem in refused(load, text)} == {
         "backends.a.timout", "backends.a.retry.maxx", "backends.a.env.A", "log_levl",
     }  # fmt: skip
 
@@ -183,10 +190,10 @@ backends:
 
 
 def test_wrong_sections_fall_back_to_defaults_and_say_so(load: Load) -> None:
-    text = "search: {rankin: best}\nhealth: {interval: never}\nresults: 3\nmax_dynamic_backends: many\nbackends: {a: {command: x}}\n"
+    text = "search: {ranking: bst}\nhealth: {interval: never}\nresults: 3\nmax_dynamic_backends: many\nbackends: {a: {command: x}}\n"
     loaded = load(text)
     assert {p.key for p in loaded.problems} == {
-        "search.rankin",
+        "search.ranking",
         "health.interval",
         "results",
         "max_dynamic_backends",
@@ -208,9 +215,13 @@ def test_wrong_sections_fall_back_to_defaults_and_say_so(load: Load) -> None:
         "secrets: {strickt: true}\n",
         "strict: true\n",
         "registration: {stdio: '${NO}'}\n",
+        "log_levl: info\n",
+        "zzz: 1\n",
+        "search: {rankin: best}\n",
+        "health: {intervall: 5s}\n",
     ],
 )
-def test_a_wrong_part_that_protects_stops_the_start(load: Load, text: str) -> None:
+def test_a_wrong_part_that_protects_and_an_unknown_key_stop_the_start(load: Load, text: str) -> None:
     with pytest.raises(ConfigError, match=r"config\.yaml:\d"):
         load("backends: {a: {command: x}}\n" + text)
 
@@ -365,17 +376,16 @@ def test_a_wrong_value_that_a_variable_gave_is_not_shown(load: Load) -> None:
 
 
 def test_keys_of_other_clients_are_errors_that_name_the_right_key(load: Load) -> None:
-    loaded = load("backends: {a: {type: stdio, command: x}, b: {httpUrl: 'https://h/'}}\nmcpServers: {}\n")
+    loaded = load("backends: {a: {type: stdio, command: x}, b: {httpUrl: 'https://h/'}}\n")
     assert "unknown key type, the key is transport" in one(loaded, "backends.a.type")
     assert "the key is url" in one(loaded, "backends.b.httpUrl")
-    assert "the key is backends" in one(loaded, "mcpServers")
+    (problem,) = refused(load, "mcpServers: {}\nbackends: {}\n")
+    assert "the key is backends" in problem["found"]
 
 
 def test_findings_are_listed_in_the_order_of_the_file(load: Load) -> None:
-    loaded = load(
-        "backends:\n  a: {command: x, zz: 1}\n  b: {command: x, yy: 1}\nlog_levl: info\nsearch: {x: 1}\n"
-    )
-    assert [p.line for p in loaded.problems] == [2, 3, 4, 5]
+    text = "backends:\n  a: {command: x, zz: 1}\n  b: {command: x, yy: 1}\nlog_levl: info\nsearch: {x: 1}\n"
+    assert [problem["line"] for problem in refused(load, text)] == [2, 3, 4, 5]
 
 
 def test_a_command_with_its_arguments_in_one_text_is_noticed(load: Load) -> None:

@@ -154,6 +154,26 @@ async def test_cancelling_ends_the_guest_and_not_its_process(apart):
             await anyio.sleep(0.001)
 
 
+async def test_requests_are_read_while_code_computes_after_an_answer(apart) -> None:
+    computing = Chain(apart, "await demo.echo({}); for (;;) {}")
+    step = await computing.start()
+    with anyio.move_on_after(60) as until_answered:
+
+        async def run_another() -> None:
+            assert await Runner(apart).value("return 41 + (await demo.echo({ n: 1 })).n") == 42
+            until_answered.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run_another)
+            end = await computing.resume([Reply(step.calls[0].id, True, b"1")])
+            pytest.fail(f"the other chain was answered after this one: {end}")
+    assert until_answered.cancel_called
+    with anyio.fail_after(60):
+        while apart._links[0].guests:  # noqa: ASYNC110 - nothing says so
+            await anyio.sleep(0.001)
+    assert len(pids(apart)) == 1
+
+
 async def test_a_chain_that_waits_for_its_calls_takes_no_place_from_another(make) -> None:
     one = make(Limits(guests=1), processes=1)
     outer = Chain(one, "return 1 + await demo.echo({})")

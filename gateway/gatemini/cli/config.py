@@ -28,6 +28,7 @@ def check(*, config: Path | None, as_json: bool) -> int:
                 "source": str(loaded.source) if loaded.source else None,
                 "backends": list(loaded.config.backends),
                 "disabled": dict(loaded.disabled),
+                "absent_programs": _absent_programs(loaded),
                 "problems": [problem.to_json() for problem in loaded.problems],
             }
         )
@@ -44,15 +45,44 @@ def _show_findings(loaded: Loaded) -> None:
         return
     for problem in loaded.problems:
         shell.say(f"{problem.severity}: {problem.text()}")
-    ready, off = loaded.config.backends, loaded.disabled
+    absent = _absent_programs(loaded)
+    for name, reason in absent.items():
+        shell.say(f"warning: {loaded.origins[name]}: backends.{name}: {reason}")
+    ready = [name for name in loaded.config.backends if name not in absent]
+    off = loaded.disabled
     shell.say(
         f"{loaded.source}: {counted(len(ready), 'backend')} ready to start"
         + (f": {', '.join(ready)}" if ready else "")
     )
+    if absent:
+        shell.say(f"{len(absent)} without their program: {', '.join(absent)}")
     if off:
         shell.say(f"{len(off)} disabled: {', '.join(off)}")
-    if not loaded.problems:
+    if not loaded.problems and not absent:
         shell.say("no findings")
+
+
+def _absent_programs(loaded: Loaded) -> dict[str, str]:
+    """Backends that cannot start here, since their program is not on this machine, each with why."""
+    from gatemini.config.model.cli_template import words_of
+    from gatemini.errors import BackendStopped
+    from gatemini.processes.child_environment import child_environment, find_program
+
+    absent: dict[str, str] = {}
+    for name, backend in loaded.config.backends.items():
+        programs = (
+            [backend.command]
+            if backend.command
+            else [words_of(tool)[0] for tool in backend.cli_tools.values()]
+        )
+        environment = child_environment(backend.env, inherit=backend.inherit_env)
+        for program in programs:
+            try:
+                find_program(program, environment, backend.cwd)
+            except BackendStopped as error:
+                absent[name] = error.text()
+                break
+    return absent
 
 
 def schema(*, config: Path | None, as_json: bool) -> None:

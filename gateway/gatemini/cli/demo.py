@@ -9,7 +9,7 @@ from gatemini.cli import shell
 
 
 def demo(*, as_json: bool) -> int:
-    """Search, look at a tool, run a chain over two backends, and count what it saved."""
+    """Search, look at a tool, run a chain over three backends, and count what it saved."""
     from gatemini.demo import walkthrough
 
     if not as_json:

@@ -20,11 +20,17 @@ def doctor(*, config: Path | None, as_json: bool) -> int:
     if as_json:
         shell.emit({"ok": not failed, "findings": [asdict(finding) for finding in findings]})
     else:
-        table = shell.table("", "", "", show_header=False)
-        for finding in findings:
-            remedy = f"\n→ {finding.mend}" if finding.mend else ""
-            table.add_row(_MARKS[finding.verdict], finding.what, f"{finding.seen}{remedy}")
-        shell.stdout_console().print(table, markup=False)
+        shell.rows(
+            ("", "", ""),
+            (
+                (
+                    _MARKS[finding.verdict],
+                    finding.what,
+                    finding.seen + (f"\n→ {finding.mend}" if finding.mend else ""),
+                )
+                for finding in findings
+            ),
+        )
         bad = sum(finding.verdict == "fail" for finding in findings)
         looks = sum(finding.verdict == "warn" for finding in findings)
         rest = f"nothing needs a fix; {looks} of {len(findings)} to look at (!)" if looks else "all is well"

@@ -104,17 +104,23 @@ def note_unknown(queries: Sequence[Query], known: set[str]) -> None:
 
 def show(report: Report) -> None:
     """The scores as a table, then the queries whose tools were not among the first five."""
-    table = shell.table("kind", "queries", "R@1", "R@5", "R@10", "MRR")
     rows: dict[str, Scores] = {**report.categories, "all": report.all}
-    for name, scores in rows.items():
-        recall = [f"{scores.recall.get(k, 0.0):.3f}" for k in (1, 5, 10)]
-        table.add_row(name, str(scores.queries), *recall, f"{scores.mrr:.3f}")
-    console = shell.stdout_console()
-    console.print(table)
-    console.print(f"{report.median_ms:.2f} ms a query (median)")
+    shell.rows(
+        ("kind", "queries", "R@1", "R@5", "R@10", "MRR"),
+        (
+            (
+                name,
+                str(scores.queries),
+                *(f"{scores.recall.get(k, 0.0):.3f}" for k in (1, 5, 10)),
+                f"{scores.mrr:.3f}",
+            )
+            for name, scores in rows.items()
+        ),
+    )
+    shell.say(f"{report.median_ms:.2f} ms a query (median)")
     for miss in report.misses[:MISSES_SHOWN]:
         wanted = "; ".join(" or ".join(need) for need in miss.missing)
-        console.print(
+        shell.say(
             f"missed: {miss.query.text!r} wants {wanted}; found {', '.join(miss.found[:3]) or 'nothing'}"
         )
     if len(report.misses) > MISSES_SHOWN:

@@ -76,14 +76,13 @@ def _show(
     if not plan.items and not plan.unreadable:
         shell.say("no servers found" + (f" in {', '.join(map(str, plan.read))}" if plan.read else ""))
         return
-    table = shell.table("server", "from", "what becomes of it")
+    rows: list[tuple[str, str, str]] = []
     for item in plan.items:
         state = item.status + (" (disabled)" if item.raw.get("disabled") else "")
         lines = [f"{state}: {item.detail}" if item.detail else state, *item.notes]
         lines += _clear_secrets(item, moved)
-        table.add_row(item.name, f"{item.client} {item.source}", hidden.redact("\n".join(lines)))
-    if plan.items:
-        shell.stdout_console().print(table, markup=False)
+        rows.append((item.name, f"{item.client} {item.source}", hidden.redact("\n".join(lines))))
+    shell.rows(("server", "from", "what becomes of it"), rows)
     for line in plan.unreadable:
         shell.note(line)
     if not plan.items:

@@ -86,7 +86,7 @@ def _drop_output() -> None:
 
 def dispatch(words: list[str]) -> int:
     """Read the options before the command, then hand over; returns the exit code."""
-    direct = False
+    direct = as_json = False
     while words and words[0].startswith("-"):
         option, _, attached = words.pop(0).partition("=")
         if option in ("-h", "--help"):
@@ -96,6 +96,8 @@ def dispatch(words: list[str]) -> int:
             return OK
         if option == "--direct":
             direct = True
+        elif option == "--json":
+            as_json = True
         elif option in ("-c", "--config"):
             if not attached and not words:
                 return _usage(f"{option} needs the path of a configuration file")
@@ -115,6 +117,8 @@ def dispatch(words: list[str]) -> int:
         near = import_module("difflib").get_close_matches(words[0], COMMANDS, n=1)
         return _usage(f"there is no command {words[0]}" + (f", did you mean {near[0]}?" if near else ""))
     module = import_module(f"gatemini.cli.{COMMANDS[words[0]][0]}")
+    if as_json:
+        words.append("--json")
     return int(import_module("gatemini.cli.shell").start(module.COMMANDS, words))
 
 
@@ -138,9 +142,10 @@ def _help() -> int:
         "options:",
         "  --direct          serve the client on stdin and stdout in this process, without the daemon",
         "  -c, --config PATH configuration file; else GATEMINI_CONFIG, else the default place",
+        "  --json            machine-readable output of a command",
         "  --version, --help",
         "",
-        "Every command takes --json, -c and --help. Exit codes: 0 done, 1 failed, 2 wrong usage.",
+        "Every command takes --help and --json, before or behind it. Exit codes: 0 done, 1 failed, 2 wrong usage.",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     return OK

@@ -6,8 +6,10 @@ The value goes to stdout; calls, console lines and notes go to stderr.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from argparse import ArgumentTypeError
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,12 @@ from gatemini.text.escape import visible
 if TYPE_CHECKING:
     from gatemini.app import App
     from gatemini.chain.client import CallRecord
+
+
+_PAIR = re.compile(r"[A-Za-z_][\w.-]*=")
+"""The beginning of `key=value`."""
+_KEPT = re.compile(r"\bres_\w|@resume")
+"""A handle or a re-run: both end with the gateway of this command."""
 
 
 def _milliseconds(text: str) -> int:
@@ -36,21 +44,37 @@ def run(*, file: Path, intent: str | None, **options: Any) -> int:
     return _chain(arguments, **options)
 
 
-def call(*, tool: str, arguments: str, **options: Any) -> int:
+def call(*, tool: str, arguments: Sequence[str], **options: Any) -> int:
     """Call one tool."""
-    text = arguments
-    if arguments == "-":
+    if arguments and all(_PAIR.match(text) for text in arguments):
+        value: Any = dict(_pair(text) for text in arguments)
+    elif len(arguments) > 1:
+        raise shell.UsageError("gatemini call: write one JSON object, or each argument as key=value")
+    else:
+        value = _object(arguments[0] if arguments else "{}")
+    code = json.dumps({"tool": tool, "arguments": value})
+    return _chain({"code": code}, **options)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    """`key=value`: the value as JSON where it is JSON, else as text."""
+    key, _, value = text.partition("=")
+    return key, parsed(value)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """A JSON object from the command line, stdin (`-`) or a file (`@FILE`)."""
+    if text == "-":
         text = shell.source_text(Path("-"))
-    elif arguments.startswith("@"):
-        text = shell.source_text(Path(arguments[1:]))
+    elif text.startswith("@"):
+        text = shell.source_text(Path(text[1:]))
     try:
         value = json.loads(text or "{}")
     except ValueError as error:
         raise shell.UsageError(f"gatemini call: ARGUMENTS is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise shell.UsageError("gatemini call: ARGUMENTS must be a JSON object")
-    code = json.dumps({"tool": tool, "arguments": value})
-    return _chain({"code": code}, **options)
+    return value
 
 
 def _chain(
@@ -109,6 +133,8 @@ def _as_json(answer: dict[str, Any], blocks: list[str]) -> None:
 def _as_text(answer: dict[str, Any], blocks: list[str], quiet: bool) -> None:
     if answer.get("isError"):
         shell.note("\n".join(blocks))
+        if any(_KEPT.search(block) for block in blocks):
+            shell.note("handles and @resume last as long as this command: correct the file and run it again")
         return
     if blocks:
         # A program gets the value unchanged; a terminal would obey the control characters of a backend.
@@ -116,6 +142,8 @@ def _as_text(answer: dict[str, Any], blocks: list[str], quiet: bool) -> None:
     if not quiet:
         for block in blocks[1:]:
             shell.note(visible(block, lines=True))
+        if any(_KEPT.search(block) for block in blocks[1:]):
+            shell.note("a handle lasts as long as this command; --full prints the whole value")
 
 
 _COMMON = (
@@ -139,7 +167,7 @@ COMMANDS = (
         [
             shell.argument("tool", help="backend.tool"),
             shell.argument(
-                "arguments", nargs="?", default="{}", help="JSON object; - reads stdin, @FILE a file"
+                "arguments", nargs="*", help="JSON object, or key=value …; - reads stdin, @FILE a file"
             ),
             *_COMMON,
         ],

@@ -39,10 +39,10 @@ def _show(facts: dict[str, Any]) -> None:
         f"engine  {engine['name']} {engine['version']}, interrupted every {facts['tick_seconds']:g} s to check limits"
     )
     shell.say(f"host functions: {facts['host_functions']}")
-    table = shell.table("import", "bound to")
-    for entry in facts["imports"]:
-        table.add_row(f"{entry['module']}.{entry['name']}", entry["bound_to"])
-    shell.stdout_console().print(table)
+    shell.rows(
+        ("import", "bound to"),
+        ((f"{entry['module']}.{entry['name']}", entry["bound_to"]) for entry in facts["imports"]),
+    )
     shell.say("default limits: " + ", ".join(f"{key} {value}" for key, value in facts["limits"].items()))
 
 

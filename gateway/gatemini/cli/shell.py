@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -19,7 +19,6 @@ from gatemini.errors import GateminiError, InternalError, InvalidRequest
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -186,16 +185,38 @@ def source_text(file: Path) -> str:
         raise InvalidRequest(f"{file} cannot be read: {error}") from error
 
 
-def table(*headers: str, show_header: bool = True) -> Table:
-    """A table without lines. A narrow terminal folds names and paths: cut, they would be useless."""
+def rows(headers: Sequence[str], lines: Iterable[Sequence[str]], *, right: Container[int] = ()) -> None:
+    """Print rows: a table in a terminal, tab-separated lines without headers elsewhere, nothing where there are none.
+
+    `right` has the columns that are aligned to the right. A terminal too narrow for the first column beside others gets
+    one name a line and the rest of its row below: a name in pieces could not be copied.
+    """
+    found = [list(line) for line in lines]
+    if not found:
+        return
+    if not sys.stdout.isatty():
+        for line in found:
+            say("\t".join(" ".join(cell.split()) for cell in line))
+        return
+    console = stdout_console()
+    if max(len(line[0]) for line in found) * 2 > console.width:
+        for name, *rest in found:
+            say("\n".join([name, *(f"  {cell}" for cell in rest if cell)]))
+        return
     from rich.table import Column, Table
 
-    columns = [Column(header, overflow="fold") for header in headers]
-    return Table(*columns, box=None, pad_edge=False, show_header=show_header)
+    columns = [
+        Column(header, overflow="fold", justify="right" if index in right else "left")
+        for index, header in enumerate(headers)
+    ]
+    table = Table(*columns, box=None, pad_edge=False, show_header=any(headers))
+    for line in found:
+        table.add_row(*line)
+    console.print(table)
 
 
 def stdout_console() -> Console:
-    """For tables and colours; plain and 200 columns wide where stdout is not a terminal.
+    """For tables and colours, without any where NO_COLOR is set.
 
     Text is printed as it is: names of tools are neither markup nor emoji.
     """
@@ -206,5 +227,5 @@ def stdout_console() -> Console:
         emoji=False,
         highlight=False,
         soft_wrap=not sys.stdout.isatty(),
-        width=None if sys.stdout.isatty() else 200,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
     )

@@ -18,8 +18,6 @@ from gatemini.text.shorten import counted
 from gatemini.tracker import BYTES_PER_TOKEN, RECENT_CALLS
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from gatemini.app import App
     from gatemini.upkeep.usage_files import Account
 
@@ -52,8 +50,6 @@ def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
 
 def recent(*, limit: int, config: Path | None, as_json: bool) -> None:
     """The last calls to backends, over all gateways with this configuration."""
-    from rich.text import Text
-
     rows = [{**row, "gateway": account.pid} for account in _accounts(config) for row in account.recent]
     rows = sorted(rows, key=lambda row: str(row["when"]), reverse=True)[:limit]
     if as_json:
@@ -62,14 +58,20 @@ def recent(*, limit: int, config: Path | None, as_json: bool) -> None:
     if not rows:
         shell.note("no gateway with this configuration has called a backend yet")
         return
-    table = shell.table("when", "tool", "ms", "", "KB")
-    for column in (table.columns[2], table.columns[4]):
-        column.justify = "right"
-    for row in rows:
-        mark = Text("✓", "green") if row["ok"] else Text("✗", "red")
-        when = str(row["when"])[:19].replace("T", " ")
-        table.add_row(when, _name(row["tool"]), f"{row['ms']:.1f}", mark, _kilobytes(row["bytes"]))
-    shell.stdout_console().print(table)
+    shell.rows(
+        ("when", "tool", "ms", "", "KB"),
+        (
+            (
+                str(row["when"])[:19].replace("T", " "),
+                _name(row["tool"]),
+                f"{row['ms']:.1f}",
+                "✓" if row["ok"] else "✗",
+                _kilobytes(row["bytes"]),
+            )
+            for row in rows
+        ),
+        right=(2, 4),
+    )
 
 
 def _accounts(config: Path | None) -> list[Account]:
@@ -106,12 +108,15 @@ async def _from_gateway(gateway: App) -> dict[str, Any]:
 
 def _catalog(backends: Sequence[dict[str, Any]], usage: Any) -> dict[str, Any]:
     total = sum(row["catalog_bytes"] for row in backends)
+    # The cache counts the uses of all configurations.
+    names = tuple(f"{row['name']}." for row in backends)
+    ours = {tool: count for tool, count in usage.items() if tool.startswith(names)}
     return {
         "tools": sum(row["tools"] for row in backends),
         "catalog_bytes": total,
         "catalog_tokens_estimate": total // BYTES_PER_TOKEN,
         "backends": list(backends),
-        "usage": dict(sorted(usage.items(), key=lambda pair: (-pair[1], pair[0]))),
+        "usage": dict(sorted(ours.items(), key=lambda pair: (-pair[1], pair[0]))),
     }
 
 
@@ -130,29 +135,30 @@ def _show_session(account: Account, session: dict[str, Any], limit: int) -> None
         f"(≈ {returned // BYTES_PER_TOKEN:,} tokens, bytes/4) of {_kilobytes(processed)} KB processed: "
         f"{session['reduction_pct']:.1f} % less"
     )
-    _show_staircase(shell.stdout_console(), session["per_call"], limit)
+    _show_staircase(session["per_call"], limit)
 
 
-def _show_staircase(console: Console, answers: Sequence[dict[str, Any]], limit: int) -> None:
+def _show_staircase(answers: Sequence[dict[str, Any]], limit: int) -> None:
     """One bar an answer: light for what was in its session's context before, solid for what it added."""
     if not answers:
         return
     ours = [row for row in answers if row["session"] == answers[-1]["session"]]
     shown = ours[-limit:]
-    table = shell.table("", "answer of", "KB", "context")
-    for column in (table.columns[0], table.columns[2], table.columns[3]):
-        column.justify = "right"
-    table.add_column("")
     full = max(row["context"] for row in shown)
-    for row in shown:
-        table.add_row(
-            str(row["n"]),
-            _name(row["tool"]),
-            _kilobytes(row["returned"]),
-            _kilobytes(row["context"]),
-            bar(row["context"] - row["returned"], row["returned"], full),
-        )
-    console.print(table)
+    shell.rows(
+        ("", "answer of", "KB", "context", ""),
+        (
+            (
+                str(row["n"]),
+                _name(row["tool"]),
+                _kilobytes(row["returned"]),
+                _kilobytes(row["context"]),
+                bar(row["context"] - row["returned"], row["returned"], full),
+            )
+            for row in shown
+        ),
+        right=(0, 2, 3),
+    )
 
 
 def bar(before: int, added: int, full: int) -> str:
@@ -165,10 +171,14 @@ def bar(before: int, added: int, full: int) -> str:
 
 
 def _show_catalog(answer: dict[str, Any]) -> None:
-    table = shell.table("backend", "tools", "full schemas")
-    for row in answer["backends"]:
-        table.add_row(visible(row["name"]), str(row["tools"]), f"{_kilobytes(row['catalog_bytes'])} KB")
-    shell.stdout_console().print(table)
+    shell.rows(
+        ("backend", "tools", "full schemas"),
+        (
+            (visible(row["name"]), str(row["tools"]), f"{_kilobytes(row['catalog_bytes'])} KB")
+            for row in answer["backends"]
+        ),
+        right=(1, 2),
+    )
     tokens = answer["catalog_tokens_estimate"]
     shell.say(f"{counted(answer['tools'], 'tool')}; all schemas together ≈ {tokens:,} tokens (bytes/4)")
     for name, count in list(answer["usage"].items())[:_TOP]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +21,16 @@ _DESCRIPTION = 100
 
 
 def search(
-    *, query: str, limit: int, tag: str | None, explain: bool, config: Path | None, as_json: bool
+    *, query: Sequence[str], limit: int, tag: str | None, explain: bool, config: Path | None, as_json: bool
 ) -> int:
     """Find tools by what they do."""
+    words = " ".join(query)
 
     async def action(gateway: App) -> dict[str, Any]:
         await settle_search(gateway)
-        meaning = await gateway.embedding.meaning(query)
+        meaning = await gateway.embedding.meaning(words)
         found = gateway.index.search(
-            query, limit=limit, tag=tag, usage=gateway.tracker.usage, meaning=meaning
+            words, limit=limit, tag=tag, usage=gateway.tracker.usage, meaning=meaning
         )
         results = [
             {
@@ -59,13 +61,13 @@ def search(
 
 
 def _show_hits(answer: dict[str, Any], explain: bool) -> None:
-    table = shell.table("tool", "score", "description")
+    rows: list[tuple[str, str, str]] = []
     for row in answer["results"]:
         text = visible(str(row["description"]))[:_DESCRIPTION]
         if explain:
             text += "\n" + ", ".join(f"{name} {_figure(share)}" for name, share in row["why"].items())
-        table.add_row(visible(str(row["name"])), f"{row['score']:.3f}", text)
-    shell.stdout_console().print(table)
+        rows.append((visible(str(row["name"])), f"{row['score']:.3f}", text))
+    shell.rows(("tool", "score", "description"), rows)
     if "did_you_mean" in answer:
         shell.note(f"searched for: {answer['did_you_mean']}")
     rest = answer["total"] - len(answer["results"])
@@ -99,10 +101,10 @@ def tools(*, backend: str | None, config: Path | None, as_json: bool) -> None:
     if as_json:
         shell.emit(answer)
         return
-    table = shell.table("tool", "description")
-    for row in answer["tools"]:
-        table.add_row(visible(row["name"]), visible(row["description"])[:_DESCRIPTION])
-    shell.stdout_console().print(table)
+    shell.rows(
+        ("tool", "description"),
+        ((visible(row["name"]), visible(row["description"])[:_DESCRIPTION]) for row in answer["tools"]),
+    )
     if "note" in answer:
         shell.note(answer["note"])
 
@@ -166,7 +168,7 @@ COMMANDS = (
         "search",
         search,
         [
-            shell.argument("query", help="what the tool should do, in any words"),
+            shell.argument("query", nargs="+", help="what the tool should do, in any words"),
             shell.limit(50, 10, "results"),
             shell.argument("--tag", help="only tools of backends with this tag"),
             shell.argument(

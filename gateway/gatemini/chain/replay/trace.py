@@ -141,8 +141,13 @@ class Trace:
         return entry
 
     def answer(self, entry: Entry, outcome: Outcome, *, kept: bool = False) -> str:
-        """Note what a call brought; the JSON text of it. `kept`: it is kept elsewhere and can be read anew."""
-        text = outcome.json()
+        """Note what a call brought; returns its JSON text, but a text of over MOST_BYTES as it is.
+
+        `kept`: it is kept elsewhere and can be read anew.
+        """
+        # Of a text that the journal cannot keep, no JSON is written: 40 MB of it take 20 ms.
+        long = outcome.text is None and isinstance(outcome.value, str) and len(outcome.value) > MOST_BYTES
+        text = outcome.value if long else outcome.json()
         entry.read_anew = kept and len(text) >= READ_ANEW_CHARS
         self._completed += 1
         entry.fate, entry.ok, entry.notes, entry.place = (

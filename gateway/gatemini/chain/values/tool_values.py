@@ -6,6 +6,7 @@ Binary data never enters a value: it is handed to `save_blob` and the value hold
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,6 +26,9 @@ ERROR_TEXT: Final = 8_000
 
 UNKNOWN_TYPE: Final = "application/octet-stream"
 
+_BLANK: Final = " \t\r\n\ufeff"
+_OPENS: Final = re.compile(rf"[{_BLANK}]*[{{\[]")
+"""The beginning of a JSON object or array."""
 KNOWN_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_link"))
 
 
@@ -156,8 +160,10 @@ class _Reader:
                 self.big_integers += text.kept
                 return None
             return loads_exact(text.written)
-        bare = text.strip(" \t\r\n\ufeff")
-        if not bare or bare[0] not in "{[" or bare[-1] not in "}]":
+        if _OPENS.match(text) is None:  # no copy of a long text for this question
+            return text
+        bare = text.strip(_BLANK)
+        if bare[-1] not in "}]":
             return text
         try:
             value, kept = loads(bare)

@@ -101,13 +101,53 @@ def _twice(path: KeyPath, first: int, line: int) -> Fault:
 
 
 def _toml(path: Path, text: str) -> Document:
+    for number, line in enumerate(text.splitlines(), 1):
+        # Each dot is a level of nesting, and tomllib's time grows with their square.
+        if line.partition("=")[0].count(".") > MAX_DEPTH:
+            raise ConfigError(
+                f"{path}:{number}: nests deeper than {MAX_DEPTH} levels", hint="Shorten the dotted key."
+            )
     try:
         value = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(
             f"{path}: is not valid TOML: {error}", hint="Correct the file at that place."
         ) from None
-    return Document(path, value)
+    return Document(path, value, _toml_lines(text))
+
+
+def _toml_lines(text: str) -> dict[KeyPath, int]:
+    """The line of each table and of each key that begins a line; tomllib keeps no lines."""
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    quotes = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if quotes:  # inside a text of several lines nothing is a key
+            quotes = "" if quotes in line else quotes
+            continue
+        stripped = line.strip()
+        if stripped.startswith("[") and not stripped.startswith("[["):
+            table = _toml_key(stripped[1:].partition("]")[0]) or table
+            lines.setdefault(table, number)
+        elif "=" in stripped and not stripped.startswith("#"):
+            key, _, value = stripped.partition("=")
+            for end in range(1, len(path := _toml_key(key)) + 1):
+                lines.setdefault((*table, *path[:end]), number)
+            quotes = next((mark for mark in ('"""', "'''") if value.count(mark) == 1), "")
+    return lines
+
+
+def _toml_key(text: str) -> KeyPath:
+    """The parts of a written key; empty where the text is none, as inside a value of several lines."""
+    try:
+        value: Any = tomllib.loads(f"{text} = 0")
+    except tomllib.TOMLDecodeError:
+        return ()
+    path: list[str] = []
+    while isinstance(value, dict):
+        ((part, value),) = value.items()
+        path.append(part)
+    return tuple(path)
 
 
 def _must_be_mapping(path: Path, value: object) -> dict[str, Any]:

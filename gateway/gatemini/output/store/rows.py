@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from gatemini.output.digest import Summary, summarise
+from gatemini.output.digest import Summary, one_row, summarise
 from gatemini.output.json import lazy_json as lazy
 from gatemini.output.json.json_text import dump, lines, parse
 from gatemini.output.json.lazy_json import BATCH_BYTES, BATCH_ROWS
@@ -22,8 +22,6 @@ from gatemini.text.utf8 import decode
 
 ROW_BYTES = 128 << 10
 """A larger row is a batch of its own, and is not parsed before it is known to fit."""
-DESCRIBED_BYTES = 8 << 20
-"""Of a larger document that is one row only its kind goes into schema and digest: parsed, it takes fifteen times its size."""
 Read = Callable[[int, int | None], bytes]
 """`read(start, end)` gives these bytes of the document; from memory or from disk."""
 
@@ -99,8 +97,9 @@ def index_rows(
     keys = lazy.bulk_path(root)
     if keys is None:
         index = _one_row(data)
-        if len(root) <= DESCRIBED_BYTES:
-            _describe(index, summarise([root]))
+        row = one_row(root)
+        if row is not None:
+            _describe(index, summarise([Raw(lazy.written(row))]))
         return index
     array, rows, summary = known(keys) or _found(lazy.at_keys(root, keys))
     index = RowIndex(len(rows), keys)
