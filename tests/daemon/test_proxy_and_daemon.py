@@ -92,7 +92,7 @@ def test_the_proxy_ends_when_its_client_is_killed_although_stdin_stays_open(
         f"p = subprocess.Popen({[sys.executable, '-P', '-m', 'gatemini', '-c', str(home.config)]!r}, stdin=keep[0])\n"
         "print(p.pid, flush=True)\n"
         "os.set_inheritable(keep[1], True)\n"
-        "subprocess.Popen(['sleep', '30'], pass_fds=keep)\n"
+        "subprocess.Popen(['sleep', '8'], pass_fds=keep)\n"
         "time.sleep(60)\n"
     )
     with out.open("wb") as stdout:

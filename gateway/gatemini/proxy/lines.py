@@ -33,7 +33,8 @@ class _Rules:
 
 _scan = parts.make_scanner(_Rules)  # type: ignore[arg-type]
 _chunks = parts.make_encoder(None, None, parts.encode_basestring_ascii, None, ":", ",", False, False, True)  # type: ignore[arg-type]
-_FAULTS = (StopIteration, ValueError, IndexError, RecursionError, TypeError)
+# SystemError is what the scanner raises for a cut text while `json.decoder` is not imported.
+_FAULTS = (StopIteration, ValueError, IndexError, RecursionError, TypeError, SystemError)
 
 
 def written(value: object) -> bytes:
