@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import metadata
 
 from rich.console import Console
-from tests.benchmarks import cold, command_line, gateway, guests, large, waits, warm
+from tests.benchmarks import clients, cold, command_line, gateway, guests, large, waits, warm
 from tests.benchmarks.measure import Outcome, show
 
 SCENARIOS: dict[str, Callable[[int], Outcome]] = {
@@ -27,6 +27,7 @@ SCENARIOS: dict[str, Callable[[int], Outcome]] = {
     "warm": warm.warm,
     "command_line": command_line.command_line,
     "cold": cold.cold,
+    "clients": clients.clients,
     "large": large.large,
     "waits": waits.waits,
     "internal": guests.internal,

@@ -16,7 +16,7 @@ import orjson
 from mcp_types import CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, JSONRPCRequest
 
 from gatemini import __version__
-from gatemini.processes.own_files import replace_own
+from gatemini.processes.own_files import read_own, replace_own
 from gatemini.protocol.resources.instructions import instructions
 from gatemini.proxy.memory import SAVED
 from gatemini.proxy.places import values_digest
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MAX_BYTES = 16 << 20
 MOST_ANSWERS = 60
 """Three methods for twenty pairs of client and revision."""
 
@@ -63,6 +64,17 @@ class SavedAnswers:
         self._told: tuple[int, str] = -1, ""
         self._answers: OrderedDict[str, tuple[str, object]] = OrderedDict()
         self._written: object = None
+        self._load()
+
+    def _load(self) -> None:
+        """Take over what an earlier daemon kept, for as long as clients would be told the same."""
+        try:
+            kept = orjson.loads(read_own(self._path, MAX_BYTES))
+            if kept["version"] == __version__:
+                content = kept["content"]
+                self._answers.update({key: (text, content) for key, text in kept["answers"].items()})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return  # none, or not ours: the next answers replace it
 
     def put(self, key: str, result: Any) -> None:
         """Keep an answer that a client gets."""
@@ -89,6 +101,7 @@ class SavedAnswers:
                 "files": stamps,
                 "names": named,
                 "values": whole[3],
+                "content": now,
                 "start_timeout": start_seconds,
                 "answers": answers,
             }
