@@ -34,6 +34,11 @@ def cache_folder() -> Path:
     return _of(platformdirs.user_cache_path)
 
 
+def state_folder() -> Path:
+    """`~/.local/state/gatemini`, or the platform's equivalent."""
+    return _of(platformdirs.user_state_path)
+
+
 def _of(found: Callable[..., Path]) -> Path:
     try:
         return found(APP, appauthor=False)

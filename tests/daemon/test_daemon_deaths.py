@@ -77,11 +77,12 @@ def check(home: Home, asked: dict[ProxyClient, list[int]], *, gentle: bool) -> N
     assert len(writes) == len(set(writes)), writes
 
 
+@pytest.mark.parametrize("count", [4, pytest.param(16, marks=pytest.mark.long)])
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.__name__)
 def test_each_request_is_answered_once_and_no_write_is_made_twice(
-    home: Home, death: Callable[[Home], None]
+    home: Home, death: Callable[[Home], None], count: int
 ) -> None:
-    clients = [home.client(modern=number % 2 == 1) for number in range(4)]
+    clients = [home.client(modern=number % 2 == 1) for number in range(count)]
     for client in clients:
         client.greet()
         client.value(client.call("ledger.look"))

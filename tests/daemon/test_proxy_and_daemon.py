@@ -38,8 +38,9 @@ def test_a_client_of_either_era_is_served_through_the_daemon(home: Home) -> None
     assert [session["client"] for session in home.serving()["sessions"]] == ["legacy", "modern"]
 
 
-def test_many_proxies_at_once_start_one_daemon(home: Home) -> None:
-    clients = [home.client(modern=number % 2 == 0) for number in range(8)]
+@pytest.mark.parametrize("count", [8, pytest.param(50, marks=pytest.mark.long)])
+def test_many_proxies_at_once_start_one_daemon(home: Home, count: int) -> None:
+    clients = [home.client(modern=number % 2 == 0) for number in range(count)]
     for client in clients:
         client.greet()
     for number, client in enumerate(clients):

@@ -60,7 +60,8 @@ class Connection:
         self._writer.send_now(orjson.dumps({"gatemini": kind, **more}) + b"\n")
 
     def end(self) -> None:
-        """Close the connection, whatever is open."""
+        """Close the connection, whatever is open: the proxy answers it, since it knows what can be told of it."""
+        self._writer.gone = True
         self._scope.cancel()
 
     async def serve(

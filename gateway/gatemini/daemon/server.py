@@ -39,6 +39,8 @@ STARTED = "gatemini: started "
 """Begins the first line of each daemon's log: what follows is about this start."""
 HELLO_SECONDS = 10.0
 TICK_SECONDS = 1.0
+STOP_SECONDS = 5.0
+"""How long connections that are cut off may take to end."""
 LOG_BYTES = 4 << 20
 """A longer log is cut when a daemon starts."""
 
@@ -152,6 +154,9 @@ class Daemon:
                 await self._drain()
             for connection in self.connections:
                 connection.end()
+            with anyio.move_on_after(STOP_SECONDS):  # chains that are cut off leave their journals
+                for connection in [*self.connections]:
+                    await connection.ended.wait()
             await self.sessions.close()
         self._write_answers()
 
@@ -253,7 +258,7 @@ class Daemon:
                 return
             self.variables.compare(hello.environ)
             self.outdated = _installed_version(hello.version)
-            session = self.sessions.attach(hello)
+            session = await self.sessions.attach(hello)
             limit = self.app.loaded.config.daemon.max_requests_per_session
             try:
                 await connection.serve(self.app, session, limit, self.answers, begun)

@@ -6,7 +6,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
+
 from gatemini.daemon.hello import Hello
+from gatemini.daemon.kept_sessions import KeptSessions
 from gatemini.protocol.client_session import Session
 
 if TYPE_CHECKING:
@@ -28,16 +31,23 @@ class Sessions:
 
     def __init__(self, app: App, key: str) -> None:
         self._app = app
-        self._key = key
+        self._kept = KeptSessions(key)
         self._known: dict[str, _Known] = {}
+        self._kept.sweep()
 
-    def attach(self, hello: Hello) -> Session:
+    async def attach(self, hello: Hello) -> Session:
         """The session of this token, a new one where there is none."""
-        known = self._known.get(hello.token)
-        if known is None or not hello.token:
-            known = _Known(self._app.new_session())
-            self._known[hello.token] = known
-        known.connected += 1
+        token = hello.token
+        if not token:
+            return self._app.new_session()
+        known = self._known.get(token)
+        if known is None:
+            known = self._known[token] = _Known(self._app.new_session())
+            known.connected = 1
+            clock = self._app.journals.clock()
+            await anyio.to_thread.run_sync(self._kept.restore, token, known.session, clock)
+        else:
+            known.connected += 1
         return known.session
 
     def detach(self, token: str, session: Session, *, forget: bool) -> None:
@@ -48,7 +58,7 @@ class Sessions:
             return
         known.connected -= 1
         known.left = time.monotonic()
-        if known.connected == 0 and (forget or not token):
+        if known.connected == 0 and forget:
             del self._known[token]
             self._app.end_session(session)
 
@@ -61,4 +71,7 @@ class Sessions:
                 self._app.end_session(known.session)
 
     async def close(self) -> None:
-        """End all sessions with the daemon."""
+        """Write what the next daemon gives back to these clients."""
+        clock = self._app.journals.clock()
+        for token, known in self._known.items():
+            await anyio.to_thread.run_sync(self._kept.save, token, known.session, clock)

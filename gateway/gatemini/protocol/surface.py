@@ -91,7 +91,7 @@ class Surface:
     def set_log_level(self, level: str) -> None:
         """Set the least level of backends' log messages that the client receives."""
         self.session.log_level = level
-        self._manager.set_log_level(level)
+        self._manager.set_log_level(self._clients.least_level(self.session.id, level))
 
     def roots_changed(self) -> None:
         self._manager.roots_changed()

@@ -263,8 +263,6 @@ class DaemonConfig(Strict):
     """Clients connected at once."""
     max_requests_per_session: int = Field(default=64, ge=1, le=10_000)
     """Requests of one client in flight; further ones wait."""
-    session_env: tuple[str, ...] = ()
-    """Variables that a dedicated backend with them in `inherit_env` gets from the session's own client."""
     linger: bool = False
     """Do not end when idle."""
 
