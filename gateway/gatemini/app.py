@@ -110,7 +110,10 @@ class App:
         self._sessions: list[Session] = []
         self._last_client: str | None = None
         self._began = config
-        self._reload_problem: str | None = None
+        self.reload_problem: str | None = None
+        """Why a changed configuration is not in force."""
+        self.files_read: FileState = {}
+        """The files of the configuration as they were when the one in force was read."""
         self._waiting: str | None = None
         self.readiness = Readiness(
             self.manager, self.registry, self.index, self.indexing, lambda: self.loaded
@@ -189,6 +192,7 @@ class App:
         cache = Cache(loaded.config.cache_path, redact=redactor.value)
         await anyio.to_thread.run_sync(cache.load)
         app = cls(loaded, cache, redactor, ConnectedClients(expected=serving), awaited)
+        app.files_read = seen
         async with compute_process(), anyio.create_task_group() as group:
             await group.start(app.manager.run)
             await group.start(app.parking.run)
@@ -274,8 +278,8 @@ class App:
         found = [str(problem) for problem in self.loaded.problems]
         if self.loaded.source is None:
             found.append("no configuration file: serving the embedded demo backends (shop, notes, clock)")
-        if self._reload_problem:
-            found.append(f"the changed configuration is not in force: {self._reload_problem}")
+        if self.reload_problem:
+            found.append(f"the changed configuration is not in force: {self.reload_problem}")
         if self._waiting:
             found.append(self._waiting)
         if self.cache.problem:
@@ -303,7 +307,7 @@ class App:
         """
         config = loaded.config
         self.known.forget(self.loaded.origins.keys() - loaded.origins.keys())
-        self.loaded = loaded
+        self.loaded, self.files_read = loaded, file_state(loaded.files)
         self._waiting = read_only_at_start(self._began, config)
         if self._waiting:
             logger.warning("%s", self._waiting)
@@ -343,7 +347,7 @@ class App:
         )
 
     def _note_reload(self, problem: str | None) -> None:
-        self._reload_problem = problem
+        self.reload_problem = problem
         self.changes.tell("state")
 
     # -- backends ------------------------------------------------------------------------------------

@@ -165,6 +165,12 @@ class ResultTooLarge(BackendError):
     code = "backend.too_large"
 
 
+class DaemonRefused(GateminiError):
+    """No daemon can be reached, or it does not answer."""
+
+    code = "daemon.unreachable"
+
+
 class ResultGone(GateminiError):
     """A result handle does not exist in this session."""
 

@@ -131,7 +131,7 @@ def test_ending_a_journal_twice_counts_it_once(session: SessionJournals) -> None
     session.end(journal)
     session.end(journal, interrupted="was cancelled")
     assert journal.why == ""
-    assert session.bytes == journal.bytes
+    assert session.bytes == journal.size
 
 
 def test_a_closed_session_keeps_nothing_of_a_chain_that_still_ran(session: SessionJournals) -> None:

@@ -109,11 +109,11 @@ def test_a_name_too_long_for_a_narrow_terminal_has_a_line_of_its_own(terminal: T
     assert terminal([(name, "What it does.")]) == f"{name}\n  What it does.\n"
 
 
-def test_the_plain_command_says_that_the_daemon_comes_later_and_names_direct(run: Run) -> None:
-    result = run()
+def test_without_unix_sockets_the_plain_command_names_direct(run: Run) -> None:
+    result = run()  # the console script comes this far only where there are none
     assert result.code == 2
     assert result.out == ""
-    assert "not built yet" in result.err
+    assert "needs Unix sockets" in result.err
     assert "gatemini --direct" in result.err
 
 

@@ -39,6 +39,8 @@ class ChainClient:
     on_call_done: Callable[[CallRecord], None] | None = None
     on_call_progress: Callable[[CallRecord, float, float | None, str | None], None] | None = None
     """Receives progress, total and message of an open call."""
+    on_begin: Callable[[str], None] | None = None
+    """Receives the id of the chain, by which it can be resumed."""
 
 
 NO_CLIENT = ChainClient()

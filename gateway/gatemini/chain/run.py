@@ -142,6 +142,8 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
     journal = (
         journals.resume(earlier, cleaned.identity) if earlier else journals.begin(cleaned.identity, dry=dry)
     )
+    if request.client.on_begin is not None:
+        request.client.on_begin(journal.id)
     invoker = Invoker(
         services,
         request.results,

@@ -23,6 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stats": ("stats", "what each answer put into the context, and what the tools would cost there"),
     "recent": ("stats", "the last calls to backends: when, how long, how large"),
     "eval": ("eval", "does search find the right tools? recall, MRR and misses for your own queries"),
+    "status": ("daemons", "the running daemon: its clients, backends, memory; --all for every one"),
+    "stop": ("daemons", "stop the daemon"),
+    "restart": ("daemons", "stop the daemon and start a new one; clients stay connected"),
+    "logs": ("daemons", "what the daemon has logged; -f follows"),
     "doctor": ("doctor", "check config, backends, keys, cache, sandbox and model, with what to do"),
     "demo": ("demo", "a session with the embedded demo backends"),
     "init": ("init", "write a commented configuration to begin with"),
@@ -35,9 +39,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Command → (module of this folder, one line of help)."""
 
-_DAEMON_LATER = """\
-gatemini: the shared daemon that the plain command connects to is not built yet.
-Start a gateway of its own for one client instead:  gatemini --direct [-c CONFIG]
+_MODES = (
+    "",
+    "without a command: serve the MCP client on stdin and stdout, through the daemon of this configuration",
+    "serve [-c CONFIG]: be that daemon (clients start it themselves)",
+)
+_NEEDS_UNIX = """\
+gatemini: the daemon that serves several clients needs Unix sockets, which this system has not.
+Start a gateway of its own for each client instead:  gatemini --direct [-c CONFIG]
 All commands:  gatemini --help"""
 
 
@@ -100,8 +109,10 @@ def dispatch(words: list[str]) -> int:
     if direct:
         return _usage(f"--direct takes no command, found {words[0]}") if words else _direct()
     if not words:
-        sys.stderr.write(_DAEMON_LATER + "\n")
+        sys.stderr.write(_NEEDS_UNIX + "\n")
         return USAGE
+    if words[0] == "serve":  # listens before anything else is imported
+        return int(import_module("gatemini.daemon.serve").main(words[1:]))
     if words[0] == "help":
         return _help()
     if words[0] not in COMMANDS:
@@ -126,12 +137,12 @@ def _direct() -> int:
 
 def _help() -> int:
     width = max(map(len, COMMANDS))
-    lines = ["usage: gatemini [-c CONFIG] --direct | COMMAND …", "", "commands:"]
+    lines = ["usage: gatemini [-c CONFIG] [--direct | COMMAND …]", *_MODES, "", "commands:"]
     lines += [f"  {name:<{width}}  {text}" for name, (_, text) in COMMANDS.items()]
     lines += [
         "",
         "options:",
-        "  --direct          serve one MCP client on stdin and stdout",
+        "  --direct          serve the client on stdin and stdout in this process, without the daemon",
         "  -c, --config PATH configuration file; else GATEMINI_CONFIG, else the default place",
         "  --json            machine-readable output of a command",
         "  --version, --help",

@@ -223,6 +223,7 @@ async def _with_relay(surface: Surface, context: Context, run: Callable[[Relay],
         token=progress_token(context.meta),
         log_level=wanted_level(surface.session, (context.params or {}).get("_meta"), modern=modern),
         modern=modern,
+        begun=surface.tells_begin(context.request_id),
     )
 
     async def forward() -> None:

@@ -60,11 +60,18 @@ class Relay:
     """Sends one client the notifications it wants during one of its calls.
 
     `token` is its progress token, `log_level` the least level of log messages that it receives; None for neither.
-    `modern` clients (2026-07-28) receive no other notifications.
+    `modern` clients (2026-07-28) receive no other notifications. `begun` gets the id of the chain that the call starts.
     """
 
     def __init__(
-        self, send: Send, redactor: Redactor, *, token: str | int | None, log_level: str | None, modern: bool
+        self,
+        send: Send,
+        redactor: Redactor,
+        *,
+        token: str | int | None,
+        log_level: str | None,
+        modern: bool,
+        begun: Callable[[str], None] | None = None,
     ) -> None:
         self._send = send
         self._redactor = redactor
@@ -74,13 +81,14 @@ class Relay:
         self._pending: Json | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.log_level = log_level
+        self._begun = begun
 
     def client(self, can: Json | None = None, ask: AskFn | None = None) -> ChainClient:
         """Return the client for the chain; `can` is its capabilities, and `ask` sends it requests."""
         caller = Caller(can=can or {}, ask=ask, tell=self.tell, log_level=self.log_level)
         if self._token is None:
-            return ChainClient(caller)
-        return ChainClient(caller, self.call_done, self.call_progress)
+            return ChainClient(caller, on_begin=self._begun)
+        return ChainClient(caller, self.call_done, self.call_progress, self._begun)
 
     def follow(self, call: Relay | None) -> None:
         """Send what another call of the same client wants from now on; nothing while none is open (None)."""

@@ -6,6 +6,7 @@ There is one `Surface` per connection, since instructions and the inventory in `
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -63,6 +64,8 @@ class Surface:
         self._clients = clients
         self._manager = manager
         self._definitions: list[Json] | None = None
+        self.on_chain: Callable[[str | int | None, str], None] | None = None
+        """Receives the id of a request and the id of the chain that it has started."""
 
     def tool_definitions(self) -> list[Json]:
         """Return the seven meta-tools; fixed for the connection, since a change would break prompt caches."""
@@ -77,6 +80,10 @@ class Surface:
         """Return the MCP result of a meta-tool; failures have `isError`. `client` receives requests and notifications."""
         return await self._tools.call(name, arguments, self.session, client)
 
+    def tells_begin(self, request: str | int | None) -> Callable[[str], None] | None:
+        """Return what receives the id of the chain of this request, if anything does."""
+        return None if self.on_chain is None else functools.partial(self.on_chain, request)
+
     def learn_client(self, can: Json, ask: AskFn | None) -> None:
         """Record the client's capabilities; `ask` sends it requests outside of its calls (None: it has no way)."""
         self._clients.learn(self.session.id, can, ask)
@@ -84,7 +91,7 @@ class Surface:
     def set_log_level(self, level: str) -> None:
         """Set the least level of backends' log messages that the client receives."""
         self.session.log_level = level
-        self._manager.set_log_level(level)
+        self._manager.set_log_level(self._clients.least_level(self.session.id, level))
 
     def roots_changed(self) -> None:
         self._manager.roots_changed()

@@ -50,7 +50,7 @@ class Journal:
     used: float = 0.0
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         return JOURNAL_BYTES + self.trace.meter.bytes
 
     def how_to_resume(self) -> str:
@@ -86,9 +86,9 @@ class JournalBook:
         """Add an ended chain's journal and drop what is over a limit."""
         journal.used = self.clock()
         owner.kept[journal.id] = journal
-        owner.bytes += journal.bytes
+        owner.bytes += journal.size
         self._kept[journal.id] = owner
-        self._bytes += journal.bytes
+        self._bytes += journal.size
         if journal.trace.meter.full:
             self.drop(journal.id, TOO_LARGE)
         while owner.bytes > SESSION_BYTES or len(owner.kept) > MOST_JOURNALS:
@@ -101,8 +101,8 @@ class JournalBook:
         """Take out the journal of a chain that runs again: it grows, and must not be dropped."""
         owner = self._kept.pop(ident)
         journal = owner.kept.pop(ident)
-        owner.bytes -= journal.bytes
-        self._bytes -= journal.bytes
+        owner.bytes -= journal.size
+        self._bytes -= journal.size
 
     def drop(self, ident: str, why: str) -> None:
         self.take(ident)
@@ -192,6 +192,13 @@ class SessionJournals:
         """Return interrupted chains that no answer has named yet; they count as named from now on."""
         found, self._untold = self._untold, []
         return [j for j in found if j.id in self.kept and any(e.sent for e in j.trace.entries.values())]
+
+    def take_back(self, journal: Journal, used: float) -> None:
+        """Keep a journal of this session that an earlier process kept; `used` is when, by the book's clock."""
+        self._book.owners[journal.id] = self
+        self._book.keep(journal, self)
+        journal.used = used
+        self._book.sweep()
 
     def close(self) -> None:
         """Drop the session's journals."""

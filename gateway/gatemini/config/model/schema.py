@@ -32,6 +32,7 @@ __all__ = [
     "CompositeTool",
     "Config",
     "ContextConfig",
+    "DaemonConfig",
     "Duration",
     "HealthConfig",
     "OutputConfig",
@@ -253,6 +254,25 @@ class SecretsConfig(Strict):
     """The OS keychain."""
 
 
+class DaemonConfig(Strict):
+    """The process that serves all clients of one configuration."""
+
+    idle_timeout: Duration = 300.0
+    """A daemon without a client, call or waiting chain ends after so long."""
+    client_drain_timeout: Duration = 30.0
+    """How long open calls may finish when it stops."""
+    start_timeout: Duration = 20.0
+    """How long a client waits for it to start."""
+    instant: bool = True
+    """Answer the first requests of a client from saved answers while it starts."""
+    max_sessions: int = Field(default=256, ge=1, le=10_000)
+    """Clients connected at once."""
+    max_requests_per_session: int = Field(default=64, ge=1, le=10_000)
+    """Requests of one client in flight; further ones wait."""
+    linger: bool = False
+    """Do not end when idle."""
+
+
 class Config(Strict):
     """The whole configuration. `backends` holds only those that may be started."""
 
@@ -280,6 +300,8 @@ class Config(Strict):
     """The cache file; else the platform's cache folder."""
     results: ResultsConfig = ResultsConfig()
     """Stored results."""
+    daemon: DaemonConfig = DaemonConfig()
+    """The process that serves all clients."""
     secrets: SecretsConfig = SecretsConfig()
     """Where secrets may come from, and what is hidden."""
     context: ContextConfig = ContextConfig()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from gatemini.backends.callers import INTERNAL_ERROR, METHOD_NOT_FOUND, AskFn, Clients, RpcError
+from gatemini.backends.callers import INTERNAL_ERROR, LEVELS, METHOD_NOT_FOUND, AskFn, Clients, RpcError
 from gatemini.model import Json
 from gatemini.protocol.questions.translation import ROOTS
 
@@ -30,6 +30,7 @@ class ConnectedClients(Clients):
     def __init__(self, *, expected: bool) -> None:
         self._expected = expected
         self._known: dict[str, _Client] = {}
+        self._levels: dict[str, str] = {}
         self._spoken = anyio.Event()
 
     def learn(self, session: str, can: Json, ask: AskFn | None) -> None:
@@ -42,6 +43,12 @@ class ConnectedClients(Clients):
     def forget(self, session: str) -> None:
         """Forget a client that disconnected."""
         self._known.pop(session, None)
+        self._levels.pop(session, None)
+
+    def least_level(self, session: str, level: str) -> str:
+        """Note the log level of a client; return the one at which backends log for all of them."""
+        self._levels[session] = level
+        return min(self._levels.values(), key=LEVELS.index)
 
     async def can(self) -> Json:
         """Return every capability that at least one client has."""

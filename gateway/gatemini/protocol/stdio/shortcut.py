@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,8 @@ class Shortcut:
         self._can: Json = {}
         self._ask: AskFn | None = None
         self._open: dict[Ident, _Call] = {}
+        self.on_free: Callable[[], None] | None = None
+        """Called when a call is no longer in flight."""
 
     def attach(self, tasks: anyio.abc.TaskGroup, lines: LineWriter) -> None:
         """Set the task group that calls run in and the writer of their answers."""
@@ -97,6 +99,10 @@ class Shortcut:
         self._modern, self._can = modern, can
         # Not related to the call being served, which ends: on one pair of pipes that makes no difference.
         self._ask = self._surface.redacted(asks_now(context.session, can, version)) if can else None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._open)
 
     def takes(self, line: bytes) -> bool:
         """Look at a line from the client; return True when it is served here."""
@@ -155,6 +161,8 @@ class Shortcut:
         finally:
             if self._open.get(_key(call.ident)) is call:
                 del self._open[_key(call.ident)]
+            if self.on_free is not None:
+                self.on_free()
         if not call.scope.cancel_called and self._lines is not None:  # a cancelled request gets no answer
             await self._lines.send(_line(answer))
 
@@ -165,6 +173,7 @@ class Shortcut:
             token=call.progress,
             log_level=call.log_level,
             modern=self._modern,
+            begun=self._surface.tells_begin(call.ident),
         )
         try:
             client = relay.client(self._can, self._ask)

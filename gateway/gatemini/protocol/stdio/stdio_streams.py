@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import anyio
 import anyio.to_thread
@@ -38,6 +38,12 @@ NOTIFICATION = "notifications/"
 """Prefix of the method of every notification."""
 
 ReadStream = MemoryObjectReceiveStream[SessionMessage | Exception]
+
+
+class Receives(Protocol):
+    """Takes the messages of a client."""
+
+    async def send(self, item: SessionMessage, /) -> None: ...
 
 
 class SdkLines:
@@ -106,7 +112,7 @@ async def _read_lines(
             chunk = await _read_some(fd)
             if not chunk:
                 if parts:
-                    await _deliver(b"".join(parts), incoming, answers)
+                    await deliver(b"".join(parts), incoming, answers)
                 return
             *lines, rest = chunk.split(b"\n")
             for line in lines:
@@ -115,7 +121,7 @@ async def _read_lines(
                 if oversized:
                     logger.warning("dropped a client message of more than %d bytes", MAX_LINE_BYTES)
                 elif not shortcut.takes(whole):
-                    await _deliver(whole, incoming, answers)
+                    await deliver(whole, incoming, answers)
             if rest:
                 size += len(rest)
                 if size <= MAX_LINE_BYTES:
@@ -124,9 +130,7 @@ async def _read_lines(
                     parts = []  # count the rest of the line, keep nothing
 
 
-async def _deliver(
-    line: bytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
-) -> None:
+async def deliver(line: bytes, incoming: Receives, answers: LineWriter) -> None:
     """Pass a message on; refuse an invalid one where it has an id, so that the client does not wait for an answer."""
     text = line.decode("utf-8", "replace").lstrip(f"{BOM} \t\r")
     if not text:
@@ -144,15 +148,13 @@ async def _deliver(
     await incoming.send(SessionMessage(message))
 
 
-async def _deliver_unusual(
-    text: str, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
-) -> None:
+async def _deliver_unusual(text: str, incoming: Receives, answers: LineWriter) -> None:
     """Pass on arrays of messages (revision 2025-03-26) and text with lone surrogates; refuse anything else."""
     try:
         parsed = json.loads(text)
         if isinstance(parsed, list):
             for message in parsed:
-                await _deliver(json.dumps(message).encode(), incoming, answers)
+                await deliver(json.dumps(message).encode(), incoming, answers)
             return
         written = json.dumps(parsed, ensure_ascii=False)
         # Some clients cut a text inside a character: half of a surrogate pair is left.
@@ -166,9 +168,7 @@ async def _deliver_unusual(
         await _refuse(parsed, incoming, answers)
 
 
-async def _refuse(
-    parsed: Any, incoming: MemoryObjectSendStream[SessionMessage | Exception], answers: LineWriter
-) -> None:
+async def _refuse(parsed: Any, incoming: Receives, answers: LineWriter) -> None:
     logger.warning("not a JSON-RPC message: %.200r", parsed)
     ident = parsed.get("id") if isinstance(parsed, dict) else None
     if not isinstance(ident, str | int) or isinstance(ident, bool):

@@ -1,0 +1,197 @@
+"""`gatemini status`, `stop`, `restart`, `logs`: the running daemons."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gatemini.cli import shell
+from gatemini.errors import DaemonRefused
+
+if TYPE_CHECKING:
+    from gatemini.proxy.places import Place
+
+STOP_MARGIN_SECONDS = 60.0
+"""Beyond `client_drain_timeout`, what stopping the backends may take."""
+DRAIN_SECONDS = 30.0
+FOLLOW_SECONDS = 0.2
+
+
+def _places(config: Path | None, *, every: bool) -> list[Place]:
+    """The place of one configuration, or all places with a socket. Raises DaemonRefused."""
+    from gatemini.daemon.client import all_places
+    from gatemini.proxy.places import PlaceRefused, config_file, place_of
+
+    if sys.platform == "win32":
+        raise DaemonRefused("daemons need Unix sockets, which this system has not")
+    environ = dict(os.environ)
+    try:
+        if every:
+            return list(all_places(environ))
+        return [place_of(config_file(str(config) if config else None, environ), environ)]
+    except PlaceRefused as refused:
+        raise DaemonRefused(str(refused)) from None
+
+
+def _ask(place: Place, command: str, **arguments: Any) -> dict[str, Any] | None:
+    from gatemini.daemon.client import Unanswered, ask
+
+    try:
+        return ask(place, command, **arguments)
+    except Unanswered as silent:
+        raise DaemonRefused(str(silent), hint="`gatemini logs` shows what it did last") from None
+
+
+def status(*, config: Path | None, every: bool, as_json: bool) -> int:
+    """Show the running daemon of this configuration, or all daemons of this user."""
+    places = _places(config, every=every)
+    found = [answer for place in places if (answer := _ask(place, "status")) is not None]
+    if as_json:
+        shell.emit({"daemons": found})
+    elif not found:
+        shell.note("no daemon runs; a client that starts `gatemini` starts one")
+    for answer in [] if as_json else found:
+        _show(answer)
+    return shell.OK if found or every else shell.FAILED
+
+
+def _show(answer: dict[str, Any]) -> None:
+    installed = answer["installed"]
+    version = answer["version"] + (
+        f" (installed: {installed}, used after a restart)" if installed != answer["version"] else ""
+    )
+    config = answer["config"] or "the embedded demo backends"
+    if not answer.get("config_current", True):
+        config += " (the file has changed, and is not in force)"
+    minutes, seconds = divmod(round(answer["uptime_seconds"]), 60)
+    rss = answer["rss_bytes"] / (1 << 20)
+    shell.say(f"{config}")
+    shell.say(
+        f"  {answer['state']}: process {answer['pid']}, version {version}, {minutes} min {seconds} s, {rss:.0f} MB"
+    )
+    for each in answer["sessions"]:
+        shell.say(
+            f"  client {each['client'] or '(no handshake yet)'}: process {each['pid']}, {each['requests']} requests, "
+            f"{each['in_flight']} in flight, in {each['cwd']}"
+        )
+    for each in answer.get("backends", ()):
+        size = f", {each['rss_bytes'] / (1 << 20):.0f} MB" if each["rss_bytes"] else ""
+        error = f": {each['error']}" if each["error"] else ""
+        restarts = f", {each['restarts']} restarts" if each["restarts"] else ""
+        shell.say(f"  backend {each['name']}: {each['state']}{size}{restarts}{error}")
+    if answer.get("variables_differ"):
+        shell.say(
+            f"  other values came with later clients: {', '.join(answer['variables_differ'])}; "
+            "the first ones hold until a restart"
+        )
+    for line in [*answer["trouble"], *answer.get("problems", ())]:
+        shell.say(f"  note: {line}")
+
+
+def stop(*, config: Path | None, every: bool, now: bool, as_json: bool) -> int:
+    """Stop a daemon: its open calls may finish first."""
+    from gatemini.daemon.client import ended
+
+    stopped: list[dict[str, Any]] = []
+    for place in _places(config, every=every):
+        answer = _ask(place, "stop", now=now)
+        if answer is None:
+            continue
+        lock = ended(place, DRAIN_SECONDS + STOP_MARGIN_SECONDS)
+        if lock is not None:
+            os.close(lock)
+        stopped.append({"pid": answer["pid"], "key": place.key, "ended": lock is not None})
+    if as_json:
+        shell.emit({"stopped": stopped})
+    elif not stopped:
+        shell.note("no daemon runs")
+    for each in [] if as_json else stopped:
+        shell.say(f"process {each['pid']} " + ("has ended" if each["ended"] else "is still draining"))
+    return shell.OK if stopped and all(each["ended"] for each in stopped) else shell.FAILED
+
+
+def restart(*, config: Path | None, now: bool, as_json: bool) -> int:
+    """Stop the daemon and start a new one; clients stay connected."""
+    place = _places(config, every=False)[0]
+    before = _ask(place, "restart", now=now)
+    after = _next_daemon(place, config, before["pid"] if before else None)
+    if after is None:
+        raise DaemonRefused("the daemon did not start again", hint="`gatemini logs` says why")
+    result = {"before": before and before["pid"], "pid": after["pid"], "version": after["version"]}
+    shell.result(result, f"process {after['pid']} serves, version {after['version']}", as_json=as_json)
+    return shell.OK
+
+
+def _next_daemon(place: Place, config: Path | None, before: int | None) -> dict[str, Any] | None:
+    """The status of the daemon after `before`, once it serves; started here unless a client starts it."""
+    from gatemini.proxy.places import config_file, spawn_daemon, take_lock
+
+    environ = dict(os.environ)
+    started = False
+    until = time.monotonic() + DRAIN_SECONDS + STOP_MARGIN_SECONDS
+    while time.monotonic() < until:
+        lock = take_lock(place.lock)
+        if lock is not None:
+            if not started:
+                spawn_daemon(place, config_file(str(config) if config else None, environ), lock, environ)
+            os.close(lock)
+            if started:
+                return None
+            started = True
+        try:
+            answer = _ask(place, "status", environ=environ)
+        except DaemonRefused:
+            answer = None  # it ended while it was asked
+        if answer and answer["state"] == "serving" and answer["pid"] != before:
+            return answer
+        time.sleep(FOLLOW_SECONDS / 4)
+    return None
+
+
+def logs(*, config: Path | None, follow: bool, lines: int, as_json: bool) -> int:
+    """Print the log of the daemon of this configuration."""
+    path = Path(_places(config, every=False)[0].log)
+    if not path.exists():
+        raise DaemonRefused(
+            f"there is no log of a daemon: {path}", hint="none has run with this configuration"
+        )
+    with path.open(encoding="utf-8", errors="replace") as file:
+        last = file.read().splitlines()[-lines:]
+        if as_json:
+            shell.emit({"log": str(path), "lines": last})
+            return shell.OK
+        for line in last:
+            shell.say(line)
+        while follow:
+            sys.stdout.flush()
+            if more := file.read():
+                sys.stdout.write(more)
+            elif path.exists() and path.stat().st_size < file.tell():
+                file.seek(0)  # it was cut
+            time.sleep(FOLLOW_SECONDS)
+    return shell.OK
+
+
+_EVERY = shell.argument("--all", dest="every", action="store_true", help="every daemon of this user")
+_NOW = shell.argument("--now", action="store_true", help="do not wait for open calls")
+COMMANDS = (
+    shell.Command("status", status, [_EVERY], config="place"),
+    shell.Command("stop", stop, [_EVERY, _NOW], config="place"),
+    shell.Command("restart", restart, [_NOW], config="place"),
+    shell.Command(
+        "logs",
+        logs,
+        [
+            shell.argument(
+                "--follow", "-f", action="store_true", help="go on with what is written from now on"
+            ),
+            shell.argument(
+                "--lines", "-n", type=shell.between(1, 100_000), default=50, metavar="N", help="last lines"
+            ),
+        ],
+        config="place",
+    ),
+)

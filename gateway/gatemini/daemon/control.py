@@ -1,0 +1,92 @@
+"""What commands of the terminal ask of a running daemon: status, stop, restart."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import orjson
+import psutil
+
+from gatemini import __version__
+from gatemini.daemon.hello import Hello
+from gatemini.upkeep.reload import file_state
+
+if TYPE_CHECKING:
+    from gatemini.daemon.server import Daemon
+
+
+async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> None:
+    """Answer one command with one line."""
+    match hello.control:
+        case "status":
+            answer = status(daemon)
+        case "stop" | "restart":
+            answer = {"ok": True, "pid": os.getpid()}
+        case other:
+            answer = {"ok": False, "error": f"the daemon ({__version__}) does not know the command {other}"}
+    await _send(sock, orjson.dumps(answer, default=str) + b"\n")
+    if hello.control in ("stop", "restart"):
+        daemon.stop(restart=hello.control == "restart", now=bool(hello.arguments.get("now")))
+
+
+async def _send(sock: socket.socket, line: bytes) -> None:
+    view = memoryview(line)
+    while view:
+        await anyio.wait_writable(sock)
+        try:
+            view = view[sock.send(view) :]
+        except BlockingIOError:
+            continue
+        except OSError:
+            return
+
+
+def status(daemon: Daemon) -> dict[str, Any]:
+    """What `gatemini status` shows of this daemon."""
+    app = daemon.app
+    answer: dict[str, Any] = {
+        "ok": True,
+        "state": "serving" if app is not None else "starting",
+        "pid": os.getpid(),
+        "version": __version__,
+        "installed": daemon.outdated or __version__,
+        "uptime_seconds": round(time.time() - daemon.started, 1),
+        "rss_bytes": psutil.Process().memory_info().rss,
+        "config": str(daemon.config) if daemon.config else None,
+        "socket": daemon.place.sock,
+        "log": daemon.place.log,
+        "sessions": [_session(connection) for connection in daemon.connections],
+        "trouble": list(daemon.trouble.values()),
+    }
+    if app is not None:
+        answer["config_current"] = app.files_read == file_state(app.loaded.files) and not app.reload_problem
+        answer["problems"] = [daemon.redactor.redact(problem) for problem in app.problems()]
+        answer["variables_differ"] = sorted(daemon.variables.differing)
+        answer["backends"] = [
+            {
+                "name": each.name,
+                "state": str(each.state),
+                "rss_bytes": each.rss,
+                "restarts": each.restarts,
+                "error": daemon.redactor.redact(each.error) if each.error else None,
+            }
+            for each in app.manager.statuses()
+        ]
+    return answer
+
+
+def _session(connection: Any) -> dict[str, Any]:
+    session = connection.session
+    return {
+        "client": session.client if session is not None else None,
+        "pid": connection.hello.pid,
+        "version": connection.hello.version,
+        "cwd": connection.hello.cwd,
+        "since": round(connection.since, 1),
+        "in_flight": connection.in_flight,
+        "requests": connection.exchange.requests if connection.exchange is not None else 0,
+    }

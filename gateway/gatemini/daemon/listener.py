@@ -1,0 +1,89 @@
+"""The daemon's socket: private to its user, bound again where it was deleted, and gone with the daemon."""
+
+import os
+import socket
+import time
+from contextlib import suppress
+
+from gatemini.proxy.places import Place, PlaceRefused, private_folder, take_lock
+
+BACKLOG = 1024
+PEER_BYTES = 12
+"""Size of `struct ucred`: process, user and group."""
+
+
+class LockLost(Exception):
+    """Another daemon holds the lock of this place."""
+
+
+class Listener:
+    """The listening socket of one place, and the lock that is held for life."""
+
+    def __init__(self, place: Place, lock: int) -> None:
+        self.place = place
+        self._locks = [lock]
+        self._facts: tuple[int, int] | None = None
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def open(self) -> None:
+        """Bind and listen, and leave the process id. Raises OSError."""
+        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            if os.path.lexists(self.place.sock):
+                os.unlink(self.place.sock)
+            fresh.bind(self.place.sock)
+        finally:
+            os.umask(before)
+        fresh.listen(BACKLOG)
+        fresh.setblocking(False)
+        self.sock.close()
+        self.sock = fresh
+        self._facts = _facts(self.place.sock)
+        with open(self.place.pid, "w", encoding="ascii", opener=_private) as file:
+            file.write(f"{os.getpid()} {time.time():.2f}\n")
+
+    def missing(self) -> bool:
+        """Whether clients can no longer find the socket."""
+        return _facts(self.place.sock) != self._facts
+
+    def mend(self) -> None:
+        """Bind anew after the socket, or the whole folder, was deleted. Raises LockLost, OSError or PlaceRefused."""
+        private_folder(self.place.folder)
+        if _facts(self.place.lock) != _facts(self._locks[-1]):
+            lock = take_lock(self.place.lock)
+            if lock is None:
+                raise LockLost
+            self._locks.append(lock)
+        self.open()
+
+    def close(self) -> None:
+        """Stop accepting; remove the socket and the process id where they are still ours."""
+        self.sock.close()
+        if self._facts is not None and not self.missing():
+            for path in (self.place.sock, self.place.pid):
+                with suppress(OSError):
+                    os.unlink(path)
+        self._facts = None
+
+
+def peer_uid(sock: socket.socket) -> int:
+    """The user of the process at the other end; our own where the system has no way to ask."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return os.getuid()
+    return int.from_bytes(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_BYTES)[4:8], "little")
+
+
+def _facts(path: str | int) -> tuple[int, int] | None:
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+__all__ = ["Listener", "LockLost", "PlaceRefused", "peer_uid"]

@@ -1,0 +1,131 @@
+"""The answers that a proxy may give while a daemon starts: the last ones to `initialize`, `server/discover`, `tools/list`.
+
+They are kept with a stamp of everything they depend on. The proxy compares it, and uses none that does not fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from mcp_types import CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, JSONRPCRequest
+
+from gatemini import __version__
+from gatemini.processes.own_files import read_own, replace_own
+from gatemini.protocol.resources.instructions import instructions
+from gatemini.proxy.memory import SAVED
+from gatemini.proxy.places import values_digest
+
+if TYPE_CHECKING:
+    from gatemini.app import App
+
+logger = logging.getLogger(__name__)
+
+MAX_BYTES = 16 << 20
+MOST_ANSWERS = 60
+"""Three methods for twenty pairs of client and revision."""
+
+Stamp = tuple[str, int, int, int]
+
+
+class Identity:
+    """Revision and name of one client of the handshake era, whose later requests do not repeat them."""
+
+    revision: Any = None
+    name: Any = None
+
+    def key(self, request: JSONRPCRequest) -> str | None:
+        """The key of the answer to this request, None where it is not saved."""
+        params = request.params or {}
+        if request.method not in SAVED or params.get("cursor") is not None:
+            return None
+        meta = params.get("_meta") or {}
+        info = params.get("clientInfo") or meta.get(CLIENT_INFO_META_KEY) or {}
+        revision = params.get("protocolVersion") or meta.get(PROTOCOL_VERSION_META_KEY)
+        name = info.get("name") if isinstance(info, dict) else None
+        if request.method == "initialize":
+            self.revision, self.name = revision, name
+        elif not revision:
+            revision, name = self.revision, self.name
+        return f"{request.method} {revision} {name}"
+
+
+class SavedAnswers:
+    """The answers of one daemon."""
+
+    def __init__(self, path: str, app: App) -> None:
+        self._path = Path(path)
+        self._app = app
+        self._told: tuple[int, str] = -1, ""
+        self._answers: OrderedDict[str, tuple[str, object]] = OrderedDict()
+        self._written: object = None
+        self._load()
+
+    def _load(self) -> None:
+        """Take over what an earlier daemon kept, for as long as clients would be told the same."""
+        try:
+            kept = orjson.loads(read_own(self._path, MAX_BYTES))
+            if kept["version"] == __version__:
+                content = kept["content"]
+                self._answers.update({key: (text, content) for key, text in kept["answers"].items()})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return  # none, or not ours: the next answers replace it
+
+    def put(self, key: str, result: Any) -> None:
+        """Keep an answer that a client gets."""
+        self._answers[key] = orjson.dumps(result).decode(), self._content()
+        self._answers.move_to_end(key)
+        while len(self._answers) > MOST_ANSWERS:
+            self._answers.popitem(last=False)
+
+    def document(
+        self, files: Iterable[Path], names: Iterable[str], environ: Mapping[str, str], start_seconds: float
+    ) -> bytes | None:
+        """The content of the file, None where it is the one that was written last."""
+        now = self._content()
+        answers = {key: text for key, (text, content) in self._answers.items() if content == now}
+        stamps = sorted(map(_stamp, files))
+        named = sorted(names)
+        whole = (answers, stamps, named, values_digest(named, dict(environ)))
+        if whole == self._written or not answers:
+            return None
+        self._written = whole
+        return orjson.dumps(
+            {
+                "version": __version__,
+                "files": stamps,
+                "names": named,
+                "values": whole[3],
+                "content": now,
+                "start_timeout": start_seconds,
+                "answers": answers,
+            }
+        )
+
+    def _content(self) -> str:
+        """A hash of what clients are told of the tools now: instructions and definitions."""
+        version, catalog = self._app.registry.version, self._app.catalog
+        if self._told[0] != version:
+            told = orjson.dumps([catalog.definitions(), instructions(catalog.inventory())])
+            self._told = version, hashlib.sha256(told).hexdigest()
+        return self._told[1]
+
+    def write(self, document: bytes) -> None:
+        """Replace the file; failing costs the next client some of its time and nothing else."""
+        try:
+            replace_own(self._path, document)
+        except OSError as error:
+            logger.warning("the answers for the next start are not kept: %s", error)
+
+
+def _stamp(path: Path) -> Stamp | tuple[str]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return (str(path),)
+    return str(path), facts.st_mtime_ns, facts.st_size, facts.st_ino

@@ -1,0 +1,351 @@
+"""The daemon's life: accept clients, load the configuration, serve until stopped or idle, drain, end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+from gatemini import __version__
+from gatemini.app import App
+from gatemini.config.documents.find import config_directory
+from gatemini.config.load import load_config
+from gatemini.config.variables.redaction import RedactingFormatter, Redactor
+from gatemini.daemon.connection import Connection
+from gatemini.daemon.control import answer_control
+from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, Variables, read_hello
+from gatemini.daemon.listener import Listener, LockLost, PlaceRefused, peer_uid
+from gatemini.daemon.saved_answers import SavedAnswers
+from gatemini.daemon.sessions import Sessions
+from gatemini.errors import ConfigError
+from gatemini.folders import home_folder
+from gatemini.protocol.stdio.stdio_streams import READ_CHUNK
+from gatemini.upkeep.reload import file_state
+from gatemini.upkeep.slow_secrets import Awaited
+
+logger = logging.getLogger(__name__)
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+STARTED = "gatemini: started "
+"""Begins the first line of each daemon's log: what follows is about this start."""
+HELLO_SECONDS = 10.0
+TICK_SECONDS = 1.0
+STOP_SECONDS = 5.0
+"""How long connections that are cut off may take to end."""
+LOG_BYTES = 4 << 20
+"""A longer log is cut when a daemon starts."""
+
+
+def run(listener: Listener, config: str | None, *, spawned: bool) -> int:
+    """Serve until the end; returns the exit code. `spawned`: by a proxy, which brings the variables."""
+    redactor = Redactor()
+    handler = logging.StreamHandler(sys.stderr)
+    handlers: list[logging.Handler] = [handler]
+    _cut_log(listener.place.log)
+    if not spawned:
+        handlers.append(logging.FileHandler(listener.place.log, encoding="utf-8"))
+        os.chmod(listener.place.log, 0o600)
+    for each in handlers:
+        each.setFormatter(RedactingFormatter(redactor, LOG_FORMAT))
+    logging.basicConfig(level=logging.INFO, handlers=handlers)
+    for noisy in ("mcp", "httpx", "httpx2", "httpcore", "watchfiles"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    started = f"{STARTED}{__version__} as process {os.getpid()} for {config or 'the demo'}"
+    logger.info("%s", started)
+    daemon = Daemon(listener, config, redactor, spawned=spawned)
+    anyio.run(daemon.serve)
+    return daemon.code
+
+
+def _cut_log(path: str) -> None:
+    with suppress(OSError):
+        if os.path.getsize(path) > LOG_BYTES:
+            os.truncate(path, 0)
+
+
+class Daemon:
+    """One daemon. `app` is None until the configuration is loaded."""
+
+    def __init__(self, listener: Listener, config: str | None, redactor: Redactor, *, spawned: bool) -> None:
+        self.listener = listener
+        self.place = listener.place
+        self.config = Path(config) if config else None
+        self.redactor = redactor
+        self.spawned = spawned
+        self.started = time.time()
+        self.code = 0
+        self.app: App | None = None
+        self.failure = ""
+        self.trouble: dict[str, str] = {}
+        """What keeps the daemon from working as it should, by kind; `status` shows it."""
+        if self.place.fallback:
+            self.trouble["socket"] = self.place.fallback
+        self.variables = Variables()
+        self.connections: list[Connection] = []
+        self.outdated = ""
+        """The version that is installed, where it is not the running one."""
+        self.restarting = False
+        self._brought = dict(os.environ)
+        self._heard = anyio.Event()
+        self.ready = anyio.Event()
+        self._stop = anyio.Event()
+        self._now = False
+        self._idle_since = time.monotonic()
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Serve until stopped or idle."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._signals)
+            tasks.start_soon(self._accept)
+            if self.spawned:
+                with anyio.move_on_after(HELLO_SECONDS):
+                    await self._heard.wait()
+            try:
+                await self._serve_app()
+            except ConfigError as error:
+                self._fail(error.text())
+            except BaseExceptionGroup as group:
+                config, rest = group.split(ConfigError)
+                if config is None or rest is not None:
+                    raise
+                self._fail("; ".join(str(error) for error in config.exceptions))
+            self.listener.close()
+            with anyio.move_on_after(TICK_SECONDS):
+                for connection in [*self.connections]:
+                    await connection.ended.wait()
+            tasks.cancel_scope.cancel()
+
+    def _fail(self, reason: str) -> None:
+        self.code, self.failure = 1, self.redactor.redact(reason)
+        print(self.failure, file=sys.stderr)
+        self.ready.set()
+
+    async def _serve_app(self) -> None:
+        environ = await anyio.to_thread.run_sync(self._environ)
+        async with App.open(
+            self.config, environ=environ, redactor=self.redactor, serving=self.spawned
+        ) as app:
+            self.app = app
+            logging.getLogger().setLevel(app.loaded.config.log_level.upper())
+            for problem in app.problems():
+                logger.warning("%s", problem)
+            self.answers = SavedAnswers(self.place.hello, app)
+            self.sessions = Sessions(app, self.place.key)
+            self.ready.set()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._upkeep)
+                await self._stop.wait()
+                tasks.cancel_scope.cancel()
+            self.listener.close()
+            if not self._now:
+                await self._drain()
+            for connection in self.connections:
+                connection.end()
+            with anyio.move_on_after(STOP_SECONDS):  # chains that are cut off leave their journals
+                for connection in [*self.connections]:
+                    await connection.ended.wait()
+            await self.sessions.close()
+        self._write_answers()
+
+    def _environ(self) -> dict[str, str]:
+        """The variables of the daemon, and those of the first client that the configuration names."""
+        environ, brought = dict(os.environ), self._brought
+        if self.config is None:
+            return environ
+        if not self.spawned:
+            brought = {}
+        loaded = load_config(self.config, environ={**brought, **environ}, answers=Awaited().answers)
+        words: set[str] = set()
+        for path in loaded.files:
+            with suppress(OSError):
+                words.update(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", path.read_text("utf-8", "replace")))
+        held = {name: value for name, value in brought.items() if name in words and name not in environ}
+        names = {word for word in words if word.isupper() or word in held or word in environ}
+        known = {**environ, **held}
+        self.variables = Variables(frozenset(names), {name: known[name] for name in names & known.keys()})
+        os.environ.update(held)  # `inherit_env` takes them from there
+        self._brought = {}
+        return {**environ, **held}
+
+    async def _signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                if self._stop.is_set() or self.app is None:
+                    self.listener.close()
+                    os._exit(1)  # the watchdog ends the children
+                self.stop()
+
+    def stop(self, *, restart: bool = False, now: bool = False) -> None:
+        """Begin the end: drain, then stop. `restart`: proxies start the next daemon at once."""
+        self.restarting, self._now = restart, now
+        self._stop.set()
+
+    async def _drain(self) -> None:
+        """Let calls finish; the proxies hold what comes meanwhile."""
+        if self.app is None:
+            return
+        for connection in self.connections:
+            connection.tell("draining", restart=self.restarting)
+        with anyio.move_on_after(self.app.loaded.config.daemon.client_drain_timeout):
+            while not all(each.settled or each.ended.is_set() for each in self.connections):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+
+    # -- clients -------------------------------------------------------------------------------------
+
+    async def _accept(self) -> None:
+        assert self._tasks is not None  # noqa: S101 - set by the only caller
+        while not self._stop.is_set():
+            listening = self.listener.sock
+            try:
+                with anyio.move_on_after(TICK_SECONDS):  # the socket may have been bound anew
+                    await anyio.wait_readable(listening)
+                    sock, _ = listening.accept()
+                    sock.setblocking(False)
+                    self._tasks.start_soon(self._client, sock)
+                    self.trouble.pop("accept", None)
+            except (BlockingIOError, InterruptedError, ValueError):
+                await anyio.sleep(0.01)
+            except (anyio.ClosedResourceError, anyio.BusyResourceError):
+                await anyio.sleep(0.01)
+            except OSError as error:
+                if not self._stop.is_set():
+                    self.trouble["accept"] = f"no new clients: {error.strerror}"
+                    logger.warning("a client could not be accepted: %s", error)
+                    await anyio.sleep(TICK_SECONDS)
+
+    async def _client(self, sock: socket.socket) -> None:
+        with sock:
+            if peer_uid(sock) != os.getuid():
+                return
+            line, begun = b"", b""
+            with anyio.move_on_after(HELLO_SECONDS):
+                line, begun = await _first_line(sock)
+            hello = read_hello(line)
+            if hello is None:
+                return
+            if hello.environ and not self._heard.is_set():
+                self._brought = dict(hello.environ)
+                self._heard.set()
+            if hello.control:
+                await answer_control(self, sock, hello)
+                return
+            try:
+                await self._mcp(sock, hello, begun)
+            except Exception:
+                logger.exception("a client's connection failed")
+
+    async def _mcp(self, sock: socket.socket, hello: Hello, begun: bytes) -> None:
+        connection = Connection(sock, hello)
+        self.connections.append(connection)
+        try:
+            await self.ready.wait()
+            most = self.app.loaded.config.daemon.max_sessions if self.app is not None else 0
+            if self.app is None or len(self.connections) > most:
+                connection.tell("failed", reason=self.failure or f"{most} clients are connected already")
+                return
+            self.variables.compare(hello.environ)
+            self.outdated = _installed_version(hello.version)
+            session = await self.sessions.attach(hello)
+            limit = self.app.loaded.config.daemon.max_requests_per_session
+            try:
+                await connection.serve(self.app, session, limit, self.answers, begun)
+            finally:
+                self.sessions.detach(hello.token, session, forget=connection.bye)
+        finally:
+            connection.ended.set()
+            self.connections.remove(connection)
+            self._idle_since = time.monotonic()
+
+    # -- upkeep --------------------------------------------------------------------------------------
+
+    async def _upkeep(self) -> None:
+        while True:
+            await anyio.sleep(TICK_SECONDS)
+            self._keep_socket()
+            await anyio.to_thread.run_sync(self._write_answers)
+            await self.sessions.sweep()
+            if self._may_end():
+                self.stop(restart=bool(self.outdated))
+
+    def _keep_socket(self) -> None:
+        try:
+            if self.listener.missing():
+                self.listener.mend()
+                logger.warning("the socket was deleted and is bound again")
+            self.trouble.pop("bind", None)
+        except LockLost:
+            logger.warning("another daemon has taken the place of this one")
+            self.stop()
+        except (OSError, PlaceRefused) as error:
+            self.trouble["bind"] = f"no new clients: the socket cannot be bound again: {error}"
+
+    @property
+    def in_flight(self) -> int:
+        return sum(connection.in_flight for connection in self.connections)
+
+    def _may_end(self) -> bool:
+        if self.app is None or self.in_flight or self.app.parking.waiting:
+            return False
+        if self.outdated:
+            return True
+        settings = self.app.loaded.config.daemon
+        idle = time.monotonic() - self._idle_since
+        return not self.connections and not settings.linger and idle >= settings.idle_timeout
+
+    def _write_answers(self) -> None:
+        if self.app is None or self.app.reload_problem or not self.app.loaded.config.daemon.instant:
+            return
+        loaded = self.app.loaded
+        if self.app.files_read != file_state(loaded.files):
+            return  # changed files are not in force yet
+        files = {*loaded.files, self.app.cache.path}
+        if self.config is not None:
+            folders = (home_folder(), config_directory(), self.config.parent)
+            files |= {folder / ".env" for folder in folders}
+        seconds = loaded.config.daemon.start_timeout
+        document = self.answers.document(files, self.variables.names, os.environ, seconds)
+        if document is not None:
+            self.answers.write(document)
+
+
+async def _first_line(sock: socket.socket) -> tuple[bytes, bytes]:
+    """The first line of a connection, and what is behind it already."""
+    data = b""
+    while b"\n" not in data and len(data) < MAX_HELLO_BYTES:
+        await anyio.wait_readable(sock)
+        try:
+            more = sock.recv(READ_CHUNK)
+        except BlockingIOError:
+            continue
+        except OSError:
+            break
+        if not more:
+            break
+        data += more
+    line, _, rest = data.partition(b"\n")
+    return line, rest
+
+
+def _installed_version(of_client: str) -> str:
+    """The version on the disk where it is not the running one; looked for when a client of another version comes."""
+    if of_client == __version__:
+        return ""
+    with suppress(OSError):
+        text = Path(__file__).parent.with_name("__init__.py").read_text("utf-8")
+        found = re.search(r'__version__ = "([^"]+)"', text)
+        if found and found[1] != __version__:
+            return found[1]
+    return ""

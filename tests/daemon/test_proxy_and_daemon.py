@@ -1,0 +1,121 @@
+"""Clients, their proxies and one daemon, as processes: who starts it, who shares it, when it ends."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.daemons import Home, until
+
+EXTRA = {
+    "__main__",
+    "gatemini",
+    "gatemini.proxy",
+    "gatemini.proxy.lines",
+    "gatemini.proxy.memory",
+    "gatemini.proxy.places",
+    "gatemini.proxy.stdio",
+    "gatemini.proxy.wire",
+}
+
+
+def test_a_client_of_either_era_is_served_through_the_daemon(home: Home) -> None:
+    home.write_config()
+    for modern in (False, True):
+        client = home.client(modern=modern)
+        assert "instructions" in client.greet()["result"]
+        assert client.value(client.chain("return 6 * 7")) == 42
+        assert client.value(client.call("ledger.write", key=f"k{modern}")) == "ok"
+    assert home.writes() == ["kFalse", "kTrue"]
+    assert len(home.daemons()) == 1
+    assert [session["client"] for session in home.serving()["sessions"]] == ["legacy", "modern"]
+
+
+@pytest.mark.parametrize("count", [8, pytest.param(50, marks=pytest.mark.long)])
+def test_many_proxies_at_once_start_one_daemon(home: Home, count: int) -> None:
+    clients = [home.client(modern=number % 2 == 0) for number in range(count)]
+    for client in clients:
+        client.greet()
+    for number, client in enumerate(clients):
+        assert client.value(client.chain(f"return {number} + 1")) == number + 1
+    assert len(home.daemons()) == 1
+
+
+def test_the_proxy_imports_nothing_but_the_smallest_modules(home: Home) -> None:
+    code = "import sys; before = set(sys.modules); import gatemini.__main__, gatemini.proxy.stdio; print(sorted(set(sys.modules) - before))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    new = set(ast.literal_eval(found))
+    assert new <= {*EXTRA, "gatemini.__main__", "_signal", "_socket", "_json", "select", "time"}, new
+
+
+def test_stdin_that_ends_ends_the_proxy_and_later_the_daemon(home: Home) -> None:
+    client = home.client()
+    client.greet()
+    [daemon] = home.daemons()
+    assert client.close() == 0
+    until(lambda: not daemon.is_running(), "the daemon ends when it is idle", 30)
+    assert {path.suffix for path in Path(home.place.folder).iterdir()} <= {".hello", ".lock", ".log"}
+
+
+def test_answers_in_flight_are_waited_for_when_stdin_ends(home: Home) -> None:
+    client = home.client()
+    client.greet()
+    client.value(client.call("ledger.look"))
+    ident = client.call("ledger.look", seconds=0.5)
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+    assert client.answer(ident)["result"]["content"][0]["text"] == "xx"
+    assert client.process.wait(10) == 0
+
+
+def test_sigterm_ends_the_proxy_with_code_0(home: Home) -> None:
+    client = home.client()
+    client.greet()
+    client.process.send_signal(signal.SIGTERM)
+    assert client.process.wait(10) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="elsewhere the parent is looked for every 5 s")
+def test_the_proxy_ends_when_its_client_is_killed_although_stdin_stays_open(
+    home: Home, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code = (
+        "import os, subprocess, sys, time\n"
+        "keep = os.pipe()\n"
+        f"p = subprocess.Popen({[sys.executable, '-P', '-m', 'gatemini', '-c', str(home.config)]!r}, stdin=keep[0])\n"
+        "print(p.pid, flush=True)\n"
+        "os.set_inheritable(keep[1], True)\n"
+        "subprocess.Popen(['sleep', '8'], pass_fds=keep)\n"
+        "time.sleep(60)\n"
+    )
+    with out.open("wb") as stdout:
+        parent = subprocess.Popen([sys.executable, "-c", code], stdout=stdout, env=home.environ)
+        until(lambda: out.read_text().endswith("\n"), "the proxy runs")
+        proxy = int(out.read_text())
+        until(lambda: home.status() is not None, "the daemon runs")
+        parent.kill()
+        parent.wait()
+        until(lambda: proxy not in {p.pid for p in home.processes()}, "the proxy ends", 6)
+
+
+def test_two_configurations_have_two_daemons_and_one_status(home: Home) -> None:
+    first = home.client()
+    first.greet()
+    other = home.config.with_name("other.yaml")
+    other.write_text(home.config.read_text())
+    home.config = other
+    second = home.client()
+    second.greet()
+    assert len(home.daemons()) == 2
+    shown = home.run("status", "--all", "--json")
+    assert shown.returncode == 0
+    configs = {each["config"] for each in json.loads(shown.stdout)["daemons"]}
+    assert configs >= {str(home.root / "config.yaml"), str(other)}
