@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gatemini.errors import ResultGone
-from gatemini.output.store.results import Entry, ResultStore
+from gatemini.output.store.entry import Entry
+from gatemini.output.store.results import ResultStore
 
 
 @dataclass(frozen=True, slots=True)
