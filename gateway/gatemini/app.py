@@ -36,7 +36,6 @@ from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND
 from gatemini.discovery.types.seen import SeenResults
 from gatemini.model import Json, Offer, Tool
 from gatemini.output.store.results import ResultStore
-from gatemini.output.store.spill import sweep_abandoned
 from gatemini.processes.compute_process import compute_process
 from gatemini.protocol.answers.backend_facts import BackendFacts
 from gatemini.protocol.answers.discovery_tools import Catalog
@@ -52,7 +51,7 @@ from gatemini.protocol.tools import MetaTools
 from gatemini.registry import Registry
 from gatemini.tracker import Tracker
 from gatemini.upkeep.changes import Changes
-from gatemini.upkeep.housekeeping import Housekeeping
+from gatemini.upkeep.housekeeping import Housekeeping, sweep_results
 from gatemini.upkeep.known_backends import KnownBackends
 from gatemini.upkeep.readiness import Readiness
 from gatemini.upkeep.reload import PROCESS_KEYS, FileState, file_state, read_only_at_start, watch_config
@@ -104,9 +103,6 @@ class App:
             record_dir=cache.path.parent / "children",
         )
         self.sandbox = new_sandbox(config.sandbox)
-        self.known = KnownBackends(cache, self.registry)
-        self.seen = SeenResults(cache.seen)
-        self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen)
         self._sessions: list[Session] = []
         self._last_client: str | None = None
         self._began = config
@@ -125,6 +121,9 @@ class App:
     def _build_services(self, config: Config, redactor: Redactor) -> None:
         """Make what answers clients, on top of backends, registry and sandbox."""
         loaded = self.loaded
+        self.known = KnownBackends(self.cache, self.registry)
+        self.seen = SeenResults(self.cache.seen)
+        self.facts = BackendFacts(self.manager, lambda: self.loaded, self.seen)
         self.catalog = Catalog(
             self.registry, self.index, self.tracker, self.facts, self.manager.names, self.embedding
         )
@@ -202,7 +201,7 @@ class App:
             group.start_soon(app.indexing.run)
             group.start_soon(app.embedding.run)
             group.start_soon(app._housekeeping.run)
-            group.start_soon(app._sweep_results)
+            group.start_soon(sweep_results)
             if loaded.source is not None:
                 await group.start(awaited.run, loaded)
                 group.start_soon(app._follow_config, load, seen)
@@ -384,11 +383,6 @@ class App:
             await anyio.to_thread.run_sync(self.sandbox.warm, abandon_on_cancel=True)
         except SandboxError as exc:
             logger.warning("the sandbox is not ready: %s", exc)
-
-    async def _sweep_results(self) -> None:
-        swept = await anyio.to_thread.run_sync(sweep_abandoned, abandon_on_cancel=True)
-        if swept:
-            logger.info("removed the spilled results of %d gateways that were killed", swept)
 
     def _client(self) -> str | None:
         """Return the client that the account names: the latest of those connected, else the last one."""

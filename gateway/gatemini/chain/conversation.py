@@ -18,11 +18,12 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from gatemini.chain.deadline import ChainTime
-from gatemini.chain.invoke import Invoker, error_fields
+from gatemini.chain.invoke import Invoker
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
+from gatemini.chain.values.error_fields import error_fields
 from gatemini.chain.values.handles import answer_results_call, spoken_method
 from gatemini.chain.values.interfaces import several
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
@@ -35,7 +36,6 @@ from gatemini_sandbox.messages import Call, Calls, Done, ErrorInfo, Facts, Faile
 
 ROUNDED_SHOWN = 3
 """Numbers named in the note on those that were rounded."""
-
 STARTED_AT_ONCE = 8
 """Calls that begin in one turn of the event loop: a chain may issue thousands together, and others want a turn too."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gatemini.chain.client import CallRecord
@@ -182,12 +183,6 @@ def hint_context(services: ChainServices, program: Facts | None, trace: Trace | 
     def results(backend: str, tool: str) -> list[str] | None:
         return None if trace is None else trace.results(f"{backend}.{tool}")
 
-    def declared(backend: str, tool: str) -> set[str]:
-        try:
-            return declared_names(registry.find(backend, tool).output_schema)
-        except GateminiError:
-            return set()
-
     return HintContext(
         services.identifiers()[0],
         tools,
@@ -197,10 +192,18 @@ def hint_context(services: ChainServices, program: Facts | None, trace: Trace | 
         state,
         last_result,
         results,
-        declared,
+        partial(_declared, services),
         ProgramFacts() if program is None else program_facts(program),
         services.disabled(),
     )
+
+
+def _declared(services: ChainServices, backend: str, tool: str) -> set[str]:
+    """Return the names that a tool's output schema declares."""
+    try:
+        return declared_names(services.registry.find(backend, tool).output_schema)
+    except GateminiError:
+        return set()
 
 
 def declared_names(schema: Any) -> set[str]:

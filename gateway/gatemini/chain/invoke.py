@@ -28,6 +28,7 @@ from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry, Trace
 from gatemini.chain.services import ChainServices
+from gatemini.chain.values.error_fields import brief, error_fields
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.resources import (
     BESIDE_TOOLS,
@@ -61,8 +62,6 @@ from gatemini.text.size_limit import weight
 
 _T = TypeVar("_T")
 
-URL_NEEDED = -32042
-"""Error code of a backend that wants the user to visit an address first."""
 
 CANCELLED = "cancelled"
 """Outcome of a call that was in flight when the chain ended."""
@@ -156,7 +155,7 @@ class Invoker:
     def replayed(self, entry: Entry, backend: str) -> Outcome:
         """Return the outcome of a call from the journal, and record the call; nothing is sent."""
         outcome = entry.outcome()
-        told = FROM_JOURNAL if outcome.ok else f"error: {_brief(outcome.value)} (from the journal)"
+        told = FROM_JOURNAL if outcome.ok else f"error: {brief(outcome.value)} (from the journal)"
         self.records.append(
             CallRecord(
                 len(self.records) + 1,
@@ -199,7 +198,7 @@ class Invoker:
             # length.
             self._finish(record, CANCELLED)
         else:
-            self._finish(record, "ok" if outcome.ok else f"error: {_brief(outcome.value)}")
+            self._finish(record, "ok" if outcome.ok else f"error: {brief(outcome.value)}")
         return outcome
 
     async def _call(
@@ -384,40 +383,6 @@ class Invoker:
             self.client.on_call_done(record)
 
 
-def error_fields(exc: GateminiError, tool: str, backend: str) -> Json:
-    """Return the fields of the guest's error object for a failure on the gateway's side of the call."""
-    fields: Json = {
-        "name": "ToolError",
-        "message": exc.message,
-        "tool": tool,
-        "backend": backend,
-        "code": exc.code,
-    }
-    if isinstance(exc, BackendProtocol) and exc.rpc_code is not None:
-        fields["code"] = exc.rpc_code
-    if isinstance(exc, BackendProtocol) and exc.rpc_data is not None:
-        fields["structured"] = exc.rpc_data
-    if isinstance(exc, ToolNotFound | LimitError):
-        fields["name"] = exc.kind
-    if hint := exc.hint or _where_to_go(exc):
-        fields["hint"] = hint
-    return fields
-
-
-def _where_to_go(exc: GateminiError) -> str | None:
-    """Return the addresses that the user has to visit before the backend serves the call (2025-11-25)."""
-    if (
-        not isinstance(exc, BackendProtocol)
-        or exc.rpc_code != URL_NEEDED
-        or not isinstance(exc.rpc_data, dict)
-    ):
-        return None
-    asked = exc.rpc_data.get("elicitations")
-    urls = [a.get("url") for a in asked if isinstance(a, dict)] if isinstance(asked, list) else []
-    shown = [url for url in urls if isinstance(url, str) and url.startswith(("https://", "http://"))]
-    return f"the user has to visit {' and '.join(shown[:3])} first; then call again" if shown else None
-
-
 def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
     """Return a composite tool's value, or the error of its code, as the MCP result that `raw` returns."""
     value = outcome.value if outcome.ok else str(outcome.value.get("message"))
@@ -426,11 +391,3 @@ def _as_result(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
     if isinstance(value, dict):
         result["structuredContent"] = outcome.value
     return Outcome(True, result, (*notes, *outcome.notes))
-
-
-def _brief(error: Any) -> str:
-    text = str(error.get("message", "")) if isinstance(error, dict) else str(error)
-    first = text.splitlines()[0] if text else "failed"
-    if first.endswith(":"):  # a heading says nothing without the lines after it
-        first = " ".join(text.split())
-    return first if len(first) <= 120 else first[:117] + "..."

@@ -33,17 +33,7 @@ def take_over(
     """List, and with --write take over, the MCP servers that other clients have configured."""
     directory = config_directory()
     target = from_home(to or config or directory / CONFIG_FILE)
-    if files:
-        for name in (str(file) for file in files if str(file) in CLIENTS and not file.exists()):
-            raise InvalidRequest(
-                f"{name} is a client and there is no file of that name",
-                hint=f"import the servers of {name}: gatemini import --from {name}",
-            )
-        if len(files) == 1:
-            check_file(files[0], absent="Check the path.")
-        sources = [Source("file", path) for path in files]
-    else:
-        sources = find_sources(home_folder(), Path.cwd(), os.environ, client or ())
+    sources = _given(files) or find_sources(home_folder(), Path.cwd(), os.environ, client or ())
     from gatemini.config.clients.importing import inline_values, move_secrets, plan_import, plan_text
     from gatemini.config.clients.read import ClientContext
     from gatemini.config.variables.redaction import Redactor
@@ -71,6 +61,18 @@ def take_over(
             at = places(home_folder(), Path.cwd(), os.environ, client or ())
             shell.say("looked in:\n" + "\n".join(f"  {path} ({name})" for name, path in at))
     return shell.FAILED if plan.unreadable else shell.OK
+
+
+def _given(files: Sequence[Path]) -> list[Source]:
+    """Return the files that the command line names as sources; raises for a client's name in place of a file."""
+    for name in (str(file) for file in files if str(file) in CLIENTS and not file.exists()):
+        raise InvalidRequest(
+            f"{name} is a client and there is no file of that name",
+            hint=f"import the servers of {name}: gatemini import --from {name}",
+        )
+    if len(files) == 1:
+        check_file(files[0], absent="Check the path.")
+    return [Source("file", path) for path in files]
 
 
 def _show(

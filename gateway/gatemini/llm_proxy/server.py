@@ -78,26 +78,30 @@ async def _serve(
                 await anyio.sleep(WRITE_SECONDS)
                 file.write()
 
-        app: Any = ProxyApp(upstream, Exchange(steps, predicting, upstream, totals), stop)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                http="h11",
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                log_level="critical",
-                access_log=False,
-                server_header=False,
-                date_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=STOP_SECONDS,
-            )
-        )
+        server = _server(ProxyApp(upstream, Exchange(steps, predicting, upstream, totals), stop))
         tasks.start_soon(write)
         announce(json.dumps({"address": address_of(opened), "upstream": upstream.shown}))
         await server.serve(sockets=[opened])
+
+
+def _server(app: Any) -> uvicorn.Server:
+    """Make the HTTP server: it logs nothing and adds no header of its own."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+    )
 
 
 def listening(listen: str) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,15 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from gatemini.cache import Cache
 from gatemini.discovery.history import SearchHistory
 from gatemini.model import Json
+from gatemini.output.store.spill import sweep_abandoned
 from gatemini.tracker import RECENT_CALLS, Tracker
 from gatemini.upkeep.usage_files import AccountBook
 
+logger = logging.getLogger(__name__)
+
 HOUSEKEEPING_SECONDS = 5.0
 """How often is checked whether something is due."""
+
+
+async def sweep_results() -> None:
+    """Remove the spilled results of gateways that were killed."""
+    swept = await anyio.to_thread.run_sync(sweep_abandoned, abandon_on_cancel=True)
+    if swept:
+        logger.info("removed the spilled results of %d gateways that were killed", swept)
 
 
 class Housekeeping:
