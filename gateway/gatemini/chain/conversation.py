@@ -23,11 +23,11 @@ from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry
 from gatemini.chain.services import ChainServices
 from gatemini.chain.values.beside import notes_of
-from gatemini.chain.values.error_fields import error_fields
 from gatemini.chain.values.handles import answer_results_call, spoken_method
 from gatemini.chain.values.interfaces import several
 from gatemini.discovery.types.identifiers import COMPOSITE_BACKEND, short_name, spoken
 from gatemini.errors import ChainTimeout, GateminiError, ResumeRefused, ToolNotFound
+from gatemini.explain.error_fields import error_fields
 from gatemini.model import Json
 from gatemini.output.store.results import ResultStore
 from gatemini.text.utf8 import encode

@@ -28,7 +28,6 @@ from gatemini.chain.replay.dry_run import DryRun
 from gatemini.chain.replay.outcome import Fate, Outcome
 from gatemini.chain.replay.trace import Entry, Trace
 from gatemini.chain.services import ChainServices
-from gatemini.chain.values.error_fields import brief, error_fields
 from gatemini.chain.values.outputs import mismatch
 from gatemini.chain.values.resources import (
     BESIDE_TOOLS,
@@ -55,6 +54,7 @@ from gatemini.errors import (
     ResumeRefused,
     ToolNotFound,
 )
+from gatemini.explain.error_fields import brief, error_fields
 from gatemini.model import Json, Tool
 from gatemini.output.store.results import ResultStore
 from gatemini.text.shorten import shorten
