@@ -1,10 +1,9 @@
 """The table of MCP clients: the places of their files, where a file holds its servers, and the words of a server.
 
-Taken from the documentation and the files of the clients, last read in November 2026 (Codex: developers.openai.com/codex;
-Gemini: geminicli.com/docs; OpenCode: opencode.ai/v2/docs and packages/core/src/config/mcp.ts; Goose: its config-files guide;
-Warp: docs.warp.dev; Copilot: docs.github.com/copilot). Codex writes TOML, Goose and Continue YAML, the others JSON with
-comments. A new client is a
-new line here; `read.py` changes only for a client that means something new.
+Looked up in November 2026: Codex (developers.openai.com/codex), Gemini (geminicli.com/docs), OpenCode (opencode.ai/v2/docs),
+Goose (its guide to config files), Warp (docs.warp.dev), Copilot (docs.github.com/copilot). Not confirmed by a vendor's page:
+the places of Cline, Roo, Junie, Amazon Q agents and Continue. Codex writes TOML, Goose and Continue YAML, the others JSON
+with comments. A new client is a new line here; `read.py` changes only for a client that means something new.
 """
 
 from __future__ import annotations
