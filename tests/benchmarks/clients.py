@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.measure import Outcome, Ratio, Run, take_turns
+from tests.fixtures.daemons import LEDGER, LEGACY, Home, home
 
 import gatemini
-from fixtures.daemons import LEDGER, LEGACY, Home, home
 
 EMPTY = "python -I -S -c pass"
 MIB = 1 << 20

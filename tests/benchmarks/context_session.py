@@ -229,7 +229,7 @@ class Agent:
         if tool not in self.arguments_of:
             (found,) = await self.ask("search_tools", {"task_description": task.search})
             for row in json.loads(found)["results"]:
-                shown = row["call"].partition("(")[2] + row.get("args", "")
+                shown = row.get("call", "").partition("(")[2] + row.get("args", "")
                 self.arguments_of.setdefault(row["name"], set()).update(re.findall(r"\w+", shown))
                 self._see_type(row.get("returns", ""))
         if not self.arguments_of[tool].issuperset(arguments):

@@ -259,7 +259,7 @@ await gate.write({ key: "n", value: all.length });
 await gate.read({ tag: "go" });
 return [all.length];"""
     ident = await run.cancelled(code, "go")
-    assert run.session.journals.kept[ident].bytes < 100_000
+    assert run.session.journals.kept[ident].size < 100_000
     STATE.open("go")
     assert await run.value(f"// @resume {ident}\n{code}") == [40000]
     assert STATE.written == [("n", 40000)]

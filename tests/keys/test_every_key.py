@@ -28,7 +28,8 @@ def proved(source: str) -> Iterator[str]:
         yield from (w.value for w in words if isinstance(w, ast.Constant) and isinstance(w.value, str))
 
 
-PROVED = frozenset(key for path in sorted(HERE.glob("test_*.py")) for key in proved(path.read_text()))
+FILES = [*HERE.glob("test_*.py"), *(HERE.parent / "daemon").glob("test_*.py")]
+PROVED = frozenset(key for path in sorted(FILES) for key in proved(path.read_text()))
 
 
 def test_each_key_of_the_schema_is_named_by_a_test_that_shows_its_effect() -> None:

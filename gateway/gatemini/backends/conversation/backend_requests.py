@@ -78,6 +78,9 @@ class Waiter:
             self.clock.resume()
 
 
+ROOTS_LIST = "roots/list"
+
+
 class BackendRequests:
     """The requests of one backend. `open_calls` are the gateway's open requests, `reply` answers the backend."""
 
@@ -159,7 +162,10 @@ class BackendRequests:
                 self._asking -= 1
                 for waiter in waiters:
                     waiter.resume(scope)
-        if scope.cancelled_caught:
+        if scope.cancelled_caught and waiters and method == ROOTS_LIST:
+            # Roots are the client's, not the call's: a call that ended meanwhile is no reason to refuse them.
+            await self._ask(ident, method, params, None)
+        elif scope.cancelled_caught:
             self._refuse(ident, INTERNAL_ERROR, f"{method} was not answered in time, or its call has ended")
 
     async def _answer(self, ident: Any, method: str, params: Json, on_ask: AskFn) -> None:
