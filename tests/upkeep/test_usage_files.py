@@ -9,7 +9,8 @@ import orjson
 import pytest
 
 from gatemini.tracker import ANSWERS_KEPT, RECENT_CALLS, Tracker
-from gatemini.upkeep.usage_files import FILES_KEPT, MAX_BYTES, AccountBook, read_accounts
+from gatemini.upkeep.process_records import FILES_KEPT, MAX_BYTES
+from gatemini.upkeep.usage_files import AccountBook, read_accounts
 
 
 def counted(answers: int = 1, calls: int = 1, tool: str = "demo.echo") -> Tracker:

@@ -5,7 +5,6 @@ The file has counts, names of tools and the model's reasons for asking for one; 
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections import deque
@@ -15,31 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gatemini.context import Fallback, FilterMetrics
 from gatemini.folders import state_folder
 from gatemini.output.compact import BYTES_PER_TOKEN
-from gatemini.processes.own_files import read_own, replace_own
-from gatemini.processes.process_facts import same_process, start_time
+from gatemini.processes.process_facts import start_time
+from gatemini.upkeep.process_records import ProcessRecord, RecordFiles
 
-FOLDER = "llm-proxy"
-FILES_KEPT = 20
-MAX_BYTES = 1 << 20
+FOLDER, KIND = "llm-proxy", "proxy"
 REQUESTS_KEPT = 200
 NAME_CHARS = 100
 
 logger = logging.getLogger(__name__)
 
 
-class ProxyAccount(BaseModel):
+class ProxyAccount(ProcessRecord):
     """The totals of one proxy, as its file has them."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    pid: int
-    process_started: float
-    ended: bool
     started: str
     last: str
     upstream: str
@@ -52,9 +43,8 @@ class ProxyAccount(BaseModel):
     tools: dict[str, Any]
     recent: list[dict[str, Any]]
 
-    @property
-    def running(self) -> bool:
-        return not self.ended and same_process(self.pid, self.process_started)
+    def last_active(self) -> str:
+        return self.last
 
 
 class Totals:
@@ -149,8 +139,7 @@ class TotalsFile:
 
     def __init__(self, totals: Totals, folder: Path | None = None) -> None:
         self._totals = totals
-        self._folder = folder or state_folder() / FOLDER
-        self._path = _path(self._folder, os.getpid(), start_time(os.getpid()))
+        self._files = _files(folder)
         self._written: bytes | None = None
 
     def write(self, *, ended: bool = False) -> None:
@@ -159,37 +148,20 @@ class TotalsFile:
         if content == self._written:
             return
         try:
-            replace_own(self._path, content)
+            self._files.write(content)
         except OSError as error:
-            logger.warning("the totals in %s could not be written: %s", self._folder, error)
+            logger.warning("the totals in %s could not be written: %s", self._files.folder, error)
             return
-        if self._written is None:
-            self._prune()
         self._written = content
-
-    def _prune(self) -> None:
-        """Forget the oldest proxies that are gone."""
-        gone = [account for account in read_totals(self._folder) if not account.running]
-        for account in gone[FILES_KEPT:]:
-            with contextlib.suppress(OSError):
-                _path(self._folder, account.pid, account.process_started).unlink(missing_ok=True)
 
 
 def read_totals(folder: Path | None = None) -> list[ProxyAccount]:
-    """The totals of every proxy, newest first; files that hold something else are left alone."""
-    found: list[ProxyAccount] = []
-    try:
-        paths = sorted((folder or state_folder() / FOLDER).glob("proxy-*.json"))
-    except OSError:
-        return []
-    for path in paths:
-        with contextlib.suppress(OSError, ValidationError):
-            found.append(ProxyAccount.model_validate_json(read_own(path, MAX_BYTES)))
-    return sorted(found, key=lambda account: account.last, reverse=True)
+    """Return the totals of every proxy, newest first."""
+    return _files(folder).read()
 
 
-def _path(folder: Path, pid: int, started: float) -> Path:
-    return folder / f"proxy-{pid}-{round(started * 1000)}.json"
+def _files(folder: Path | None) -> RecordFiles[ProxyAccount]:
+    return RecordFiles(folder or state_folder() / FOLDER, KIND, ProxyAccount)
 
 
 def _now() -> str:
