@@ -63,3 +63,12 @@ def test_json_as_a_text_in_an_object_is_described_and_not_shown_as_escapes() -> 
     assert "JSON as text: array of 900" in answer.text
     assert "\\\\" not in answer.text
     assert len(answer.text) < 600
+
+
+def test_of_a_very_long_text_the_first_part_between_its_ends_is_outlined() -> None:
+    words = "some words of a page\n" * 100_000
+    answer = reduced(f"{words[:21_000]}# Near\n{words}# Far\n{words[:21_000]}")
+    assert "  in the first million characters between the ends:\n" in answer.text
+    assert ": # Near\n" in answer.text
+    assert "# Far" not in answer.text
+    assert len(answer.text) <= 12_000

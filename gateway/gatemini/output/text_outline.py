@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from gatemini.output.describe_value import described
 from gatemini.output.json.json_text import lines, parse
@@ -13,6 +14,8 @@ from gatemini.text.size_limit import SizeLimit, weight
 from gatemini.text.truncate import truncate
 from gatemini.text.utf8 import encode
 
+MOST_OUTLINED = 1 << 20
+"""Characters between the ends that are looked at: of 40 MB all of them would take a second and a half."""
 OUTLINE_SHARE = 4
 """One part in so many of the room is for the outline."""
 MOST_HEADINGS = 40
@@ -25,14 +28,16 @@ LEAST_LEVELS = 5
 MOST_JSON = 5
 JSON_CHARS = 256
 """Characters of JSON inside a text below which it is not described."""
-TRIED = 50
+TRIED = 20
 """Places at which JSON may begin that are tried."""
 
+_ONLY_FIRST = "  in the first million characters between the ends:"
 _HEADING = re.compile(r"#{1,6} \S|diff --git |(?:=== |--- )\S.*(?:===|---)$")
 _CHANGE = re.compile(r"(?:\+|-)(?!\+\+ |-- )")
 _LEVEL = re.compile(r"\b(FATAL|CRITICAL|ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE)\b")
 _LEVELS = ("FATAL", "CRITICAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "TRACE")
 """From the gravest on."""
+_JSON_BEGINS = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
 _DECODER = json.JSONDecoder()
 
 
@@ -40,12 +45,14 @@ def shortened(text: str, limit: SizeLimit) -> str:
     """Return head and tail of `text` by lines, and an outline of the lines between, within `limit`."""
     room = limit.part(1, OUTLINE_SHARE)
     cut = truncate(text, limit.less(room.chars, room.bytes))
-    middle = text[len(cut.head) : len(text) - len(cut.tail)]
+    start, end = len(cut.head), len(text) - len(cut.tail)
     first = cut.head.count("\n") + 1
-    outline = "\n".join(_fitting(outlined(lines(middle), first), room))
+    outline = list(_fitting(outlined(lines(text[start : min(end, start + MOST_OUTLINED)]), first), room))
+    if outline and end - start > MOST_OUTLINED:
+        outline.insert(0, _ONLY_FIRST)
     if not outline or not cut.tail:
         return truncate(text, limit).text
-    return f"{cut.text[: -len(cut.tail)]}{outline}\n{cut.tail}"
+    return "\n".join([cut.text[: -len(cut.tail) - 1], *outline, cut.tail])
 
 
 def outlined(middle: Sequence[str], first: int) -> Iterator[str]:
@@ -55,14 +62,14 @@ def outlined(middle: Sequence[str], first: int) -> Iterator[str]:
     yield from _headings(middle, first)
 
 
-def _fitting(outline: Iterator[str], room: SizeLimit) -> list[str]:
-    kept: list[str] = []
+def _fitting(outline: Iterator[str], room: SizeLimit) -> Iterator[str]:
+    """Yield the first lines, as many as fit together."""
+    room = room.less(len(_ONLY_FIRST) + 1)
     for line in outline:
         room = room.less(len(line) + 1, weight(line) + 1)
         if room.plain <= 0:
-            break
-        kept.append(line)
-    return kept
+            return
+        yield line
 
 
 def _shown(number: int, line: str) -> str:
@@ -108,17 +115,18 @@ def _json(middle: Sequence[str], first: int) -> Iterator[str]:
         if parsed is not None:
             yield f"  {len(alone):,} lines of JSON, the first: {described(parsed.value)[:LINE_CHARS]}"
             return
-    number = told = tried = 0
-    while number < len(middle) and told < MOST_JSON and tried < TRIED:
-        if middle[number].lstrip()[:1] in ("{", "["):
-            tried += 1
-            text = "\n".join(middle[number:]).lstrip()
-            try:
-                value, end = _DECODER.raw_decode(text)
-            except (ValueError, RecursionError):
-                end = 0
-            if end > JSON_CHARS:
-                yield f"  line {first + number}: JSON, {end:,} characters: {described(value)[:LINE_CHARS]}"
-                told += 1
-                number += text.count("\n", 0, end)
-        number += 1
+    text = "\n".join(middle)
+    end = described_values = 0
+    for begin in islice(_JSON_BEGINS.finditer(text), TRIED):
+        at = begin.end() - 1
+        if at < end or described_values == MOST_JSON:
+            continue
+        try:
+            value, after = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            continue
+        if after - at > JSON_CHARS:
+            number = first + text.count("\n", 0, at)
+            yield f"  line {number}: JSON, {after - at:,} characters: {described(value)[:LINE_CHARS]}"
+            described_values += 1
+            end = after
