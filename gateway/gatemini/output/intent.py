@@ -7,9 +7,10 @@ paragraphs or groups of ten lines, JSON into array records or top-level branches
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 from msgspec import Raw
@@ -44,7 +45,7 @@ class Wanted:
 
     def __init__(self, intent: str) -> None:
         self.words = terms(intent)
-        self._need = int(len(self.words) * KEEP_SHARE) + 1
+        self._need = _needed(self.words)
         self._searches = [(word, _whole_word(word)) for word in self.words]
 
     def hits(self, parts: Sequence[str]) -> list[int]:
@@ -58,13 +59,30 @@ class Wanted:
                 if need == 0:
                     return left
                 continue
-            likely = [n for n in left if word in parts[n]]  # much faster than the search
-            found = list(compress(likely, map(search, map(parts.__getitem__, likely))))
+            found = _among(left, parts, word, search)
             for n in found:
                 scores[n] += 1
             if found:
                 left = [n for n in left if scores[n] < need]
         return [n for n, score in enumerate(scores) if score >= need]
+
+
+def _needed(words: Collection[str]) -> int:
+    """Return how many of the words a part must have."""
+    return int(len(words) * KEEP_SHARE) + 1
+
+
+def _among(
+    numbers: Iterable[int], parts: Sequence[str], word: str, search: Callable[[str], object]
+) -> list[int]:
+    """Return those of the numbers whose parts have the word."""
+    likely = [n for n in numbers if word in parts[n]]  # much faster than the search
+    return list(compress(likely, map(search, map(parts.__getitem__, likely))))
+
+
+def _parts_with(word: str, parts: Sequence[str]) -> list[int]:
+    """Return the numbers of the parts that have the word."""
+    return _among(range(len(parts)), parts, word, _whole_word(word))
 
 
 def _whole_word(word: str) -> Callable[[str], object]:
@@ -116,7 +134,7 @@ def _telling(parts: list[str], intent: str) -> list[str]:
         hits = wanted.hits(lowered)
         if len(hits) < len(parts):
             return [parts[n] for n in hits]
-        some = [word for word in words if len(Wanted(word).hits(lowered)) < len(parts)]
+        some = [word for word in words if len(_parts_with(word, lowered)) < len(parts)]
         if len(some) == len(words):
             break
         words = some
@@ -151,11 +169,14 @@ def _matching_records(rows: list[Raw], intent: str) -> list[int]:
     Names of fields are in most records whatever their values are; they decide only where no other word does.
     """
     lowered = _lowered(rows)
-    telling = [word for word in terms(intent) if len(Wanted(word).hits(lowered)) < len(lowered)]
+    found = {word: _parts_with(word, lowered) for word in terms(intent)}
+    telling = {word: numbers for word, numbers in found.items() if len(numbers) < len(lowered)}
     names = _lowered([Raw(lazy.written(key)) for key in _field_names(rows)])
-    values = [word for word in telling if not Wanted(word).hits(names)]
-    words = values or telling
-    return Wanted(" ".join(words)).hits(lowered) if words else []
+    values = {word: numbers for word, numbers in telling.items() if not _parts_with(word, names)}
+    deciding = values or telling
+    need = _needed(deciding)
+    scores = Counter(chain.from_iterable(deciding.values()))
+    return sorted(n for n, score in scores.items() if score >= need)
 
 
 def _field_names(rows: list[Raw]) -> list[str]:
