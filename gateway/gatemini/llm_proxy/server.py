@@ -61,9 +61,7 @@ async def _serve(
             "context.tools.predictor: found callable, allowed in a configuration are search and llm"
         )
     async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
-        # `Predicting` predicts, which may have to wait; the filter's own search is not used.
-        searching = config.tools and config.tools.model_copy(update={"predictor": "search"})
-        steps = Steps(config.model_copy(update={"tools": searching}))
+        steps = Steps(config)  # `Predicting` predicts for them, which may have to wait
         predicting = Predicting(tools, upstream, predictor=predictor)
         if steps.filter is not None and tools.use_prediction and tools.predictor == "search":
             predicting.meaning = await stack.enter_async_context(MeaningOfTools.open(model))
