@@ -16,11 +16,12 @@ from mcp_types import JSONRPCRequest
 
 from gatemini import __version__
 from gatemini.daemon.hello import FEATURES, Hello
-from gatemini.daemon.saved_answers import Identity, SavedAnswers
+from gatemini.daemon.saved_answers import SavedAnswers
 from gatemini.daemon.socket_streams import Exchange, Reader, SocketWriter
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.mcp_server import build_server
 from gatemini.protocol.stdio.shortcut import Shortcut
+from gatemini.proxy.memory import Identity
 
 if TYPE_CHECKING:
     from gatemini.app import App
@@ -121,7 +122,7 @@ def _saver(answers: SavedAnswers) -> Callable[[JSONRPCRequest], Callable[[Any], 
     identity = Identity()
 
     def saves(request: JSONRPCRequest) -> Callable[[Any], None] | None:
-        key = identity.key(request)
+        key = identity.key(request.method, request.params or {})
         return None if key is None else lambda result: answers.put(key, result)
 
     return saves

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from mcp_types import CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, JSONRPCRequest
 
 from gatemini import __version__
 from gatemini.processes.own_files import read_own, replace_own
 from gatemini.protocol.resources.instructions import instructions
-from gatemini.proxy.memory import SAVED
+from gatemini.proxy.memory import MOST_SAVED_BYTES, stamp_of
 from gatemini.proxy.places import values_digest
 
 if TYPE_CHECKING:
@@ -26,33 +25,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_BYTES = 16 << 20
 MOST_ANSWERS = 60
 """Three methods for twenty pairs of client and revision."""
-
-Stamp = tuple[str, int, int, int]
-
-
-class Identity:
-    """Revision and name of one client of the handshake era, whose later requests do not repeat them."""
-
-    revision: Any = None
-    name: Any = None
-
-    def key(self, request: JSONRPCRequest) -> str | None:
-        """The key of the answer to this request, None where it is not saved."""
-        params = request.params or {}
-        if request.method not in SAVED or params.get("cursor") is not None:
-            return None
-        meta = params.get("_meta") or {}
-        info = params.get("clientInfo") or meta.get(CLIENT_INFO_META_KEY) or {}
-        revision = params.get("protocolVersion") or meta.get(PROTOCOL_VERSION_META_KEY)
-        name = info.get("name") if isinstance(info, dict) else None
-        if request.method == "initialize":
-            self.revision, self.name = revision, name
-        elif not revision:
-            revision, name = self.revision, self.name
-        return f"{request.method} {revision} {name}"
 
 
 class SavedAnswers:
@@ -69,7 +43,7 @@ class SavedAnswers:
     def _load(self) -> None:
         """Take over what an earlier daemon kept, for as long as clients would be told the same."""
         try:
-            kept = orjson.loads(read_own(self._path, MAX_BYTES))
+            kept = orjson.loads(read_own(self._path, MOST_SAVED_BYTES))
             if kept["version"] == __version__:
                 content = kept["content"]
                 self._answers.update({key: (text, content) for key, text in kept["answers"].items()})
@@ -89,7 +63,7 @@ class SavedAnswers:
         """The content of the file, None where it is the one that was written last."""
         now = self._content()
         answers = {key: text for key, (text, content) in self._answers.items() if content == now}
-        stamps = sorted(map(_stamp, files))
+        stamps = sorted([path, *stamp_of(path)] for path in map(str, files))
         named = sorted(names)
         whole = (answers, stamps, named, values_digest(named, dict(environ)))
         if whole == self._written or not answers:
@@ -121,11 +95,3 @@ class SavedAnswers:
             replace_own(self._path, document)
         except OSError as error:
             logger.warning("the answers for the next start are not kept: %s", error)
-
-
-def _stamp(path: Path) -> Stamp | tuple[str]:
-    try:
-        facts = path.stat()
-    except OSError:
-        return (str(path),)
-    return str(path), facts.st_mtime_ns, facts.st_size, facts.st_ino

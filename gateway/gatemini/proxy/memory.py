@@ -12,6 +12,9 @@ REPEATED = frozenset({"initialize", "server/discover", "subscriptions/listen"})
 """Requests that are sent again to the next daemon instead of being answered with an error."""
 SAVED = frozenset({"initialize", "server/discover", "tools/list"})
 MOST_SAVED_BYTES = 16 << 20
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+REVISION = "io.modelcontextprotocol/protocolVersion"
+"""Members of `_meta`, as `mcp_types` names them."""
 
 
 class Open:
@@ -22,6 +25,30 @@ class Open:
     def __init__(self, method: object, end: int, line: bytes) -> None:
         self.method, self.end, self.line = method, end, line
         self.chain: object = None
+
+
+class Identity:
+    """Revision and name of one client of the handshake era, whose later requests do not repeat them."""
+
+    revision: object = None
+    name: object = None
+
+    def key(self, method: object, params: Message) -> str | None:
+        """The key of the saved answer to a request, None where it is not saved."""
+        if method not in SAVED or params.get("cursor") is not None:
+            return None
+        meta = _members(params.get("_meta"))
+        info = _members(params.get("clientInfo") or meta.get(CLIENT_INFO))
+        revision, name = params.get("protocolVersion") or meta.get(REVISION), info.get("name")
+        if method == "initialize":
+            self.revision, self.name = revision, name
+        elif not revision:
+            revision, name = self.revision, self.name
+        return f"{method} {revision} {name}"
+
+
+def _members(value: object) -> Message:
+    return value if isinstance(value, dict) else {}
 
 
 class ClientMemory:
@@ -43,7 +70,7 @@ class ClientMemory:
         self.acknowledged: set[object] = set()
         """Streams that were acknowledged to the client by an earlier daemon."""
         self.saved: Message | None = None
-        self.identity: tuple[object, object] = ("", "")
+        self.identity = Identity()
         self.repeats = 0
 
     def sent_down(self, message: Message) -> None:
@@ -121,24 +148,17 @@ class ClientMemory:
         error: Message = {"code": LOST, "message": text, "data": data}
         self.say({"jsonrpc": "2.0", "id": ident, "error": error})
 
-    def answer_saved(self, ident: object, message: Message) -> None:
+    def answer_saved(self, ident: object, params: Message) -> None:
         """Answer from the last daemon's answers where they still hold; the daemon's own answer is then swallowed."""
-        params = message["params"]
         request = self.open.get(ident)
-        if request is None or not isinstance(params, dict) or params.get("cursor") is not None:
+        if request is None:
             return
-        meta = params.get("_meta") or {}
-        info = params.get("clientInfo") or meta.get("io.modelcontextprotocol/clientInfo") or {}
-        revision = params.get("protocolVersion") or meta.get("io.modelcontextprotocol/protocolVersion")
-        if message["method"] == "initialize":
-            self.identity = (revision, info.get("name"))
-        elif not revision:
-            revision, info = self.identity[0], {"name": self.identity[1]}
+        key = self.identity.key(request.method, params)
+        if key is None:
+            return
         if self.saved is None:
             self.saved = saved_answers(self.place.hello, self.environ)
-        answers = self.saved.get("answers")
-        key = f"{message['method']} {revision} {info.get('name')}"
-        answer = answers.get(key) if isinstance(answers, dict) else None
+        answer = _members(self.saved.get("answers")).get(key)
         if isinstance(answer, str):
             self.swallowed[ident] = request.end
             del self.open[ident]
@@ -154,7 +174,7 @@ def saved_answers(path: str, environ: dict[str, str]) -> Message:
         if not isinstance(saved, dict) or saved.get("version") != __version__:
             return {}
         for name, *stamp in saved["files"]:
-            if stamp != _stamp(name):
+            if stamp != stamp_of(name):
                 return {}
         if saved.get("values") != values_digest(saved["names"], environ):
             return {}
@@ -163,7 +183,8 @@ def saved_answers(path: str, environ: dict[str, str]) -> Message:
     return saved
 
 
-def _stamp(path: str) -> list[int]:
+def stamp_of(path: str) -> list[int]:
+    """What tells a file from its other versions; empty where there is none."""
     try:
         facts = os.stat(path)
     except OSError:

@@ -105,8 +105,8 @@ class Proxy(Wire):
             self.attempt(now)
         if self.early and now >= self.early_at:
             early, self.early = self.early, []
-            for ident, message in early:
-                self.answer_saved(ident, message)
+            for ident, params in early:
+                self.answer_saved(ident, params)
         if self.closing and not self.leave_at and self.sock is not None and not (self.first or self.up):
             self.say_bye()
             self.leave_at = now + ANSWER_SECONDS

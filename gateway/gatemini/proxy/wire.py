@@ -116,9 +116,9 @@ class Wire(ClientMemory):
             self.handshake, self.initialized = request, b""
         if method in SAVED and not self.known:
             if self.sock is None:
-                self.answer_saved(ident, {"method": method, "params": params})
+                self.answer_saved(ident, params)
             else:
-                self.early.append((ident, {"method": method, "params": params}))
+                self.early.append((ident, params))
                 self.early_at = time.monotonic() + GREETING_SECONDS
         if self.sock is not None and not self.holding:
             return
