@@ -5,7 +5,7 @@ import socket
 import time
 from contextlib import suppress
 
-from gatemini.proxy.places import Place, PlaceRefused, private_folder, take_lock
+from gatemini.proxy.places import Place, private_folder, take_lock
 
 BACKLOG = 1024
 PEER_BYTES = 12
@@ -84,6 +84,3 @@ def _facts(path: str | int) -> tuple[int, int] | None:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
-
-
-__all__ = ["Listener", "LockLost", "PlaceRefused", "peer_uid"]

@@ -23,20 +23,19 @@ from gatemini.config.variables.redaction import RedactingFormatter, Redactor
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control
 from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, Variables, read_hello
-from gatemini.daemon.listener import Listener, LockLost, PlaceRefused, peer_uid
+from gatemini.daemon.listener import Listener, LockLost, peer_uid
 from gatemini.daemon.saved_answers import SavedAnswers
 from gatemini.daemon.sessions import Sessions
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
 from gatemini.protocol.stdio.stdio_streams import READ_CHUNK
+from gatemini.proxy.places import STARTED, PlaceRefused
 from gatemini.upkeep.reload import file_state
 from gatemini.upkeep.slow_secrets import Awaited
 
 logger = logging.getLogger(__name__)
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-STARTED = "gatemini: started "
-"""Begins the first line of each daemon's log: what follows is about this start."""
 HELLO_SECONDS = 10.0
 TICK_SECONDS = 1.0
 STOP_SECONDS = 5.0

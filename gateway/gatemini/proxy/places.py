@@ -17,6 +17,9 @@ SUN_PATH_BYTES = 103
 DEMO = "demo"
 """The name of the configuration of a gateway without a file."""
 
+STARTED = "gatemini: started "
+"""In the first line that each daemon logs: what follows is about this start."""
+
 PASSED_ON = (
     *("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM", "TZ"),
     *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),

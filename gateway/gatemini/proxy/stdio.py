@@ -15,7 +15,15 @@ import time
 from gatemini import __version__
 from gatemini.proxy.lines import Message, written
 from gatemini.proxy.memory import REPEATED, saved_answers
-from gatemini.proxy.places import Place, PlaceRefused, config_file, place_of, spawn_daemon, take_lock
+from gatemini.proxy.places import (
+    STARTED,
+    Place,
+    PlaceRefused,
+    config_file,
+    place_of,
+    spawn_daemon,
+    take_lock,
+)
 from gatemini.proxy.wire import CHUNK, FIRST_PAUSE, HELD_BYTES, PRIVATE, START_SECONDS, Wire
 
 LONGEST_PAUSE = 2.0
@@ -266,7 +274,7 @@ def _last_lines(path: str) -> list[str]:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
-    return text.rpartition("gatemini: started ")[2].splitlines()[1:][-10:]
+    return text.rpartition(STARTED)[2].splitlines()[1:][-10:]
 
 
 def main(given: str | None) -> None:
