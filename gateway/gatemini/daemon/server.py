@@ -215,9 +215,13 @@ class Daemon:
                     sock.setblocking(False)
                     self._tasks.start_soon(self._client, sock)
                     self.trouble.pop("accept", None)
-            except (BlockingIOError, InterruptedError, ValueError):
-                await anyio.sleep(0.01)
-            except (anyio.ClosedResourceError, anyio.BusyResourceError):
+            except (
+                BlockingIOError,
+                InterruptedError,
+                ValueError,
+                anyio.ClosedResourceError,
+                anyio.BusyResourceError,
+            ):
                 await anyio.sleep(0.01)
             except OSError as error:
                 if not self._stop.is_set():
@@ -275,7 +279,7 @@ class Daemon:
             await anyio.sleep(TICK_SECONDS)
             self._keep_socket()
             await anyio.to_thread.run_sync(self._write_answers)
-            await self.sessions.sweep()
+            self.sessions.sweep()
             if self._may_end():
                 self.stop(restart=bool(self.outdated))
 

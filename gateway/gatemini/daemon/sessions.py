@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from gatemini.chain.replay.journal import KEPT_SECONDS
 from gatemini.daemon.hello import Hello
 from gatemini.daemon.kept_sessions import KeptSessions
 from gatemini.protocol.client_session import Session
 
 if TYPE_CHECKING:
     from gatemini.app import App
-
-KEPT_SECONDS = 3600.0
-"""How long a session without a connection is kept: as long as its results are."""
 
 
 @dataclass(slots=True)
@@ -62,8 +60,8 @@ class Sessions:
             del self._known[token]
             self._app.end_session(session)
 
-    async def sweep(self) -> None:
-        """End the sessions that nobody came back to."""
+    def sweep(self) -> None:
+        """End the sessions that nobody came back to for as long as their journals are kept."""
         limit = time.monotonic() - KEPT_SECONDS
         for token, known in list(self._known.items()):
             if known.connected == 0 and known.left < limit:
