@@ -55,7 +55,7 @@ class Proxy(Wire):
             try:
                 self.watch = os.pidfd_open(self.parent)
             except OSError:
-                self.watch = -1
+                pass
         self.attempt(time.monotonic())
         while not self.finished():
             poll = select.poll()
@@ -158,8 +158,7 @@ class Proxy(Wire):
             self.failed(f"the daemon did not answer within {self.start_seconds:g} s")
 
     def waits(self) -> bool:
-        base = self.total - len(self.up)
-        return any(one.end > base for one in self.open.values())
+        return any(one.end > self.base for one in self.open.values())
 
     def connect(self) -> _socket.socket | None:
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -202,7 +201,7 @@ class Proxy(Wire):
         self.wanted = False
         hello: Message = {"gatemini": 1, "version": __version__, "pid": os.getpid(), "cwd": os.getcwd()}
         lines = [written({**hello, "token": self.token, "environ": dict(self.environ)})]
-        lines += self.repeated(self.total - len(self.up))
+        lines += self.repeated(self.base)
         self.first = bytearray(b"".join(line + b"\n" for line in lines))
         self.flush_up()
 
@@ -213,15 +212,14 @@ class Proxy(Wire):
         greeted, drained = self.greeted, self.holding
         self.close_socket()
         self.holding = False
-        base = self.total - len(self.up)
         if self.torn:
             at = self.up.find(b"\n") + 1
             self.dropping, self.torn = not at, False
-            torn = [ident for ident, one in self.open.items() if at and one.end == base + at]
+            torn = [ident for ident, one in self.open.items() if at and one.end == self.base + at]
             del self.up[: at or len(self.up)]
-            base = self.total - len(self.up)
             for ident in torn:
                 self.lose(ident, sent=False)
+        base = self.base
         for ident, one in list(self.open.items()):
             if one.end <= base and one.method not in REPEATED:
                 self.lose(ident, sent=True)
@@ -256,7 +254,7 @@ class Proxy(Wire):
             self.lose(ident, sent=False, why=why)
         if self.handshake is not None:
             self.handshake.end = 0  # its answer came from the saved ones: the next daemon gets it again
-        base = self.total - len(self.up)
+        base = self.base
         self.settings = {key: one for key, one in self.settings.items() if one.end <= base}
         del self.up[: self.up.rfind(b"\n") + 1]
         self.swallowed.clear()

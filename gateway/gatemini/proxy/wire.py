@@ -61,6 +61,11 @@ class Wire(ClientMemory):
         """No daemon can be had."""
         raise NotImplementedError
 
+    @property
+    def base(self) -> int:
+        """Bytes of stdin before those in `up`."""
+        return self.total - len(self.up)
+
     def may_read(self) -> bool:
         if self.sock is None or self.holding:
             return len(self.up) < WAITING_BYTES
@@ -122,7 +127,7 @@ class Wire(ClientMemory):
                 self.early_at = time.monotonic() + GREETING_SECONDS
         if self.sock is not None and not self.holding:
             return
-        base = self.total - len(self.up)
+        base = self.base
         if request.end <= base and ident in self.open and method not in REPEATED:
             self.lose(ident, sent=True)  # the connection ended while it was sent
         if sum(one.end > base for one in self.open.values()) > WAITING_REQUESTS:
