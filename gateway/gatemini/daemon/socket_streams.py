@@ -20,7 +20,7 @@ from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPC
 
 from gatemini.protocol.stdio.line_writer import LineWriter
 from gatemini.protocol.stdio.shortcut import CANCELLED, Shortcut
-from gatemini.protocol.stdio.stdio_streams import MAX_LINE_BYTES, READ_CHUNK, SdkLines, deliver
+from gatemini.protocol.stdio.stdio_streams import READ_CHUNK, LineSplitter, SdkLines, deliver
 from gatemini.proxy.wire import PRIVATE
 
 HELD_BYTES = 1 << 20
@@ -204,20 +204,10 @@ class Reader:
             tasks.cancel_scope.cancel()
 
     async def _lines(self, begun: bytes) -> None:
-        parts: list[bytes] = []
-        size, chunk = 0, begun
+        splitter, chunk = LineSplitter(), begun
         while True:
-            *lines, rest = chunk.split(b"\n")
-            for line in lines:
-                whole = b"".join([*parts, line]) if parts else line
-                parts, oversized, size = [], size + len(line) > MAX_LINE_BYTES, 0
-                if not oversized:
-                    await self._line(whole)
-            size += len(rest)
-            if rest and size <= MAX_LINE_BYTES:
-                parts.append(rest)
-            elif rest:
-                parts = []
+            for line in splitter.feed(chunk):
+                await self._line(line)
             chunk = await self._read()
             if not chunk:
                 return

@@ -46,6 +46,36 @@ class Receives(Protocol):
     async def send(self, item: SessionMessage, /) -> None: ...
 
 
+class LineSplitter:
+    """Splits what a client writes into lines; one that is too long is dropped with a warning."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []  # of the line being read, joined once: linear in its size
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are complete now."""
+        *ends, rest = chunk.split(b"\n")
+        lines: list[bytes] = []
+        for end in ends:
+            if self._size + len(end) > MAX_LINE_BYTES:
+                logger.warning("dropped a client message of more than %d bytes", MAX_LINE_BYTES)
+            else:
+                lines.append(b"".join([*self._parts, end]) if self._parts else end)
+            self._parts, self._size = [], 0
+        self._size += len(rest)
+        if self._size > MAX_LINE_BYTES:
+            self._parts = []  # count the rest of the line, keep nothing
+        elif rest:
+            self._parts.append(rest)
+        return lines
+
+    @property
+    def rest(self) -> bytes:
+        """The beginning of a line that is not complete."""
+        return b"".join(self._parts)
+
+
 class SdkLines:
     """A `LineWriter` as the stream that the SDK writes its messages to."""
 
@@ -105,29 +135,14 @@ async def _read_lines(
     answers: LineWriter,
     reading: anyio.CancelScope,
 ) -> None:
-    parts: list[bytes] = []  # of the line being read, joined once: linear in its size
-    size = 0
+    splitter = LineSplitter()
     with reading, incoming:
-        while True:
-            chunk = await _read_some(fd)
-            if not chunk:
-                if parts:
-                    await deliver(b"".join(parts), incoming, answers)
-                return
-            *lines, rest = chunk.split(b"\n")
-            for line in lines:
-                whole = b"".join([*parts, line]) if parts else line
-                parts, oversized, size = [], size + len(line) > MAX_LINE_BYTES, 0
-                if oversized:
-                    logger.warning("dropped a client message of more than %d bytes", MAX_LINE_BYTES)
-                elif not shortcut.takes(whole):
-                    await deliver(whole, incoming, answers)
-            if rest:
-                size += len(rest)
-                if size <= MAX_LINE_BYTES:
-                    parts.append(rest)
-                else:
-                    parts = []  # count the rest of the line, keep nothing
+        while chunk := await _read_some(fd):
+            for line in splitter.feed(chunk):
+                if not shortcut.takes(line):
+                    await deliver(line, incoming, answers)
+        if rest := splitter.rest:
+            await deliver(rest, incoming, answers)
 
 
 async def deliver(line: bytes, incoming: Receives, answers: LineWriter) -> None:
