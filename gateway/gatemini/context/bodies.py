@@ -77,26 +77,20 @@ def described(store: Store, handle: str) -> str:
     return dump({**made, "bytes": info.get("bytes"), "note": NOTE})
 
 
-def compacted(text: str, settings: CompactConfig, handle: str) -> str | None:
-    """The rows of a result within the budget; None where it holds no rows, or where nothing is to be reduced."""
-    rows = _rows(text)
-    if rows is None:
-        return None
+def compacted(rows: list[Any], settings: CompactConfig, handle: str) -> str | None:
+    """The rows of a result within the budget; None where nothing is to be reduced."""
     made = compact(rows, fields=settings.fields, budget_tokens=settings.budget_tokens)
-    if settings.fields is None and not made["truncated"] and not made["dropped_fields"]:
-        return None
     whole = not made["truncated"] and not made["dropped_fields"]
+    if settings.fields is None and whole:
+        return None
     facts = {key: made[key] for key in ("total_rows", "returned_rows", "truncated", "dropped_fields")}
     return dump(
         {**facts, **({} if whole else {"handle": handle, "note": made["note"]}), "rows": made["rows"]}
     )
 
 
-def has_rows(text: str) -> bool:
-    return _rows(text) is not None
-
-
-def _rows(text: str) -> list[Any] | None:
+def rows_of(text: str) -> list[Any] | None:
+    """The rows that a result holds; None where it holds something else."""
     root = lazy.checked(encode(text))
     if root is None:
         return None

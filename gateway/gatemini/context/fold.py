@@ -141,9 +141,10 @@ class _Folder:
     def _reduced_body(self, key: str, text: str, size: int) -> str | None:
         """Rows within their budget, or a description; None where neither is asked for or shorter."""
         settings, new = self._settings, None
-        if settings.compact is not None and bodies.has_rows(text):
+        rows = bodies.rows_of(text) if settings.compact is not None else None
+        if settings.compact is not None and rows is not None:
             handle = self._kept(key, text)
-            new = bodies.compacted(text, settings.compact, handle)
+            new = bodies.compacted(rows, settings.compact, handle)
         limit = settings.handle_over_tokens
         if limit is not None and (size if new is None else self._count(new)) > limit:
             handle = self._kept(key, text)
