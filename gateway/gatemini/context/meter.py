@@ -62,10 +62,6 @@ class Part:
     folded: int | None = None
 
 
-class MeterOptions(HistoryConfig):
-    """The history's budget, for the projection of trimming."""
-
-
 def measure_turns(
     request: Given | Request,
     options: Mapping[str, Any] | HistoryConfig | None = None,
@@ -78,15 +74,22 @@ def measure_turns(
     `with` projects the same conversation with results folded, large ones as handles from the beginning, and the history
     trimmed by the options of `trim_history`.
     """
-    settings = read_options(MeterOptions, options)
+    settings = read_options(HistoryConfig, options)
     opened_request = opened(request, format)
-    measured = TurnMeter(turn_tokens(opened_request, count))
+    parts, turns = _parts(opened_request, count)
+    with_handles, _ = _parts(opened_request, count, HANDLE_OVER_TOKENS)
+    measured = TurnMeter(spent(parts, turns))
+    projected = {
+        "fold": spent(parts, turns, fold=True),
+        "fold+handles": spent(with_handles, turns, fold=True),
+        "trim": _trimmed(opened_request, settings, count),
+    }
     report: dict[str, Any] = {
         "lines": measured.lines(),
         "turns": measured.turns,
         "jumps": measured.jumps,
         "total": measured.total,
-        "with": _projections(opened_request, measured, settings, count),
+        "with": {name: _beside(tokens, measured.total) for name, tokens in projected.items()},
     }
     return outcome(request, opened_request.data, report)
 
@@ -137,25 +140,11 @@ def _parts(request: Request, count: Counter, handle_over: int | None = None) -> 
     return parts, turn - 1 if answered else turn
 
 
-def _projections(
-    request: Request, measured: TurnMeter, settings: HistoryConfig, count: Counter
-) -> dict[str, dict[str, Any]]:
-    parts, turns = _parts(request, count)
-    with_handles, _ = _parts(request, count, HANDLE_OVER_TOKENS)
-    made = {
-        "fold": spent(parts, turns, fold=True),
-        "fold+handles": spent(with_handles, turns, fold=True),
-        "trim": _trimmed(request, settings, count),
-    }
-    total = measured.total
-    return {
-        name: {
-            "turns": tokens,
-            "total": sum(tokens),
-            "saved_pct": round(100 * (total - sum(tokens)) / total, 1) if total else 0.0,
-        }
-        for name, tokens in made.items()
-    }
+def _beside(tokens: list[int], total: int) -> dict[str, Any]:
+    """The turns of a projection, and what it saves of the tokens that were measured."""
+    projected = sum(tokens)
+    saved = round(100 * (total - projected) / total, 1) if total else 0.0
+    return {"turns": tokens, "total": projected, "saved_pct": saved}
 
 
 def _trimmed(request: Request, settings: HistoryConfig, count: Counter) -> list[int]:
