@@ -173,15 +173,16 @@ class _Choice:
         self._called = called
         self._settings = settings
         self._session = session
-        self._prediction = prediction
         self._own = set(own)
         self.names = list(dict.fromkeys(tool.name for tool in request.tools if tool.name))
         self.predicted = list(prediction.names) if prediction is not None else []
-        self.failed = prediction is not None and prediction.failure is not None
+        self.failure = prediction.failure if prediction is not None else None
         wanted = {*settings.always_included, *self.predicted, *called, *forced(request), *own}
-        if self.failed:
+        if self.failure is not None:
             wanted |= set(self.names)
         self.kept = self._ordered(wanted)
+        kept = set(self.kept)
+        self.excluded = [name for name in self.names if name not in kept]
         self.search_name: str | None = None
 
     def _ordered(self, wanted: set[str]) -> list[str]:
@@ -197,17 +198,12 @@ class _Choice:
         session.sent = [*(name for name in session.sent if name not in there), *order]
         return order
 
-    @property
-    def excluded(self) -> list[str]:
-        kept = set(self.kept)
-        return [name for name in self.names if name not in kept]
-
     def written(self) -> bytes:
         """The request with the tools that stay."""
         request = self._request
-        by_name = {tool.name: tool for tool in reversed(request.tools)}
-        if self.kept == self.names and not self.excluded:
+        if self.kept == self.names:
             return request.data
+        by_name = {tool.name: tool for tool in reversed(request.tools)}
         nameless = [tool.place.written for tool in request.tools if not tool.name]
         definitions = [*nameless, *(by_name[name].place.written for name in self.kept)]
         if self.excluded and self._settings.include_fallback:
@@ -234,12 +230,12 @@ class _Choice:
             "included": [*self.kept, *([self.search_name] if self.search_name else [])],
             "excluded": self.excluded,
             "used": [name for name in self._called if name in there],
-            "prediction_failures": int(self.failed),
+            "prediction_failures": int(self.failure is not None),
             "tool_search": self.search_name,
             "bytes_saved": saved,
         }
-        if self._prediction is not None and self._prediction.failure is not None:
-            report["failure"] = self._prediction.failure
+        if self.failure is not None:
+            report["failure"] = self.failure
         return report
 
 
