@@ -14,7 +14,6 @@ from cachetools import LRUCache, cached
 from gatemini.context.request.formats import Request
 from gatemini.context.request.tool_definitions import Definition
 from gatemini.discovery.search.index import SearchIndex
-from gatemini.discovery.search.ranked import Meaning
 from gatemini.model import Tool
 
 BEFORE = 2
@@ -110,14 +109,9 @@ class SearchPredictor:
         self._limit = limit
 
     def __call__(self, question: Question) -> list[str]:
-        return self.find(question)
-
-    def find(self, question: Question, meaning: Meaning | None = None) -> list[str]:
-        """Names of the best tools, best first; `meaning` has the cosines of the query with the tools of `index`."""
+        """Names of the best tools, best first."""
         index = self.index(question.tools)
-        found = [
-            hit.tool.name for hit in index.search(question.query, limit=self._limit, meaning=meaning).hits
-        ]
+        found = [hit.tool.name for hit in index.search(question.query, limit=self._limit).hits]
         for text in reversed(question.before):
             if len(found) >= self._limit:
                 break
