@@ -30,6 +30,7 @@ HOP_BY_HOP = frozenset(
 )
 """Fields about one connection only (RFC 9110, 7.6.1)."""
 SESSION_FIELD = b"x-gatemini-session"
+ENCODINGS = b"accept-encoding"
 
 
 class ClientGone(Exception):
@@ -57,6 +58,12 @@ class ClientRequest:
         """The fields for the provider: all but those of this connection, of this proxy, and the host."""
         left_out = (*HOP_BY_HOP, SESSION_FIELD, b"host")
         return [(name, value) for name, value in self.received if name not in left_out]
+
+    @property
+    def fields_for_reading(self) -> Fields:
+        """The same for an answer that is looked into, which must not be compressed."""
+        kept = [(name, value) for name, value in self.fields if name != ENCODINGS]
+        return [*kept, (ENCODINGS, b"identity")]
 
     @property
     def has_body(self) -> bool:

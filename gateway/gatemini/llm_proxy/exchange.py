@@ -145,9 +145,7 @@ class _Run:
 
     async def watched(self) -> None:
         """Send the request, and repeat it while the model calls tools of ours."""
-        # What is looked into must not be compressed.
-        fields = [(name, value) for name, value in self._request.fields if name != b"accept-encoding"]
-        fields.append((b"accept-encoding", b"identity"))
+        fields = self._request.fields_for_reading
         data: bytes | None = self._prepared.data
         while data is not None:
             self.sent.append(len(data))
@@ -176,9 +174,8 @@ class _Run:
         again, note = self._decide(answer)
         if again is not None:
             return again
-        changed = note is not None
-        if changed:
-            raw = compact(self._wire.without(body, self._prepared.own.names, note or ""))
+        if note is not None:
+            raw = compact(self._wire.without(body, self._prepared.own.names, note))
         fields = end_to_end(response.headers.raw, changed_body=True)
         await self._reply.whole(response.status_code, fields, raw)
         return None

@@ -27,7 +27,6 @@ from gatemini.text.utf8 import encode
 
 MOST_TOKENS = 1_000
 """Of an upstream model's answer: names of tools."""
-IDENTITY = (b"accept-encoding", b"identity")
 
 
 class Predicting:
@@ -71,9 +70,9 @@ class Predicting:
         path = request.raw_path.replace(b":streamGenerateContent", b":generateContent")
         query = b"" if format == "gemini" and b"key=" not in request.query else request.query
         query = b"&".join(part for part in query.split(b"&") if part != b"alt=sse")
-        fields = [(name, value) for name, value in request.fields if name != IDENTITY[0]]
+        fields = request.fields_for_reading
         try:
-            sent = self._upstream.send(request, body, path=path, query=query, fields=[*fields, IDENTITY])
+            sent = self._upstream.send(request, body, path=path, query=query, fields=fields)
             async with sent as response:
                 answer = json_object(await response.aread())
         except httpx2.HTTPError as error:
