@@ -12,9 +12,10 @@ import httpx2
 
 from gatemini.context import Format
 from gatemini.llm_proxy.client_request import ClientGone, ClientRequest, Receive, Reply, Scope, Send
-from gatemini.llm_proxy.exchange import WIRES, Exchange, relay
+from gatemini.llm_proxy.exchange import Exchange, relay
 from gatemini.llm_proxy.upstream import Upstream
 from gatemini.llm_proxy.wire.events import compact
+from gatemini.llm_proxy.wire.formats import WIRES
 
 MOST_BYTES = 32 << 20
 """Of a request that is worked on; a larger one passes untouched."""

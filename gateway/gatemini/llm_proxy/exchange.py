@@ -29,18 +29,11 @@ from gatemini.llm_proxy.predicting import Predicting
 from gatemini.llm_proxy.totals import Totals
 from gatemini.llm_proxy.upstream import Upstream
 from gatemini.llm_proxy.wire.answer import Answer, AnswerStream, Wire, json_object
-from gatemini.llm_proxy.wire.anthropic import AnthropicWire
 from gatemini.llm_proxy.wire.events import EventSplitter, compact
-from gatemini.llm_proxy.wire.gemini import GeminiWire
-from gatemini.llm_proxy.wire.openai import OpenAIWire
+from gatemini.llm_proxy.wire.formats import WIRES
 
 logger = logging.getLogger(__name__)
 
-WIRES: dict[Format, Wire] = {
-    "openai": OpenAIWire(),
-    "anthropic": AnthropicWire(),
-    "gemini": GeminiWire(),
-}
 COUNT_TOKENS = "/count_tokens"
 
 

@@ -21,7 +21,7 @@ from gatemini.llm_proxy.meaning import MeaningOfTools
 from gatemini.llm_proxy.ranking import by_meaning, by_words
 from gatemini.llm_proxy.upstream import Upstream
 from gatemini.llm_proxy.wire.answer import json_object
-from gatemini.llm_proxy.wire.texts import text_of
+from gatemini.llm_proxy.wire.formats import WIRES
 from gatemini.output.json.json_text import dump
 from gatemini.text.utf8 import encode
 
@@ -79,7 +79,7 @@ class Predicting:
             return Prediction(failure=type(error).__name__)
         if response.status_code != 200:
             return Prediction(failure=f"status {response.status_code}")
-        return read_prediction(text_of(answer, format), question)
+        return read_prediction(WIRES[format].text(answer), question)
 
 
 def _prompt_request(given: Request, prompt: str) -> bytes:

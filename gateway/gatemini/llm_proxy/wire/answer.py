@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gatemini.llm_proxy.wire.events import Event, compact
+from gatemini.llm_proxy.wire.events import Event, written
 
 Value = dict[str, Any]
 
@@ -34,9 +34,16 @@ class Answer:
 class Wire(ABC):
     """One provider's answers."""
 
+    error_event: str | None = None
+    """The name of an event with an error."""
+
     @abstractmethod
     def answer(self, body: Value) -> Answer:
         """Read a whole answer; without calls where there are none."""
+
+    @abstractmethod
+    def text(self, body: Value) -> str:
+        """All text of a whole answer, thoughts left out."""
 
     @abstractmethod
     def results(self, calls: Iterable[ModelCall], texts: Iterable[str]) -> list[Value]:
@@ -58,7 +65,7 @@ class Wire(ABC):
         """An error as an event of a stream that has begun."""
         value = json_object(body)
         shown = value if "error" in value else self.error(body.decode("utf-8", "replace"), status)
-        return b"data: %b\n\n" % compact(shown)
+        return written(shown, self.error_event)
 
 
 class AnswerStream(ABC):
@@ -137,20 +144,21 @@ class AnswerStream(ABC):
 
 def json_object(text: str | bytes) -> Value:
     """The JSON object of a text; empty where it is none."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    return arguments_of(text) or {}
 
 
-def arguments_of(text: str) -> Value | None:
-    """Arguments written as text."""
+def arguments_of(text: str | bytes) -> Value | None:
+    """Arguments written as text: an empty one is an empty object, None is no object."""
     try:
         value = json.loads(text or "{}")
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def text_of(blocks: Iterable[Value]) -> str:
+    """The texts of blocks or parts, joined."""
+    return "".join(str(block.get("text") or "") for block in blocks)
 
 
 def objects(value: Any) -> list[Value]:

@@ -12,11 +12,11 @@ from gatemini.llm_proxy.wire.answer import (
     Value,
     Wire,
     arguments_of,
-    json_object,
     member,
     objects,
+    text_of,
 )
-from gatemini.llm_proxy.wire.events import Event, compact, written
+from gatemini.llm_proxy.wire.events import Event, written
 
 _JOINED = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
@@ -24,9 +24,14 @@ _JOINED = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta"
 class AnthropicWire(Wire):
     """Blocks of `content`."""
 
+    error_event = "error"
+
     def answer(self, body: Value) -> Answer:
         blocks = objects(body.get("content"))
         return Answer(list(_calls(blocks)), {"role": "assistant", "content": blocks})
+
+    def text(self, body: Value) -> str:
+        return text_of(block for block in objects(body.get("content")) if block.get("type") == "text")
 
     def results(self, calls: Iterable[ModelCall], texts: Iterable[str]) -> list[Value]:
         pairs = zip(calls, texts, strict=True)
@@ -49,11 +54,6 @@ class AnthropicWire(Wire):
         kind = "overloaded_error" if status == 529 else "rate_limit_error" if status == 429 else "api_error"
         return {"type": "error", "error": {"type": kind, "message": message}}
 
-    def stream_error(self, body: bytes, status: int) -> bytes:
-        value = json_object(body)
-        shown = value if "error" in value else self.error(body.decode("utf-8", "replace"), status)
-        return b"event: error\ndata: %b\n\n" % compact(shown)
-
 
 class AnthropicStream(AnswerStream):
     """Events of blocks, which are numbered on from the first answer's."""
@@ -70,12 +70,11 @@ class AnthropicStream(AnswerStream):
         self._finished = False
 
     def answer(self) -> Answer:
-        for index, text in self._inputs.items():
-            given = arguments_of(text)
-            self._blocks[index]["input"] = {} if given is None else given
-        unreadable = {index for index, text in self._inputs.items() if arguments_of(text) is None}
+        read = {index: arguments_of(text) for index, text in self._inputs.items()}
+        for index, given in read.items():
+            self._blocks[index]["input"] = given or {}
         calls = [
-            ModelCall(call.call_id, call.name, None if index in unreadable else call.arguments)
+            ModelCall(call.call_id, call.name, read.get(index, call.arguments))
             for index, block in self._blocks.items()
             for call in _calls([block])
         ]

@@ -14,6 +14,7 @@ from gatemini.llm_proxy.wire.answer import (
     json_object,
     member,
     objects,
+    text_of,
 )
 from gatemini.llm_proxy.wire.events import Event, written
 
@@ -23,6 +24,9 @@ class GeminiWire(Wire):
 
     def answer(self, body: Value) -> Answer:
         return _answer(_parts(body))
+
+    def text(self, body: Value) -> str:
+        return text_of(part for part in _parts(body) if not part.get("thought"))
 
     def results(self, calls: Iterable[ModelCall], texts: Iterable[str]) -> list[Value]:
         parts = [_response(call, text) for call, text in zip(calls, texts, strict=True)]

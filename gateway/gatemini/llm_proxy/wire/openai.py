@@ -27,6 +27,10 @@ class OpenAIWire(Wire):
         calls = [_call(call) for call in objects(message.get("tool_calls"))]
         return Answer(calls, {"role": "assistant", "content": message.get("content"), **kept})
 
+    def text(self, body: Value) -> str:
+        content = member(_choice(body), "message").get("content")
+        return content if isinstance(content, str) else ""
+
     def results(self, calls: Iterable[ModelCall], texts: Iterable[str]) -> list[Value]:
         pairs = zip(calls, texts, strict=True)
         return [{"role": "tool", "tool_call_id": call.call_id, "content": text} for call, text in pairs]
