@@ -13,7 +13,6 @@ import psutil
 
 from gatemini import __version__
 from gatemini.daemon.hello import Hello
-from gatemini.upkeep.reload import file_state
 
 if TYPE_CHECKING:
     from gatemini.daemon.server import Daemon
@@ -63,7 +62,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "trouble": list(daemon.trouble.values()),
     }
     if app is not None:
-        answer["config_current"] = app.files_read == file_state(app.loaded.files) and not app.reload_problem
+        answer["config_current"] = daemon.config_current
         answer["problems"] = [daemon.redactor.redact(problem) for problem in app.problems()]
         answer["variables_differ"] = sorted(daemon.variables.differing)
         answer["backends"] = [

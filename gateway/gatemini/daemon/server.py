@@ -308,12 +308,16 @@ class Daemon:
         idle = time.monotonic() - self._idle_since
         return not self.connections and not settings.linger and idle >= settings.idle_timeout
 
+    @property
+    def config_current(self) -> bool:
+        """Whether the files of the configuration are in force as they are now."""
+        app = self.app
+        return app is not None and not app.reload_problem and app.files_read == file_state(app.loaded.files)
+
     def _write_answers(self) -> None:
-        if self.app is None or self.app.reload_problem or not self.app.loaded.config.daemon.instant:
+        if self.app is None or not self.app.loaded.config.daemon.instant or not self.config_current:
             return
         loaded = self.app.loaded
-        if self.app.files_read != file_state(loaded.files):
-            return  # changed files are not in force yet
         files = {*loaded.files, self.app.cache.path}
         if self.config is not None:
             folders = (home_folder(), config_directory(), self.config.parent)
