@@ -16,7 +16,6 @@ from fixtures.llm_proxy import Proxy, environment, running_proxy
 from fixtures.llm_upstream import FakeProvider, Said
 
 ODD = b'{ "model" :"m","n": 1.50,  "text":"\\u00e9\xc3\xa9", "n": 2e0 }'
-LISTED = ("openai", "anthropic", "gemini")
 
 
 @pytest.mark.parametrize(
