@@ -18,7 +18,7 @@ from gatemini.llm_proxy.ranking import clauses, texts_of
 from gatemini.model import Tool
 
 MOST_TOOLS = 5_000
-"""Tools whose vectors are held; with more all are dropped, and encoded again as they come."""
+"""Tools whose vectors are held, or those of one request; with more all are dropped, and encoded again as they come."""
 NEW_TOOLS_SECONDS = 2.0
 """How long the first request with some tools waits for their vectors; later ones do not."""
 BEFORE_SHARE = 0.8
@@ -46,7 +46,7 @@ class _Tools:
         keys = [None if tool is None else texts_of(tool) for tool in tools]
         pairs = zip(keys, tools, strict=True)
         new = {key: tool for key, tool in pairs if key is not None and key not in self._slots}
-        if len(self._slots) + len(new) > MOST_TOOLS:
+        if new and self._slots and len(self._slots) + len(new) > MOST_TOOLS:
             self.tools, self._slots = [], {}
             return self.slots(tools)
         for key in new:
@@ -83,9 +83,9 @@ class MeaningOfTools:
 
     async def cosines(self, index: SearchIndex, question: Question) -> list[Meaning] | None:
         """The cosines of each clause of a request with each tool of an index, by slot; None without a model."""
-        slots, some_new = self._tools.slots(index.tools)
         if self._embedding.problem is not None:
             return None
+        slots, some_new = self._tools.slots(index.tools)
         if some_new:
             self._embedding.tools_changed()
         if self._embedding.under_way:
