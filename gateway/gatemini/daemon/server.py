@@ -19,7 +19,7 @@ from gatemini import __version__
 from gatemini.app import App
 from gatemini.config.documents.find import config_directory
 from gatemini.config.load import load_config
-from gatemini.config.variables.redaction import RedactingFormatter, Redactor
+from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control
 from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, Variables, read_hello
@@ -47,17 +47,12 @@ LOG_BYTES = 4 << 20
 def run(listener: Listener, config: str | None, *, spawned: bool) -> int:
     """Serve until the end; returns the exit code. `spawned`: by a proxy, which brings the variables."""
     redactor = Redactor()
-    handler = logging.StreamHandler(sys.stderr)
-    handlers: list[logging.Handler] = [handler]
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     _cut_log(listener.place.log)
     if not spawned:
         handlers.append(logging.FileHandler(listener.place.log, encoding="utf-8"))
         os.chmod(listener.place.log, 0o600)
-    for each in handlers:
-        each.setFormatter(RedactingFormatter(redactor, LOG_FORMAT))
-    logging.basicConfig(level=logging.INFO, handlers=handlers)
-    for noisy in ("mcp", "httpx", "httpx2", "httpcore", "watchfiles"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    start_log(redactor, LOG_FORMAT, *handlers)
     started = f"{STARTED}{__version__} as process {os.getpid()} for {config or 'the demo'}"
     logger.info("%s", started)
     daemon = Daemon(listener, config, redactor, spawned=spawned)

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from gatemini.app import App
-from gatemini.config.variables.redaction import RedactingFormatter, Redactor
+from gatemini.config.variables.redaction import Redactor, start_log
 from gatemini.errors import ConfigError
 from gatemini.protocol.mcp_server import build_server
 from gatemini.protocol.stdio.descriptors import Wire, claim_stdio
@@ -28,11 +28,7 @@ def main(config_path: Path | None, wire: Wire | None = None) -> int:
     """
     wire = wire or claim_stdio()
     redactor = Redactor()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(RedactingFormatter(redactor, LOG_FORMAT))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    for noisy in ("mcp", "httpx", "httpx2", "httpcore", "watchfiles"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    start_log(redactor, LOG_FORMAT, logging.StreamHandler(sys.stderr))
     try:
         anyio.run(_serve, wire, config_path, redactor)
     except ConfigError as exc:

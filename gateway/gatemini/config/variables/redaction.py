@@ -159,6 +159,15 @@ class RedactingFormatter(logging.Formatter):
         return self._redactor.redact(super().format(record))
 
 
+def start_log(redactor: Redactor, form: str, *handlers: logging.Handler) -> None:
+    """Log what a serving gateway does through these handlers: without secrets, and of libraries only warnings."""
+    for handler in handlers:
+        handler.setFormatter(RedactingFormatter(redactor, form))
+    logging.basicConfig(level=logging.INFO, handlers=handlers)
+    for library in ("mcp", "httpx", "httpx2", "httpcore", "watchfiles"):
+        logging.getLogger(library).setLevel(logging.WARNING)
+
+
 def _in_base64(value: bytes) -> set[str]:
     """What base64 of a text shows of a value inside it, such as `user:secret`, for each of the three offsets.
 
