@@ -51,10 +51,11 @@ def status(*, config: Path | None, every: bool, as_json: bool) -> int:
     found = [answer for place in places if (answer := _ask(place, "status")) is not None]
     if as_json:
         shell.emit({"daemons": found})
-    elif not found:
+    elif found:
+        for answer in found:
+            _show(answer)
+    else:
         shell.note("no daemon runs; a client that starts `gatemini` starts one")
-    for answer in [] if as_json else found:
-        _show(answer)
     return shell.OK if found or every else shell.FAILED
 
 
@@ -106,10 +107,11 @@ def stop(*, config: Path | None, every: bool, now: bool, as_json: bool) -> int:
         stopped.append({"pid": answer["pid"], "key": place.key, "ended": lock is not None})
     if as_json:
         shell.emit({"stopped": stopped})
-    elif not stopped:
+    elif stopped:
+        for each in stopped:
+            shell.say(f"process {each['pid']} " + ("has ended" if each["ended"] else "is still draining"))
+    else:
         shell.note("no daemon runs")
-    for each in [] if as_json else stopped:
-        shell.say(f"process {each['pid']} " + ("has ended" if each["ended"] else "is still draining"))
     return shell.OK if stopped and all(each["ended"] for each in stopped) else shell.FAILED
 
 
