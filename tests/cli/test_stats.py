@@ -18,7 +18,7 @@ from fixtures.command_line import Run
 from fixtures.direct import chain_value, gateway, write_config
 from fixtures.running import DEMO, gateway_in_process
 from gatemini.app import App
-from gatemini.cli.stats import BAR_CELLS, bar
+from gatemini.cli.bars import BAR_CELLS, bar
 from gatemini.output.store.results import ResultStore
 
 

@@ -93,7 +93,7 @@ def meter(*, plot: Path | None, as_json: bool, **arguments: Any) -> None:
 
 def _draw(measured: TurnMeter, report: dict[str, Any]) -> None:
     """The staircase: one bar a turn, light for what the turn before had already."""
-    from gatemini.cli.stats import bar
+    from gatemini.cli.bars import bar
 
     full = max(measured.turns, default=0)
     for line, tokens, more in zip(measured.lines(), measured.turns, measured.growth, strict=True):

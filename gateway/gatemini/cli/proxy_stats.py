@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
+from gatemini.cli.bars import bar_of_savings, life
 from gatemini.text.escape import visible
 from gatemini.text.shorten import counted
 
 if TYPE_CHECKING:
     from gatemini.llm_proxy.totals import ProxyAccount
 
-BAR_CELLS = 40
-
 
 def show_proxy(proxy: ProxyAccount, limit: int) -> None:
     """Totals, what each step saved, the tool filter's figures, and one bar a request."""
-    state = "running" if proxy.running else "ended" if proxy.ended else "gone without an end"
-    started = proxy.started[:19].replace("T", " ")
-    shell.say(f"llm-proxy {proxy.pid} for {visible(proxy.upstream)}: {state}, since {started} UTC")
+    shell.say(f"llm-proxy {proxy.pid} for {visible(proxy.upstream)}: {life(proxy, proxy.started)}")
     before, after = proxy.input_tokens_before, proxy.input_tokens
     shell.say(
         f"{counted(proxy.requests, 'request')}: {after:,} input tokens sent instead of {before:,} (bytes/4)"
@@ -69,14 +66,9 @@ def _show_requests(rows: list[dict[str, Any]]) -> None:
                 row["format"],
                 f"{row['before']:,}",
                 f"{row['input']:,}",
-                _bar(row["input"], row["before"], full),
+                bar_of_savings(row["input"], row["before"], full),
             )
             for number, row in enumerate(rows, 1)
         ),
         right=(0, 2, 3),
     )
-
-
-def _bar(sent: int, before: int, full: int) -> str:
-    cells = sent * BAR_CELLS // max(full, 1)
-    return "█" * cells + "░" * max(0, before * BAR_CELLS // max(full, 1) - cells)

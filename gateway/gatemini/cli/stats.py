@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatemini.cli import shell
+from gatemini.cli.bars import bar, life, moment
 from gatemini.cli.open_gateway import settle, with_app
 from gatemini.cli.proxy_stats import show_proxy
 from gatemini.config.documents.find import config_directory, find_config
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
     from gatemini.llm_proxy.totals import ProxyAccount
     from gatemini.upkeep.usage_files import Account
 
-BAR_CELLS = 40
 _TOP = 20
 """Tools listed by use."""
 _NAME_CELLS = 48
-_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def stats(*, limit: int, config: Path | None, as_json: bool) -> None:
@@ -78,7 +77,7 @@ def recent(*, limit: int, config: Path | None, as_json: bool) -> None:
         ("when", "tool", "ms", "", "KB"),
         (
             (
-                str(row["when"])[:19].replace("T", " "),
+                moment(str(row["when"])),
                 _name(row["tool"]),
                 f"{row['ms']:.1f}",
                 "✓" if row["ok"] else "✗",
@@ -144,11 +143,8 @@ def _catalog(backends: Sequence[dict[str, Any]], usage: Any) -> dict[str, Any]:
 
 
 def _show_session(account: Account, session: dict[str, Any], limit: int) -> None:
-    state = "running" if account.running else "ended" if account.ended else "gone without an end"
-    started = str(session["started"])[:19].replace("T", " ")
-    shell.say(
-        f"gateway {account.pid} for {visible(account.client or 'the terminal')}: {state}, since {started} UTC"
-    )
+    client = visible(account.client or "the terminal")
+    shell.say(f"gateway {account.pid} for {client}: {life(account, str(session['started']))}")
     returned, processed = session["total_bytes_returned"], session["total_bytes_processed"]
     shell.say(
         f"{counted(session['total_answers'], 'answer')} put {_kilobytes(returned)} KB into the context "
@@ -179,15 +175,6 @@ def _show_staircase(answers: Sequence[dict[str, Any]], limit: int) -> None:
         ),
         right=(0, 2, 3),
     )
-
-
-def bar(before: int, added: int, full: int) -> str:
-    """`before` and `added` bytes on a scale on which `full` is `BAR_CELLS` long; never shorter than a sliver."""
-    if full <= 0:
-        return ""
-    start = before * BAR_CELLS // full
-    eighths = max(1, round((before + added) * BAR_CELLS * 8 / full) - start * 8) if added else 0
-    return "░" * start + "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
 def _show_catalog(answer: dict[str, Any]) -> None:
