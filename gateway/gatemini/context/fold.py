@@ -72,7 +72,7 @@ def fold_results(
     settings = options if isinstance(options, FoldConfig) else read_options(FoldOptions, options)
     opened_request = opened(request, format)
     if not settings.enabled:
-        return outcome(request, opened_request.data, {"enabled": False})
+        return outcome(request, opened_request, opened_request.data, {"enabled": False})
     folder = _Folder(settings, store if store is not None else StateStore(), count)
     read_by = 0
     for message in reversed(opened_request.messages):
@@ -86,7 +86,7 @@ def fold_results(
         definition = written_definition(opened_request.format, name, _DESCRIBED, _PARAMETERS)
         edits.append(added_definition(opened_request.root, opened_request.format, definition))
         report["fetch_rows"] = name
-    return outcome(request, spliced(opened_request.data, edits), report)
+    return outcome(request, opened_request, spliced(opened_request.data, edits), report)
 
 
 class _Folder:

@@ -34,7 +34,7 @@ def mark_cache(
     settings = read_options(CacheConfig, options)
     opened_request = opened(request, format)
     if not settings.enabled:
-        return outcome(request, opened_request.data, {"enabled": False})
+        return outcome(request, opened_request, opened_request.data, {"enabled": False})
     edits = _edits(opened_request) if opened_request.format == "anthropic" else []
     prefix = b"".join(part.written for part in _prefix(opened_request))
     report: dict[str, Any] = {"markers_added": len(edits), "stable_prefix_bytes": len(prefix)}
@@ -42,7 +42,7 @@ def mark_cache(
         digest = hashlib.blake2b(prefix, digest_size=16).digest()
         report["same_prefix_as_last"] = None if session.prefix is None else session.prefix == digest
         session.prefix = digest
-    return outcome(request, spliced(opened_request.data, edits), report)
+    return outcome(request, opened_request, spliced(opened_request.data, edits), report)
 
 
 def _edits(request: Request) -> list[Edit]:

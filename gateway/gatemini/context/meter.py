@@ -91,7 +91,7 @@ def measure_turns(
         "total": measured.total,
         "with": {name: _beside(tokens, measured.total) for name, tokens in projected.items()},
     }
-    return outcome(request, opened_request.data, report)
+    return outcome(request, opened_request, opened_request.data, report)
 
 
 def turn_tokens(request: Request, count: Counter = tokens_of) -> list[int]:

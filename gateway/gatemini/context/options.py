@@ -56,9 +56,8 @@ def opened(given: Given | Request, format: Format | None) -> Request:
     return parse_request(data, format)
 
 
-def outcome(given: Given | Request, data: bytes, report: dict[str, Any]) -> Outcome:
-    """`data` as the type that was given; what did not change is the very object."""
+def outcome(given: Given | Request, read: Request, data: bytes, report: dict[str, Any]) -> Outcome:
+    """`data` as the type that was given; what did not change since it was `read` is the very object."""
     if isinstance(given, bytes | Request):
         return Outcome(data, report)
-    same = data == encode(dump(dict(given)))
-    return Outcome(given if same else json.loads(data), report)
+    return Outcome(given if data == read.data else json.loads(data), report)

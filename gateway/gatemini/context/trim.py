@@ -56,13 +56,13 @@ def trim_history(
     opened_request = opened(request, format)
     messages = opened_request.messages
     if not (settings.enabled and settings.history_trimming):
-        return outcome(request, opened_request.data, {"enabled": False})
+        return outcome(request, opened_request, opened_request.data, {"enabled": False})
     sizes = [0 if m.role == "system" else m.tokens(count) for m in messages]
     budget, before = settings.max_history_tokens, sum(sizes)
     report: dict[str, Any] = {"tokens_before": before, "tokens_after": before, "budget": budget}
     report |= {"capped": 0, "dropped": 0, "over_budget_by": max(0, before - budget)}
     if before <= budget:
-        return outcome(request, opened_request.data, report)
+        return outcome(request, opened_request, opened_request.data, report)
     recent = recent_from(messages, turn_starts(messages), len(messages), settings)
     old = [_Old(i, m, sizes[i], sizes[i]) for i, m in enumerate(messages[:recent]) if m.role != "system"]
     trimmer = _Trimmer(opened_request, caps(budget, len(old)), store, count)
@@ -80,7 +80,7 @@ def trim_history(
     report |= {"tokens_after": after, "over_budget_by": max(0, after - budget), "dropped": gone}
     report |= {"capped": sum(bool(each.edits) for each in stay), "recent": len(messages) - recent}
     report["handles"] = list(trimmer.handles)
-    return outcome(request, spliced(opened_request.data, edits), report)
+    return outcome(request, opened_request, spliced(opened_request.data, edits), report)
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:

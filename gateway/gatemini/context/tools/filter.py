@@ -95,7 +95,7 @@ class ToolFilter:
         question = self.question(opened_request)
         prediction = None if question is None else self.predict(question)
         data, report = self.apply(opened_request, prediction, session=session, own=own)
-        return outcome(request, data, report)
+        return outcome(request, opened_request, data, report)
 
     def apply(
         self,
