@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,13 @@ logger = logging.getLogger(__name__)
 
 MOST_ANSWERS = 60
 """Three methods for twenty pairs of client and revision."""
+
+Stamp = list[str | int]
+
+
+def stamps_of(files: Iterable[Path]) -> list[Stamp]:
+    """Each file with what tells it from its other versions."""
+    return sorted([path, *stamp_of(path)] for path in map(str, files))
 
 
 class SavedAnswers:
@@ -58,12 +65,15 @@ class SavedAnswers:
             self._answers.popitem(last=False)
 
     def document(
-        self, files: Iterable[Path], names: Iterable[str], environ: Mapping[str, str], start_seconds: float
+        self,
+        stamps: Sequence[Stamp],
+        names: Iterable[str],
+        environ: Mapping[str, str],
+        start_seconds: float,
     ) -> bytes | None:
         """The content of the file, None where it is the one that was written last."""
         now = self._content()
         answers = {key: text for key, (text, content) in self._answers.items() if content == now}
-        stamps = sorted([path, *stamp_of(path)] for path in map(str, files))
         named = sorted(names)
         whole = (answers, stamps, named, values_digest(named, dict(environ)))
         if whole == self._written or not answers:

@@ -24,7 +24,7 @@ from gatemini.daemon.connection import Connection
 from gatemini.daemon.control import answer_control
 from gatemini.daemon.hello import MAX_HELLO_BYTES, Hello, Variables, read_hello
 from gatemini.daemon.listener import Listener, LockLost, peer_uid
-from gatemini.daemon.saved_answers import SavedAnswers
+from gatemini.daemon.saved_answers import SavedAnswers, Stamp, stamps_of
 from gatemini.daemon.sessions import Sessions
 from gatemini.errors import ConfigError
 from gatemini.folders import home_folder
@@ -152,7 +152,7 @@ class Daemon:
                 for connection in [*self.connections]:
                     await connection.ended.wait()
             await self.sessions.close()
-        self._write_answers()
+        await self._write_answers()
 
     def _environ(self) -> dict[str, str]:
         """The variables of the daemon, and those of the first client that the configuration names."""
@@ -273,7 +273,7 @@ class Daemon:
         while True:
             await anyio.sleep(TICK_SECONDS)
             self._keep_socket()
-            await anyio.to_thread.run_sync(self._write_answers)
+            await self._write_answers()
             self.sessions.sweep()
             if self._may_end():
                 self.stop(restart=bool(self.outdated))
@@ -309,18 +309,27 @@ class Daemon:
         app = self.app
         return app is not None and not app.reload_problem and app.files_read == file_state(app.loaded.files)
 
-    def _write_answers(self) -> None:
-        if self.app is None or not self.app.loaded.config.daemon.instant or not self.config_current:
+    async def _write_answers(self) -> None:
+        if self.app is None or not self.app.loaded.config.daemon.instant:
             return
         loaded = self.app.loaded
-        files = {*loaded.files, self.app.cache.path}
+        stamps = await anyio.to_thread.run_sync(self._stamps, self.app)
+        if stamps is None or self.app.loaded is not loaded:
+            return  # changed files are not in force yet, or just are
+        # Later than the stamps: what changes meanwhile makes them old, and the answers unused.
+        seconds = loaded.config.daemon.start_timeout
+        document = self.answers.document(stamps, self.variables.names, os.environ, seconds)
+        if document is not None:
+            await anyio.to_thread.run_sync(self.answers.write, document)
+
+    def _stamps(self, app: App) -> list[Stamp] | None:
+        """What answers depend on: the configuration's files, the cache, .env files; None while changes are not in force."""
+        files = {*app.loaded.files, app.cache.path}
         if self.config is not None:
             folders = (home_folder(), config_directory(), self.config.parent)
             files |= {folder / ".env" for folder in folders}
-        seconds = loaded.config.daemon.start_timeout
-        document = self.answers.document(files, self.variables.names, os.environ, seconds)
-        if document is not None:
-            self.answers.write(document)
+        stamps = stamps_of(files)
+        return stamps if self.config_current else None
 
 
 async def _first_line(sock: socket.socket) -> tuple[bytes, bytes]:
