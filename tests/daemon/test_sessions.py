@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.daemons import Home, until
+from gatemini.daemon.client import ask
 
 
 def test_a_handle_and_a_journal_outlive_the_daemon_that_made_them(home: Home) -> None:
@@ -35,6 +36,15 @@ def test_a_chain_that_a_stop_cuts_off_is_resumed_by_the_next_daemon(home: Home) 
     chain = client.answer(ident)["error"]["data"]["chain"]
     assert client.value(client.chain(f"// @resume {chain}\n{code}", timeout=60000)) is True
     assert home.writes() == ["once"]
+
+
+def test_a_daemon_that_stops_says_how_long_its_open_calls_may_take(home: Home) -> None:
+    home.write_config(daemon={"client_drain_timeout": "2m"})
+    home.client().greet()
+    home.serving()
+    stopped = ask(home.place, "stop")
+    assert stopped is not None
+    assert stopped["drain_seconds"] == 120
 
 
 def test_a_session_that_said_goodbye_leaves_no_file(home: Home) -> None:

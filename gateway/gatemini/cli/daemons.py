@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 STOP_MARGIN_SECONDS = 60.0
 """Beyond `client_drain_timeout`, what stopping the backends may take."""
 DRAIN_SECONDS = 30.0
+"""The least that open calls are given: a daemon that still starts does not know its configuration."""
 FOLLOW_SECONDS = 0.2
 
 
@@ -101,7 +102,7 @@ def stop(*, config: Path | None, every: bool, now: bool, as_json: bool) -> int:
         answer = _ask(place, "stop", now=now)
         if answer is None:
             continue
-        lock = ended(place, DRAIN_SECONDS + STOP_MARGIN_SECONDS)
+        lock = ended(place, _longest_stop(answer))
         if lock is not None:
             os.close(lock)
         stopped.append({"pid": answer["pid"], "key": place.key, "ended": lock is not None})
@@ -115,11 +116,16 @@ def stop(*, config: Path | None, every: bool, now: bool, as_json: bool) -> int:
     return shell.OK if stopped and all(each["ended"] for each in stopped) else shell.FAILED
 
 
+def _longest_stop(answer: dict[str, Any]) -> float:
+    """How long a daemon that answered `stop` or `restart` may take to end."""
+    return max(DRAIN_SECONDS, float(answer.get("drain_seconds", 0.0))) + STOP_MARGIN_SECONDS
+
+
 def restart(*, config: Path | None, now: bool, as_json: bool) -> int:
     """Stop the daemon and start a new one; clients stay connected."""
     place = _places(config, every=False)[0]
     before = _ask(place, "restart", now=now)
-    after = _next_daemon(place, config, before["pid"] if before else None)
+    after = _next_daemon(place, config, before)
     if after is None:
         raise DaemonRefused("the daemon did not start again", hint="`gatemini logs` says why")
     result = {"before": before and before["pid"], "pid": after["pid"], "version": after["version"]}
@@ -127,13 +133,13 @@ def restart(*, config: Path | None, now: bool, as_json: bool) -> int:
     return shell.OK
 
 
-def _next_daemon(place: Place, config: Path | None, before: int | None) -> dict[str, Any] | None:
-    """The status of the daemon after `before`, once it serves; started here unless a client starts it."""
+def _next_daemon(place: Place, config: Path | None, before: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The status of the daemon after the one of this answer, once it serves; started here unless a client starts it."""
     from gatemini.proxy.places import config_file, spawn_daemon, take_lock
 
     environ = dict(os.environ)
     started = False
-    until = time.monotonic() + DRAIN_SECONDS + STOP_MARGIN_SECONDS
+    until = time.monotonic() + _longest_stop(before or {})
     while time.monotonic() < until:
         lock = take_lock(place.lock)
         if lock is not None:
@@ -147,7 +153,7 @@ def _next_daemon(place: Place, config: Path | None, before: int | None) -> dict[
             answer = _ask(place, "status", environ=environ)
         except DaemonRefused:
             answer = None  # it ended while it was asked
-        if answer and answer["state"] == "serving" and answer["pid"] != before:
+        if answer and answer["state"] == "serving" and answer["pid"] != (before and before["pid"]):
             return answer
         time.sleep(FOLLOW_SECONDS / 4)
     return None

@@ -24,7 +24,7 @@ async def answer_control(daemon: Daemon, sock: socket.socket, hello: Hello) -> N
         case "status":
             answer = status(daemon)
         case "stop" | "restart":
-            answer = {"ok": True, "pid": os.getpid()}
+            answer = {"ok": True, "pid": os.getpid(), "drain_seconds": daemon.drain_seconds}
         case other:
             answer = {"ok": False, "error": f"the daemon ({__version__}) does not know the command {other}"}
     await _send(sock, orjson.dumps(answer, default=str) + b"\n")

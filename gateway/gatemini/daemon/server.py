@@ -187,13 +187,16 @@ class Daemon:
         self.restarting, self._now = restart, now
         self._stop.set()
 
+    @property
+    def drain_seconds(self) -> float:
+        """How long open calls may finish when it stops."""
+        return 0.0 if self.app is None else self.app.loaded.config.daemon.client_drain_timeout
+
     async def _drain(self) -> None:
         """Let calls finish; the proxies hold what comes meanwhile."""
-        if self.app is None:
-            return
         for connection in self.connections:
             connection.tell("draining", restart=self.restarting)
-        with anyio.move_on_after(self.app.loaded.config.daemon.client_drain_timeout):
+        with anyio.move_on_after(self.drain_seconds):
             while not all(each.settled or each.ended.is_set() for each in self.connections):  # noqa: ASYNC110
                 await anyio.sleep(0.02)
 
