@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from gatemini import __version__
-from gatemini.proxy.places import Place, PlaceRefused, private_folder, socket_folder, take_lock
+from gatemini.proxy.places import (
+    Place,
+    PlaceRefused,
+    fallback_folder,
+    private_folder,
+    socket_folder,
+    take_lock,
+)
 
 ANSWER_SECONDS = 10.0
 """How long a daemon may take to answer; one that loads its configuration answers late."""
@@ -60,7 +67,7 @@ def ask(
 
 def all_places(environ: Mapping[str, str]) -> Iterator[Place]:
     """The places of all daemons of this user that have a socket."""
-    folders = [f"/run/user/{os.getuid()}/gatemini", f"/tmp/gatemini-{os.getuid()}"]  # noqa: S108 - checked below
+    folders = [f"/run/user/{os.getuid()}/gatemini", fallback_folder()]
     with suppress(PlaceRefused):
         folders.insert(0, socket_folder(dict(environ))[0])
     for folder in dict.fromkeys(folders):

@@ -99,9 +99,14 @@ def socket_folder(environ: "os._Environ[str] | dict[str, str]") -> tuple[str, st
         else:
             private_folder(folder)
             return folder, ""
-    folder = f"/tmp/gatemini-{os.getuid()}"  # noqa: S108 - private_folder refuses one that is not ours
+    folder = fallback_folder()
     private_folder(folder)
     return folder, reason
+
+
+def fallback_folder() -> str:
+    """Where the sockets are without a usable XDG_RUNTIME_DIR."""
+    return f"/tmp/gatemini-{os.getuid()}"  # noqa: S108 - private_folder refuses one that is not ours
 
 
 def private_folder(folder: str) -> None:
