@@ -86,11 +86,17 @@ class Steps:
         prediction = None
         if self.filter is not None and question is not None:
             prediction = self.filter.predict(question)
+        return self.take(given, session, prediction)[1]
+
+    def take(
+        self, given: Request, session: Session, prediction: Prediction | None
+    ) -> tuple[Request, Outcome]:
+        """All steps with a prediction that was made; the request before the filter, and what `run` returns."""
         request, report = self.before_filter(given, session)
         made, more = self.from_filter(
             request, session, prediction, own=own_tools(report), called=given.called if self.filter else None
         )
-        return Outcome(made, report | more)
+        return request, Outcome(made, report | more)
 
 
 def _again(request: Request, data: bytes) -> Request:

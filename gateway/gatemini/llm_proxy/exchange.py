@@ -97,11 +97,7 @@ class Exchange:
             session.sent, session.added = list(session.sent), list(session.added)
         question = self._steps.question(given)
         prediction = None if question is None else await self._predicting.predict(question, request, given)
-        base, report = self._steps.before_filter(given, session)
-        data, more = self._steps.from_filter(
-            base, session, prediction, own=own_tools(report), called=given.called
-        )
-        report |= more
+        base, (data, report) = self._steps.take(given, session, prediction)
         search = report.get("filter", {}).get("tool_search")
         fetch = report.get("fold", {}).get("fetch_rows")
         own = OwnTools(given, session, self._steps.filter, search, fetch)
