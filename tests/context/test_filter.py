@@ -145,6 +145,12 @@ def test_gemini_keeps_groups_that_are_no_functions_and_names_of_its_choice() -> 
     assert list(first[-1]["parameters"]["properties"]) == ["tool_name", "reason"]
 
 
+def test_a_name_with_half_of_a_surrogate_pair_is_listed_as_an_escape() -> None:
+    data = json.dumps(request(["read", "odd\ud83d"])).encode()
+    made, _ = filter_tools(data, {"use_prediction": False}, format="openai")
+    assert "odd\ud83d" in json.loads(made)["tools"][-1]["function"]["description"]
+
+
 def test_tools_that_the_provider_runs_stay_where_they_have_no_name() -> None:
     value = request()
     value["tools"].insert(2, {"type": "web_search_preview"})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gatemini.context.request.json_places import Edit, Json
 from gatemini.context.request.messages import Format
 from gatemini.model import Json as JsonObject
+from gatemini.output.json.json_text import dump
+from gatemini.text.utf8 import encode
 
 DECLARATIONS = ("functionDeclarations", "function_declarations")
 
@@ -56,7 +57,7 @@ def written_definition(format: Format, name: str, description: str, parameters: 
         tool = {"type": "function", "function": {**described, "parameters": parameters}}
     else:
         tool = {**described, "input_schema" if format == "anthropic" else "parameters": parameters}
-    return json.dumps(tool, separators=(",", ":"), ensure_ascii=False).encode()
+    return encode(dump(tool))
 
 
 def added_definition(root: Json, format: Format, definition: bytes) -> Edit:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from gatemini.output.json.json_text import dump
+from gatemini.text.utf8 import encode
+
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE = re.compile(rb"\r\n|\n|\r")
 
@@ -58,5 +61,5 @@ def written(value: Any, name: str | None = None) -> bytes:
 
 
 def compact(value: Any) -> bytes:
-    """JSON without white space."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    """JSON without white space, always valid UTF-8."""
+    return encode(dump(value))
