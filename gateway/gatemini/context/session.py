@@ -42,9 +42,8 @@ class Sessions:
         now = self._clock()
         while self._held:
             oldest = next(iter(self._held))
-            if now - self._held[oldest].used < IDLE_SECONDS and len(self._held) < MOST_SESSIONS:
-                break
-            if oldest == key and now - self._held[oldest].used < IDLE_SECONDS:
+            fresh = now - self._held[oldest].used < IDLE_SECONDS
+            if fresh and (len(self._held) < MOST_SESSIONS or oldest == key):
                 break
             del self._held[oldest]
         session = self._held.pop(key, None) or Session()

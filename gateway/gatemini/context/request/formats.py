@@ -106,7 +106,7 @@ def parse_request(data: bytes, format: Format | None = None, *, checked: bool = 
     if root is None:
         raise NotARequest("", "no JSON, or nesting beyond 900 levels", "the JSON object of a request")
     if not root.is_object:
-        raise NotARequest("", f"{_a(root.kind)}", "the JSON object of a request")
+        raise NotARequest("", _a(root.kind), "the JSON object of a request")
     format = format or _guess(root)
     key = _NO_LIST[format]
     messages = root.get(key)
