@@ -150,6 +150,8 @@ def check(
     first_tools: list[list[str]],
 ) -> None:
     sent = provider.got
+    assert answered.status == 200
+    assert len(sent) >= len(expect.get("tools", ()))
     assert expect["client_never"] not in answered.raw
     if "upstream_requests" in expect:
         allowed = expect["upstream_requests"]
