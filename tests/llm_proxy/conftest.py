@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fixtures.llm_clients import OPENED
 from fixtures.llm_proxy import Proxy, running_proxy
 from fixtures.llm_upstream import FakeProvider, running_provider
 
@@ -16,6 +17,14 @@ NO_PREDICTION = {"context": {"tools": {"use_prediction": False}}}
 def upstream() -> Iterator[FakeProvider]:
     with running_provider() as provider:
         yield provider
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close the clients of the test."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 @pytest.fixture
