@@ -119,3 +119,25 @@ def test_two_configurations_have_two_daemons_and_one_status(home: Home) -> None:
     assert shown.returncode == 0
     configs = {each["config"] for each in json.loads(shown.stdout)["daemons"]}
     assert configs >= {str(home.root / "config.yaml"), str(other)}
+
+
+def test_a_line_longer_than_the_proxy_holds_starts_a_daemon(home: Home) -> None:
+    client = home.client()
+    client.greet()
+    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    code = f"/* {'x' * (20 << 20)} */ return 1"
+    error = client.answer(client.chain(code))["result"]
+    assert error["isError"]
+    assert "max_code_bytes" in error["content"][0]["text"]
+    assert client.value(client.chain("return 2")) == 2
+
+
+def test_a_line_longer_than_the_proxy_holds_is_answered_where_no_daemon_can_start(home: Home) -> None:
+    client = home.client()
+    client.greet()
+    assert home.run("stop", "-c", str(home.config)).returncode == 0
+    home.config.write_text("backends: [")
+    error = client.answer(client.chain("x" * (20 << 20)))["error"]
+    assert error["data"] == {"retryable": True, "sent": False}
+    home.write_config()
+    assert client.value(client.chain("return 2")) == 2

@@ -168,3 +168,7 @@ def test_an_intent_that_tells_nothing_apart_is_noted() -> None:
     assert json.loads(answer.text) == REVIEWS
     assert answer.notes == ["[Intent 'zebra' tells none of 120 sections from the others: all are kept]"]
     assert answer.handle is None
+
+
+def test_no_more_than_a_couple_of_dozen_words_are_looked_for() -> None:
+    assert terms(" ".join(f"w{n}" for n in range(8000))) == [f"w{n}" for n in range(24)]

@@ -60,7 +60,7 @@ async def _serve(
         raise ConfigError(
             "context.tools.predictor: found callable, allowed in a configuration are search and llm"
         )
-    async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+    async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
         steps = Steps(config)  # `Predicting` predicts for them, which may have to wait
         predicting = Predicting(tools, upstream, predictor=predictor)
         if steps.filter is not None and tools.use_prediction and tools.predictor == "search":

@@ -23,6 +23,8 @@ from gatemini.output.json.json_text import lines
 KEEP_SHARE = 0.3
 MIN_PARAGRAPHS = 3
 GROUP_LINES = 10
+MOST_TERMS = 24
+"""Words of an intent that are looked for: each is searched in all of the answer, on the event loop where that is small."""
 NAMED_ROWS = 100
 """Records of which the names of fields are read."""
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n\s*")
@@ -107,7 +109,7 @@ def terms(intent: str) -> list[str]:
         word for token in tokens for word in (pairs(token) if is_unspaced(token) else (token,))
     )
     said = [word for word in found if word not in STOP_WORDS and word not in FOREIGN_STOP_WORDS]
-    return said or list(found)
+    return (said or list(found))[:MOST_TERMS]
 
 
 def filter_text(text: str, intent: str) -> Filtered:

@@ -24,7 +24,7 @@ from gatemini.proxy.places import (
     spawn_daemon,
     take_lock,
 )
-from gatemini.proxy.wire import CHUNK, FIRST_PAUSE, HELD_BYTES, PRIVATE, START_SECONDS, Wire
+from gatemini.proxy.wire import CHUNK, FIRST_PAUSE, HELD_BYTES, PRIVATE, START_SECONDS, WAITING_BYTES, Wire
 
 LONGEST_PAUSE = 2.0
 START_PAUSE = 0.02
@@ -257,6 +257,9 @@ class Proxy(Wire):
         base = self.base
         self.settings = {key: one for key, one in self.settings.items() if one.end <= base}
         del self.up[: self.up.rfind(b"\n") + 1]
+        if len(self.up) >= WAITING_BYTES:  # more of this line cannot be held: it is answered at its end
+            self.dropping = True
+            self.up.clear()
         self.swallowed.clear()
         self.early.clear()
         self.wanted = self.spawned = False

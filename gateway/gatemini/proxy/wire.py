@@ -94,6 +94,10 @@ class Wire(ClientMemory):
                 self.sent_up(message, line, base + at + 1)
             start = at + 1
         self.client_line.add(data[start:] if start else data)
+        if (
+            len(self.up) >= WAITING_BYTES
+        ):  # the end of this line is not read before a daemon takes what is held
+            self.want_daemon()
 
     def sent_up(self, message: Message, line: bytes, end: int) -> None:
         """Remember what a line of the client means for a later daemon."""
@@ -134,7 +138,12 @@ class Wire(ClientMemory):
             start = self.up.rfind(b"\n", 0, request.end - base - 1) + 1
             self.up[start : request.end - base - 1] = b" " * (request.end - base - 1 - start)
             self.lose(ident, sent=False, why=f"{WAITING_REQUESTS} requests wait for the daemon already")
-        elif self.sock is None and not self.wanted:
+        else:
+            self.want_daemon()
+
+    def want_daemon(self) -> None:
+        """Have a daemon started, unless there is one or it is being started."""
+        if self.sock is None and not self.wanted:
             self.wanted, self.spawned, self.ungreeted = True, False, 0
             self.next_try = time.monotonic()
             self.give_up = self.next_try + self.start_seconds
