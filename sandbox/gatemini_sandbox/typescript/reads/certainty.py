@@ -11,7 +11,7 @@ from typing import Any, Final
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import WRAPPERS, text
 from gatemini_sandbox.typescript.reads.method_calls import callback_of, called
 from gatemini_sandbox.typescript.reads.origins import Origins
 from gatemini_sandbox.typescript.reads.parts import (
@@ -27,7 +27,7 @@ from gatemini_sandbox.typescript.reads.parts import (
     Step,
     Value,
 )
-from gatemini_sandbox.typescript.reads.scopes import WRAPPERS, parameters
+from gatemini_sandbox.typescript.reads.scopes import parameters
 
 Condition = list[Any]
 MOST_NESTED: Final = 12

@@ -7,8 +7,7 @@ from typing import Final
 
 from tree_sitter import Node
 
-from gatemini_sandbox.typescript.nodes import text
-from gatemini_sandbox.typescript.reads.method_calls import arguments_of
+from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, text
 from gatemini_sandbox.typescript.reads.parts import (
     Fixed,
     Keyed,
@@ -20,7 +19,7 @@ from gatemini_sandbox.typescript.reads.parts import (
     each,
     union,
 )
-from gatemini_sandbox.typescript.reads.scopes import WRAPPERS, Binding
+from gatemini_sandbox.typescript.reads.scopes import Binding
 
 _LOOKING: Final = frozenset(["Object", "console", "JSON", "Array", "Promise", "Math"])
 """Built-in objects whose functions change no argument."""

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from tree_sitter import Node
 
 from gatemini_sandbox.messages import Read, Source
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import arguments_of, text
 from gatemini_sandbox.typescript.parse import parse
 from gatemini_sandbox.typescript.positions import SourceText
 from gatemini_sandbox.typescript.reads.certainty import Certainty, Uncertain
@@ -98,8 +98,7 @@ class _Finder:
                 found.add(text(left).strip("\"'`"))
         for node in self._scopes.nodes.get("call_expression", []):
             if called(node)[1] in ("hasOwn", "hasOwnProperty", "get", "has"):
-                listed = node.child_by_field_name("arguments")
-                found |= {text(child).strip("\"'`") for child in (listed.named_children if listed else [])}
+                found |= {text(argument).strip("\"'`") for argument in arguments_of(node)}
         for kind in ("object_assignment_pattern", "assignment_pattern"):
             for node in self._scopes.nodes.get(kind, []):
                 left = node.child_by_field_name("left")

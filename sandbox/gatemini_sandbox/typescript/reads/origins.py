@@ -10,17 +10,15 @@ from typing import Final
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, is_async, text, uncommented
 from gatemini_sandbox.typescript.reads.filled import Filled
 from gatemini_sandbox.typescript.reads.method_calls import (
     EACH,
     ONE_ITEM,
     SAME_ITEMS,
     SIFTING,
-    arguments_of,
     callback_of,
     called,
-    is_async,
     member_name,
 )
 from gatemini_sandbox.typescript.reads.parts import (
@@ -43,7 +41,7 @@ from gatemini_sandbox.typescript.reads.parts import (
     sifted,
     union,
 )
-from gatemini_sandbox.typescript.reads.scopes import WRAPPERS, Binding, Giver, Scopes
+from gatemini_sandbox.typescript.reads.scopes import Binding, Giver, Scopes
 
 _NOTHING: Final = frozenset(["null", "undefined", "number", "string", "true", "false", "template_string"])
 MOST_DEEP: Final = 60
@@ -227,7 +225,7 @@ class Origins:
         while stack:
             node = stack.pop()
             if node.type == "return_statement":
-                values = [child for child in node.named_children if child.type != "comment"]
+                values = uncommented(node.named_children)
                 found += [self.of(values[0])] if values else []
             elif node.type not in FUNCTIONS:
                 stack.extend(node.named_children)
@@ -388,7 +386,7 @@ class Origins:
         return None if pairs is None else (Keyed(self.into(pairs, 1)),)
 
     def _array(self, node: Node) -> Origin:
-        children = [child for child in node.named_children if child.type != "comment"]
+        children = uncommented(node.named_children)
         if not any(child.type == "spread_element" for child in children):
             return (Fixed(tuple(self.of(child) for child in children)),)
         items = (
