@@ -15,8 +15,8 @@ from gatemini_sandbox.typescript.reads.parts import (
     Literal,
     Origin,
     Put,
-    Value,
     each,
+    stepped,
     union,
 )
 from gatemini_sandbox.typescript.reads.scopes import Binding
@@ -102,8 +102,4 @@ class Filled:
     def _put_in(self, value: Node, by: Node) -> Origin:
         spread = value.type == "spread_element"
         origin = each(self._of(value.named_children[0]), value.id) if spread else self._of(value)
-        if origin is None:
-            return None
-        if not all(isinstance(part, Value) for part in origin):
-            return None
-        return tuple(Value(p.site, (*p.path, Put(by))) for p in origin if isinstance(p, Value))
+        return stepped(origin, Put(by))

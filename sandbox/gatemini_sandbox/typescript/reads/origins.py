@@ -31,14 +31,16 @@ from gatemini_sandbox.typescript.reads.parts import (
     Parsed,
     Part,
     Pending,
+    Sifted,
     Site,
     Value,
     awaited,
     each,
+    is_array,
     items_of,
     pending,
     settled,
-    sifted,
+    stepped,
     union,
 )
 from gatemini_sandbox.typescript.reads.scopes import Binding, Giver, Scopes
@@ -328,15 +330,11 @@ class Origins:
 
     def _sifted(self, origin: tuple[Part, ...], method: str, argument: Node, call: Node) -> Origin:
         function = self._function(argument)
-        if (
-            function is None
-            or is_async(function)
-            or not all(isinstance(p, (Value, Listed, Fixed, Filtered)) for p in origin)
-        ):
+        if function is None or is_async(function) or not is_array(origin):
             return None
         if method == "filter":
             return tuple(Filtered(part, function) for part in origin)
-        return sifted(each(origin, call.id), function)
+        return stepped(each(origin, call.id), Sifted(function))
 
     def _built_in(self, owner: str, method: str, arguments: list[Node], call: Node) -> Origin:
         if not arguments:
@@ -348,18 +346,11 @@ class Origins:
             items = each(origin, call.id)
             return None if items is None else (Keyed((Listed(items),)),)
         if (owner, method) == ("JSON", "parse"):
-            values = [part for part in origin or () if isinstance(part, Value)]
-            if origin is None or len(values) != len(origin):
-                return None
-            return tuple(Value(part.site, (*part.path, Parsed())) for part in values)
+            return stepped(origin, Parsed())
         if (owner, method) == ("Array", "from"):
             if len(arguments) > 1:
                 return self._mapped(arguments[1:], flat=False)
-            return (
-                None
-                if origin is None or not all(isinstance(p, (Value, Listed, Fixed, Filtered)) for p in origin)
-                else origin
-            )
+            return origin if is_array(origin) else None
         if owner == "Object" and method in ("values", "entries") and origin is not None:
             values_of = union(
                 part.values

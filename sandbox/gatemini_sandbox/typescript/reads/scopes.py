@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tree_sitter import Node
@@ -230,4 +230,4 @@ def _names(pattern: Node, giver: Giver, has_default: bool = False) -> Iterator[t
 
 
 def _into(giver: Giver, steps: tuple[Step, ...]) -> Giver:
-    return Giver(giver.kind, giver.node, (*giver.steps, *steps), giver.place) if steps else giver
+    return replace(giver, steps=(*giver.steps, *steps)) if steps else giver
