@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gatemini.chain.arguments.schema_faults import path_text
 from gatemini.chain.arguments.schemas import MAX_STEPS, pattern_matches
+from gatemini.discovery.types.schema_reader import resolve_pointer
 from gatemini.model import Json
 from gatemini.text.shorten import shorten
 
@@ -156,21 +157,10 @@ def _gather(shape: _Shape, schema: Any, root: Mapping[str, Any], steps: int) -> 
             work += rule[key] if isinstance(rule.get(key), list) else []
         work += [rule[key] for key in _APPLIED if isinstance(rule.get(key), dict)]
         if isinstance(rule.get("$ref"), str):
-            target = _resolved(rule["$ref"], root)
+            target = resolve_pointer(root, rule["$ref"])
             shape.open = shape.open or target is None
             work.append(target)
     return seen
-
-
-def _resolved(reference: str, root: Mapping[str, Any]) -> Any:
-    """Return the schema at a local reference such as `#/$defs/Filter`, None for any other."""
-    if not reference.startswith("#"):
-        return None
-    found: Any = root
-    for step in filter(None, reference[1:].split("/")):
-        name = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
 
 
 def _matched(name: str, patterns: Sequence[str]) -> bool:
