@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gatemini.chain.arguments.schema_faults import path_text
-from gatemini.chain.arguments.schemas import MAX_STEPS, pattern_matches
+from gatemini.chain.arguments.schemas import MAX_STEPS, PYTHON_TYPES, pattern_matches
 from gatemini.discovery.types.schema_reader import resolve_pointer
 from gatemini.model import Json
 from gatemini.text.shorten import shorten
@@ -30,14 +30,6 @@ LEAST_SIMILAR: Final = 0.6
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 _APPLIED: Final = ("if", "then", "else")
-_KINDS: Final[dict[str, type | tuple[type, ...]]] = {
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
 
 
 @dataclass(slots=True)
@@ -92,13 +84,7 @@ def _fits(value: Any, schemas: Sequence[Any]) -> bool:
     """Return whether a declared type, if there is one, is that of the value."""
     wanted = [rule.get("type") for rule in schemas if isinstance(rule, dict)]
     kinds = [kind for one in wanted for kind in (one if isinstance(one, list) else [one])]
-    return any(_is_of(value, kind) for kind in kinds)
-
-
-def _is_of(value: Any, kind: Any) -> bool:
-    if isinstance(value, bool):
-        return bool(kind == "boolean")
-    return isinstance(value, _KINDS.get(kind, ())) if isinstance(kind, str) else False
+    return any(isinstance(kind, str) and type(value) in PYTHON_TYPES.get(kind, ()) for kind in kinds)
 
 
 def _undeclared(
