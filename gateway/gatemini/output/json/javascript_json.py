@@ -120,16 +120,8 @@ def loads(text: str | bytes) -> tuple[Any, int]:
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if not _has_long_integer(data):
         return _loads_plain(data), 0
-    kept = 0
-
-    def integer(digits: str) -> int | str:
-        nonlocal kept
-        if len(digits) < 16 or (len(digits) < 18 and abs(int(digits)) <= MAX_SAFE_INTEGER):
-            return int(digits)
-        kept += 1
-        return digits
-
-    return _loads_with(data, integer), kept
+    numbers = _Numbers()
+    return _loads_with(data, numbers.integer), numbers.kept
 
 
 def loads_lenient(text: str | bytes) -> tuple[Any, int, int]:
@@ -140,28 +132,34 @@ def loads_lenient(text: str | bytes) -> tuple[Any, int, int]:
             return orjson.loads(data), 0, 0
         except orjson.JSONDecodeError:
             pass
-    kept = nulls = 0
+    numbers = _Numbers()
+    value = _loads_with(data, numbers.integer, numbers.constant, numbers.number)
+    return value, numbers.kept, numbers.nulls
 
-    def integer(digits: str) -> int | str:
-        nonlocal kept
+
+class _Numbers:
+    """Reads the numbers of one text, and counts those that JavaScript has no exact number for."""
+
+    kept = 0
+    """Integers that stay text."""
+    nulls = 0
+    """NaN, Infinity and what is beyond a double, read as None."""
+
+    def integer(self, digits: str) -> int | str:
         if len(digits) < 16 or (len(digits) < 18 and abs(int(digits)) <= MAX_SAFE_INTEGER):
             return int(digits)
-        kept += 1
+        self.kept += 1
         return digits
 
-    def constant(_digits: str) -> None:
-        nonlocal nulls
-        nulls += 1
+    def constant(self, _digits: str) -> None:
+        self.nulls += 1
 
-    def number(digits: str) -> float | None:
+    def number(self, digits: str) -> float | None:
         value = float(digits)
         if math.isfinite(value):
             return value
-        constant(digits)
+        self.constant(digits)
         return None
-
-    value = _loads_with(data, integer, constant, number)
-    return value, kept, nulls
 
 
 def loads_exact(text: str) -> Any:
