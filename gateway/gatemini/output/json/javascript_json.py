@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import orjson
 
+from gatemini.text.utf8 import decode, encode
+
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The last integer up to which every integer is a double of its own."""
 
@@ -117,7 +119,7 @@ def loads(text: str | bytes) -> tuple[Any, int]:
 
     Raises NotJson (also for NaN, Infinity and nesting beyond the parser's limit).
     """
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    data = text if isinstance(text, bytes) else encode(text)
     if not _has_long_integer(data):
         return _loads_plain(data), 0
     numbers = _Numbers()
@@ -126,7 +128,7 @@ def loads(text: str | bytes) -> tuple[Any, int]:
 
 def loads_lenient(text: str | bytes) -> tuple[Any, int, int]:
     """As `loads`, with NaN, Infinity and numbers beyond a double read as None; the last number counts these."""
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    data = text if isinstance(text, bytes) else encode(text)
     if not _has_long_integer(data):
         try:
             return orjson.loads(data), 0, 0
@@ -164,7 +166,7 @@ class _Numbers:
 
 def loads_exact(text: str) -> Any:
     """The value of JSON text with integers of any size as they are. Raises NotJson."""
-    data = text.encode("utf-8", "surrogatepass")
+    data = encode(text)
     if not _has_long_integer(data):
         return _loads_plain(data)
     return _loads_with(data, lambda digits: int(digits) if len(digits) < 4000 else float(digits))
@@ -208,7 +210,7 @@ def _no_constant(name: str) -> Any:
 def _loads_with(data: bytes, integer: Any, constant: Any = _no_constant, number: Any = None) -> Any:
     try:
         return json.loads(
-            data.decode("utf-8", "surrogatepass"),
+            decode(data),
             parse_int=integer,
             parse_constant=constant,
             parse_float=number,
