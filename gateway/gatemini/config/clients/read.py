@@ -61,7 +61,7 @@ def client_faults(document: Document) -> list[Problem]:
     faults: list[Problem] = []
     for key in table.SECTIONS_OF_CLIENTS_ONLY:
         value = document.value.get(key)
-        listed = isinstance(value, list) and ("mcpServers",) in server_sections(document)
+        listed = isinstance(value, list) and ("mcpServers",) in sections
         if value is not None and not isinstance(value, dict) and not listed:
             found, remedy = f"found {shown(value, (key,))}", 'Write {"NAME": {"command": …}, …}'
             faults.append(document.problem((key,), found, "a mapping by name", remedy))
