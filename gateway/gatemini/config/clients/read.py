@@ -190,7 +190,10 @@ class _Translation:
         self.entry.notes.append(self.entry.document.problem(path, found, allowed, remedy, severity=severity))
 
     def environment(self) -> None:
-        """`environment`, and the variables of OpenCode (`{env:NAME}`), Crush (`$NAME`) and Gemini (`"$NAME"`)."""
+        """Our words under other names, and references to variables.
+
+        Continue writes `${{ secrets.NAME }}`, OpenCode `{env:NAME}`, Crush `$NAME`, Gemini `"$NAME"`.
+        """
         for theirs, ours in table.RENAMED.items():
             if self.value.get(theirs) not in (None, [], {}) and ours not in self.raw:
                 self.take(ours, theirs, self.value[theirs])
