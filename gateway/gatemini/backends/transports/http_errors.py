@@ -32,7 +32,7 @@ def shown_url(url: httpx2.URL | str) -> str:
     return str(httpx2.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
 
 
-def transport_error(name: str, url: str, error: Exception, *, quote: bool = True) -> BackendError:
+def transport_error(name: str, url: str, error: Exception, *, quote: bool) -> BackendError:
     """For a request without a response, or with one that broke off; `quote` shows what the server sent."""
     where = shown_url(url)
     if isinstance(
@@ -64,7 +64,7 @@ def transport_error(name: str, url: str, error: Exception, *, quote: bool = True
     )
 
 
-def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bool = True) -> BackendError:
+def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bool) -> BackendError:
     """For a status other than 2xx whose body is no JSON-RPC error."""
     status = response.status_code
     where = shown_url(response.request.url)
@@ -98,7 +98,7 @@ def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bo
 
 
 def session_ended(
-    name: str, response: httpx2.Response, body: bytes, *, stateless: bool = False, quote: bool = True
+    name: str, response: httpx2.Response, body: bytes, *, stateless: bool = False, quote: bool
 ) -> BackendCrashed | None:
     """The error if the server wants a session that it knows; else None.
 
@@ -126,7 +126,7 @@ def refuses_call(message: Json) -> bool:
 
 
 def content_error(
-    name: str, response: httpx2.Response, body: bytes, *, ran: bool, quote: bool = True
+    name: str, response: httpx2.Response, body: bytes, *, ran: bool, quote: bool
 ) -> BackendProtocol:
     """For a success whose body is no JSON-RPC; `ran` if the request was a call, which may have taken effect."""
     kind = response.headers.get("content-type", "no content type").split(";")[0]
