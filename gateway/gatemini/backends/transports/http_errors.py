@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import httpx2
 
-from gatemini.backends.calls.failures import SESSION_ENDED
+from gatemini.backends.calls.failures import MAY_HAVE_RUN, NOT_RUN, SESSION_ENDED
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
 from gatemini.model import Json
 from gatemini.text.shorten import shorten
@@ -60,7 +60,7 @@ def transport_error(name: str, url: str, error: Exception, *, quote: bool) -> Ba
     return BackendCrashed(
         f"{name}: the connection to {where} broke before the answer: {_reason(error) if quote else type(error).__name__}",
         sent=True,
-        hint="the call may have run: look before you repeat it",
+        hint=MAY_HAVE_RUN,
     )
 
 
@@ -113,7 +113,7 @@ def session_ended(
         sent=stateless,
         hint="the next call starts a new session; look first whether this one took effect"
         if stateless
-        else "it was not run: call again, which starts a new session",
+        else f"{NOT_RUN}, which starts a new session",
         details={SESSION_ENDED: True},
     )
 
@@ -136,7 +136,7 @@ def content_error(
         f"{name}: {where} answered with {kind} instead of JSON-RPC{said(response, body, quote)}"
         if body.strip()
         else f"{name}: {where} answered with HTTP {response.status_code} and nothing in it",
-        hint="the call may have run: look before you repeat it"
+        hint=MAY_HAVE_RUN
         if ran and not page
         else "check `url`: this looks like a web page or another service",
         details={"http_status": response.status_code},
