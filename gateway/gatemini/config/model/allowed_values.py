@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-import httpx2
-
 from gatemini.config.model.backend import BackendConfig, CliTool
 from gatemini.config.model.cli_template import TemplateError, places
 from gatemini.config.problems import KeyPath
@@ -102,6 +100,8 @@ def _headers(config: BackendConfig, origin: Callable[[KeyPath], str]) -> Iterato
 
 
 def _url(url: str, origin: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
+    import httpx2  # noqa: PLC0415 - 37 ms, which commands of a configuration without urls do not need
+
     path: KeyPath = ("url",)
     try:
         parts = urlsplit(url)
