@@ -76,8 +76,8 @@ class Scopes:
             kind = node.type
             self.nodes.setdefault(kind, []).append(node)
             if kind in _NAMED and (name := node.child_by_field_name("name")) is not None:
-                giver = "function" if kind in FUNCTION_DECLARATIONS else "unknown"
-                self._declare(scopes[-1], name, Giver(giver, node))  # type: ignore[arg-type]
+                giver = Giver("function" if kind in FUNCTION_DECLARATIONS else "unknown", node)
+                self._declare(scopes[-1], name, giver)
             if kind in SCOPES:
                 scopes = (*scopes, node)
             if kind in ("identifier", "shorthand_property_identifier"):
