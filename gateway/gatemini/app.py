@@ -261,7 +261,7 @@ class App:
             self.tracker,
             session.results,
             self.problems(),
-            self.facts.disabled(),
+            self.loaded.disabled,
             self.facts.facts,
             self.catalog.catalog_bytes(),
             self.chain.redactor.redact,

@@ -1,7 +1,7 @@
 """The error classes of the gateway.
 
 Every error has a stable `code` (listed in docs/troubleshooting.md), a message for the agent or person who reads it, and
-an optional `hint` on what to do. Code decides by class or `code`, never by text. `server/tools.py` and `cli/` turn errors
+an optional `hint` on what to do. Code decides by class or `code`, never by text. `protocol/tools.py` and `cli/` turn errors
 into answers.
 """
 

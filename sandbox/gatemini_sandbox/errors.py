@@ -43,8 +43,11 @@ class WorkerLost(SandboxError):
     """The sandbox process of this chain ended, was killed, or cannot be started."""
 
     code = "sandbox.worker_lost"
-    unread = False
-    """Whether the process ended before it had read what was sent last."""
+
+    def __init__(self, text: str, *, unread: bool = False) -> None:
+        super().__init__(text)
+        self.unread = unread
+        """Whether the process ended before it had read what was sent last."""
 
 
 class HostExhausted(SandboxError):

@@ -111,9 +111,7 @@ class Session:
         self._link = None
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():
-            lost = WorkerLost(text)
-            lost.unread = unread
-            waiting.set_exception(lost)
+            waiting.set_exception(WorkerLost(text, unread=unread))
 
     # -- inside --------------------------------------------------------------------------------------------
 
@@ -179,9 +177,7 @@ class Session:
                 self.queued_seconds += time.monotonic() - since
         try:
             if self._link is None:
-                lost = WorkerLost(GONE)
-                lost.unread = True
-                raise lost
+                raise WorkerLost(GONE, unread=True)
             waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             self._waiting = waiting
             self._link.send(request)

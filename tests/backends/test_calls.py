@@ -171,7 +171,7 @@ async def test_progress_reaches_the_caller(bench: Bench) -> None:
 
 async def test_a_resource_is_read(bench: Bench) -> None:
     await bench.odd()
-    result = await bench.manager.read_resource("odd", "odd://x", timeout=TEST_SECONDS)
+    result = await bench.read_resource("odd://x")
     assert result["contents"] == [{"uri": "odd://x", "text": "resource text"}]
 
 

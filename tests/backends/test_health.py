@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -181,7 +180,7 @@ async def test_an_answer_closes_the_circuit_that_a_probe_opened_meanwhile(
             if what == "a call":
                 tasks.start_soon(bench.value, "late_until", {"exists": str(tmp_path / "go")})
             else:
-                tasks.start_soon(partial(bench.manager.read_resource, "odd", "odd://late", timeout=20))
+                tasks.start_soon(bench.read_resource, "odd://late")
             await bench.until(lambda: bench.manager.state("odd") is State.UNHEALTHY)
             assert bench.manager.status("odd").circuit == "open"
             (tmp_path / "go").touch()

@@ -85,7 +85,7 @@ async def test_waiting_calls_go_to_the_backend_that_replaces_the_first(bench: Be
         if what == "call":
             answers.append(await bench.value("echo", "resource text"))
         else:
-            read = await bench.manager.read_resource("odd", "odd://x", timeout=20)
+            read = await bench.read_resource("odd://x")
             answers.append(read["contents"][0]["text"])
 
     async with anyio.create_task_group() as tasks:
@@ -102,7 +102,7 @@ async def test_a_read_during_a_configuration_change_gets_an_answer(
     read: list[Any] = []
 
     async def ask() -> None:
-        read.append(await bench.manager.read_resource("odd", "odd://x", timeout=20))
+        read.append(await bench.read_resource("odd://x"))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask)
@@ -115,7 +115,7 @@ async def test_a_read_during_a_configuration_change_gets_an_answer(
 async def test_a_read_is_repeated_after_a_crash(bench: Bench, tmp_path: Path) -> None:
     await bench.odd(options={"mark_of_death": str(tmp_path / "died")})
     uri = "odd://dies-once"
-    assert (await bench.manager.read_resource("odd", uri, timeout=20))["contents"][0]["uri"] == uri
+    assert (await bench.read_resource(uri))["contents"][0]["uri"] == uri
     assert bench.manager.status("odd").restarts == 1
 
 

@@ -1,7 +1,7 @@
 """One backend: the task that owns its connection from start to stop.
 
 `Backend.run` is that task: it connects, shakes hands, lists, follows changes and health, and starts again by the rules
-of `health.py`. Calls (`calls/sending.py`) run in their callers' tasks, wait for a healthy session and use it; they
+of `health.py`. Calls (`fallback_chain.py`) run in their callers' tasks, wait for a healthy session and use it; they
 never open or close one.
 """
 

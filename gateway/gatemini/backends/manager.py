@@ -279,11 +279,6 @@ class Manager:
 
         return await self._on_current(backend, deadline, read_from, repeatable=True)
 
-    async def read_resource(self, backend: str, uri: str, *, timeout: float, caller: Caller = NOBODY) -> Json:
-        """A backend's `resources/read` result; `contents` is always a list of objects."""
-        get = partial(McpSession.read_resource, uri=uri, caller=caller)
-        return await self.read(backend, lambda s, left: get(s, timeout=left), timeout=timeout, caller=caller)
-
     async def wait_ready(self, name: str, timeout: float) -> None:
         """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""
         deadline = anyio.current_time() + timeout

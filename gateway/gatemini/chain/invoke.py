@@ -62,7 +62,6 @@ from gatemini.text.size_limit import weight
 
 _T = TypeVar("_T")
 
-
 CANCELLED = "cancelled"
 """Outcome of a call that was in flight when the chain ended."""
 
@@ -277,18 +276,22 @@ class Invoker:
             return Outcome(True, listed_value(offers))
         if spelled == GET_PROMPT:
             name, given = prompt_of(backend, arguments)
-            get = partial(McpSession.get_prompt, name=name, arguments=given, caller=self.caller)
-            return Outcome(
-                True, await self._read(record, entry, backend, lambda s, left: get(s, timeout=left))
+            prompt = await self._read(
+                record,
+                entry,
+                backend,
+                lambda s, left: s.get_prompt(name, given, timeout=left, caller=self.caller),
             )
+            return Outcome(True, prompt)
         uri = address_of(arguments.get("uri")) if isinstance(arguments, dict) else None
         if uri is None:
             raise no_address(backend)
         return await self._read_resource(record, entry, backend, uri)
 
     async def _read_resource(self, record: CallRecord, entry: Entry, backend: str, uri: str) -> Outcome:
-        read = partial(McpSession.read_resource, uri=uri, caller=self.caller)
-        result = await self._read(record, entry, backend, lambda s, left: read(s, timeout=left))
+        result = await self._read(
+            record, entry, backend, lambda s, left: s.read_resource(uri, timeout=left, caller=self.caller)
+        )
         value = contents_value(result, Tool(backend, READ_RESOURCE), self.results.save_blob)
         return Outcome(True, value.value, tuple(value.notes))
 

@@ -158,7 +158,7 @@ def _identity(row: Raw, keys: Sequence[str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Collapsed:
-    """Return the document with arrays shortened, and path → (total rows, rows shown) of each of them."""
+    """The document with arrays shortened, and path → (total rows, rows shown) of each of them."""
 
     value: Any
     arrays: dict[str, tuple[int, int]]

@@ -79,7 +79,7 @@ def _shown(number: int, line: str) -> str:
 
 def _levels(middle: Sequence[str], first: int) -> Iterator[str]:
     """Yield how many lines have each log level, and the first lines of the gravest one."""
-    found = [(found[1], number) for number, line in enumerate(middle) if (found := _LEVEL.search(line))]
+    found = [(word[1], number) for number, line in enumerate(middle) if (word := _LEVEL.search(line))]
     if len(found) < max(LEAST_LEVELS, len(middle) // 10):
         return
     counts = Counter(level for level, _ in found)

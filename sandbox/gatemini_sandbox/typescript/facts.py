@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from gatemini_sandbox.parse_deadline import check
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, text
 from gatemini_sandbox.typescript.parse import Parsed
 from gatemini_sandbox.typescript.positions import SourceText
 
@@ -24,7 +24,6 @@ _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
 _LONG_NUMBER = re.compile(
     rb"(?<![\w$.])(?:0[xX][\da-fA-F_]{14,400}|0[oObB][0-7_]{18,1100}|[1-9][\d_]{15,400})(?![\w$.])"
 )
-_WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
 
 
 @dataclass
@@ -112,9 +111,8 @@ def _rounded(parsed: Parsed, source: SourceText) -> list[tuple[int, int, str]]:
 
 def _interface(node: Node, facts: Facts) -> None:
     call = node.parent
-    arguments = call.child_by_field_name("arguments") if call is not None else None
-    if call is not None and call.type == "call_expression" and arguments is not None:
-        values = [child for child in arguments.named_children if child.type != "comment"]
+    if call is not None and call.type == "call_expression":
+        values = arguments_of(call)
         if len(values) == 1 and values[0].type in ("string", "template_string"):
             parts = values[0].named_children
             if all(part.type == "string_fragment" for part in parts):
@@ -164,7 +162,7 @@ def _is_tool_call(node: Node, is_root: bool) -> bool:
             steps += 1
         elif parent.type == "call_expression" and parent.child_by_field_name("function") == current:
             return steps >= (2 if is_root else 1)
-        elif parent.type not in _WRAPPERS:
+        elif parent.type not in WRAPPERS:
             return False
         current = parent
     return False

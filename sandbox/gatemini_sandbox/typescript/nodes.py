@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tree_sitter import Node
 
@@ -19,12 +19,29 @@ ANY_FUNCTION = frozenset(
         "class_static_block",
     ]
 )
+WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
+"""Around an expression, without changing its value."""
 TEXTUAL = frozenset(["string_fragment", "string", "template_string", "regex_pattern", "escape_sequence"])
 
 
 def text(node: Node) -> str:
     raw = node.text
     return raw.decode("utf-8", "replace") if raw else ""
+
+
+def uncommented(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes without comments, which the grammar puts between any others."""
+    return [node for node in nodes if node.type != "comment"]
+
+
+def arguments_of(call: Node) -> list[Node]:
+    """The arguments of a call; none where the node has no list of them."""
+    listed = call.child_by_field_name("arguments")
+    return [] if listed is None else uncommented(listed.named_children)
+
+
+def is_async(function: Node) -> bool:
+    return any(child.type == "async" for child in function.children)
 
 
 def code_end(node: Node) -> int:

@@ -1,6 +1,6 @@
 """Lines of the submitted text, edits made to it, and the way back from the edited text to the submitted one.
 
-The erasing steps (erase.py, emit.py, shape.py) never rewrite code; they note edits here: a blank of the same
+The erasing steps (javascript/erase.py and shape.py) never rewrite code; they note edits here: a blank of the same
 length, a few inserted bytes, a replaced token. Applying them gives the JavaScript and a map, so that any place in the
 JavaScript leads back to exactly one place in what the agent sent. Offsets are bytes of UTF-8.
 """

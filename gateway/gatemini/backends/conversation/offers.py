@@ -6,9 +6,10 @@ Read leniently and best-effort: an entry without a name or address is left out, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
+from gatemini.backends.conversation.handshake import as_object, as_string
 from gatemini.backends.conversation.peer import Reply
 from gatemini.config.model.schema import BackendConfig
 from gatemini.errors import BackendError
@@ -44,15 +45,15 @@ async def list_offers(ask: Ask, config: BackendConfig, capabilities: Json) -> li
                 found += [offer async for offer in _entries(ask, config, method, key)]
             except BackendError as error:
                 logger.debug("%s: %s failed: %s", config.name, method, error.message)
-    return distinct(found)
+    return _distinct(found)
 
 
-async def _entries(ask: Ask, config: BackendConfig, method: str, key: str) -> Any:
+async def _entries(ask: Ask, config: BackendConfig, method: str, key: str) -> AsyncIterator[Offer]:
     cursor: Any = None
     count = 0
     for _ in range(MAX_PAGES):
         reply = await ask(method, {} if cursor is None else {"cursor": cursor})
-        page = reply.result if isinstance(reply.result, dict) else {}
+        page = as_object(reply.result)
         for offer in _offers(config, key, page.get(key)):
             yield offer
             count += 1
@@ -97,11 +98,10 @@ def _arguments(listed: Any) -> Json:
 
 
 def _text(entry: Json, key: str) -> str:
-    value = entry.get(key)
-    return value if isinstance(value, str) else ""
+    return as_string(entry.get(key)) or ""
 
 
-def distinct(offers: list[Offer]) -> list[Offer]:
+def _distinct(offers: list[Offer]) -> list[Offer]:
     """Return offers with different names: of several resources with one name, the later ones are named by address."""
     taken: dict[str, Offer] = {}
     for offer in offers:

@@ -21,7 +21,7 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 
-from gatemini.backends.calls.failures import RENEWED, SESSION_ENDED
+from gatemini.backends.calls.failures import MAY_HAVE_RUN, RENEWED, SESSION_ENDED
 from gatemini.backends.calls.large_messages import read_messages
 from gatemini.backends.transports.event_stream import Event, EventReader
 from gatemini.backends.transports.http_errors import (
@@ -122,7 +122,7 @@ class StreamableLink(HttpLink):
                     raise BackendCrashed(
                         f"{self._name}: the response ended without an answer",
                         sent=True,
-                        hint="the call may have run: look before you repeat it",
+                        hint=MAY_HAVE_RUN,
                     )
             except BackendError as error:
                 self._receiver.fail_one(ident, error)

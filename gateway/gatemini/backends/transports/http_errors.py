@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import httpx2
 
-from gatemini.backends.calls.failures import SESSION_ENDED
+from gatemini.backends.calls.failures import MAY_HAVE_RUN, NOT_RUN, SESSION_ENDED
 from gatemini.errors import BackendBusy, BackendCrashed, BackendError, BackendProtocol, BackendUnreachable
 from gatemini.model import Json
 from gatemini.text.shorten import shorten
@@ -32,7 +32,7 @@ def shown_url(url: httpx2.URL | str) -> str:
     return str(httpx2.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
 
 
-def transport_error(name: str, url: str, error: Exception, *, quote: bool = True) -> BackendError:
+def transport_error(name: str, url: str, error: Exception, *, quote: bool) -> BackendError:
     """For a request without a response, or with one that broke off; `quote` shows what the server sent."""
     where = shown_url(url)
     if isinstance(
@@ -60,11 +60,11 @@ def transport_error(name: str, url: str, error: Exception, *, quote: bool = True
     return BackendCrashed(
         f"{name}: the connection to {where} broke before the answer: {_reason(error) if quote else type(error).__name__}",
         sent=True,
-        hint="the call may have run: look before you repeat it",
+        hint=MAY_HAVE_RUN,
     )
 
 
-def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bool = True) -> BackendError:
+def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bool) -> BackendError:
     """For a status other than 2xx whose body is no JSON-RPC error."""
     status = response.status_code
     where = shown_url(response.request.url)
@@ -98,7 +98,7 @@ def status_error(name: str, response: httpx2.Response, body: bytes, *, quote: bo
 
 
 def session_ended(
-    name: str, response: httpx2.Response, body: bytes, *, stateless: bool = False, quote: bool = True
+    name: str, response: httpx2.Response, body: bytes, *, stateless: bool = False, quote: bool
 ) -> BackendCrashed | None:
     """The error if the server wants a session that it knows; else None.
 
@@ -113,7 +113,7 @@ def session_ended(
         sent=stateless,
         hint="the next call starts a new session; look first whether this one took effect"
         if stateless
-        else "it was not run: call again, which starts a new session",
+        else f"{NOT_RUN}, which starts a new session",
         details={SESSION_ENDED: True},
     )
 
@@ -126,7 +126,7 @@ def refuses_call(message: Json) -> bool:
 
 
 def content_error(
-    name: str, response: httpx2.Response, body: bytes, *, ran: bool, quote: bool = True
+    name: str, response: httpx2.Response, body: bytes, *, ran: bool, quote: bool
 ) -> BackendProtocol:
     """For a success whose body is no JSON-RPC; `ran` if the request was a call, which may have taken effect."""
     kind = response.headers.get("content-type", "no content type").split(";")[0]
@@ -136,7 +136,7 @@ def content_error(
         f"{name}: {where} answered with {kind} instead of JSON-RPC{said(response, body, quote)}"
         if body.strip()
         else f"{name}: {where} answered with HTTP {response.status_code} and nothing in it",
-        hint="the call may have run: look before you repeat it"
+        hint=MAY_HAVE_RUN
         if ran and not page
         else "check `url`: this looks like a web page or another service",
         details={"http_status": response.status_code},

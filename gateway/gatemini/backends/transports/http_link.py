@@ -59,7 +59,7 @@ class HttpLink(Link):
         client: httpx2.AsyncClient,
         tasks: anyio.abc.TaskGroup,
         *,
-        quotes: bool = True,
+        quotes: bool,
     ) -> None:
         super().__init__(config.name, receiver)
         self._url = config.url or ""

@@ -105,12 +105,15 @@ def _prepared(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any, Flat |
     return known
 
 
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
+PYTHON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),
     "integer": (int,),
     "number": (int, float),
     "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
 }
+"""Types of JSON Schema → those of Python, exactly: a bool is no int here."""
 _NOTES: Final = frozenset({"title", "description", "default", "examples"})
 _PLAIN: Final = _NOTES | {"type", "properties", "required", "additionalProperties"}
 
@@ -132,7 +135,7 @@ def _flat(schema: Mapping[str, Any]) -> Flat | None:
 def _types(rule: Any) -> tuple[type, ...]:
     if not isinstance(rule, dict) or not _NOTES.issuperset(rule.keys() - {"type"}):
         return ()
-    return _TYPES.get(str(rule.get("type")), ())
+    return PYTHON_TYPES.get(str(rule.get("type")), ())
 
 
 def _fits(flat: Flat, instance: Any) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gatemini.chain.arguments.schema_faults import path_text
-from gatemini.chain.arguments.schemas import MAX_STEPS, pattern_matches
+from gatemini.chain.arguments.schemas import MAX_STEPS, PYTHON_TYPES, pattern_matches
+from gatemini.discovery.types.schema_reader import resolve_pointer
 from gatemini.model import Json
 from gatemini.text.shorten import shorten
 
@@ -29,14 +30,6 @@ LEAST_SIMILAR: Final = 0.6
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 _APPLIED: Final = ("if", "then", "else")
-_KINDS: Final[dict[str, type | tuple[type, ...]]] = {
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
 
 
 @dataclass(slots=True)
@@ -91,13 +84,7 @@ def _fits(value: Any, schemas: Sequence[Any]) -> bool:
     """Return whether a declared type, if there is one, is that of the value."""
     wanted = [rule.get("type") for rule in schemas if isinstance(rule, dict)]
     kinds = [kind for one in wanted for kind in (one if isinstance(one, list) else [one])]
-    return any(_is_of(value, kind) for kind in kinds)
-
-
-def _is_of(value: Any, kind: Any) -> bool:
-    if isinstance(value, bool):
-        return bool(kind == "boolean")
-    return isinstance(value, _KINDS.get(kind, ())) if isinstance(kind, str) else False
+    return any(isinstance(kind, str) and type(value) in PYTHON_TYPES.get(kind, ()) for kind in kinds)
 
 
 def _undeclared(
@@ -156,21 +143,10 @@ def _gather(shape: _Shape, schema: Any, root: Mapping[str, Any], steps: int) -> 
             work += rule[key] if isinstance(rule.get(key), list) else []
         work += [rule[key] for key in _APPLIED if isinstance(rule.get(key), dict)]
         if isinstance(rule.get("$ref"), str):
-            target = _resolved(rule["$ref"], root)
+            target = resolve_pointer(root, rule["$ref"])
             shape.open = shape.open or target is None
             work.append(target)
     return seen
-
-
-def _resolved(reference: str, root: Mapping[str, Any]) -> Any:
-    """Return the schema at a local reference such as `#/$defs/Filter`, None for any other."""
-    if not reference.startswith("#"):
-        return None
-    found: Any = root
-    for step in filter(None, reference[1:].split("/")):
-        name = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
 
 
 def _matched(name: str, patterns: Sequence[str]) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 
 from gatemini.errors import CodeError
 from gatemini.explain.source_lines import blank, place
+from gatemini.text.utf8 import SURROGATE, paired
 
 PRAGMAS: Final = {"resume": "// @resume <chain id>", "dry-run": "// @dry-run"}
 """The pragmas there are, as they are written."""
@@ -81,8 +82,8 @@ def _joined_surrogates(text: str) -> str:
     """Surrogate pairs become characters; a lone one is an error that names its place."""
     if text.isascii():
         return text
-    joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-    if found := re.search(r"[\ud800-\udfff]", joined):
+    joined = paired(text)
+    if found := SURROGATE.search(joined):
         raise CodeError(
             f"a lone surrogate U+{ord(found[0]):04X} {_at(joined, found.start())} is no character"
         )

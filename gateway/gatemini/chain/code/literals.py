@@ -11,6 +11,7 @@ import re
 from typing import Any, Final
 
 from gatemini.output.json.javascript_json import MAX_SAFE_INTEGER, ordered_keys, simple_number
+from gatemini.text.utf8 import SURROGATE
 
 MAX_NESTING: Final = 200
 """Literals nested deeper than this are left to the sandbox: the reader is recursive."""
@@ -138,7 +139,7 @@ def unquoted(literal: str) -> str:
     if "\\" not in text:
         return text
     text = _ESCAPE.sub(_unescaped, text)
-    if re.search("[\ud800-\udfff]", text):
+    if SURROGATE.search(text):
         raise Uncertain
     return text
 

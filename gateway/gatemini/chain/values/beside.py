@@ -22,9 +22,9 @@ COMPARED_CHARS: Final = 1_000_000
 
 def texts_beside(structured: Any, texts: Sequence[str]) -> list[str]:
     """Return the texts that are not the structured content once more, in whole or as its items."""
-    said = [text for text in texts if text.strip()]
-    if not said or isinstance(structured, Written):
-        return [text for text in said if not _is_written(text, structured)] if said else []
+    said = [text for text in texts if text and not text.isspace()]
+    if isinstance(structured, Written):
+        return [text for text in said if not _is_written(text, structured)]
     inner = structured.get("result") if isinstance(structured, dict) and len(structured) == 1 else None
     values = [_value(text) for text in said]
     for whole in (structured, inner):

@@ -1,6 +1,6 @@
 """What the compute process does: read large messages, reduce large answers.
 
-`answer` is called with one request at a time; its parts are described in `processes/compute.py`.
+`answer` is called with one request at a time; its parts are described in `processes/compute_process.py`.
 """
 
 from __future__ import annotations

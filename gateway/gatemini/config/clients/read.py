@@ -61,7 +61,7 @@ def client_faults(document: Document) -> list[Problem]:
     faults: list[Problem] = []
     for key in table.SECTIONS_OF_CLIENTS_ONLY:
         value = document.value.get(key)
-        listed = isinstance(value, list) and ("mcpServers",) in server_sections(document)
+        listed = isinstance(value, list) and ("mcpServers",) in sections
         if value is not None and not isinstance(value, dict) and not listed:
             found, remedy = f"found {shown(value, (key,))}", 'Write {"NAME": {"command": …}, …}'
             faults.append(document.problem((key,), found, "a mapping by name", remedy))
@@ -190,7 +190,10 @@ class _Translation:
         self.entry.notes.append(self.entry.document.problem(path, found, allowed, remedy, severity=severity))
 
     def environment(self) -> None:
-        """`environment`, and the variables of OpenCode (`{env:NAME}`), Crush (`$NAME`) and Gemini (`"$NAME"`)."""
+        """Our words under other names, and references to variables.
+
+        Continue writes `${{ secrets.NAME }}`, OpenCode `{env:NAME}`, Crush `$NAME`, Gemini `"$NAME"`.
+        """
         for theirs, ours in table.RENAMED.items():
             if self.value.get(theirs) not in (None, [], {}) and ours not in self.raw:
                 self.take(ours, theirs, self.value[theirs])

@@ -20,6 +20,7 @@ from gatemini.config.documents.find import file_kind, read_json, read_text
 from gatemini.config.documents.jsonc import MAX_DEPTH
 from gatemini.config.problems import KeyPath, Problem, dotted
 from gatemini.errors import ConfigError
+from gatemini.text.utf8 import SURROGATE, paired
 
 MAX_YAML_BYTES = 1 << 20
 """PyYAML needs seconds for more."""
@@ -169,7 +170,6 @@ class _CoreLoader(yaml.SafeLoader):
 
 _CORE = "tag:yaml.org,2002:"
 _MAX_DIGITS = 40
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SCALARS: dict[str, Callable[[str], Any]] = {
     "str": str,
     "null": lambda _: None,
@@ -282,12 +282,12 @@ class _YamlReader:
 
         PyYAML reads each escape by itself; half of a pair can be neither printed nor sent.
         """
-        if not isinstance(value, str) or not _SURROGATE.search(value):
+        if not isinstance(value, str) or not SURROGATE.search(value):
             return value
-        value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-        if _SURROGATE.search(value):
+        value = paired(value)
+        if SURROGATE.search(value):
             self.fault(path, node, "holds a lone surrogate", "Write the character itself")
-            return _SURROGATE.sub("\ufffd", value)
+            return SURROGATE.sub("\ufffd", value)
         return value
 
     def mapping(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-import httpx2
-
 from gatemini.config.model.backend import BackendConfig, CliTool
 from gatemini.config.model.cli_template import TemplateError, places
 from gatemini.config.problems import KeyPath
+from gatemini.text.utf8 import SURROGATE
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ def value_faults(
 ) -> Iterator[ValueFault]:
     """All faults; `origin` names the source of a value (`the value of KEY`), since the value is not shown."""
     for path, text in _texts(config):
-        if _SURROGATE.search(text):
+        if SURROGATE.search(text):
             yield ValueFault(path, f"{origin(path)} holds a lone surrogate")
         elif "\0" in text:
             yield ValueFault(path, f"{origin(path)} holds a NUL character")
@@ -102,6 +100,8 @@ def _headers(config: BackendConfig, origin: Callable[[KeyPath], str]) -> Iterato
 
 
 def _url(url: str, origin: Callable[[KeyPath], str]) -> Iterator[ValueFault]:
+    import httpx2  # noqa: PLC0415 - 37 ms, which commands of a configuration without urls do not need
+
     path: KeyPath = ("url",)
     try:
         parts = urlsplit(url)

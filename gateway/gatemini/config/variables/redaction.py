@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from gatemini.config.variables.interpolate import PATH_SAFE
+from gatemini.text.utf8 import encode
 
 CUT_MARKS = ("…", "...")
 """The marks that every place leaves where it cuts a text."""
@@ -177,8 +178,8 @@ def _in_base64(value: bytes) -> set[str]:
     for offset in range(3):
         first = (8 * offset + 5) // 6
         end = 8 * (offset + len(value)) // 6
-        for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            forms.add(encode(bytes(offset) + value).decode()[first:end])
+        for written in (base64.b64encode, base64.urlsafe_b64encode):
+            forms.add(written(bytes(offset) + value).decode()[first:end])
     return forms
 
 
@@ -198,7 +199,7 @@ def _forms(value: str) -> set[str]:
         quoted.replace("&#x27;", "&apos;"),
         quoted.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
     }
-    forms |= _in_base64(value.encode("utf-8", "surrogatepass"))
+    forms |= _in_base64(encode(value))
     if "\n" in value:
         forms |= {line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_LINE}
     return {form for form in forms if len(form) >= MIN_REDACTED}

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 
 from gatemini.text.escape import js_string, visible
+from gatemini.text.utf8 import encode
 
 COMPOSITE_BACKEND = "__composite"
 """Registry name of the configured composite tools; its global is `composite`."""
@@ -71,7 +72,7 @@ def short_name(name: str) -> str:
     shown = visible(name)
     if len(shown) <= LONGEST_NAME:
         return shown
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    digest = blake2b(encode(name), digest_size=6).hexdigest()
     return f"{shown[: LONGEST_NAME - len(digest) - 1]}~{digest}"
 
 

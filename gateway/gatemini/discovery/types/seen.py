@@ -116,13 +116,9 @@ def _map(values: Json) -> Json:
 
 def _is_shape(shape: Any, depth: int = 0) -> bool:
     """Return whether a schema has the form that this module makes; a file may hold anything."""
-    if not isinstance(shape, dict) or depth > 2 * _DEPTH + 2:
+    if not isinstance(shape, dict) or depth > 2 * _DEPTH + 2 or not _has_lists(shape):
         return False
-    inner = (
-        [*shape.get("anyOf", ()), *dict(shape.get("properties", {})).values()]
-        if _has_lists(shape)
-        else [None]
-    )
+    inner = [*shape.get("anyOf", ()), *shape.get("properties", {}).values()]
     inner += [shape[key] for key in ("items", "additionalProperties") if key in shape]
     complete = shape.get("type") != "array" or "items" in shape
     return complete and all(_is_shape(part, depth + 1) for part in inner)

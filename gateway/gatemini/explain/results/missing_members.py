@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -155,20 +155,13 @@ class _Place:
     other: str | None = None
 
 
-@dataclass(slots=True)
-class _Missing:
-    """The members that are read of one place."""
-
-    reads: list[Read] = field(default_factory=list)
-
-
 def missing_members(
     reads: Sequence[Read], context: HintContext, until: tuple[int, int] | None = None, said: str = ""
 ) -> list[str]:
     """A note for each place that lacks what the code read of it. `until` is where the code failed, if it did; what
     is `said` already is not repeated."""
     results = _Results(context)
-    found: dict[_Place, _Missing] = {}
+    found: dict[_Place, list[Read]] = {}
     for read in reads:
         if until is not None and (read.line, read.column) >= until:
             break
@@ -181,8 +174,8 @@ def missing_members(
         except Uncertain:
             continue
         if place is not None:
-            found.setdefault(place, _Missing()).reads.append(read)
-    return [_said(place, missing.reads) for place, missing in list(found.items())[:MOST_NOTES]]
+            found.setdefault(place, []).append(read)
+    return [_said(place, missing) for place, missing in list(found.items())[:MOST_NOTES]]
 
 
 class _Results:

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import orjson
 
+from gatemini.text.utf8 import decode, encode
+
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The last integer up to which every integer is a double of its own."""
 
@@ -117,56 +119,54 @@ def loads(text: str | bytes) -> tuple[Any, int]:
 
     Raises NotJson (also for NaN, Infinity and nesting beyond the parser's limit).
     """
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    data = text if isinstance(text, bytes) else encode(text)
     if not _has_long_integer(data):
         return _loads_plain(data), 0
-    kept = 0
-
-    def integer(digits: str) -> int | str:
-        nonlocal kept
-        if len(digits) < 16 or (len(digits) < 18 and abs(int(digits)) <= MAX_SAFE_INTEGER):
-            return int(digits)
-        kept += 1
-        return digits
-
-    return _loads_with(data, integer), kept
+    numbers = _Numbers()
+    return _loads_with(data, numbers.integer), numbers.kept
 
 
 def loads_lenient(text: str | bytes) -> tuple[Any, int, int]:
     """As `loads`, with NaN, Infinity and numbers beyond a double read as None; the last number counts these."""
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    data = text if isinstance(text, bytes) else encode(text)
     if not _has_long_integer(data):
         try:
             return orjson.loads(data), 0, 0
         except orjson.JSONDecodeError:
             pass
-    kept = nulls = 0
+    numbers = _Numbers()
+    value = _loads_with(data, numbers.integer, numbers.constant, numbers.number)
+    return value, numbers.kept, numbers.nulls
 
-    def integer(digits: str) -> int | str:
-        nonlocal kept
+
+class _Numbers:
+    """Reads the numbers of one text, and counts those that JavaScript has no exact number for."""
+
+    kept = 0
+    """Integers that stay text."""
+    nulls = 0
+    """NaN, Infinity and what is beyond a double, read as None."""
+
+    def integer(self, digits: str) -> int | str:
         if len(digits) < 16 or (len(digits) < 18 and abs(int(digits)) <= MAX_SAFE_INTEGER):
             return int(digits)
-        kept += 1
+        self.kept += 1
         return digits
 
-    def constant(_digits: str) -> None:
-        nonlocal nulls
-        nulls += 1
+    def constant(self, _digits: str) -> None:
+        self.nulls += 1
 
-    def number(digits: str) -> float | None:
+    def number(self, digits: str) -> float | None:
         value = float(digits)
         if math.isfinite(value):
             return value
-        constant(digits)
+        self.constant(digits)
         return None
-
-    value = _loads_with(data, integer, constant, number)
-    return value, kept, nulls
 
 
 def loads_exact(text: str) -> Any:
     """The value of JSON text with integers of any size as they are. Raises NotJson."""
-    data = text.encode("utf-8", "surrogatepass")
+    data = encode(text)
     if not _has_long_integer(data):
         return _loads_plain(data)
     return _loads_with(data, lambda digits: int(digits) if len(digits) < 4000 else float(digits))
@@ -210,7 +210,7 @@ def _no_constant(name: str) -> Any:
 def _loads_with(data: bytes, integer: Any, constant: Any = _no_constant, number: Any = None) -> Any:
     try:
         return json.loads(
-            data.decode("utf-8", "surrogatepass"),
+            decode(data),
             parse_int=integer,
             parse_constant=constant,
             parse_float=number,

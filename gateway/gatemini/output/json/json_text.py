@@ -14,12 +14,11 @@ from typing import Any
 import orjson
 
 from gatemini.output.json.javascript_json import dumps
-from gatemini.text.utf8 import decode
+from gatemini.text.utf8 import SURROGATE, decode
 
 SPACE = b" \n\r\t"
 """White space of JSON."""
 _OPENING = re.compile(r"[ \n\r\t]*+[\[{]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _DOUBLE_DIGITS = 17
 """Decimal digits that always survive a double and back."""
 
@@ -117,7 +116,7 @@ def dump(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except RecursionError:
         return dumps(value)
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def size(value: Any) -> int:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from gatemini.errors import ResultGone
-from gatemini.output.store.entry import Entry
+from gatemini.output.store.entry import Entry, Kind
 from gatemini.output.store.results import ResultStore
 
 
@@ -16,7 +15,7 @@ class KeptResult:
     """One result with its bytes; `idle_seconds` since it was used last."""
 
     handle: str
-    kind: Literal["json", "text", "blob"]
+    kind: Kind
     mime: str
     label: str | None
     idle_seconds: float

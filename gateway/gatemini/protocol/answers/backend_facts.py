@@ -1,6 +1,6 @@
 """What discovery knows of tools and backends beyond the lists of tools.
 
-Types of results learnt from calls, backends' instructions, the keys that backends need, and disabled backends.
+Types of results learnt from calls, backends' instructions, and the keys that backends need.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from gatemini.backends.manager import Manager
 from gatemini.config.load import Loaded
@@ -45,10 +44,6 @@ class BackendFacts:
     def _instructions(self, backend: str) -> str:
         known = backend in self._manager.names()
         return (self._manager.status(backend).instructions or "").strip() if known else ""
-
-    def disabled(self) -> Mapping[str, str]:
-        """Return the configured backends that are not started, each with the reason."""
-        return MappingProxyType(dict(self._loaded().disabled))
 
     def keys(self, backend: str) -> Keys:
         """Return (names of the variables that a backend needs, names of those without a value)."""

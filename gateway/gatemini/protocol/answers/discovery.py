@@ -35,6 +35,7 @@ from gatemini.protocol.tool_arguments import read_arguments
 from gatemini.registry import Registry
 from gatemini.text.escape import visible
 from gatemini.text.shorten import BRIEF_CHARS, first_sentence, shorten
+from gatemini.text.utf8 import decode, encode
 from gatemini.unlisted import REASON_CHARS
 
 BRIEF_PARTS = ("parameters", "parameter_descriptions", "signature", "call")
@@ -146,13 +147,13 @@ def list_tools_meta(registry: Registry, arguments: Any, *, room: int = DEFAULT_R
 
 
 def _cursor(name: str) -> str:
-    return urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+    return urlsafe_b64encode(encode(name)).decode().rstrip("=")
 
 
 def _cursor_name(cursor: str) -> str:
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        return urlsafe_b64decode(padded).decode("utf-8", "surrogatepass")
+        return decode(urlsafe_b64decode(padded))
     except (ValueError, binascii.Error) as error:
         raise InvalidRequest(
             "cursor is not one this tool gave out", hint="Leave cursor out to start at the first page."

@@ -20,7 +20,7 @@ _Entry = TypeVar("_Entry")
 DEFAULT_ROOM = UNKNOWN.result.plain
 """Bytes of an answer to an unknown client."""
 WHOLE = 1 << 30
-"""SizeLimit inside a chain: nothing is cut there, since the chain's own answer is reduced, with a handle."""
+"""Room inside a chain: nothing is cut there, since the chain's own answer is reduced, with a handle."""
 LEAST_ROOM = 2_000
 """Least room that is used, however little a client takes: less would hold nothing useful."""
 _NOTES_ROOM = 700

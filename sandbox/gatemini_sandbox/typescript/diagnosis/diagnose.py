@@ -13,7 +13,7 @@ from itertools import accumulate
 from tree_sitter import LogType, Node, Parser
 
 from gatemini_sandbox.parse_deadline import check, over, parse_until
-from gatemini_sandbox.typescript.nodes import TEXTUAL, with_functions
+from gatemini_sandbox.typescript.nodes import TEXTUAL, is_async, with_functions
 from gatemini_sandbox.typescript.parse import LANGUAGE, Parsed
 from gatemini_sandbox.typescript.positions import SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
@@ -192,7 +192,7 @@ def check_awaits(parsed: Parsed, submitted: SourceText) -> None:
     for kind, node, function in with_functions(parsed.nodes):
         if kind != "await_expression" or function is None:
             continue
-        if any(child.type == "async" for child in function.children):
+        if is_async(function):
             continue
         hint = (
             "write `async` in front of the function around it; with `.map` also wait for all: "

@@ -10,7 +10,7 @@ from typing import Literal
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import declarations
-from gatemini_sandbox.typescript.nodes import descendants, text
+from gatemini_sandbox.typescript.nodes import WRAPPERS, descendants, text
 
 Known = Literal["something", "null", "undefined", "unknown"]
 
@@ -33,7 +33,6 @@ _SOMETHING = frozenset(
         "class_declaration",
     ]
 )
-_WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
 _ASSIGNING = {
     "assignment_expression": "left",
     "augmented_assignment_expression": "left",
@@ -57,7 +56,7 @@ class Values:
 
     def known(self, expression: Node, steps: int = MOST_STEPS) -> Known:
         node = expression
-        while node.type in _WRAPPERS and node.named_child_count:
+        while node.type in WRAPPERS and node.named_child_count:
             node = node.named_children[0]
         name = text(node)
         if node.type == "null":

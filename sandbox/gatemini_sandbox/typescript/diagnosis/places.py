@@ -15,7 +15,7 @@ from tree_sitter import Node
 from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
 from gatemini_sandbox.typescript.diagnosis.known_values import Values
-from gatemini_sandbox.typescript.nodes import descendants, text
+from gatemini_sandbox.typescript.nodes import arguments_of, descendants, text
 from gatemini_sandbox.typescript.parse import parse_tree
 
 Fits = Callable[[Node], Node | None]
@@ -283,8 +283,7 @@ def _given_to_call(at: Node | None) -> list[Node]:
         if node.type in FUNCTIONS:
             break
         if node.type in CALLS:
-            arguments = node.child_by_field_name("arguments")
-            return [] if arguments is None else [n for n in arguments.named_children if n.type in FUNCTIONS]
+            return [argument for argument in arguments_of(node) if argument.type in FUNCTIONS]
     return []
 
 

@@ -10,7 +10,7 @@ import re
 
 from tree_sitter import Node
 
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import arguments_of, text
 from gatemini_sandbox.typescript.parse import Parsed
 from gatemini_sandbox.typescript.positions import SourceText
 from gatemini_sandbox.typescript.syntax_error import SandboxSyntaxError
@@ -53,10 +53,7 @@ def _literal(node: Node) -> tuple[Node, str, str] | None:
         pattern = node.parent.child_by_field_name("pattern")
         return None if pattern is None else (node.parent, text(pattern), text(node))
     call = node.parent
-    listed = call.child_by_field_name("arguments") if call is not None and node.type == "identifier" else None
-    given = (
-        [child for child in listed.named_children if child.type != "comment"] if listed is not None else []
-    )
+    given = arguments_of(call) if call is not None and node.type == "identifier" else []
     if call is None or len(given) != 2:
         return None
     pattern_text, flags = _string(given[0]), _string(given[1])

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import WRAPPERS, text
 from gatemini_sandbox.typescript.reads.method_calls import callback_of, called
 from gatemini_sandbox.typescript.reads.origins import Origins
 from gatemini_sandbox.typescript.reads.parts import (
@@ -26,8 +26,9 @@ from gatemini_sandbox.typescript.reads.parts import (
     Site,
     Step,
     Value,
+    values_in,
 )
-from gatemini_sandbox.typescript.reads.scopes import WRAPPERS, parameters
+from gatemini_sandbox.typescript.reads.scopes import parameters
 
 Condition = list[Any]
 MOST_NESTED: Final = 12
@@ -153,29 +154,27 @@ class Certainty:
             if Items(loop.id) in before or (right is not None and self._has_items(right, value)):
                 return
         elif loop.type == "for_statement":
-            while test is not None and test.type != "binary_expression" and test.named_children:
-                test = test.named_children[0]
-            bound = test.child_by_field_name("right") if test is not None else None
-            owner = bound.child_by_field_name("object") if bound is not None else None
-            over = (
-                self._origins.of(owner)
-                if owner is not None and bound is not None and text(bound).endswith(".length")
-                else None
-            )
-            if (
-                over is not None
-                and len(over) == 1
-                and isinstance(over[0], Value)
-                and over[0].site == value.site
-            ):
-                path = over[0].path
-                if (
-                    before[: len(path)] == path
-                    and len(before) > len(path)
-                    and isinstance(before[len(path)], Items)
-                ):
+            over = self._counted(test)
+            if over is not None and over.site == value.site:
+                to_array, behind = before[: len(over.path)], before[len(over.path) :]
+                if to_array == over.path and behind and isinstance(behind[0], Items):
                     return
         raise Uncertain
+
+    def _counted(self, test: Node | None) -> Value | None:
+        """The array that a loop counts through: `rows` in `i < rows.length`."""
+        while test is not None and test.type != "binary_expression" and test.named_children:
+            test = test.named_children[0]
+        bound = test.child_by_field_name("right") if test is not None else None
+        owner = bound.child_by_field_name("object") if bound is not None else None
+        if bound is None or owner is None or not text(bound).endswith(".length"):
+            return None
+        return self._only_value(owner)
+
+    def _only_value(self, node: Node) -> Value | None:
+        """The value in a result that an expression is for certain."""
+        values = values_in(self._origins.of(node)) or ()
+        return values[0] if len(values) == 1 else None
 
     def _has_items(self, array: Node, value: Value) -> bool:
         """Whether an array has items for certain: it is written so, or made of results of the value's call."""
@@ -295,10 +294,10 @@ class Certainty:
 
     def _located(self, root: Node, names: list[str], before: tuple[Step, ...]) -> Condition:
         """Where on the way to the value at hand another value branches off."""
-        origin = self._origins.of(root)
-        if origin is None or len(origin) != 1 or not isinstance(origin[0], Value):
+        branch = self._only_value(root)
+        if branch is None:
             raise Uncertain
-        path = origin[0].path
+        path = branch.path
         shared = 0
         while shared < min(len(path), len(before)) and path[shared] == before[shared]:
             shared += 1

@@ -7,8 +7,7 @@ from typing import Final
 
 from tree_sitter import Node
 
-from gatemini_sandbox.typescript.nodes import text
-from gatemini_sandbox.typescript.reads.method_calls import arguments_of
+from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, text
 from gatemini_sandbox.typescript.reads.parts import (
     Fixed,
     Keyed,
@@ -16,11 +15,11 @@ from gatemini_sandbox.typescript.reads.parts import (
     Literal,
     Origin,
     Put,
-    Value,
     each,
+    stepped,
     union,
 )
-from gatemini_sandbox.typescript.reads.scopes import WRAPPERS, Binding
+from gatemini_sandbox.typescript.reads.scopes import Binding
 
 _LOOKING: Final = frozenset(["Object", "console", "JSON", "Array", "Promise", "Math"])
 """Built-in objects whose functions change no argument."""
@@ -103,8 +102,4 @@ class Filled:
     def _put_in(self, value: Node, by: Node) -> Origin:
         spread = value.type == "spread_element"
         origin = each(self._of(value.named_children[0]), value.id) if spread else self._of(value)
-        if origin is None:
-            return None
-        if not all(isinstance(part, Value) for part in origin):
-            return None
-        return tuple(Value(p.site, (*p.path, Put(by))) for p in origin if isinstance(p, Value))
+        return stepped(origin, Put(by))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, Literal
 
 from tree_sitter import Node
 
 from gatemini_sandbox.messages import Read, Source
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import arguments_of, text
 from gatemini_sandbox.typescript.parse import parse
 from gatemini_sandbox.typescript.positions import SourceText
 from gatemini_sandbox.typescript.reads.certainty import Certainty, Uncertain
 from gatemini_sandbox.typescript.reads.method_calls import PAIRED, called, member_name
 from gatemini_sandbox.typescript.reads.origins import Origins
-from gatemini_sandbox.typescript.reads.parts import Origin, Value
+from gatemini_sandbox.typescript.reads.parts import Origin, values_in
 from gatemini_sandbox.typescript.reads.scopes import Scopes
 from gatemini_sandbox.typescript.reads.uses import Use, Uses
 
@@ -78,7 +79,7 @@ class _Finder:
 
     def _patterns(self) -> Iterator[tuple[Node, str, Origin, Use]]:
         """`const { name } = x`, also as a parameter."""
-        for binding in {id(b): b for b in self._scopes.by_use.values()}.values():
+        for binding in dict.fromkeys(self._scopes.by_use.values()):
             giver = binding.givers[0]
             if len(binding.givers) != 1 or not giver.steps or not isinstance(giver.steps[-1], str):
                 continue
@@ -86,7 +87,7 @@ class _Finder:
             if use == "asked":
                 yield binding.node, name, None, use
                 continue
-            whole = type(giver)(giver.kind, giver.node, giver.steps[:-1], giver.place)
+            whole = replace(giver, steps=giver.steps[:-1])
             yield binding.node, name, self._origins.given(whole), use
 
     def _asked(self) -> set[str]:
@@ -98,8 +99,7 @@ class _Finder:
                 found.add(text(left).strip("\"'`"))
         for node in self._scopes.nodes.get("call_expression", []):
             if called(node)[1] in ("hasOwn", "hasOwnProperty", "get", "has"):
-                listed = node.child_by_field_name("arguments")
-                found |= {text(child).strip("\"'`") for child in (listed.named_children if listed else [])}
+                found |= {text(argument).strip("\"'`") for argument in arguments_of(node)}
         for kind in ("object_assignment_pattern", "assignment_pattern"):
             for node in self._scopes.nodes.get(kind, []):
                 left = node.child_by_field_name("left")
@@ -127,8 +127,8 @@ class _Finder:
     # -- one read -------------------------------------------------------------------------------------
 
     def _read(self, node: Node, name: str, origin: Origin, use: Use) -> Read | None:
-        values = [part for part in origin or () if isinstance(part, Value)]
-        if not values or len(values) != len(origin or ()):
+        values = values_in(origin)
+        if not values:
             return None
         sources: list[Source] = []
         for value in values:

@@ -1,4 +1,4 @@
-"""Method calls in parsed code: their object, name and arguments, and what a method does with its callback."""
+"""Method calls in parsed code: their object and name, and what a method does with its callback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from tree_sitter import Node
 
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import arguments_of, text
 
 SAME_ITEMS: Final = frozenset(
     ["sort", "toSorted", "reverse", "toReversed", "flat", "slice", "splice", "toSpliced", "values", "concat"]
@@ -52,12 +52,3 @@ def callback_of(function: Node) -> Node | None:
     place = arguments_of(call).index(function)
     known = method in EACH or method in PAIRED or method == "then"
     return call if (static and place == 1) or (known and not static and place == 0) else None
-
-
-def arguments_of(call: Node) -> list[Node]:
-    listed = call.child_by_field_name("arguments")
-    return [] if listed is None else [child for child in listed.named_children if child.type != "comment"]
-
-
-def is_async(function: Node) -> bool:
-    return any(child.type == "async" for child in function.children)

@@ -10,17 +10,15 @@ from typing import Final
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import WRAPPERS, arguments_of, is_async, text, uncommented
 from gatemini_sandbox.typescript.reads.filled import Filled
 from gatemini_sandbox.typescript.reads.method_calls import (
     EACH,
     ONE_ITEM,
     SAME_ITEMS,
     SIFTING,
-    arguments_of,
     callback_of,
     called,
-    is_async,
     member_name,
 )
 from gatemini_sandbox.typescript.reads.parts import (
@@ -33,17 +31,19 @@ from gatemini_sandbox.typescript.reads.parts import (
     Parsed,
     Part,
     Pending,
+    Sifted,
     Site,
     Value,
     awaited,
     each,
+    is_array,
     items_of,
     pending,
     settled,
-    sifted,
+    stepped,
     union,
 )
-from gatemini_sandbox.typescript.reads.scopes import WRAPPERS, Binding, Giver, Scopes
+from gatemini_sandbox.typescript.reads.scopes import Binding, Giver, Scopes
 
 _NOTHING: Final = frozenset(["null", "undefined", "number", "string", "true", "false", "template_string"])
 MOST_DEEP: Final = 60
@@ -227,7 +227,7 @@ class Origins:
         while stack:
             node = stack.pop()
             if node.type == "return_statement":
-                values = [child for child in node.named_children if child.type != "comment"]
+                values = uncommented(node.named_children)
                 found += [self.of(values[0])] if values else []
             elif node.type not in FUNCTIONS:
                 stack.extend(node.named_children)
@@ -330,15 +330,11 @@ class Origins:
 
     def _sifted(self, origin: tuple[Part, ...], method: str, argument: Node, call: Node) -> Origin:
         function = self._function(argument)
-        if (
-            function is None
-            or is_async(function)
-            or not all(isinstance(p, (Value, Listed, Fixed, Filtered)) for p in origin)
-        ):
+        if function is None or is_async(function) or not is_array(origin):
             return None
         if method == "filter":
             return tuple(Filtered(part, function) for part in origin)
-        return sifted(each(origin, call.id), function)
+        return stepped(each(origin, call.id), Sifted(function))
 
     def _built_in(self, owner: str, method: str, arguments: list[Node], call: Node) -> Origin:
         if not arguments:
@@ -350,18 +346,11 @@ class Origins:
             items = each(origin, call.id)
             return None if items is None else (Keyed((Listed(items),)),)
         if (owner, method) == ("JSON", "parse"):
-            values = [part for part in origin or () if isinstance(part, Value)]
-            if origin is None or len(values) != len(origin):
-                return None
-            return tuple(Value(part.site, (*part.path, Parsed())) for part in values)
+            return stepped(origin, Parsed())
         if (owner, method) == ("Array", "from"):
             if len(arguments) > 1:
                 return self._mapped(arguments[1:], flat=False)
-            return (
-                None
-                if origin is None or not all(isinstance(p, (Value, Listed, Fixed, Filtered)) for p in origin)
-                else origin
-            )
+            return origin if is_array(origin) else None
         if owner == "Object" and method in ("values", "entries") and origin is not None:
             values_of = union(
                 part.values
@@ -388,7 +377,7 @@ class Origins:
         return None if pairs is None else (Keyed(self.into(pairs, 1)),)
 
     def _array(self, node: Node) -> Origin:
-        children = [child for child in node.named_children if child.type != "comment"]
+        children = uncommented(node.named_children)
         if not any(child.type == "spread_element" for child in children):
             return (Fixed(tuple(self.of(child) for child in children)),)
         items = (

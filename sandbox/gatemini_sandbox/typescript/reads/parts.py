@@ -129,15 +129,25 @@ def items_of(part: Part, by: int | str) -> Origin:
     if isinstance(part, Fixed):
         return union(part.parts)
     if isinstance(part, Filtered):
-        return sifted(items_of(part.of, by), part.function)
+        return stepped(items_of(part.of, by), Sifted(part.function))
     return None
 
 
-def sifted(origin: Origin, function: Node) -> Origin:
-    """Those of the values for which the function answers true; not known where they are no results themselves."""
-    if origin is None or not all(isinstance(part, Value) for part in origin):
-        return None
-    return tuple(Value(p.site, (*p.path, Sifted(function))) for p in origin if isinstance(p, Value))
+def values_in(origin: Origin) -> tuple[Value, ...] | None:
+    """The values, where all that it may be are values in results."""
+    values = tuple(part for part in origin or () if isinstance(part, Value))
+    return values if origin is not None and len(values) == len(origin) else None
+
+
+def stepped(origin: Origin, step: Step) -> Origin:
+    """The values one step further; not known where they are no results themselves."""
+    values = values_in(origin)
+    return None if values is None else tuple(Value(part.site, (*part.path, step)) for part in values)
+
+
+def is_array(origin: Origin) -> bool:
+    """Whether it is an array for certain, or a value in a result, which may be one."""
+    return origin is not None and all(isinstance(part, (Value, Listed, Fixed, Filtered)) for part in origin)
 
 
 def awaited(origin: Origin) -> Origin:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tree_sitter import Node
 
 from gatemini_sandbox.parse_deadline import check
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import FUNCTION_DECLARATIONS, text, uncommented
 
 SCOPES = FUNCTIONS | {
     "program",
@@ -21,18 +21,15 @@ SCOPES = FUNCTIONS | {
     "switch_body",
     "class_body",
 }
-WRAPPERS = ("parenthesized_expression", "as_expression", "satisfies_expression", "non_null_expression")
 _NAMED = frozenset(
     [
-        "function_declaration",
-        "generator_function_declaration",
+        *FUNCTION_DECLARATIONS,
         "class_declaration",
         "abstract_class_declaration",
         "enum_declaration",
         "internal_module",
     ]
 )
-_FUNCTION_DECLARATIONS = ("function_declaration", "generator_function_declaration")
 
 Step = str | int
 """A key of an object pattern, or a place in an array pattern."""
@@ -79,8 +76,8 @@ class Scopes:
             kind = node.type
             self.nodes.setdefault(kind, []).append(node)
             if kind in _NAMED and (name := node.child_by_field_name("name")) is not None:
-                giver = "function" if kind in _FUNCTION_DECLARATIONS else "unknown"
-                self._declare(scopes[-1], name, Giver(giver, node))  # type: ignore[arg-type]
+                giver = Giver("function" if kind in FUNCTION_DECLARATIONS else "unknown", node)
+                self._declare(scopes[-1], name, giver)
             if kind in SCOPES:
                 scopes = (*scopes, node)
             if kind in ("identifier", "shorthand_property_identifier"):
@@ -186,7 +183,7 @@ def parameters(function: Node) -> list[Node]:
     if alone is not None:
         return [alone]
     listed = function.child_by_field_name("parameters")
-    return [] if listed is None else [child for child in listed.named_children if child.type != "comment"]
+    return [] if listed is None else uncommented(listed.named_children)
 
 
 def _is_empty(declarator: Node) -> bool:
@@ -233,4 +230,4 @@ def _names(pattern: Node, giver: Giver, has_default: bool = False) -> Iterator[t
 
 
 def _into(giver: Giver, steps: tuple[Step, ...]) -> Giver:
-    return Giver(giver.kind, giver.node, (*giver.steps, *steps), giver.place) if steps else giver
+    return replace(giver, steps=(*giver.steps, *steps)) if steps else giver

@@ -7,10 +7,9 @@ from typing import Final, Literal
 from tree_sitter import Node
 
 from gatemini_sandbox.typescript.bindings import FUNCTIONS
-from gatemini_sandbox.typescript.nodes import text
+from gatemini_sandbox.typescript.nodes import WRAPPERS, text
 from gatemini_sandbox.typescript.reads.method_calls import EACH, callback_of, called, member_name
 from gatemini_sandbox.typescript.reads.origins import Origins
-from gatemini_sandbox.typescript.reads.scopes import WRAPPERS
 
 Use = Literal["asked", "taken", "sifted", ""]
 """Asked whether it is there; taken as if it were; what a filter decides by; nothing that matters."""
