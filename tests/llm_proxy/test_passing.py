@@ -133,3 +133,12 @@ def test_the_command_refuses_addresses_it_cannot_use(options: list[str], named: 
     )  # fmt: skip
     assert done.returncode == 1
     assert named in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--filter", "--all"])
+def test_an_interrupt_ends_a_proxy_that_predicts_with_code_0(
+    provider: FakeProvider, tmp_path: Path, option: str
+) -> None:
+    with running_proxy(provider.url, tmp_path, option) as proxy:
+        said = proxy.stop()
+    assert (proxy.process.returncode, said) == (0, "")
