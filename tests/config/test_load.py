@@ -479,3 +479,9 @@ def test_a_file_that_others_may_write_is_a_finding(tmp_path: Path, mode: int, fo
     told = [problem for problem in loaded.problems if "others than its owner may write" in problem.text()]
     assert len(told) == found
     assert not loaded.errors
+
+
+def test_a_finding_shows_hidden_characters_of_a_key_as_escapes(load: Load) -> None:
+    (problem,) = load("backends:\n  a\u202eb: {command: x}\n").problems
+    assert "\u202e" not in problem.text()
+    assert "backends.a\\u202eb" in problem.text()

@@ -159,14 +159,17 @@ def test_the_name_of_a_field_that_few_records_have_decides_where_nothing_else_do
     assert filter_json(rows, "failure").value == [rows[7]]
 
 
-def test_an_intent_that_tells_nothing_apart_is_noted() -> None:
+@pytest.mark.parametrize(
+    ("intent", "says"), [("zebra", "matches none"), ("fine", "tells none from the others")]
+)
+def test_an_intent_that_leaves_nothing_out_is_noted(intent: str, says: str) -> None:
     answer = reduce_output(
         dump(REVIEWS),
-        options=OutputOptions(intent="zebra", table=False, auto_chunk_json=False),
+        options=OutputOptions(intent=intent, table=False, auto_chunk_json=False),
         store=ResultStore(),
     )
     assert json.loads(answer.text) == REVIEWS
-    assert answer.notes == ["[Intent 'zebra' tells none of 120 sections from the others: all are kept]"]
+    assert answer.notes == [f"[Intent '{intent}': of 120 sections it {says}, so all are kept]"]
     assert answer.handle is None
 
 

@@ -15,6 +15,8 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from gatemini.text.escape import visible
+
 KeyPath = tuple[str | int, ...]
 _SHOWN = 60
 """Characters of a found value that a message shows."""
@@ -22,7 +24,6 @@ _PRIVATE = frozenset(("env", "headers", "args", "url", "command", "secrets", "st
 """Keys whose values are never shown, only their type."""
 
 NOT_BUILT: Mapping[str, str] = {
-    "daemon": "the daemon is not built yet",
     "admin": "the dashboard is not built yet",
     "policy": "policy rules are not built yet and would protect nothing",
     "profile": "profiles are not built yet and would protect nothing",
@@ -72,7 +73,7 @@ class Problem:
             text += f" (allowed: {self.allowed})"
         if self.remedy:
             text += f"{'' if text.endswith('?') else '.'} {self.remedy}"
-        return text
+        return visible(text, lines=True)
 
     def __str__(self) -> str:
         return self.text()

@@ -40,6 +40,8 @@ class Filtered:
     total: int
     value: Any = None
     text: str = ""
+    all_match: bool = False
+    """Whether nothing was left out because every part matches."""
 
 
 class Wanted:
@@ -124,11 +126,13 @@ def filter_text(text: str, intent: str) -> Filtered:
         parts = ["\n".join(every[at : at + GROUP_LINES]) for at in range(0, len(every), GROUP_LINES)]
         joint = "\n"
     kept = _telling(parts, intent)
+    if kept is None:
+        return Filtered(0, len(parts), all_match=True)
     return Filtered(len(kept), len(parts), text=joint.join(kept))
 
 
-def _telling(parts: list[str], intent: str) -> list[str]:
-    """The parts that match; none where that would be all of them."""
+def _telling(parts: list[str], intent: str) -> list[str] | None:
+    """Return the parts that match, None where that would be all of them."""
     lowered = [part.lower() for part in parts]
     words = terms(intent)
     while words:
@@ -140,7 +144,7 @@ def _telling(parts: list[str], intent: str) -> list[str]:
         if len(some) == len(words):
             break
         words = some
-    return []
+    return None
 
 
 def filter_json(raw: Raw, intent: str) -> Filtered:
@@ -151,7 +155,7 @@ def filter_json(raw: Raw, intent: str) -> Filtered:
         if len(rows) > 1 or not keys:
             hits = _matching_records(rows, intent)
             if not 0 < len(hits) < len(rows):
-                return Filtered(0, len(rows))
+                return Filtered(0, len(rows), all_match=bool(hits))
             return Filtered(len(hits), len(rows), value=lazy.placed(raw, keys, [rows[n] for n in hits]))
     if not lazy.is_object(raw):
         return Filtered(0, 0)
@@ -160,7 +164,7 @@ def filter_json(raw: Raw, intent: str) -> Filtered:
     texts = zip(_lowered(names), _lowered(list(fields.values())), strict=True)
     hits = Wanted(intent).hits([f"{name}:{text}" for name, text in texts])
     if not 0 < len(hits) < len(fields):
-        return Filtered(0, len(fields))
+        return Filtered(0, len(fields), all_match=bool(hits))
     keyed = list(fields.items())
     return Filtered(len(hits), len(fields), value=dict(keyed[n] for n in hits))
 
@@ -176,6 +180,8 @@ def _matching_records(rows: list[Raw], intent: str) -> list[int]:
     names = _lowered([Raw(lazy.written(key)) for key in _field_names(rows)])
     values = {word: numbers for word, numbers in telling.items() if not _parts_with(word, names)}
     deciding = values or telling
+    if not deciding:
+        return list(range(len(lowered))) if found else []
     need = _needed(deciding)
     scores = Counter(chain.from_iterable(deciding.values()))
     return sorted(n for n, score in scores.items() if score >= need)

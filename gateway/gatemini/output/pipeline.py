@@ -262,8 +262,9 @@ def _filter(draft: _Draft, options: OutputOptions) -> None:
         if draft.raw is not None:
             draft.notes.append("Kept by shared words, not by a condition: filter in code for that.")
     elif found.total > 1:
+        none = "tells none from the others" if found.all_match else "matches none"
         draft.remarks.append(
-            f"[Intent '{_shown_intent(options)}' tells none of {found.total} sections from the others: all are kept]"
+            f"[Intent '{_shown_intent(options)}': of {found.total} sections it {none}, so all are kept]"
         )
 
 
