@@ -182,14 +182,14 @@ async def sandbox_findings(gateway: App) -> list[Finding]:
 
 
 def _remedy_of_sandbox(error: SandboxError) -> str:
-    """Only what says so has to do with the guest's file: what else fails after its check lies elsewhere."""
+    """Return what to do: reinstall where the guest's file is missing or changed, else report or look at the limits."""
     if isinstance(error, GuestMissing | GuestTampered):
         return _REINSTALL
     return _REPORT_FAULT if isinstance(error, GuestFault) else _CHECK_LIMITS
 
 
 def walls_finding(walls: Sequence[str]) -> Finding:
-    """What surrounds the sandbox processes; what this kernel lacks is a warning, the guest is one wall as it is."""
+    """Report the walls around sandbox processes; one that this kernel lacks is a warning, as WebAssembly remains."""
     missing = [wall for wall in _WALLS if not any(found.startswith(wall) for found in walls)]
     seen = f"sandbox processes behind {', '.join(walls) or 'nothing'}"
     if not missing:

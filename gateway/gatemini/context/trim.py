@@ -110,7 +110,10 @@ def _pending(messages: Sequence[Message]) -> int:
 
 
 def units(messages: Sequence[Message]) -> list[list[int]]:
-    """Indices of messages that stay or go together: a message with calls and the results after it; system left out."""
+    """Group the indices of messages that are kept or dropped as one: a message with calls and the results after it.
+
+    System messages are in no group.
+    """
     found: list[list[int]] = []
     for index, message in enumerate(messages):
         if message.role == "system":
@@ -229,9 +232,9 @@ class _Trimmer:
 
 
 def shares(sizes: Sequence[int], cap: int) -> list[int]:
-    """What texts of these sizes get of a cap that they share: small ones all they have, the others equal parts.
+    """Share a cap among texts of these sizes: small ones keep all they have, the others get equal parts.
 
-    None gets less than a marker has, even if all together are over the cap then.
+    Each gets room for a marker at least, even if they are over the cap together then.
     """
     given = [0] * len(sizes)
     left, waiting = cap, sorted(range(len(sizes)), key=lambda index: sizes[index])

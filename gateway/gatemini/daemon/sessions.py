@@ -61,7 +61,7 @@ class Sessions:
             self._app.end_session(session)
 
     def sweep(self) -> None:
-        """End the sessions that nobody came back to for as long as their journals are kept."""
+        """End sessions that have had no connection for as long as journals are kept."""
         limit = time.monotonic() - KEPT_SECONDS
         for token, known in list(self._known.items()):
             if known.connected == 0 and known.left < limit:

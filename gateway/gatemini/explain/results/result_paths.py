@@ -37,7 +37,7 @@ class Walk:
         self._left = MOST_STEPS
 
     def rows(self, result: Any, path: Sequence[Any]) -> Iterator[Any]:
-        """The values that the path leads to, those that conditions leave out left out.
+        """Yield the values at the path that its conditions let pass.
 
         Raises Uncertain, or Characters where items of a text are gone through.
         """
