@@ -27,7 +27,6 @@ from gatemini.protocol.budgets import budget_for
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.definitions import (
     CALL_TOOL_CHAIN,
-    DEFAULT_OUTPUT_CHARS,
     DEFAULT_TIMEOUT_MS,
     DEREGISTER_MANUAL,
     LIST_TOOLS_META,
@@ -138,12 +137,10 @@ class MetaTools:
     def _chain_request(self, arguments: Any, session: Session, client: ChainClient) -> ChainRequest:
         asked, notes = read_arguments(CALL_TOOL_CHAIN, arguments)
         budget = budget_for(session.client)
-        # The schema's defaults mean "not given": then the configuration decides.
+        # The schema's default means "not given": then the configuration decides.
         timeout = self.config.timeout * 1000 if asked["timeout"] == DEFAULT_TIMEOUT_MS else asked["timeout"]
-        size = asked["max_output_size"]
-        named = size != DEFAULT_OUTPUT_CHARS
-        if not named:
-            size = self.config.max_output_size
+        named = asked["max_output_size"] is not None
+        size = asked["max_output_size"] if named else self.config.max_output_size
         stages = self.config.output
         output = OutputOptions(
             max_chars=size, intent=asked["intent"] or None, named_size=named, **vars(stages)
