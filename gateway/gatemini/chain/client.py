@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gatemini.backends.callers import NOBODY, Caller
+from gatemini.backends.calls.callers import NOBODY, Caller
 
 
 @dataclass(slots=True)
