@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
-
-import anyio
 
 from gatemini.backends.actor import Backend
 from gatemini.backends.calls.callers import Caller, ProgressFn
@@ -54,7 +53,7 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
     try:
         return await _sent(backend, send, call.deadline, begin_by, repeatable=backend.repeatable(call.tool))
     except BackendTimeout as slow:
-        if anyio.current_time() < call.deadline:
+        if time.monotonic() < call.deadline:
             raise  # a limit of its own, which its message names
         own = call.timeout if call.timeout == backend.config.timeout else None
         raise not_answered(backend.config.name, call.tool, own, slow, backend.stderr_tail()) from slow
@@ -62,7 +61,7 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
 
 async def read(backend: Backend, send: Callable[[McpSession, float], Awaitable[_T]], *, timeout: float) -> _T:
     """Read something; a failed attempt is repeated, because reading twice does no harm."""
-    deadline = anyio.current_time() + timeout
+    deadline = time.monotonic() + timeout
     return await _sent(backend, send, deadline, deadline, repeatable=True)
 
 
@@ -78,14 +77,17 @@ async def _sent(
 
     async def attempt() -> _T:
         session = await backend.ready(begin_by)
-        async with backend.limits.place(begin_by):
-            try:
-                answer = await send(session, max(0.001, deadline - anyio.current_time()))
-            except BackendUnreachable as down:
-                backend.unreachable(down)
-                raise
-            backend.answered()
-            return answer
+        limits = backend.limits
+        await limits.take_place(begin_by)
+        try:
+            answer = await send(session, max(0.001, deadline - time.monotonic()))
+        except BackendUnreachable as down:
+            backend.unreachable(down)
+            raise
+        finally:
+            limits.leave_place()
+        backend.answered()
+        return answer
 
     return await with_retries(
         attempt, backend.config.retry, deadline, repeatable=repeatable, pause=backend.until_changed
@@ -106,7 +108,7 @@ async def fall_back(
     """
     names = [] if _may_have_run(call.tool, first, error) else candidates(call.tool, first, backends)
     for tried, name in enumerate(names):
-        now, backend = anyio.current_time(), backends.get(name)
+        now, backend = time.monotonic(), backends.get(name)
         if now >= call.deadline:
             return None
         if backend is None:
@@ -117,7 +119,7 @@ async def fall_back(
             await instance.ready(ready_by)
             if call.tool not in instance.tools:
                 continue
-            rest = replace(call, timeout=call.deadline - anyio.current_time())
+            rest = replace(call, timeout=call.deadline - time.monotonic())
             outcome = await call_tool(instance, rest, ready_by)
         except BackendError as another:
             logger.info("fallback %s of %s failed too: %s", name, first.config.name, another.message)
@@ -130,6 +132,8 @@ async def fall_back(
 
 def candidates(tool: str, first: Backend, backends: Mapping[str, Backend]) -> list[str]:
     """The fallbacks that have the tool, or may have it because they have not listed yet; healthy ones first."""
+    if not first.config.fallback_chain:
+        return []
     known = [(n, backends[n]) for n in first.config.fallback_chain if n in backends]
     fit = [(n, b) for n, b in known if tool in b.tools or not (b.tools or b.facts)]
     return [n for n, b in sorted(fit, key=lambda one: one[1].state is not State.HEALTHY)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
@@ -123,7 +124,7 @@ class Manager:
         self.add(config.model_copy(update={"lazy": False}), dynamic=dynamic)
         backend = self._backends[config.name]
         try:
-            await backend.ready(anyio.current_time() + config.connect_timeout)
+            await backend.ready(time.monotonic() + config.connect_timeout)
             if not backend.tools:
                 raise BackendStopped(f"{config.name} lists no tools{stderr_text(backend.stderr_tail())}")
             return list(backend.tools.values())
@@ -244,13 +245,13 @@ class Manager:
         the call certainly did not run (or may run twice), the backends of `fallback_chain` that have the tool are tried;
         then the outcome names the one that answered. Getting ready may take each of them an equal part of the time.
         """
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
         call = Call(tool, arguments, timeout, deadline, on_progress, caller)
         first = self._find(backend)
 
         async def call_own(own: Backend) -> CallOutcome:
             nonlocal first
-            first, now = own, anyio.current_time()
+            first, now = own, time.monotonic()
             begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))
             return await call_tool(await self._instance(own, caller, begin_by), call, begin_by)
 
@@ -271,22 +272,22 @@ class Manager:
         caller: Caller = NOBODY,
     ) -> _T:
         """The answer to a request that changes nothing; `send(session, seconds)` sends it, perhaps again."""
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
 
         async def read_from(own: Backend) -> _T:
             instance = await self._instance(own, caller, deadline)
-            return await read(instance, send, timeout=max(0.001, deadline - anyio.current_time()))
+            return await read(instance, send, timeout=max(0.001, deadline - time.monotonic()))
 
         return await self._on_current(backend, deadline, read_from, repeatable=True)
 
     async def wait_ready(self, name: str, timeout: float) -> None:
         """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""
-        deadline = anyio.current_time() + timeout
+        deadline = time.monotonic() + timeout
         await self._on_current(name, deadline, lambda own: own.ready(deadline))
 
     async def ping(self, backend: str, *, timeout: float) -> None:
         """Probe a backend; raises `BackendError` without an answer."""
-        session = await self._find(backend).ready(anyio.current_time() + timeout)
+        session = await self._find(backend).ready(time.monotonic() + timeout)
         await session.ping(timeout=timeout)
 
     async def _on_current(
@@ -304,7 +305,7 @@ class Manager:
                 return await use(backend)
             except BackendError as error:
                 replaced = self._backends.get(name, backend) is not backend
-                if replaced and (repeatable or not error.sent) and anyio.current_time() < deadline:
+                if replaced and (repeatable or not error.sent) and time.monotonic() < deadline:
                     continue
                 if isinstance(error, BackendStarting) and name in self._waits:
                     text = f"{name} {self._waits[name]}; the time for this call is over"
