@@ -11,11 +11,18 @@ from typing import TypeVar
 from gatemini.backends.actor import Backend
 from gatemini.backends.calls.callers import Caller, ProgressFn
 from gatemini.backends.calls.failures import not_answered
-from gatemini.backends.calls.retry import with_retries
+from gatemini.backends.calls.retry import Retries
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.status import State
-from gatemini.errors import BackendError, BackendProtocol, BackendTimeout, BackendUnreachable, ResultTooLarge
-from gatemini.model import CallOutcome, Json
+from gatemini.errors import (
+    BackendError,
+    BackendProtocol,
+    BackendTimeout,
+    BackendUnreachable,
+    PolicyError,
+    ResultTooLarge,
+)
+from gatemini.model import CallOutcome, Json, Tool
 
 _T = TypeVar("_T")
 
@@ -24,6 +31,8 @@ FALLBACK_META = "gatemini/fallback"
 
 FindInstance = Callable[[Backend, Caller, float], Awaitable[Backend]]
 """Gives the instance of a backend that serves a caller, before a deadline."""
+
+Admit = Callable[[Tool], Awaitable[None]]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +47,13 @@ class Call:
     deadline: float
     on_progress: ProgressFn | None
     caller: Caller
+    admit: Admit | None = None
+    """Called with the tool of a fallback before it is called; raises PolicyError."""
+
+    async def send(self, session: McpSession, left: float) -> CallOutcome:
+        """Send it to one backend, with `left` seconds for the answer."""
+        params: Json = {"name": self.tool, "arguments": self.arguments}
+        return await session.call_tool(params, timeout=left, on_progress=self.on_progress, caller=self.caller)
 
 
 async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcome:
@@ -45,13 +61,9 @@ async def call_tool(backend: Backend, call: Call, begin_by: float) -> CallOutcom
 
     The call is sent again only if it certainly was not sent, or if the tool is annotated as repeatable.
     """
-    params: Json = {"name": call.tool, "arguments": call.arguments}
-
-    async def send(session: McpSession, left: float) -> CallOutcome:
-        return await session.call_tool(params, timeout=left, on_progress=call.on_progress, caller=call.caller)
-
+    repeatable = backend.repeatable(call.tool)
     try:
-        return await _sent(backend, send, call.deadline, begin_by, repeatable=backend.repeatable(call.tool))
+        return await _sent(backend, call.send, call.deadline, begin_by, repeatable=repeatable)
     except BackendTimeout as slow:
         if time.monotonic() < call.deadline:
             raise  # a limit of its own, which its message names
@@ -74,24 +86,24 @@ async def _sent(
     repeatable: bool,
 ) -> _T:
     """The answer to what `send` sends with the seconds that are left, retried by the rules of `retry`."""
-
-    async def attempt() -> _T:
-        session = await backend.ready(begin_by)
-        limits = backend.limits
-        await limits.take_place(begin_by)
+    retries: Retries | None = None
+    while True:
         try:
-            answer = await send(session, max(0.001, deadline - time.monotonic()))
-        except BackendUnreachable as down:
-            backend.unreachable(down)
-            raise
-        finally:
-            limits.leave_place()
-        backend.answered()
-        return answer
-
-    return await with_retries(
-        attempt, backend.config.retry, deadline, repeatable=repeatable, pause=backend.until_changed
-    )
+            session = await backend.ready(begin_by)
+            await backend.limits.take_place(begin_by)
+            try:
+                answer = await send(session, max(0.001, deadline - time.monotonic()))
+            except BackendUnreachable as down:
+                backend.unreachable(down)
+                raise
+            finally:
+                backend.limits.leave_place()
+            backend.answered()
+            return answer
+        except BackendError as error:
+            retries = retries or Retries(backend.config.retry, deadline, repeatable)
+            wait = retries.wait_after(error, time.monotonic())
+        await backend.until_changed(wait)
 
 
 async def fall_back(
@@ -119,8 +131,13 @@ async def fall_back(
             await instance.ready(ready_by)
             if call.tool not in instance.tools:
                 continue
+            if call.admit is not None:
+                await call.admit(instance.tools[call.tool])
             rest = replace(call, timeout=call.deadline - time.monotonic())
             outcome = await call_tool(instance, rest, ready_by)
+        except PolicyError as refused:
+            error.hint = "; ".join(filter(None, (error.hint, f"its fallback was refused: {refused.message}")))
+            continue
         except BackendError as another:
             logger.info("fallback %s of %s failed too: %s", name, first.config.name, another.message)
             if another.sent and not backend.repeatable(call.tool):

@@ -20,7 +20,7 @@ from gatemini.backends.actor import Backend
 from gatemini.backends.calls.callers import NOBODY, Caller, Clients, ProgressFn
 from gatemini.backends.calls.failures import not_added, stderr_text
 from gatemini.backends.conversation.handshake import SavedFacts
-from gatemini.backends.fallback_chain import Call, call_tool, candidates, fall_back, read
+from gatemini.backends.fallback_chain import Admit, Call, call_tool, candidates, fall_back, read
 from gatemini.backends.instances import Instances
 from gatemini.backends.mcp_session import McpSession
 from gatemini.backends.snapshot import measure_memory, status_of
@@ -238,30 +238,28 @@ class Manager:
         timeout: float,
         on_progress: ProgressFn | None = None,
         caller: Caller = NOBODY,
+        admit: Admit | None = None,
     ) -> CallOutcome:
         """Call one tool, waiting for a starting backend; raises the `BackendError` that names the cause.
 
         The `caller` selects the instance of a dedicated backend, and gets questions and notifications meanwhile. Where
         the call certainly did not run (or may run twice), the backends of `fallback_chain` that have the tool are tried;
-        then the outcome names the one that answered. Getting ready may take each of them an equal part of the time.
+        then the outcome names the one that answered; `admit` raises PolicyError for one that may not. Getting ready may take each of them an equal part of the time.
         """
         deadline = time.monotonic() + timeout
-        call = Call(tool, arguments, timeout, deadline, on_progress, caller)
-        first = self._find(backend)
-
-        async def call_own(own: Backend) -> CallOutcome:
-            nonlocal first
-            first, now = own, time.monotonic()
+        call = Call(tool, arguments, timeout, deadline, on_progress, caller, admit)
+        while True:
+            own, now = self._find(backend), time.monotonic()
             begin_by = now + (deadline - now) / (1 + len(candidates(tool, own, self._backends)))
-            return await call_tool(await self._instance(own, caller, begin_by), call, begin_by)
-
-        try:
-            return await self._on_current(backend, deadline, call_own)
-        except BackendError as error:
-            outcome = await fall_back(call, first, error, self._backends, self._instance)
-            if outcome is not None:
-                return outcome
-            raise
+            try:
+                return await call_tool(await self._instance(own, caller, begin_by), call, begin_by)
+            except BackendError as error:
+                if self._replaced(own, error, deadline):
+                    continue
+                outcome = await fall_back(call, own, error, self._backends, self._instance)
+                if outcome is not None:
+                    return outcome
+                raise self._with_cause(backend, error) from error
 
     async def read(
         self,
@@ -304,13 +302,23 @@ class Manager:
             try:
                 return await use(backend)
             except BackendError as error:
-                replaced = self._backends.get(name, backend) is not backend
-                if replaced and (repeatable or not error.sent) and time.monotonic() < deadline:
+                if self._replaced(backend, error, deadline, repeatable=repeatable):
                     continue
-                if isinstance(error, BackendStarting) and name in self._waits:
-                    text = f"{name} {self._waits[name]}; the time for this call is over"
-                    raise BackendStarting(text, hint=error.hint) from error
-                raise
+                raise self._with_cause(name, error) from error
+
+    def _replaced(
+        self, used: Backend, error: BackendError, deadline: float, *, repeatable: bool = False
+    ) -> bool:
+        """Whether a new configuration replaced the backend meanwhile, so that the new one is used."""
+        replaced = self._backends.get(used.config.name, used) is not used
+        return replaced and (repeatable or not error.sent) and time.monotonic() < deadline
+
+    def _with_cause(self, name: str, error: BackendError) -> BackendError:
+        """The error; of a backend with an incomplete configuration one that names what is missing."""
+        if not isinstance(error, BackendStarting) or name not in self._waits:
+            return error
+        text = f"{name} {self._waits[name]}; the time for this call is over"
+        return BackendStarting(text, hint=error.hint)
 
     async def _instance(self, backend: Backend, caller: Caller, deadline: float) -> Backend:
         """The instance that serves the caller's session; a backend that is not dedicated serves all."""

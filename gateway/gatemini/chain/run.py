@@ -152,6 +152,7 @@ def _opened(cleaned: Cleaned, request: ChainRequest, services: ChainServices) ->
         run_composite,
         request.client,
         DryRun() if dry else None,
+        chain=journal.id,
     )
     return _Chain(invoker, journal)
 
