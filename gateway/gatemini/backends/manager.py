@@ -47,8 +47,7 @@ class Manager:
 
     `on_tools(name, tools)` is called when a backend has listed, `on_tools(name, None)` when it was removed;
     `on_state` on every change of state; `on_era` when a backend's era became known; `on_offers(name, offers)` when it has
-    listed its resources and prompts. All are plain functions called
-    on the event loop. `clients` answers requests of backends outside of any call.
+    listed its resources and prompts. All are plain functions called on the event loop. `clients` answers requests of backends outside of any call.
     """
 
     def __init__(
@@ -279,9 +278,10 @@ class Manager:
         return await self._on_current(backend, deadline, read_from, repeatable=True)
 
     async def wait_ready(self, name: str, timeout: float) -> None:
-        """Wait until a backend answers calls, starting it if necessary; raises `BackendError` if it does not."""
+        """Wait until a backend answers calls and has listed its tools, starting it if necessary; raises `BackendError`."""
         deadline = time.monotonic() + timeout
-        await self._on_current(name, deadline, lambda own: own.ready(deadline))
+        session = await self._on_current(name, deadline, lambda own: own.ready(deadline))
+        await session.until_listed(deadline)
 
     async def ping(self, backend: str, *, timeout: float) -> None:
         """Probe a backend; raises `BackendError` without an answer."""

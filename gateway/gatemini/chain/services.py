@@ -69,11 +69,12 @@ class ChainServices:
         return backend_identifiers(self.backend_names())
 
     async def find(self, backend: str, spelled: str, time_left: Callable[[str], float]) -> Tool:
-        """Return the tool that a call names; a starting backend may take the time that `time_left` gives it."""
+        """Return the tool that a call names; a backend that starts, or that has announced other tools, may take the time
+        that `time_left` gives it."""
         try:
             return self.registry.find(backend, spelled)
         except GateminiError:
-            if self.backends.state(backend) not in ("starting", "stopped"):
+            if self.backends.state(backend) not in ("starting", "stopped", "healthy"):
                 raise
             # A fallback's listing may differ: the backend's own counts, if it arrives within its part of the time.
             fallbacks = self.backends.config(backend).fallback_chain
