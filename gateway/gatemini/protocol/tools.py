@@ -21,6 +21,7 @@ from gatemini.discovery.history import SearchHistory
 from gatemini.errors import GateminiError, InvalidRequest, ToolNotFound
 from gatemini.model import Json
 from gatemini.output.options import OutputOptions
+from gatemini.policy.principal import Principal
 from gatemini.protocol.answers.discovery import search_text
 from gatemini.protocol.answers.discovery_tools import DISCOVERY_TOOLS, Catalog
 from gatemini.protocol.budgets import budget_for
@@ -100,7 +101,8 @@ class MetaTools:
         self, name: str, arguments: Any, session: Session, client: ChainClient
     ) -> tuple[Json, int]:
         if name in DISCOVERY_TOOLS:
-            found = await self.discover(name, arguments, budget_for(session.client).result.plain)
+            room = budget_for(session.client).result.plain
+            found = await self.discover(name, arguments, room, session.who)
             if name == SEARCH_TOOLS:
                 self.history.searched(session.id, self.redactor.redact(search_text(arguments)))
             return _json_result(found), 0
@@ -119,11 +121,12 @@ class MetaTools:
             hint=f"the tools are {', '.join(META_TOOLS)}; backend tools are called inside call_tool_chain",
         )
 
-    async def discover(self, name: str, arguments: Any, room: int) -> Json:
+    async def discover(self, name: str, arguments: Any, room: int, who: Principal) -> Json:
         """Answer a discovery tool, with a note on backends whose tools are unknown. Raises GateminiError."""
         missing = await self.chain.unlisted(FIRST_LISTING_SECONDS)
+        listing = self.chain.listing(who)
         try:
-            found = await self.catalog.answer(name, arguments, room, missing.reasons)
+            found = await self.catalog.answer(name, arguments, room, missing.reasons, listing)
         except ToolNotFound as exc:
             given = str(read_arguments(name, arguments)[0]["tool_name"])
             if given in META_TOOLS:
