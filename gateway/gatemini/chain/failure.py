@@ -120,11 +120,11 @@ def explain(
     if failure.batch is not None:
         return failure.batch
     facts = replace(failure.facts, source=source)
-    context = hint_context(services, failure.program, trace, who)
+    context = replace(hint_context(services, failure.program, trace, who), reads=failure.reads)
     said = hint(facts, context)
     notes = [
         *failure.notes,
-        *missing_members(failure.reads, context, (facts.line or 0, facts.column or 0), said or ""),
+        *missing_members(context.reads, context, (facts.line or 0, facts.column or 0), said or ""),
     ]
     calls = [
         CallLine(

@@ -79,7 +79,8 @@ def _value(tool: str, name: str, value: Any, schema: Json, notes: list[str]) -> 
     made: Any = None
     if kind == "string":
         made = value if isinstance(value, str) else None
-        if name == "code" and isinstance(value, dict | list):
+        calls = value if isinstance(value, list) else [value]
+        if name == "code" and calls and all(isinstance(call, dict) for call in calls):
             made = json.dumps(value)  # a JSON call that the client has parsed already
     elif kind == "boolean":
         made = value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())

@@ -28,7 +28,6 @@ from gatemini.protocol.budgets import budget_for
 from gatemini.protocol.client_session import Session
 from gatemini.protocol.definitions import (
     CALL_TOOL_CHAIN,
-    DEFAULT_OUTPUT_CHARS,
     DEFAULT_TIMEOUT_MS,
     DEREGISTER_MANUAL,
     LIST_TOOLS_META,
@@ -141,12 +140,10 @@ class MetaTools:
     def _chain_request(self, arguments: Any, session: Session, client: ChainClient) -> ChainRequest:
         given, notes = read_arguments(CALL_TOOL_CHAIN, arguments)
         budget = budget_for(session.client)
-        # The schema's defaults mean "not given": then the configuration decides.
+        # The schema's default means "not given": then the configuration decides.
         timeout = self.config.timeout * 1000 if given["timeout"] == DEFAULT_TIMEOUT_MS else given["timeout"]
-        size = given["max_output_size"]
-        named = size != DEFAULT_OUTPUT_CHARS
-        if not named:
-            size = self.config.max_output_size
+        named = given["max_output_size"] is not None
+        size = given["max_output_size"] if named else self.config.max_output_size
         stages = self.config.output
         output = OutputOptions(
             max_chars=size, intent=given["intent"] or None, named_size=named, **vars(stages)
