@@ -48,6 +48,16 @@ async def test_endless_output_of_a_child_is_throttled(bench: Bench, monkeypatch:
     assert set(rests) == {STDERR}
 
 
+async def test_of_a_stderr_line_without_end_the_beginning_is_kept_and_the_cut_marked(bench: Bench) -> None:
+    await bench.odd()
+    await bench.value("stderr", {"lines": 1, "width": 300_000})
+    await bench.until_true(lambda: bench.manager.status("odd").stderr_tail != [])
+    (line,) = bench.manager.status("odd").stderr_tail
+    assert line.startswith("line 0 e")
+    assert line.endswith("e...")
+    assert len(line) == 2000
+
+
 async def test_the_last_output_of_a_child_that_wrote_too_much_is_read_when_it_exits(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
