@@ -175,10 +175,10 @@ def hint_context(
             return ""
 
     def state(name: str) -> BackendState | None:
-        found = services.backends.state(name)
-        if found is None:
+        if services.backends.state(name) is None:
             return None
-        return BackendState(str(found), services.backends.error(name), services.backends.stderr_tail(name))
+        status = services.backends.status(name)
+        return BackendState(str(status.state), status.error, status.stderr_tail)
 
     def last_result(backend: str, tool: str) -> str | None:
         # With `raw` a name holds the whole MCP result.

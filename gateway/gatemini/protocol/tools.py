@@ -35,7 +35,7 @@ from gatemini.protocol.definitions import (
     SEARCH_TOOLS,
 )
 from gatemini.protocol.registration.registering import Registration
-from gatemini.protocol.tool_arguments import read_arguments
+from gatemini.protocol.tool_arguments import is_given, read_arguments
 from gatemini.text.escape import visible
 from gatemini.text.shorten import shorten
 from gatemini.tracker import Tracker
@@ -142,7 +142,7 @@ class MetaTools:
         budget = budget_for(session.client)
         # The schema's default means "not given": then the configuration decides.
         timeout = self.config.timeout * 1000 if given["timeout"] == DEFAULT_TIMEOUT_MS else given["timeout"]
-        named = given["max_output_size"] is not None
+        named = is_given(CALL_TOOL_CHAIN, arguments, "max_output_size")
         size = given["max_output_size"] if named else self.config.max_output_size
         stages = self.config.output
         output = OutputOptions(
